@@ -14,7 +14,7 @@ from samerack.common.console import Console
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_LOOK_SECONDS: Final = 0.3
+_POLL_SECONDS: Final = 0.3
 
 
 @contextmanager
@@ -29,9 +29,9 @@ def shown(spark: SparkSession, what: str) -> Iterator[None]:
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task(what, total=None)
 
-        def look() -> None:
+        def report() -> None:
             tracker = spark.sparkContext.statusTracker()
-            while not ended.wait(_LOOK_SECONDS):
+            while not ended.wait(_POLL_SECONDS):
                 stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
                 running = [stage for stage in stages if stage is not None]
                 if running:
@@ -41,10 +41,10 @@ def shown(spark: SparkSession, what: str) -> Iterator[None]:
                         total=sum(stage.numTasks for stage in running),
                     )
 
-        looker = threading.Thread(target=look, name="progress", daemon=True)
-        looker.start()
+        reporter = threading.Thread(target=report, name="progress", daemon=True)
+        reporter.start()
         try:
             yield
         finally:
             ended.set()
-            looker.join()
+            reporter.join()

@@ -176,10 +176,10 @@ def _check_java() -> None:
     if java is None:
         raise SettingsError(f"Spark needs Java, and {where} has none: {cure}")
     try:
-        told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=True)  # noqa: S603 - the Java that will run
+        printed = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=True)  # noqa: S603 - the Java that will run
     except (OSError, subprocess.SubprocessError) as error:
         raise SettingsError(f"Spark needs Java, and {java} does not run ({error}): {cure}") from None
-    version = re.search(r'version "(?:1\.)?(\d+)', told.stderr + told.stdout)
+    version = re.search(r'version "(?:1\.)?(\d+)', printed.stderr + printed.stdout)
     if version and int(version[1]) < MIN_JAVA:
         raise SettingsError(f"{java} is Java {version[1]}, too old for Spark: {cure}")
 

@@ -189,8 +189,8 @@ def _assigned(state: GroupState, *, led: bool) -> GroupState:
     if led:
         plan = led_plan(group.problem, state.assignor)
     else:
-        told = group.tells_rack & (state.kind == "classic")
-        dealt = own_plan(group.problem, _DEALT_BY.get(state.assignor, state.assignor), told)
+        in_rack = group.tells_rack & (state.kind == "classic")
+        dealt = own_plan(group.problem, _DEALT_BY.get(state.assignor, state.assignor), in_rack)
         assert dealt is not None  # noqa: S101 - simulated groups have no other assignors
         plan = dealt
     return state.model_copy(

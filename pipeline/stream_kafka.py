@@ -40,7 +40,7 @@ _LOGIN: Final[Mapping[str, str]] = {
     "SCRAM-SHA-512": "scram.ScramLoginModule",
 }
 _SECURED_BY: Final = ("sasl.", "ssl.", "enable.sasl.", "enable.ssl.")
-_LOOK_SECONDS: Final = 15.0
+_REQUEST_SECONDS: Final = 15.0
 _STAMPED_BY: Final = "message.timestamp.type"
 _STAMPS_WITHIN: Final = ("message.timestamp.before.max.ms", "message.timestamp.after.max.ms")
 _GREATEST_STAMP: Final = 2**63 // 1000 - 10**13
@@ -127,7 +127,7 @@ def check_topics(kafka: Mapping[str, str], topics: Iterable[str]) -> list[str]:
     except (KafkaException, ValueError, TypeError) as error:
         raise SettingsError(f"kafka: {error}") from None
     try:
-        there = client.list_topics(timeout=_LOOK_SECONDS).topics
+        there = client.list_topics(timeout=_REQUEST_SECONDS).topics
     except KafkaException as error:
         raise AgentError(
             f"no broker answers at {brokers} ({error.args[0].str()}): correct kafka.*, or start it"
@@ -144,7 +144,7 @@ def _is_stamped_freely(client: AdminClient, topic: str) -> bool:
     """Returns whether publishers may write any timestamp; False where brokers do not show the configuration."""
     asked = ConfigResource(ConfigResource.Type.TOPIC, topic)
     try:
-        found = client.describe_configs([asked], request_timeout=_LOOK_SECONDS)[asked].result(_LOOK_SECONDS)
+        found = client.describe_configs([asked], request_timeout=_REQUEST_SECONDS)[asked].result(_REQUEST_SECONDS)
     except (KafkaException, TimeoutError):
         return False
     values = {name: entry.value for name, entry in found.items()}

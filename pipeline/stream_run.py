@@ -26,7 +26,7 @@ from samerack.pipeline.quarantine import quarantined
 from samerack.pipeline.stream import BAD, SAMPLE, STATE, by_minute, once, parsed, states
 from samerack.pipeline.stream_kafka import source_options
 
-_LOOK_SECONDS: Final = 0.2
+_WAIT_SECONDS: Final = 0.2
 _MINUTE: Final = "yyyy-MM-dd HH:mm"
 _QUERY: Final = "sql.streaming.queryId"
 
@@ -159,7 +159,7 @@ def follow(query: StreamingQuery, writer: Writer, stop: Event, show: Callable[[B
     asked = False
     try:
         while True:
-            ended = query.awaitTermination(_LOOK_SECONDS)  # type: ignore[arg-type]  # takes parts of a second
+            ended = query.awaitTermination(_WAIT_SECONDS)  # type: ignore[arg-type]  # takes parts of a second
             before = shown
             for progress in query.recentProgress:
                 if progress["batchId"] > shown:

@@ -42,13 +42,13 @@ class Questions:
         max_skew: partitions beyond a fair share that a member may have for locality.
         copies: number of racks that get a copy of every partition.
         shares: share of the members by rack; none means equal in every rack.
-        most_topics: number of topics of a group that are tried one by one for more copies, the most expensive first.
+        max_topics: number of topics of a group that are tried one by one for more copies, the most expensive first.
     """
 
     max_skew: int = 2
     copies: int = 2
     shares: Mapping[str, float] = field(default_factory=dict)
-    most_topics: int = 5
+    max_topics: int = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +168,7 @@ class _Asking:
         problem = world.problem
         dear = np.where(cross_rack_mask(problem, plan), world.rates, 0.0)
         of_topic = np.bincount(problem.topic_of, weights=dear, minlength=len(problem.topics))
-        for topic in np.argsort(-of_topic, kind="stable")[: self._questions.most_topics].tolist():
+        for topic in np.argsort(-of_topic, kind="stable")[: self._questions.max_topics].tolist():
             if not of_topic[topic]:
                 return
             more, fetched = worlds.replicated(world, self._questions.copies, problem.topic_of == topic)

@@ -76,18 +76,18 @@ def assignor(
 class Assignor(AbstractPartitionAssignor):
     """An assignor of one consumer; made by `assignor`."""
 
-    def __init__(self, wishes: MemberConfig) -> None:
-        self._wishes = wishes
+    def __init__(self, config: MemberConfig) -> None:
+        self._config = config
         self._owned = NOTHING
 
     @property
     def name(self) -> str:
         """Returns the protocol name."""
-        return self._wishes.name
+        return self._config.name
 
     def metadata(self, topics: Iterable[str]) -> Any:  # type: ignore[override]  # a method of one consumer, not a class's
         """Returns the subscription that the consumer sends in JoinGroup."""
-        return subscription_of(self._wishes, topics, self._owned)
+        return subscription_of(self._config, topics, self._owned)
 
     def assign(self, cluster: Any, members: Mapping[str, Any]) -> Any:  # type: ignore[override]  # see metadata
         """Computes the plan of the group that the consumer leads.
@@ -100,7 +100,7 @@ class Assignor(AbstractPartitionAssignor):
             AssignmentError: there is no plan that may be sent.
         """
         sent = [(member, None, decode_subscription(metadata.sent)) for member, metadata in members.items()]
-        return plan(self._wishes, sent, partial(_replicas, cluster))
+        return plan(self._config, sent, partial(_replicas, cluster))
 
     def on_assignment(self, assignment: Any) -> None:  # type: ignore[override]  # see metadata
         """Stores the partitions that the consumer got; aiokafka does not pass the generation."""

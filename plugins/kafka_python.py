@@ -50,14 +50,14 @@ def assignor(
 class Assignor(AbstractPartitionAssignor):  # type: ignore[misc]  # kafka-python has no annotations
     """An assignor of one consumer; made by `assignor`."""
 
-    def __init__(self, wishes: MemberConfig) -> None:
-        self._wishes = wishes
+    def __init__(self, config: MemberConfig) -> None:
+        self._config = config
         self._owned = NOTHING
 
     @property
     def name(self) -> str:
         """Returns the protocol name."""
-        return self._wishes.name
+        return self._config.name
 
     def supported_protocols(self) -> list[Any]:
         """Returns the rebalance protocol, eager or cooperative (KIP-429), which depends on the name."""
@@ -65,7 +65,7 @@ class Assignor(AbstractPartitionAssignor):  # type: ignore[misc]  # kafka-python
 
     def metadata(self, topics: Iterable[str]) -> bytes:
         """Returns the subscription that the consumer sends in JoinGroup."""
-        return subscription_of(self._wishes, topics, self._owned)
+        return subscription_of(self._config, topics, self._owned)
 
     def assign(self, cluster: Any, members: Sequence[Any]) -> dict[str, bytes]:
         """Computes the plan of the group that the consumer leads.
@@ -81,7 +81,7 @@ class Assignor(AbstractPartitionAssignor):  # type: ignore[misc]  # kafka-python
             (member.member_id, member.group_instance_id, decode_subscription(member.metadata.encode()))
             for member in members
         ]
-        return plan(self._wishes, sent, partial(_replicas, cluster))
+        return plan(self._config, sent, partial(_replicas, cluster))
 
     def on_assignment(self, assignment: Any, generation: int) -> None:
         """Stores the partitions that the consumer got, and the generation."""

@@ -27,11 +27,13 @@ def claims(subscription: Subscription, assignor: str) -> tuple[TopicPartitions, 
         assignor: Protocol name of the subscription.
     """
     if assignor == STICKY:
-        told = decode_sticky(subscription.user_data)
-        if len(told.owned):
-            return told.owned, NO_GENERATION if told.generation is None else max(told.generation, NO_GENERATION)
+        decoded = decode_sticky(subscription.user_data)
+        if len(decoded.owned):
+            return decoded.owned, NO_GENERATION if decoded.generation is None else max(
+                decoded.generation, NO_GENERATION
+            )
     generation = subscription.generation
     if subscription.version < GENERATION_SINCE and assignor == COOPERATIVE_STICKY:
-        told_generation = decode_cooperative_sticky(subscription.user_data)
-        generation = NO_GENERATION if told_generation is None else told_generation
+        decoded_generation = decode_cooperative_sticky(subscription.user_data)
+        generation = NO_GENERATION if decoded_generation is None else decoded_generation
     return subscription.owned, generation

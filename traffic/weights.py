@@ -61,8 +61,8 @@ class WeightBook:
     def forget(self, groups: Iterable[str]) -> None:
         """Forget groups that are gone."""
         for group in groups:
-            for weight_book in (self._rates, self._levels, self._phases, self._seconds, self._weights):
-                weight_book.pop(group, None)
+            for weights in (self._rates, self._levels, self._phases, self._seconds, self._weights):
+                weights.pop(group, None)
 
     def _weigh(self, group: str, rates: Mapping[Partition, float]) -> None:
         before = self._levels.get(group)

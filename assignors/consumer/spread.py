@@ -9,7 +9,7 @@ The input plans are dealt in turns (`assignors.deal`), which is optimal for topi
 whose members are alike. The rest is done by exchanges: two members swap two partitions if that changes neither loads
 nor cross-rack weight nor moves; no exchange increases the largest number. As no exchange costs a move, a plan that is
 in force is never changed for these levels. At the end no exchange of two partitions would improve the plan, unless
-the group is so large that the search is bounded (`_MOST_BUDGET`) or left out (`_MAX_PARTITIONS`).
+the group is so large that the search is bounded (`_MAX_BUDGET`) or left out (`_MAX_PARTITIONS`).
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ _MAX_CELLS: Final = 1 << 23
 """Members times topics above which the counts would need too much memory."""
 _MAX_PARTITIONS: Final = 1 << 18
 """Above this the deal in turns has to do: to examine the movers would take longer than the plan itself."""
-_LOOK: Final = 1_000
+_CANDIDATE: Final = 1_000
 """Fixed cost of examining a mover, in budget units; each possible partner costs one more."""
-_LEAST_BUDGET: Final = 50_000
+_MIN_BUDGET: Final = 50_000
 _BUDGET_PER_PARTITION: Final = 5
-_MOST_BUDGET: Final = 200_000
+_MAX_BUDGET: Final = 200_000
 """Some milliseconds, in the largest groups up to twenty. The worst movers are examined first."""
 _ALL_MOVERS: Final = 4096
 """With more movers than this, only those on the members that are likely to improve the plan are partners."""
 _LIKELY: Final = 8
 """Number of such members of each sort: with the least of the topic, with the least weight, with the most weight."""
-_LEAST_DIFFERENCE: Final = 2
+_MIN_DIFFERENCE: Final = 2
 """An exchange spreads topics better if the differences of both topics sum to more than this."""
 
 
@@ -68,7 +68,7 @@ class _Exchanges:
 
     def __init__(self, problem: Problem, near: Locality, plan: Int32Array) -> None:
         self.member = plan.copy()
-        self.budget = min(_MOST_BUDGET, _LEAST_BUDGET + _BUDGET_PER_PARTITION * len(plan))
+        self.budget = min(_MAX_BUDGET, _MIN_BUDGET + _BUDGET_PER_PARTITION * len(plan))
         members = len(problem.members)
         self._topic, self._owner = problem.topic_of, problem.owner
         self._price, self._prices, self._column = near.price, near.prices, near.column
@@ -97,7 +97,7 @@ class _Exchanges:
         self._largest = int(self._count.max())
         self._by_member = self._moving[stable_order(self.member[self._moving], len(self._load))]
         self._first_at = starts_of(np.bincount(self.member[self._moving], minlength=len(self._load)))
-        for mover in self._worth_a_look().tolist():
+        for mover in self._candidates().tolist():
             if self.member[mover] == self._owner[mover]:
                 continue  # an exchange returned it to its owner
             made |= self._exchange(mover)
@@ -105,14 +105,14 @@ class _Exchanges:
                 break
         return made
 
-    def _worth_a_look(self) -> Int64Array:
+    def _candidates(self) -> Int64Array:
         """Returns one mover per member, topic, price, weight and owner; those with the most of their topic first."""
         least = self._least()
         over = self._count - least
-        too_full: BoolArray = over.max(axis=1, initial=0) >= _LEAST_DIFFERENCE
+        too_full: BoolArray = over.max(axis=1, initial=0) >= _MIN_DIFFERENCE
         at, topic, owner = self.member[self._moving], self._topic[self._moving], self._owner[self._moving]
         height = over[at, topic]
-        looks = (height >= _LEAST_DIFFERENCE) | ((owner != NOBODY) & too_full[owner])
+        looks = (height >= _MIN_DIFFERENCE) | ((owner != NOBODY) & too_full[owner])
         if len(self._weights) > 1:
             looks |= self._heaviest()[at]
         movers, height = self._moving[looks], height[looks]
@@ -155,7 +155,7 @@ class _Exchanges:
             partners = np.concatenate([movers, mine[self.member[mine] == owner]])
         else:
             partners = movers
-        self.budget -= _LOOK + len(partners)
+        self.budget -= _CANDIDATE + len(partners)
         partners = partners[self._cost_nothing(mover, partners)]
         if not len(partners):
             return False
@@ -181,7 +181,7 @@ class _Exchanges:
         apart = (
             self._count[here, given] - self._count[there, given] + self._count[there, taken] - self._count[here, taken]
         )
-        gain: Int32Array = np.where(given == taken, 0, apart - _LEAST_DIFFERENCE)
+        gain: Int32Array = np.where(given == taken, 0, apart - _MIN_DIFFERENCE)
         return gain
 
     def _weight_gain(self, mover: int, partners: Int64Array) -> FloatArray:

@@ -18,7 +18,7 @@ from samerack.assignors.consumer.locality import Locality
 from samerack.assignors.flow import Claims, Seats, Units, place
 from samerack.assignors.model import NOBODY, BoolArray, Int32Array, Int64Array, Problem
 
-_MOST_ARCS: Final = 8_192
+_MAX_ARCS: Final = 8_192
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ def spread_exactly(problem: Problem, near: Locality, plan: Int32Array, room: Roo
     Returns:
         [P] member of each partition; the plan itself if none is better or the group is too large.
     """
-    if len(problem.members) * len(problem.topics) > _MOST_ARCS:
+    if len(problem.members) * len(problem.topics) > _MAX_ARCS:
         return plan
     may_have = room.may_have[problem.subscription_of]
     count = count_cells(problem, plan)
@@ -60,9 +60,9 @@ def spread_exactly(problem: Problem, near: Locality, plan: Int32Array, room: Roo
     if (count**2).sum() == (readers * floor**2 + rest * (2 * floor + 1)).sum():
         return plan  # every topic is as even as it can be
     low, high = int((floor + (rest > 0)).max()), int(count.max())
-    most_moves = _moves(problem, plan) + room.spare_moves
+    max_moves = _moves(problem, plan) + room.spare_moves
     pools = combine(problem.topic_of, len(sizes), near.price, len(near.prices))[1]
-    if pools * near.prices.shape[1] + int((may_have * np.minimum(sizes, high)).sum()) > _MOST_ARCS:
+    if pools * near.prices.shape[1] + int((may_have * np.minimum(sizes, high)).sum()) > _MAX_ARCS:
         return plan
     cells = _Cells(problem, near, room, may_have, np.minimum(sizes, high))
     best = None
@@ -70,7 +70,7 @@ def spread_exactly(problem: Problem, near: Locality, plan: Int32Array, room: Roo
         middle = (low + high) // 2
         found = cells.plan(middle, portable=portable)
         largest = int(count_cells(problem, found).max())
-        if largest <= middle and _moves(problem, found) <= most_moves:
+        if largest <= middle and _moves(problem, found) <= max_moves:
             best, high = found, largest
         else:
             low = middle + 1

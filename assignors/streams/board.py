@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from samerack.assignors.streams.model import ApplicationState, KafkaStreamsState, ProcessId, TaskId
 
 
-class Seat:
+class TaskHolder:
     """One client and the tasks that it has so far; load is tasks per thread."""
 
     __slots__ = ("active", "process", "rack", "standby", "tags", "threads")
@@ -63,11 +63,11 @@ class Seat:
         self.of(kind).add(task)
 
 
-class Board(dict["ProcessId", Seat]):
-    """The seats of all clients, by process id, in ascending order."""
+class Board(dict["ProcessId", TaskHolder]):
+    """The holders of all clients, by process id, in ascending order."""
 
     def __init__(self, clients: Iterable[KafkaStreamsState]) -> None:
-        super().__init__((client.process_id, Seat(client)) for client in clients)
+        super().__init__((client.process_id, TaskHolder(client)) for client in clients)
 
     def move(self, task: TaskId, kind: TaskType, source: ProcessId, target: ProcessId) -> None:
         """Moves a task from one client to another.
@@ -81,15 +81,15 @@ class Board(dict["ProcessId", Seat]):
     def assignments(self) -> dict[ProcessId, KafkaStreamsAssignment]:
         """Returns the assignments of all clients, as values."""
         return {
-            process: assignment_of(process, active=sorted(seat.active), standby=sorted(seat.standby))
-            for process, seat in self.items()
+            process: assignment_of(process, active=sorted(holder.active), standby=sorted(holder.standby))
+            for process, holder in self.items()
         }
 
     def put(self, assignments: Mapping[ProcessId, KafkaStreamsAssignment]) -> None:
         """Replaces the tasks of all clients by these."""
-        for process, seat in self.items():
-            seat.active = set(assignments[process].of_type(TaskType.ACTIVE))
-            seat.standby = set(assignments[process].of_type(TaskType.STANDBY))
+        for process, holder in self.items():
+            holder.active = set(assignments[process].of_type(TaskType.ACTIVE))
+            holder.standby = set(assignments[process].of_type(TaskType.STANDBY))
 
 
 def board_of(state: ApplicationState) -> Board:

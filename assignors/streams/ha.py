@@ -29,7 +29,7 @@ from samerack.assignors.streams.threads import balance_over_threads, deal_by_act
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from samerack.assignors.streams.board import Board, Seat
+    from samerack.assignors.streams.board import Board, TaskHolder
     from samerack.assignors.streams.model import ApplicationState
     from samerack.assignors.streams.plugin import AssignmentError, GroupAssignment, GroupSubscription
 
@@ -123,6 +123,6 @@ def _add_standbys(state: ApplicationState, board: Board) -> None:
     balance_over_threads(board, TaskType.STANDBY, _same_tags if tagged else lambda *_: True)
 
 
-def _same_tags(source: Seat, target: Seat) -> bool:
+def _same_tags(source: TaskHolder, target: TaskHolder) -> bool:
     """Returns whether standbys may move from source to target whatever the tags of their other copies (KIP-708)."""
     return all(target.tags.get(key) == value for key, value in source.tags.items())

@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
     from samerack.assignors.streams.active import Costs
-    from samerack.assignors.streams.board import Board, Seat
+    from samerack.assignors.streams.board import Board, TaskHolder
     from samerack.assignors.streams.model import ApplicationState, TaskId
 
-    MoveRule = Callable[[Seat, Seat, TaskId], bool]
+    MoveRule = Callable[[TaskHolder, TaskHolder, TaskId], bool]
 
 ROUNDS: Final = 4
 """Maximum rounds of Kafka's pair swaps (`STANDBY_OPTIMIZER_MAX_ITERATION`, Kafka 4.3)."""
 
-MOST_ARCS: Final = 2_000
+MAX_ARCS: Final = 2_000
 """Tasks times clients up to which Kafka's order is followed: above it, cycle cancelling takes minutes."""
 
 
@@ -51,13 +51,13 @@ class Question:
     with_changelogs: bool = False
     known: dict[tuple[TaskId, str], int] = field(default_factory=dict, compare=False)
 
-    def price(self, task: TaskId, seat: Seat) -> int:
+    def price(self, task: TaskId, holder: TaskHolder) -> int:
         """Returns the cost of the task on that client, with the move if it is not there yet."""
-        key = task, seat.rack
+        key = task, holder.rack
         if key not in self.known:
             partitions = relevant_partitions(self.state.all_tasks[task], self.kind, compatible=self.with_changelogs)
-            self.known[key] = sum(seat.rack not in (partition.racks or ()) for partition in partitions)
-        moved = 0 if task in seat.of(self.kind) else self.costs.non_overlap
+            self.known[key] = sum(holder.rack not in (partition.racks or ()) for partition in partitions)
+        moved = 0 if task in holder.of(self.kind) else self.costs.non_overlap
         return self.known[key] * self.costs.traffic + moved
 
 
@@ -69,75 +69,79 @@ def optimize_actives(question: Question, board: Board, tasks: Collection[TaskId]
 
 def swap_standbys(question: Question, board: Board, may_move: MoveRule) -> None:
     """Swaps standbys between two clients of different racks at a time, in up to `ROUNDS` rounds while any moves."""
-    seats = list(board.values())
+    holders = list(board.values())
     for _ in range(ROUNDS):
         moved = False
-        for index, one in enumerate(seats):
-            for other in seats[index + 1 :]:
+        for index, one in enumerate(holders):
+            for other in holders[index + 1 :]:
                 moved |= one.rack != other.rack and _swap(question, one, other, may_move)
         if not moved:
             break
 
 
-def _swap(question: Question, one: Seat, other: Seat, may_move: MoveRule) -> bool:
+def _swap(question: Question, one: TaskHolder, other: TaskHolder, may_move: MoveRule) -> bool:
     there = [task for task in one.standby if not other.has(task) and may_move(one, other, task)]
     back = [task for task in other.standby if not one.has(task) and may_move(other, one, task)]
     return bool(there and back) and _place(question, [one, other], sorted([*there, *back]))
 
 
-def _place(question: Question, seats: list[Seat], tasks: list[TaskId]) -> bool:
+def _place(question: Question, holders: list[TaskHolder], tasks: list[TaskId]) -> bool:
     """Places the tasks on these clients by the network; returns whether any moved."""
     build = _balanced if question.strategy is Strategy.BALANCE_SUBTOPOLOGY else _free
-    moves = [(task, seat) for task, seat in build(question, seats, tasks) if task not in seat.of(question.kind)]
+    moves = [(task, holder) for task, holder in build(question, holders, tasks) if task not in holder.of(question.kind)]
     for task, _ in moves:
-        for seat in seats:
-            seat.of(question.kind).discard(task)
-    for task, seat in moves:
-        seat.give(task, question.kind)
+        for holder in holders:
+            holder.of(question.kind).discard(task)
+    for task, holder in moves:
+        holder.give(task, question.kind)
     return bool(moves)
 
 
-def _counts(question: Question, seats: list[Seat], tasks: list[TaskId]) -> list[int]:
-    return [sum(task in seat.of(question.kind) for task in tasks) for seat in seats]
+def _counts(question: Question, holders: list[TaskHolder], tasks: list[TaskId]) -> list[int]:
+    return [sum(task in holder.of(question.kind) for task in tasks) for holder in holders]
 
 
-def _free(question: Question, seats: list[Seat], tasks: list[TaskId]) -> Iterable[tuple[TaskId, Seat]]:
+def _free(question: Question, holders: list[TaskHolder], tasks: list[TaskId]) -> Iterable[tuple[TaskId, TaskHolder]]:
     """Solves algorithm I: source, tasks, clients, sink, with the current plan as initial flow."""
     first_client = 1 + len(tasks)
-    sink = first_client + len(seats)
+    sink = first_client + len(holders)
     network = KafkaNetwork(sink + 1)
     chosen = []
     for node, task in enumerate(tasks, start=1):
         network.add(0, node, capacity=1, flow=1)
-        for client, seat in enumerate(seats, start=first_client):
-            here = int(task in seat.of(question.kind))
-            arc = network.add(node, client, capacity=1, cost=question.price(task, seat), flow=here)
-            chosen.append((task, seat, arc))
-    for client, count in enumerate(_counts(question, seats, tasks), start=first_client):
+        for client, holder in enumerate(holders, start=first_client):
+            here = int(task in holder.of(question.kind))
+            arc = network.add(node, client, capacity=1, cost=question.price(task, holder), flow=here)
+            chosen.append((task, holder, arc))
+    for client, count in enumerate(_counts(question, holders, tasks), start=first_client):
         network.add(client, sink, capacity=count, flow=count)
     network.cheapen()
-    return [(task, seat) for task, seat, arc in chosen if network.flow(arc)]
+    return [(task, holder) for task, holder, arc in chosen if network.flow(arc)]
 
 
-def _balanced(question: Question, seats: list[Seat], tasks: list[TaskId]) -> Iterable[tuple[TaskId, Seat]]:
+def _balanced(
+    question: Question, holders: list[TaskHolder], tasks: list[TaskId]
+) -> Iterable[tuple[TaskId, TaskHolder]]:
     """Solves algorithm II: between tasks and clients one node per subtopology and client, with a limit."""
     groups = sorted({task.subtopology for task in tasks})
-    first_seat = 1 + len(tasks)
-    first_client = first_seat + len(seats) * len(groups)
-    sink = first_client + len(seats)
+    first_holder = 1 + len(tasks)
+    first_client = first_holder + len(holders) * len(groups)
+    sink = first_client + len(holders)
     network = KafkaNetwork(sink + 1)
     chosen = []
     for node, task in enumerate(tasks, start=1):
         network.add(0, node, capacity=1)
-        row = first_seat + len(seats) * groups.index(task.subtopology)
-        for column, seat in enumerate(seats):
-            chosen.append((task, seat, network.add(node, row + column, capacity=1, cost=question.price(task, seat))))
-    for column, count in enumerate(_counts(question, seats, tasks)):
+        row = first_holder + len(holders) * groups.index(task.subtopology)
+        for column, holder in enumerate(holders):
+            chosen.append(
+                (task, holder, network.add(node, row + column, capacity=1, cost=question.price(task, holder)))
+            )
+    for column, count in enumerate(_counts(question, holders, tasks)):
         network.add(first_client + column, sink, capacity=count)
         for row, group in enumerate(groups):
             size = sum(task.subtopology == group for task in tasks)
             limit = math.ceil(count / len(tasks) * size)  # divided first, as Kafka does: rounding may add one
-            network.add(first_seat + len(seats) * row + column, first_client + column, capacity=limit)
+            network.add(first_holder + len(holders) * row + column, first_client + column, capacity=limit)
     network.fill(0, sink)
     network.cheapen()
-    return [(task, seat) for task, seat, arc in chosen if network.flow(arc)]
+    return [(task, holder) for task, holder, arc in chosen if network.flow(arc)]

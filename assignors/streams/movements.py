@@ -17,7 +17,7 @@ from samerack.assignors.streams.model import LATEST_OFFSET
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from samerack.assignors.streams.board import Board, Seat
+    from samerack.assignors.streams.board import Board, TaskHolder
     from samerack.assignors.streams.model import KafkaStreamsState, ProcessId, TaskId
 
 UNBOUNDED: Final = 2**63 - 1
@@ -84,7 +84,7 @@ def move_actives(board: Board, lags: Lags, warmups: Warmups) -> int:
     waiting = _worth_moving(board, lags, TaskType.ACTIVE, warmups)
     for task, target in waiting:
         caught_up = [board[process] for process in lags.caught_up(task)]
-        standby = _least_loaded(seat for seat in caught_up if task in seat.standby)
+        standby = _least_loaded(holder for holder in caught_up if task in holder.standby)
         runner = standby or _least_loaded(caught_up)
         if runner is None:
             closest = lags.closest(task, target, lambda _: True)
@@ -102,13 +102,15 @@ def move_standbys(board: Board, lags: Lags, warmups: Warmups) -> int:
     """
     moved = 0
     for task, target in _worth_moving(board, lags, TaskType.STANDBY, warmups):
-        keeper = _least_loaded(board[process] for process in lags.caught_up(task) if not board[process].has(task))
-        if keeper is None:
+        standby_client = _least_loaded(
+            board[process] for process in lags.caught_up(task) if not board[process].has(task)
+        )
+        if standby_client is None:
             closest = lags.closest(task, target, lambda process, task=task: not board[process].has(task))  # type: ignore[misc]  # mypy drops the default
             if closest is None:
                 continue
-            keeper = board[closest]
-        keeper.give(task, TaskType.STANDBY)
+            standby_client = board[closest]
+        standby_client.give(task, TaskType.STANDBY)
         if not warmups.take():
             board[target].standby.remove(task)
         moved += 1
@@ -119,8 +121,8 @@ def _worth_moving(board: Board, lags: Lags, kind: TaskType, warmups: Warmups) ->
     """Returns tasks to move with their targets, those with the fewest caught-up clients first, then by task."""
     found = [
         (task, process)
-        for process, seat in board.items()
-        for task in sorted(seat.of(kind))
+        for process, holder in board.items()
+        for task in sorted(holder.of(kind))
         if (process, task) not in warmups.given and lags.is_worth_moving(task, process)
     ]
 
@@ -130,11 +132,11 @@ def _worth_moving(board: Board, lags: Lags, kind: TaskType, warmups: Warmups) ->
     return in_queue_order(found, urgency)
 
 
-def _least_loaded(seats: Iterable[Seat]) -> Seat | None:
-    return min(seats, key=lambda seat: (seat.load, seat.process.order), default=None)
+def _least_loaded(holders: Iterable[TaskHolder]) -> TaskHolder | None:
+    return min(holders, key=lambda holder: (holder.load, holder.process.order), default=None)
 
 
-def _run_elsewhere(target: Seat, runner: Seat, task: TaskId, warmups: Warmups) -> None:
+def _run_elsewhere(target: TaskHolder, runner: TaskHolder, task: TaskId, warmups: Warmups) -> None:
     if task in runner.standby:
         runner.standby.remove(task)
         runner.give(task, TaskType.ACTIVE)

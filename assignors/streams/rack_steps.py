@@ -13,7 +13,7 @@ from samerack.assignors.streams.active import Costs
 from samerack.assignors.streams.assignment import TaskType
 from samerack.assignors.streams.configs import Strategy
 from samerack.assignors.streams.evaluate import bill
-from samerack.assignors.streams.kafka_racks import MOST_ARCS, Question, optimize_actives, swap_standbys
+from samerack.assignors.streams.kafka_racks import MAX_ARCS, Question, optimize_actives, swap_standbys
 from samerack.assignors.streams.optimize import optimize_rack_aware_active_tasks, optimize_rack_aware_standby_tasks
 from samerack.assignors.streams.params import RackAwareOptimizationParams
 from samerack.assignors.streams.rules import Obstacle, Reason, all_the_same, costs_of, missing_rack, strategy_of
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from samerack.assignors.streams.assignment import KafkaStreamsAssignment
-    from samerack.assignors.streams.board import Board, Seat
+    from samerack.assignors.streams.board import Board, TaskHolder
     from samerack.assignors.streams.kafka_racks import MoveRule
     from samerack.assignors.streams.model import ApplicationState, ProcessId, TaskId
 
@@ -144,7 +144,7 @@ class RackSteps:
             with_changelogs: an active's changelogs count (with `compatible` only).
             kafkas_ties: choose among plans of equal cost as Kafka does.
         """
-        is_small = len(state.all_tasks) * len(state.states) <= MOST_ARCS
+        is_small = len(state.all_tasks) * len(state.states) <= MAX_ARCS
         self._state = state
         self._gates = gates
         self._with_changelogs = compatible and with_changelogs
@@ -215,15 +215,15 @@ class _KeepsTags:
     def __init__(self, board: Board, keys: tuple[str, ...] | None) -> None:
         self._board = board
         self._tags = {
-            process: {(key, value) for key, value in seat.tags.items() if keys is None or key in keys}
-            for process, seat in board.items()
+            process: {(key, value) for key, value in holder.tags.items() if keys is None or key in keys}
+            for process, holder in board.items()
         }
 
-    def __call__(self, source: Seat, target: Seat, task: TaskId) -> bool:
+    def __call__(self, source: TaskHolder, target: TaskHolder, task: TaskId) -> bool:
         others = {
             pair
-            for process, seat in self._board.items()
-            if seat is not source and seat is not target and seat.has(task)
+            for process, holder in self._board.items()
+            if holder is not source and holder is not target and holder.has(task)
             for pair in self._tags[process]
         }
         return len(others | self._tags[target.process]) >= len(others | self._tags[source.process])

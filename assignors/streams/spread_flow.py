@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from samerack.assignors.streams.active import Costs
     from samerack.assignors.streams.standby_model import Standbys
 
-MOST_ARCS: Final = 4_000_000
+MAX_ARCS: Final = 4_000_000
 """Tasks * clients up to which the network is built: some seconds."""
 
 

@@ -24,7 +24,7 @@ from samerack.assignors.streams.board import board_of
 from samerack.assignors.streams.configs import Strategy
 from samerack.assignors.streams.evaluate import remote_partitions
 from samerack.assignors.streams.java_sets import processes_in_java_order
-from samerack.assignors.streams.kafka_racks import MOST_ARCS
+from samerack.assignors.streams.kafka_racks import MAX_ARCS
 from samerack.assignors.streams.lifecycle import identity_assignment
 from samerack.assignors.streams.model import ProcessId
 from samerack.assignors.streams.plugin import AssignmentError, TaskAssignment, validate_task_assignment
@@ -169,7 +169,7 @@ def _run_until_final(state: ApplicationState, manners: Manners, gates: Gates, pr
         return _rank(state, previous, plan, gates)
 
     ways = [(gates, False)]
-    if len(state.all_tasks) * len(state.states) <= MOST_ARCS:
+    if len(state.all_tasks) * len(state.states) <= MAX_ARCS:
         ways.append((gates, True))
     if gates.active is Strategy.MIN_TRAFFIC:
         ways.append((Gates(active=NOT_ASKED, standby=NOT_ASKED), False))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from samerack.assignors.streams.assignment import KafkaStreamsAssignment
-    from samerack.assignors.streams.board import Board, Seat
+    from samerack.assignors.streams.board import Board, TaskHolder
     from samerack.assignors.streams.model import ApplicationState, ProcessId, TaskId, TaskInfo
 
     Assignments = Mapping[ProcessId, KafkaStreamsAssignment]
@@ -75,17 +75,17 @@ class Deal:
 
     def deal_actives(self) -> None:
         """Gives every task to a client."""
-        threads = sum(seat.threads for seat in self._board.values())
+        threads = sum(holder.threads for holder in self._board.values())
         quota = len(self._tasks) // threads
         left = dict.fromkeys(tasks_at_once(self._tasks))
         for task in tasks_in_java_order(self._active):
-            seat = self._board[self._active[task]]
-            if task in left and (self._manners.must_preserve_active or len(seat.active) < quota * seat.threads):
-                self._give(task, seat, TaskType.ACTIVE)
+            holder = self._board[self._active[task]]
+            if task in left and (self._manners.must_preserve_active or len(holder.active) < quota * holder.threads):
+                self._give(task, holder, TaskType.ACTIVE)
                 del left[task]
         for task in list(left):
             had = self._set_of([self._board[process] for process in self._standby.get(task, ())])
-            roomy = next((seat for seat in had if len(seat.active) < quota * seat.threads), None)
+            roomy = next((holder for holder in had if len(holder.active) < quota * holder.threads), None)
             if roomy is not None:
                 self._give(task, roomy, TaskType.ACTIVE)
                 del left[task]
@@ -99,78 +99,82 @@ class Deal:
         """Gives every task with a changelog that many standbys, if there are enough clients without the task."""
         for info in self._changelogged():
             for _ in range(count):
-                free = [seat for seat in self._board.values() if not seat.has(info.id)]
+                free = [holder for holder in self._board.values() if not holder.has(info.id)]
                 if not free:
                     break
                 if self._manners.tag_keys:
-                    free = self._most_apart(info.id, free)
+                    free = self._furthest_apart(info.id, free)
                 self._give(info.id, self._best(info.id, self._set_of(free)), TaskType.STANDBY)
 
-    def _most_apart(self, task: TaskId, seats: Sequence[Seat]) -> list[Seat]:
+    def _furthest_apart(self, task: TaskId, holders: Sequence[TaskHolder]) -> list[TaskHolder]:
         """Returns the clients with the most tags that the task's copies do not have yet."""
         keys = self._manners.tag_keys
-        there = {tag for seat in self._board.values() if seat.has(task) for tag in seat.tags.items() if tag[0] in keys}
-        new = [sum(tag[0] in keys and tag not in there for tag in seat.tags.items()) for seat in seats]
-        return [seat for seat, count in zip(seats, new, strict=True) if count == max(new)]
+        there = {
+            tag for holder in self._board.values() if holder.has(task) for tag in holder.tags.items() if tag[0] in keys
+        }
+        new = [sum(tag[0] in keys and tag not in there for tag in holder.tags.items()) for holder in holders]
+        return [holder for holder, count in zip(holders, new, strict=True) if count == max(new)]
 
-    def _give(self, task: TaskId, seat: Seat, kind: TaskType) -> None:
+    def _give(self, task: TaskId, holder: TaskHolder, kind: TaskType) -> None:
         mine = self._number[task]
-        for other in (*seat.active, *seat.standby):
+        for other in (*holder.active, *holder.standby):
             self._neighbours.add(_pair(mine, self._number[other]))
-        seat.give(task, kind)
+        holder.give(task, kind)
 
-    def _best(self, task: TaskId, seats: Sequence[Seat]) -> Seat:
+    def _best(self, task: TaskId, holders: Sequence[TaskHolder]) -> TaskHolder:
         """Returns the best client for the task.
 
         This is the one that had it active, else the least loaded that had a standby, unless crowded; else the least
         loaded.
         """
-        if len(seats) == 1:
-            return seats[0]
-        standbys = [seat for seat in seats if seat.process in self._standby.get(task, ())]
+        if len(holders) == 1:
+            return holders[0]
+        standbys = [holder for holder in holders if holder.process in self._standby.get(task, ())]
         owner = self._active.get(task)
-        had = next((seat for seat in seats if seat.process == owner), None)
-        for seat in (had, self._least_loaded(task, self._set_of(standbys))):
-            if seat is not None and not self._is_crowded(seat):
-                return seat
-        return self._least_loaded(task, seats) or seats[0]
+        had = next((holder for holder in holders if holder.process == owner), None)
+        for holder in (had, self._least_loaded(task, self._set_of(standbys))):
+            if holder is not None and not self._is_crowded(holder):
+                return holder
+        return self._least_loaded(task, holders) or holders[0]
 
-    def _is_crowded(self, seat: Seat) -> bool:
+    def _is_crowded(self, holder: TaskHolder) -> bool:
         """Returns whether it has a task for every thread and another client is less full."""
-        if seat.count < seat.threads:
+        if holder.count < holder.threads:
             return False
-        fullness = self._fullness(seat)
+        fullness = self._fullness(holder)
         return any(self._fullness(other) < fullness for other in self._board.values())
 
-    def _fullness(self, seat: Seat) -> tuple[float, int]:
+    def _fullness(self, holder: TaskHolder) -> tuple[float, int]:
         """Returns a sort key; a smaller one means that the client is less full."""
-        load = (len(seat.active) + len(seat.standby)) / seat.threads
-        return load, -seat.threads if self._manners.is_former else 0
+        load = (len(holder.active) + len(holder.standby)) / holder.threads
+        return load, -holder.threads if self._manners.is_former else 0
 
-    def _least_loaded(self, task: TaskId, seats: Sequence[Seat]) -> Seat | None:
+    def _least_loaded(self, task: TaskId, holders: Sequence[TaskHolder]) -> TaskHolder | None:
         """Returns an empty client, or the least loaded with a task not yet paired with this, or the least loaded."""
         nothing = math.inf, 0
-        least, least_fullness = None, nothing
+        least, min_fullness = None, nothing
         fresh, fresh_fullness = None, nothing
-        for seat in seats:
-            if not seat.active and not seat.standby:
-                return seat
-            fullness = self._fullness(seat)
-            if fullness < fresh_fullness and self._is_new_beside(task, seat):
-                fresh, fresh_fullness = seat, fullness
-            if fullness < least_fullness:
-                least, least_fullness = seat, fullness
+        for holder in holders:
+            if not holder.active and not holder.standby:
+                return holder
+            fullness = self._fullness(holder)
+            if fullness < fresh_fullness and self._is_new_beside(task, holder):
+                fresh, fresh_fullness = holder, fullness
+            if fullness < min_fullness:
+                least, min_fullness = holder, fullness
         return fresh or least
 
-    def _is_new_beside(self, task: TaskId, seat: Seat) -> bool:
+    def _is_new_beside(self, task: TaskId, holder: TaskHolder) -> bool:
         tasks = len(self._tasks)
         if len(self._neighbours) == tasks * (tasks - 1) // 2:
             return False
         mine = self._number[task]
-        return any(_pair(mine, self._number[other]) not in self._neighbours for other in (*seat.active, *seat.standby))
+        return any(
+            _pair(mine, self._number[other]) not in self._neighbours for other in (*holder.active, *holder.standby)
+        )
 
-    def _set_of(self, seats: Sequence[Seat]) -> Sequence[Seat]:
-        return [self._board[process] for process in processes_in_java_order(seat.process for seat in seats)]
+    def _set_of(self, holders: Sequence[TaskHolder]) -> Sequence[TaskHolder]:
+        return [self._board[process] for process in processes_in_java_order(holder.process for holder in holders)]
 
     def _changelogged(self) -> Iterable[TaskInfo]:
         infos = [info for info in self._tasks.values() if info.is_changelogged]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from samerack.assignors.streams.spread_flow import MOST_ARCS, place_spread
+from samerack.assignors.streams.spread_flow import MAX_ARCS, place_spread
 from samerack.assignors.streams.standby import cost_of, optimize_standby
 from samerack.assignors.streams.standby_model import Standbys
 
@@ -62,7 +62,7 @@ def optimize_tagged(tagged: Tagged, costs: Costs) -> Int32Array:
     free = optimize_standby(standbys, costs)
     if (_spread(tagged, free) >= least).all():
         return free
-    if max(map(len, tagged.tags)) == 1 and len(standbys.remote) * len(standbys.group) <= MOST_ARCS:
+    if max(map(len, tagged.tags)) == 1 and len(standbys.remote) * len(standbys.group) <= MAX_ARCS:
         values = {tag: number for number, tag in enumerate(sorted(set().union(*tagged.tags)))}
         value = np.array([values[next(iter(tags))] if tags else -1 for tags in tagged.tags], np.int64)
         return place_spread(standbys, value[standbys.group], least, costs)

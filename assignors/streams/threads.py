@@ -11,14 +11,14 @@ from samerack.assignors.streams.assignment import TaskType
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from samerack.assignors.streams.board import Board, Seat
+    from samerack.assignors.streams.board import Board, TaskHolder
     from samerack.assignors.streams.model import TaskId
 
 
 def deal_in_turn(board: Board, tasks: Iterable[TaskId]) -> None:
     """Gives ascending tasks to ascending clients as actives, one each, in turn (KIP-925, 3, step 1)."""
-    for task, seat in zip(sorted(tasks), cycle(board.values()), strict=False):
-        seat.give(task, TaskType.ACTIVE)
+    for task, holder in zip(sorted(tasks), cycle(board.values()), strict=False):
+        holder.give(task, TaskType.ACTIVE)
 
 
 def deal_by_active_load(board: Board, tasks: Iterable[TaskId]) -> None:
@@ -26,15 +26,17 @@ def deal_by_active_load(board: Board, tasks: Iterable[TaskId]) -> None:
 
     Complexity: O(log clients) for each task.
     """
-    queue = [(seat.active_load, order, seat) for order, seat in enumerate(board.values())]
+    queue = [(holder.active_load, order, holder) for order, holder in enumerate(board.values())]
     heapq.heapify(queue)
     for task in sorted(tasks):
-        _, order, seat = queue[0]
-        seat.give(task, TaskType.ACTIVE)
-        heapq.heapreplace(queue, (seat.active_load, order, seat))
+        _, order, holder = queue[0]
+        holder.give(task, TaskType.ACTIVE)
+        heapq.heapreplace(queue, (holder.active_load, order, holder))
 
 
-def balance_over_threads(board: Board, kind: TaskType, allowed: Callable[[Seat, Seat], bool] = lambda *_: True) -> None:
+def balance_over_threads(
+    board: Board, kind: TaskType, allowed: Callable[[TaskHolder, TaskHolder], bool] = lambda *_: True
+) -> None:
     """Moves tasks of one kind to less loaded clients until no move improves the balance (KIP-925, 3, steps 2 and 4).
 
     A task moves if the source's load (tasks of both kinds per thread) is afterwards at least that of the target.
@@ -47,21 +49,23 @@ def balance_over_threads(board: Board, kind: TaskType, allowed: Callable[[Seat, 
 
     Complexity: O(clients) for each client that has tasks to give and each task that moves.
     """
-    seats = list(board.values())
+    holders = list(board.values())
     changed = True
     while changed:
         changed = False
-        least = min(map(_after_one_more, seats), default=0.0)
-        for source in seats:
+        least = min(map(_after_one_more, holders), default=0.0)
+        for source in holders:
             if _after_one_less(source) < least:
                 continue
-            for target in seats:
+            for target in holders:
                 if target is not source and _even_out(source, target, kind, allowed):
                     changed = True
-                    least = min(map(_after_one_more, seats))
+                    least = min(map(_after_one_more, holders))
 
 
-def _even_out(source: Seat, target: Seat, kind: TaskType, allowed: Callable[[Seat, Seat], bool]) -> bool:
+def _even_out(
+    source: TaskHolder, target: TaskHolder, kind: TaskType, allowed: Callable[[TaskHolder, TaskHolder], bool]
+) -> bool:
     """Moves tasks that even out the loads of these two clients; returns whether any moved."""
     if _after_one_less(source) < _after_one_more(target) or not allowed(source, target):
         return False
@@ -76,9 +80,9 @@ def _even_out(source: Seat, target: Seat, kind: TaskType, allowed: Callable[[Sea
     return moved
 
 
-def _after_one_less(seat: Seat) -> float:
-    return (seat.count - 1) / seat.threads
+def _after_one_less(holder: TaskHolder) -> float:
+    return (holder.count - 1) / holder.threads
 
 
-def _after_one_more(seat: Seat) -> float:
-    return (seat.count + 1) / seat.threads
+def _after_one_more(holder: TaskHolder) -> float:
+    return (holder.count + 1) / holder.threads

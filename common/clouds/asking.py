@@ -22,7 +22,7 @@ SECONDS: Final = 3.0
 MAX_SKEW_SECONDS: Final = 300.0
 """AWS refuses signatures that are five minutes old, and the other clouds tokens that are not valid yet."""
 _MAX_BYTES: Final = 1 << 18
-_MAX_TOLD: Final = 300
+_MAX_SHOWN: Final = 300
 _MAX_SECONDS: Final = 86_400.0
 """A longer life of a token than a day is not trusted."""
 
@@ -90,7 +90,7 @@ def reason_of(answer: HttpAnswer, *keys: str) -> str:
 def line(text: str) -> str:
     """Returns a foreign text on one line, printable and shortened."""
     shown = "".join(one if one.isprintable() else " " for one in text)
-    return " ".join(shown.split())[:_MAX_TOLD]
+    return " ".join(shown.split())[:_MAX_SHOWN]
 
 
 def file_text(variable: str, path: str) -> str:

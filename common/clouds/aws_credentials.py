@@ -120,15 +120,15 @@ def _of_web_identity(place: Place) -> Credentials | None:
         tls=trust(place.authority) if url.startswith("https://") else None,
     )
     check_clock(f"{_STS} ({url})", answer)
-    told_by_sts = _xml(answer)
+    fields = _xml(answer)
     if answer.status != 200:
-        code, message = (told_by_sts.get(name, "") for name in ("Code", "Message"))
+        code, message = (fields.get(name, "") for name in ("Code", "Message"))
         said = f"{line(code)}: {line(message)}" if code else f"answers {answer.status}"
         raise TokenError(
             f"{_STS} ({url}) refuses the role {role}: {said}; "
             f"{_STS_CURES.get(code, 'check AWS_ROLE_ARN and AWS_WEB_IDENTITY_TOKEN_FILE')}"
         )
-    return _credentials(f"{_STS} ({url})", {**told_by_sts, "Token": told_by_sts.get("SessionToken", "")})
+    return _credentials(f"{_STS} ({url})", {**fields, "Token": fields.get("SessionToken", "")})
 
 
 def _sts_url(place: Place) -> str:

@@ -38,13 +38,13 @@ class Asked:
     Attributes:
         first: first day; None means `most_days` up to the last, or all.
         last: last day; None means the newest in the table.
-        most_days: how many days at most, where no first day is given.
+        max_days: how many days at most, where no first day is given.
         top: how many groups, topics and losses are shown.
     """
 
     first: date | None = None
     last: date | None = None
-    most_days: int | None = None
+    max_days: int | None = None
     top: int = 20
 
 
@@ -85,11 +85,11 @@ def gathered(
             stack.callback(frame.unpersist)
             return frame
 
-        told = figures.within(tables.traffic, first, last)
+        traffic_rows = figures.within(tables.traffic, first, last)
         states = figures.within(tables.states, first, last)
-        period, seconds, whole = _period(told, first, last)
-        whom = kept(once.believed(told))
-        traffic = once.once(told, whom)
+        period, seconds, whole = _period(traffic_rows, first, last)
+        whom = kept(once.believed(traffic_rows))
+        traffic = once.once(traffic_rows, whom)
         daily = kept(figures.added_up(traffic, prices, "topic"))
         unit = next(name for name, most in _UNITS if period.seconds <= most)
         moments = traffic.withColumn("moment", F.date_trunc(unit, F.col("minute")))
@@ -139,8 +139,8 @@ def _days(traffic: DataFrame, asked: Asked) -> tuple[date, date]:
     first = asked.first
     if first is None:
         first = bounds["first"]
-        if asked.most_days is not None:
-            first = max(first, last - timedelta(days=asked.most_days - 1))
+        if asked.max_days is not None:
+            first = max(first, last - timedelta(days=asked.max_days - 1))
     if figures.within(traffic, first, last).isEmpty():
         raise AgentError(
             f"traffic_by_minute has nothing in this period; it has {bounds['first']} to {bounds['last']}: give --from "

@@ -77,9 +77,9 @@ def cost_over_time(timeline: Sequence[Moment], unit: str, level: float | None) -
         level: what the fleet's groups would cost with their own assignors, over the whole period; None leaves it out.
     """
     values = [moment.dollars_per_month for moment in timeline]
-    told = f"Cost over time, by {unit}: from {words.money(min(values))} to {words.money(max(values))} a month."
+    text = f"Cost over time, by {unit}: from {words.money(min(values))} to {words.money(max(values))} a month."
     if level is not None:
-        told += f" With the groups' own assignors it would have been {words.money(level)} on average."
+        text += f" With the groups' own assignors it would have been {words.money(level)} on average."
 
     def draw(axes: Axes, width: str) -> None:
         # UTC without a zone: labels would otherwise use matplotlib's configured zone
@@ -108,7 +108,7 @@ def cost_over_time(timeline: Sequence[Moment], unit: str, level: float | None) -
         axes.yaxis.set_major_locator(MaxNLocator(5))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: words.money(value).removesuffix(".00")))
 
-    return _drawing("time", told, lambda _: 2.9, draw)
+    return _drawing("time", text, lambda _: 2.9, draw)
 
 
 def top_groups(groups: Sequence[GroupLine]) -> Drawing:
@@ -128,7 +128,7 @@ def top_groups(groups: Sequence[GroupLine]) -> Drawing:
 def saved_and_possible(groups: Sequence[GroupLine]) -> Drawing:
     """Draws what agents saved of each group and what is still possible, a month."""
     shown = groups[:_BARS]
-    told = "; ".join(f"{one.cluster} {one.group} {_pair(one)}" for one in shown)
+    text = "; ".join(f"{one.cluster} {one.group} {_pair(one)}" for one in shown)
 
     def draw(axes: Axes, width: str) -> None:
         # a name and two full figures do not fit into a narrow line
@@ -138,7 +138,7 @@ def saved_and_possible(groups: Sequence[GroupLine]) -> Drawing:
         possible = [one.month.possible or 0.0 for one in shown]
         _bars(axes, rows, ((saved, _NEAR, 1.0), (possible, _ACROSS, 1.0)))
 
-    return _drawing("saved", f"Saved and still possible, a month: {told}.", lambda _: _height(len(shown)), draw)
+    return _drawing("saved", f"Saved and still possible, a month: {text}.", lambda _: _height(len(shown)), draw)
 
 
 def _pair(line: GroupLine) -> str:
@@ -174,8 +174,8 @@ def _bars(axes: Axes, rows: Sequence[tuple[str, str]], stacked: Iterable[tuple[S
         axes.text(most, place - 0.22, figure, va="bottom", ha="right", color=_SOFT)
 
 
-def _drawing(name: str, told: str, height: Callable[[str], float], draw: Callable[[Axes, str], None]) -> Drawing:
-    return Drawing(words=told, **{width: _svg(f"{name}-{width}", height(width), width, draw) for width in _SIZES})
+def _drawing(name: str, text: str, height: Callable[[str], float], draw: Callable[[Axes, str], None]) -> Drawing:
+    return Drawing(words=text, **{width: _svg(f"{name}-{width}", height(width), width, draw) for width in _SIZES})
 
 
 def _svg(name: str, height: float, width: str, draw: Callable[[Axes, str], None]) -> str:

@@ -77,8 +77,10 @@ def by_group(group_days: DataFrame, prices: PriceTable) -> DataFrame:
     Saved is what was saved in the period. Possible is what the last plan leaves to be saved, applied to the bytes of
     the period: savings reached during the period are no longer possible.
     """
-    told = F.when(F.col("kind").isNotNull(), F.col("day"))
-    summed = _summed(group_days, *GROUP, more=[F.max_by(name, told).alias(name) for name in _FACTS]).drop("groups")
+    day_of_state = F.when(F.col("kind").isNotNull(), F.col("day"))
+    summed = _summed(group_days, *GROUP, more=[F.max_by(name, day_of_state).alias(name) for name in _FACTS]).drop(
+        "groups"
+    )
     still = F.coalesce(F.col("present") - F.col("possible"), F.lit(0.0)) * (F.col("bytes") - F.col("unknown_bytes"))
     return summed.withColumn("possible_bytes", F.when(F.col("kind").isNotNull(), still)).withColumn(
         "possible_dollars", F.col("possible_bytes") * prices.dollars_per_byte

@@ -79,6 +79,6 @@ def test_errors_tell_no_secret_of_the_settings() -> None:
 
 def test_brokers_that_do_not_answer_are_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """The wait is limited, and the error names the address."""
-    monkeypatch.setattr(stream_kafka, "_LOOK_SECONDS", 0.2)
+    monkeypatch.setattr(stream_kafka, "_REQUEST_SECONDS", 0.2)
     with pytest.raises(AgentError, match=r"no broker answers at 127\.0\.0\.1:1 "):
         check_topics({"bootstrap.servers": "127.0.0.1:1", "log_level": "0"}, ["any"])
