@@ -1,0 +1,202 @@
+"""Plans a live group as the agent would, without joining it, and compares the plan with the present assignment.
+
+The group is described and its topics are polled once. The result is JSON values, which `samerack plan` shows.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from glob import escape
+from typing import Any
+
+import numpy as np
+from kafka import errors as kafka_errors
+
+from samerack.agent.leading.admission import is_settled
+from samerack.agent.leading.membership import Membership
+from samerack.agent.leading.prospect import prospect
+from samerack.agent.policy.measured import Rates, shares_of
+from samerack.assignors.consumer.registry import Options
+from samerack.assignors.evaluate import cross_rack_mask
+from samerack.assignors.model import NOBODY, Int32Array, Problem
+from samerack.cli.asking import hosts_known
+from samerack.cli.curve import points_of
+from samerack.cluster.coordination import close, connect
+from samerack.cluster.group import CONSUMER, GroupView, topics_of
+from samerack.cluster.racks import rack_warnings
+from samerack.cluster.view import ClusterView, NoRack, Settling, SettlingTimes, settle
+from samerack.cluster.watch import Admin, find_group_type, look, open_admin, read_broker_configs
+from samerack.common.errors import AgentError
+from samerack.common.kafka_config import for_kafka_python
+from samerack.common.settings import Settings
+from samerack.planning import planner
+from samerack.planning.members import members_of_view
+from samerack.planning.mode import mode_of
+from samerack.planning.problem import problem_of
+from samerack.traffic.evenness import busiest, topic_share
+from samerack.traffic.watch import observe
+from samerack.traffic.weights import weights_of_rates
+
+_REBALANCE_SECONDS = 15.0
+_PAUSE_SECONDS = 0.25
+_WITHOUT_COPARTITIONING = (
+    "the curve does not keep co-partitioned topics together, as plans for this group do: leading.max_skew works where "
+    "leading.keep_copartitioned is never"
+)
+
+
+def describe(group: str, settings: Settings) -> GroupView:
+    """Returns a description of the group by name; waits some seconds for a rebalance to end.
+
+    Raises:
+        AgentError: No broker answers, or not allowed.
+    """
+    client = connect(for_kafka_python(settings.kafka))
+    try:
+        membership = Membership(client, group=group, settings=settings.leading, assign=lambda _: {}, wake=lambda: None)
+        until = time.monotonic() + _REBALANCE_SECONDS
+        while not is_settled(view := membership.describe_patiently()) and time.monotonic() < until:
+            time.sleep(_PAUSE_SECONDS)
+        return view  # noqa: TRY300 - an else would hide that the loop belongs to the try
+    except kafka_errors.KafkaError as error:
+        raise AgentError(f"group {group}: {type(error).__name__}: {error}") from error
+    finally:
+        close(client)
+
+
+def measured_rates(group: str, settings: Settings, seconds: float) -> Rates | None:
+    """Measures the wire bytes per second of the group's partitions; None if partitions are not weighed by bytes."""
+    if settings.leading.weigh_by != "bytes":
+        return None
+    traffic = settings.traffic.model_copy(update={"groups": (escape(group),)})
+    snapshot = observe(settings.model_copy(update={"traffic": traffic}), seconds=seconds)
+    return {
+        (one.topic, one.number): one.bytes_per_second
+        for measured in snapshot.groups
+        for one in measured.partitions
+        if one.bytes_per_second is not None
+    }
+
+
+def examine(
+    group: str,
+    settings: Settings,
+    assignor: planner.AssignorName,
+    *,
+    rates: Rates | None = None,
+    with_curve: bool = False,
+) -> dict[str, Any]:
+    """Returns everything that `plan` shows, as JSON values; with rates the shares are by bytes, else by partitions.
+
+    Raises:
+        AgentError: The group is not there, not a classic consumer group, or rebalancing; or brokers do not answer.
+    """
+    admin = open_admin(settings.kafka)
+    kind = find_group_type(settings.kafka, group)
+    if kind not in ("classic", "unknown"):
+        raise AgentError(f"group {group}: is assigned by the brokers (type {kind}); only classic groups can be planned")
+    view = describe(group, settings)
+    if view.state == "Dead":
+        raise AgentError(f"group {group}: does not exist; check the name and bootstrap.servers")
+    if view.protocol_type not in ("", CONSUMER):
+        raise AgentError(
+            f"group {group}: has protocol type {view.protocol_type!r}; only consumer groups can be planned"
+        )
+    if not view.stable:
+        raise AgentError(f"group {group}: is {view.state}; it needs members and no rebalance under way: try again")
+    subscriptions = [member.subscription for member in view.members if member.subscription is not None]
+    seen = look(admin, topics_of(subscriptions))
+    hosts, unasked = hosts_known(settings, group)
+    cluster = settle(Settling(), seen, 0.0, SettlingTimes(change=0.0, leader=0.0)).state.settled
+    aware, unknown = _rack_aware(settings, admin, seen)
+    mode = mode_of(view.protocol, settings.leading, rack_aware_fetch=aware)
+    members = [
+        member
+        for member in members_of_view(view, settings.racks, hosts)
+        if member.instance_id != settings.leading.instance_id
+    ]
+    if not members:
+        raise AgentError(f"group {group}: has no members with a readable subscription")
+    weights = weights_of_rates(rates) if rates is not None else None
+    problem = problem_of(members, cluster, mode, weights=weights)
+    made = planner.make_plan(problem, mode, prefer=assignor)
+    racks = {member.id: member.rack for member in members}
+    shares = shares_of(made, rates)
+    brokers = {rack for rack in cluster.brokers.values() if not isinstance(rack, NoRack)}
+    present, proposed = (_per_member(made, owner) for owner in (problem.owner, made.final))
+    return {
+        "group": group,
+        "protocol": view.protocol,
+        "assignor": made.assignor,
+        "weighed_by": "bytes" if weights else "partitions",
+        "agent_leads": prospect(view, settings.leading),
+        "replicas_that_serve": "any replica in the member's rack" if aware else "leader replicas",
+        "present": {**asdict(made.before), "cross_rack_share": shares[0], **_evenness(problem, problem.owner, rates)},
+        "proposed": {**asdict(made.after), "cross_rack_share": shares[1], **_evenness(problem, made.final, rates)},
+        "warnings": [
+            *unknown,
+            *filter(None, [unasked]),
+            *rack_warnings({rack.rack for rack in racks.values() if rack.rack is not None}, brokers),
+            *(f"member {member.id}: {member.unreadable}" for member in view.members if member.unreadable),
+            *([_WITHOUT_COPARTITIONING] if with_curve and mode.keep_copartitioned else []),
+        ],
+        "members": [
+            {
+                "id": member,
+                "rack": racks[member].rack,
+                "rack_from": racks[member].source,
+                "reads": "any replica" if mode.rack_aware_fetch and racks[member].fetches_with_rack else "leaders",
+                "present": present[index],
+                "proposed": proposed[index],
+            }
+            for index, member in enumerate(problem.members)
+        ],
+        **({"curve": points_of(problem, Options(), seconds=mode.deadline_seconds, rates=rates)} if with_curve else {}),
+    }
+
+
+def _evenness(problem: Problem, owner: Int32Array, rates: Rates | None) -> dict[str, Any]:
+    """Returns how evenly members read under a plan; None where it is not known."""
+    subscriptions = {
+        member: [topic for topic, wanted in zip(problem.topics, problem.subscriptions[reader], strict=True) if wanted]
+        for member, reader in zip(problem.members, problem.subscription_of.tolist(), strict=True)
+    }
+    owned = [
+        (problem.members[at], problem.topics[topic], number)
+        for at, topic, number in zip(owner.tolist(), problem.topic_of.tolist(), problem.number_of.tolist(), strict=True)
+        if at != NOBODY
+    ]
+    share = topic_share(((member, topic) for member, topic, _ in owned), subscriptions)
+    most = busiest(((member, (rates or {}).get((topic, number))) for member, topic, number in owned), problem.members)
+    return {
+        "topic_share": None if share is None else asdict(share),
+        "busiest": None if most is None else asdict(most),
+    }
+
+
+def _rack_aware(settings: Settings, admin: Admin, seen: ClusterView) -> tuple[bool, list[str]]:
+    """Returns whether any replica in a member's rack serves it, and why that is not known: then only leaders count."""
+    selector = settings.racks.replica_selector
+    if selector != "auto":
+        return selector == "rack-aware", []
+    try:
+        return read_broker_configs(admin, seen.brokers).rack_aware, []
+    except AgentError as error:
+        return False, [f"only leader replicas count as near, as for an agent that runs: {error}"]
+
+
+def _per_member(made: planner.Plan, owner: Int32Array) -> list[dict[str, Any]]:
+    problem = made.problem
+    cross = cross_rack_mask(problem, owner)
+    result = []
+    for index in range(len(problem.members)):
+        mine = np.flatnonzero(owner == index)
+        result.append(
+            {
+                "partitions": [[problem.topics[problem.topic_of[p]], int(problem.number_of[p])] for p in mine],
+                "cross_rack": int(np.count_nonzero(cross[mine])),
+                "gained": int(np.count_nonzero((problem.owner[mine] != index) & (problem.owner[mine] != NOBODY))),
+            }
+        )
+    return result
