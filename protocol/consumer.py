@@ -236,7 +236,7 @@ def _check_plan(topics: int, topic_of: Int32Array, number_of: Int32Array, owner:
     if not len(owner):
         return
     if owner.min() < -1 or owner.max() >= members:
-        message = f"members {owner.min()}..{owner.max()} of {members}; give -1 for nobody, or 0..{members - 1}"
+        message = f"members {owner.min()}..{owner.max()} of {members}; give -1 for no owner, or 0..{members - 1}"
         raise ProtocolError(message, field="owner")
     if topic_of[0] < 0 or topic_of[-1] >= topics or bool((topic_of[1:] < topic_of[:-1]).any()):
         # clients would still read a topic that has two runs in one message, but no client writes that

@@ -143,8 +143,8 @@ def _refill_envelopes(member: _Member, *, partitions: int, batches: int, seconds
     member.records = min(float(_FREE_RECORDS), member.records + _FREE_RECORDS * max(0.0, seconds) / 60.0)
 
 
-def _why(said: str, allowed: str, partitions: int) -> str:
+def _why(reported: str, allowed: str, partitions: int) -> str:
     return (
-        f"its client says that it read {said}, and the logs of its {partitions} partitions have had {allowed} for it "
+        f"its client reports that it read {reported}, and the logs of its {partitions} partitions had {allowed} for it "
         "at most, read twice over"
     )

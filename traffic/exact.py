@@ -235,9 +235,9 @@ class ExactReads:
             raise StatisticsError(f"{self._refused[key].reason}; its bytes are estimated for a while")
         others = [client for one, client in self._clients.items() if one != name]
         if sum(client.member == key for client in others) >= MAX_CLIENTS:
-            raise StatisticsError(f"{MAX_CLIENTS} clients tell of member {key[1]!r} already; one of each member may")
+            raise StatisticsError(f"{MAX_CLIENTS} clients report member {key[1]!r} already; only one may")
         if sum(len(client.counters.messages) for client in others) + len(counters.messages) > MAX_PARTITIONS:
-            raise StatisticsError(f"other clients tell of so much that it would be beyond {MAX_PARTITIONS} partitions")
+            raise StatisticsError(f"with what other clients report it would be more than {MAX_PARTITIONS} partitions")
 
     def _counted_from_start(self, counters: Counters, now: float, since: float) -> bool:
         if counters.age_seconds is None:

@@ -145,7 +145,7 @@ class TrafficMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self._cycles = Histogram(
             "samerack_traffic_cycle_seconds",
-            "Time of one look at offsets, log sizes and groups.",
+            "Time of one poll of offsets, log sizes and groups.",
             buckets=_SECONDS,
             registry=registry,
         )

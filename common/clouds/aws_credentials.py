@@ -123,9 +123,9 @@ def _of_web_identity(place: Place) -> Credentials | None:
     fields = _xml(answer)
     if answer.status != 200:
         code, message = (fields.get(name, "") for name in ("Code", "Message"))
-        said = f"{line(code)}: {line(message)}" if code else f"answers {answer.status}"
+        answer_text = f"{line(code)}: {line(message)}" if code else f"answers {answer.status}"
         raise TokenError(
-            f"{_STS} ({url}) refuses the role {role}: {said}; "
+            f"{_STS} ({url}) refuses the role {role}: {answer_text}; "
             f"{_STS_CURES.get(code, 'check AWS_ROLE_ARN and AWS_WEB_IDENTITY_TOKEN_FILE')}"
         )
     return _credentials(f"{_STS} ({url})", {**fields, "Token": fields.get("SessionToken", "")})

@@ -38,7 +38,7 @@ class ElectionSettings(Section):
     )
     addresses: Names = Field(
         default=(),
-        description="Addresses of this host as the brokers see it, told to the other agents beside this agent's rack. "
+        description="Addresses of this host as the brokers see it; the other agents get them with this agent's rack. "
         "Empty: those that the host itself knows.",
         examples=[["10.1.2.3"]],
     )

@@ -8,7 +8,7 @@ from samerack.common.settings.base import Section
 
 
 class EventSettings(Section):
-    """What happened to groups and why, as `samerack events` tells it: in memory, in a file, in a topic."""
+    """What happened to groups and why, as `samerack events` shows it: in memory, in a file, in a topic."""
 
     path: str = Field(
         default="",

@@ -150,13 +150,13 @@ class WatchSettings(Section):
 
     cluster_seconds: Seconds = Field(
         default=0.5,
-        description="Time between two looks at racks and replicas; stretched so that looking takes a tenth of the time "
+        description="Time between two polls of racks and replicas; stretched so that polling takes a tenth of the time "
         "at most.",
     )
-    group_seconds: Seconds = Field(default=1.0, description="Time between two looks at a group.")
+    group_seconds: Seconds = Field(default=1.0, description="Time between two polls of a group.")
     waiting_seconds: Seconds = Field(
         default=0.5,
-        description="Time between two looks at the groups that have no consumers: the agent enters with the first of "
+        description="Time between two polls of the groups that have no consumers: the agent enters with the first of "
         "them, within `group.initial.rebalance.delay.ms` of the brokers. One request to each coordinator for all of "
         "these groups.",
     )

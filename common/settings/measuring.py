@@ -38,7 +38,7 @@ class TrafficSettings(Section):
     )
     poll_seconds: Seconds = Field(
         default=5.0,
-        description="Time between two looks at offsets and log sizes; stretched so that looking takes a third of the "
+        description="Time between two polls of offsets and log sizes; stretched so that polling takes a third of the "
         "time at most.",
     )
     window_seconds: Seconds = Field(

@@ -35,7 +35,7 @@ class PublishingSettings(Section):
     cluster: str = Field(
         default="",
         description="Name of the measured cluster in all records, the same in every agent of it. Empty: the cluster's "
-        "id, as its brokers tell it.",
+        "id, as its brokers report it.",
         examples=["orders-eu"],
     )
     kafka: dict[str, str] = Field(

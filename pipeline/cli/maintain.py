@@ -28,7 +28,7 @@ def maintain(
     as_json: Annotated[bool, typer.Option("--json", help="What was done, as JSON.")] = False,
     assignments: SetOption = None,
 ) -> None:
-    """Delete days past their time, make large files of small ones, and delete files that nobody needs any more.
+    """Delete days past their time, make large files of small ones, and delete files that no table needs any more.
 
     Run it once a day or so; the stream may go on meanwhile. How many days each table keeps and how long old files stay:
     pipeline.traffic_days, states_days, quarantine_days and vacuum_hours.

@@ -1,4 +1,4 @@
-"""`samerack pipeline stream`: from Kafka to the tables, until it is told to stop."""
+"""`samerack pipeline stream`: from Kafka to the tables, until it is stopped."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def stream(
     from samerack.pipeline import session, stream_run  # noqa: PLC0415 - PySpark is imported only when a command runs
 
     settings = settings_from(config, bootstrap, assignments)
-    source_options(settings.kafka)  # what is wrong there is told before Java starts
+    source_options(settings.kafka)  # an error in the settings is reported before Java starts
     for topic in check_topics(settings.kafka, (settings.pipeline.traffic_topic, settings.pipeline.states_topic)):
         typer.echo(
             f"topic {topic} takes any timestamp from publishers, and an absurd one stops this stream: set "

@@ -46,7 +46,8 @@ def whatif(
         int, typer.Option("--max-skew", min=0, help="Partitions beyond its fair share that a member may have.")
     ] = 2,
     copies: Annotated[
-        int, typer.Option("--copies", min=1, help="Racks that are to have a replica of every partition; 1 asks not.")
+        int,
+        typer.Option("--copies", min=1, help="Racks that are to have a replica of every partition; 1 leaves this out."),
     ] = 2,
     members: Annotated[
         str,

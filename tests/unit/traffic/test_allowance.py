@@ -97,7 +97,7 @@ def test_what_no_log_can_explain_is_never_counted(lie: Counters) -> None:
     assert not watched.is_exact
     (gap,) = watched.exact.refused()
     assert (gap.what, gap.where, gap.refused) == (Family.STATISTICS, "g", False)
-    assert "member m1: its client says that it read" in gap.reason
+    assert "member m1: its client reports that it read" in gap.reason
     with pytest.raises(StatisticsError, match="estimated for a while"):
         watched.post(said(60 * MB))
     assert watched.poll(curve, seconds=REFUSED_SECONDS) == 0.0
@@ -184,7 +184,7 @@ def test_one_member_has_few_clients() -> None:
     watched = Watched(log(MB, 1000))
     for number in range(MAX_CLIENTS):
         watched.post(said(1, client=f"c#{number}"))
-    with pytest.raises(StatisticsError, match=f"{MAX_CLIENTS} clients tell of member 'm1' already"):
+    with pytest.raises(StatisticsError, match=f"{MAX_CLIENTS} clients report member 'm1' already"):
         watched.post(said(1, client="c#more"))
     watched.post(said(2, client="c#0"))
 

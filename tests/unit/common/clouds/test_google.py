@@ -57,7 +57,7 @@ def test_the_principal_may_be_set(cloud: Google) -> None:
     variables = {**cloud.for_machine(), "GOOGLE_MANAGED_KAFKA_AUTH_PRINCIPAL": "principal://iam/x"}
     assert token(variables).principal == "principal://iam/x"
     cloud.account = ""
-    with pytest.raises(TokenError, match="tells no service account; set GOOGLE_MANAGED_KAFKA_AUTH_PRINCIPAL"):
+    with pytest.raises(TokenError, match="names no service account; set GOOGLE_MANAGED_KAFKA_AUTH_PRINCIPAL"):
         token(cloud.for_machine())
 
 
