@@ -196,7 +196,7 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     exact.see({"g": group(member("m1", "c", 0), member("m2", "d", 1))}, {"t": 4}, {})
     many = {("t", number): 1 for number in range(3)}
     exact.post("g", Counters(client="a", client_id="c", age_seconds=1, received={}, served_by={}, messages=many), now=1)
-    with pytest.raises(StatisticsError, match="beyond 3 partitions"):
+    with pytest.raises(StatisticsError, match="more than 3 partitions"):
         exact.post("g", counters(1, client="b", client_id="d", number=1), now=1.0)
 
 
