@@ -12,41 +12,26 @@ from typing import Any, Final
 
 import typer
 
+from samerack.cli.commands import COMMANDS
 from samerack.common.command_line import OneLineErrors
 
-_MODULES: Final = (
-    "cli.run",
-    "cli.plan",
-    "cli.verify",
-    "cli.cost",
-    "cli.top",
-    "cli.lead",
-    "cli.events",
-    "cli.curve",
-    "cli.rack",
-    "cli.health",
-    "offline.assign",
-    "offline.streams",
-    "offline.codec",
-    "cli.settings_reference",
-)
-_QUICK: Final = {"run": "cli.run", "rack": "cli.rack", "health": "cli.health"}
-"""Loaded without clients and solvers: what probes and init containers call, and what only watches over the agent."""
+_MODULES: Final = tuple(dict.fromkeys(command.module for command in COMMANDS.values()))
 
 
 class _Commands(OneLineErrors):
-    """Loads commands when they are asked for."""
+    """Loads commands when they are needed."""
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # typer's click is its own
-        """The subcommand."""
-        if cmd_name in _QUICK:
-            self.commands = {**self.commands, **_loaded(_QUICK[cmd_name])}
+        """Returns the subcommand."""
+        command = COMMANDS.get(cmd_name)
+        if command is not None and command.light:
+            self.commands = {**self.commands, **_loaded(command.module)}
         else:
             self._load()
         return super().get_command(ctx, cmd_name)
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Their names, in the order of help."""
+        """Returns their names, in the order of help."""
         self._load()
         return super().list_commands(ctx)
 
@@ -56,7 +41,7 @@ class _Commands(OneLineErrors):
 
 
 def _loaded(*modules: str) -> dict[str, Any]:
-    """The commands of these rooms; of all rooms, with those that other distributions' rooms add."""
+    """Returns the commands of these modules; of all modules, with those that entry points add."""
     gathered = typer.Typer()
     gathered.callback()(_nothing_first)
     for module in modules:
@@ -68,7 +53,7 @@ def _loaded(*modules: str) -> dict[str, Any]:
 
 
 def _nothing_first() -> None:
-    """Without a callback of its own a single command would be no group."""
+    """Makes a group of a single command too: typer needs a callback for that."""
 
 
 app = typer.Typer(
@@ -85,7 +70,7 @@ app.callback()(_nothing_first)
 
 
 def main() -> None:
-    """Entry point of the console script."""
+    """Runs the command line."""
     app()
 
 

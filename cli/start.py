@@ -1,7 +1,7 @@
-"""Entry point of the console script. A probe that finds the agent well is answered before anything else is loaded.
+"""Entry point of the console script: answers the probe of a healthy agent before anything else is loaded.
 
-Kubernetes runs `samerack health` in every pod every few seconds. Where there is more to it than yes (an agent that is
-not well, other options, settings that cannot be right), the command of that name asks again, and tells.
+Kubernetes runs `samerack health` in every pod every few seconds. If the answer is not simply yes (the agent is not
+healthy, there are other options, or the settings are wrong), the command of that name asks again and says why.
 """
 
 from __future__ import annotations
@@ -16,10 +16,6 @@ from typing import Any, Final, NamedTuple
 _OPTIONS: Final = {(): "/healthz", ("--ready",): "/readyz"}
 _SECONDS: Final = 3.0
 _PREFIX: Final = "SAMERACK_"
-_BOUNDED: Final = frozenset(
-    {"plan", "verify", "cost", "top", "lead", "events", "curve", "assign", "streams", "decode", "encode", "settings"}
-)
-"""Commands that may be run beside an agent in its container, and load much."""
 
 
 class Web(NamedTuple):
@@ -30,14 +26,16 @@ class Web(NamedTuple):
 
 
 def main() -> None:
-    """Answer a probe, or run the command."""
+    """Answers a probe, or runs the command."""
     name, *arguments = sys.argv[1:] or [""]
     if name == "health" and is_well(arguments, os.environ):
         print("ok")  # noqa: T201 - what the command prints
         return
-    from samerack.cli.main import main as run  # noqa: PLC0415 - all that a probe does without
+    from samerack.cli.commands import COMMANDS  # noqa: PLC0415 - all that a probe does without
+    from samerack.cli.main import main as run  # noqa: PLC0415 - see above
 
-    if name not in _BOUNDED:
+    command = COMMANDS.get(name)
+    if command is None or command.light:
         run()
         return
     from samerack.cli.memory_bound import bounded  # noqa: PLC0415 - see above
@@ -51,7 +49,7 @@ def main() -> None:
 
 
 def is_well(arguments: Sequence[str], environment: Mapping[str, str]) -> bool:
-    """Whether the agent of these settings says that it is well; False also where that takes a closer look."""
+    """Returns whether the agent of these settings says that it is healthy; False also if that is not simple to see."""
     path = _OPTIONS.get(tuple(arguments))
     web = _web(environment)
     if path is None or web is None:
@@ -65,7 +63,7 @@ def is_well(arguments: Sequence[str], environment: Mapping[str, str]) -> bool:
 
 
 def _web(environment: Mapping[str, str]) -> Web | None:
-    """Host and port from environment and file, as `common.settings` reads them; None where that is not simple."""
+    """Returns host and port from environment and file, as `common.settings` reads them; None if that is not simple."""
     found: dict[str, Any] = {"host": "127.0.0.1", "port": 9464}
     if name := environment.get("SAMERACK_CONFIG"):
         try:

@@ -17,10 +17,10 @@ from typer.testing import CliRunner
 
 from samerack.agent.supervisor import watchdog
 from samerack.agent.supervisor.watchdog import Work
+from samerack.cli.commands import COMMANDS
 from samerack.cli.main import app
 from samerack.common.settings import SupervisorSettings, load, sections
 
-COMMANDS = ("run", "plan", "verify", "cost", "top", "assign", "decode", "encode", "settings")
 DOCS = Path(__file__).parents[3] / "docs"
 
 
@@ -156,7 +156,7 @@ def test_a_taken_port_is_exit_code_1() -> None:
 def test_an_unreachable_broker_is_exit_code_1_in_bounded_time(closed_port: str) -> None:
     """`plan` ends after the time of one request and names the setting to check."""
     # a process of its own: kafka-python leaves sockets that were refused to the garbage collector
-    code = "from samerack.cluster import watch; watch._REQUEST_SECONDS = 0.5; from samerack.cli.main import app; app()"
+    code = "from samerack.cluster import admin; admin.REQUEST_SECONDS = 0.5; from samerack.cli.main import app; app()"
     line = [sys.executable, "-c", code, "plan", "orders", "--bootstrap-servers", closed_port]
     ended = subprocess.run(line, capture_output=True, text=True, timeout=50, check=False)
     assert (ended.returncode, ended.stdout) == (1, "")
