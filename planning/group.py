@@ -29,9 +29,8 @@ def assign_group(
     Args:
         members: the members with their topics, racks and owned partitions.
         topics: for each topic and partition the racks of the replicas, the leader's first; None for an unknown rack.
-        assignor: `optimal`, or the protocol name of the group's members (`range`, `range-optimal`, `roundrobin`,
-            `sticky`, `cooperative-sticky`). With a cooperative one a partition that moves is left out until its owner
-            has given it up (KIP-429).
+        assignor: `optimal`, or the protocol name of the group's members, such as `range` or `cooperative-sticky`. With
+            a cooperative one a partition that moves is left out until its owner has given it up (KIP-429).
         weights: for topics that have them, the cost of each partition when it is read across racks; 1 elsewhere.
         options: see `Options`.
 
