@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disa
 
 from samerack.agent.group_status import GroupStatus, StatusBoard
 from samerack.agent.policy import EXEMPT, Reason
-from samerack.agent.policy.back_off import Cause
+from samerack.agent.policy.back_off_causes import Cause
 from samerack.agent.supervisor.memory import resident_bytes
 
 FOLLOWED = (

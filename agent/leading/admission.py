@@ -109,7 +109,7 @@ class Admission:
             denied_topics_reason(unseen)
             or self._unsupported_reason()
             or unreadable_member_reason(view)
-            or (foreign(view, self._leading) if self.back_off.is_wary else "")
+            or (foreign(view, self._leading) if self.back_off.avoids_foreign_agent else "")
             or (unpolled_topics_reason(self._unknown(view)) if self.back_off.waits_for_topics else "")
         )
         if view is not self._judged or trouble != self._trouble:
@@ -141,7 +141,7 @@ def refusal(view: GroupView, leading: LeadingSettings) -> str:
     """Returns why the agent stays out of this group; empty if it may join.
 
     It joins only groups of protocol type `consumer` that share a protocol name with it and whose present leader
-    supports a member without topics. This does not check whether brokers assign the group (`cluster.watch.group_type`).
+    supports a member without topics. This does not check whether brokers assign the group (`cluster.group_type`).
     """
     if view.protocol_type not in ("", CONSUMER):
         return f"its protocol type is {view.protocol_type!r}, not consumer"

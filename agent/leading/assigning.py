@@ -16,9 +16,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from samerack.agent.policy.back_off import BackOffError, Cause
-from samerack.cluster.coordination import Joined
+from samerack.agent.policy.back_off_causes import BackOffError, Cause
 from samerack.cluster.group import GroupView, topics_of
+from samerack.cluster.group_member import Joined
 from samerack.cluster.racks import NO_HOSTS, Hosts, client_id_of
 from samerack.cluster.view import SettledCluster
 from samerack.cluster.watch import ClusterWatch
@@ -43,10 +43,10 @@ from samerack.traffic.weights import Weights
 Weigh = Callable[[str], Weights | None]
 """Returns the weights of a group's partitions by topic, from memory; None while they are not known."""
 
-_MOST_ROUNDS: Final = 4
+_MAX_ROUNDS: Final = 4
 _PLANNING_SECONDS: Final = 1.0
 """This part of the deadline is kept for planning while topics are polled, but never more than half of the deadline."""
-_LEAST_SECONDS: Final = 0.00001
+_MIN_SECONDS: Final = 0.00001
 _EMPTY_ASSIGNMENT: Final = encode_assignment(Assignment(version=0, partitions=NO_PARTITIONS))
 
 
@@ -99,7 +99,7 @@ class Assigning:
         self._lock = threading.Lock()
         self._view: GroupView | None = None
         self._owned: dict[str, TopicPartitions] = {}
-        self._rounds: deque[tuple[int, Mapping[str, str]]] = deque(maxlen=_MOST_ROUNDS)
+        self._rounds: deque[tuple[int, Mapping[str, str]]] = deque(maxlen=_MAX_ROUNDS)
         self.sent: Sent | None = None
         self.since: float | None = None
         """When the plan that is being made was requested (monotonic); None while no plan is being made."""
@@ -179,7 +179,7 @@ class Assigning:
         self._watch.show_interest(self._group, topics)
         self._wait_for(topics, members, deadline)
         cluster = self._watch.cluster
-        mode = replace(mode, deadline_seconds=max(_LEAST_SECONDS, deadline - time.monotonic()))
+        mode = replace(mode, deadline_seconds=max(_MIN_SECONDS, deadline - time.monotonic()))
         plan = planner.make_plan(
             problem_of(members, cluster, mode, weights=weights),
             mode,

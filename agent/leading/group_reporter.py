@@ -18,7 +18,7 @@ from samerack.agent.leading.rebalance_evaluator import Outlook
 from samerack.agent.leading.rebalance_observer import RebalanceObserver
 from samerack.agent.metrics import Metrics
 from samerack.agent.policy import Action, Decision, GroupCondition, Reason
-from samerack.agent.policy.back_off import BackOffError, Cause
+from samerack.agent.policy.back_off_causes import BackOffError, Cause
 from samerack.cluster.group import GroupView
 from samerack.cluster.racks import Hosts, rack_warnings
 from samerack.cluster.refusals import explained
@@ -231,7 +231,7 @@ class GroupReporter:
         view: GroupView,
         *,
         first: bool,
-        situation: GroupCondition | None,
+        condition: GroupCondition | None,
         cluster: SettledCluster,
         hosts: Hosts,
         outlook: Outlook,
@@ -241,14 +241,14 @@ class GroupReporter:
         Args:
             view: The group without the agent.
             first: Whether the agent is next to lead it.
-            situation: The present and the possible cost of its assignment; None if not known.
+            condition: The present and the possible cost of its assignment; None if not known.
             cluster: The settled cluster.
             hosts: What other sources know about client hosts.
             outlook: The policy's state for the group.
         """
         decision = outlook.decision
         waits = decision is not None and (decision.action is Action.SUPPRESS or decision.reason is Reason.PROPOSED)
-        self.observer.sees(view, situation=situation, cluster=cluster)
+        self.observer.sees(view, condition=condition, cluster=cluster)
         members = members_of_view(view, self._settings.racks, hosts)
         known = {member.rack.rack for member in members if member.rack.rack is not None}
         brokers = {rack for rack in cluster.brokers.values() if isinstance(rack, str)}
@@ -267,8 +267,8 @@ class GroupReporter:
                 members=len(view.members),
                 members_without_rack=sum(member.rack.rack is None for member in members) if members else None,
                 partitions=sum(len(member.assigned) for member in view.members) if view.stable else None,
-                cross_rack=situation.present.cross_rack if situation is not None else None,
-                possible_cross_rack=situation.possible.cross_rack if situation is not None else None,
+                cross_rack=condition.present.cross_rack if condition is not None else None,
+                possible_cross_rack=condition.possible.cross_rack if condition is not None else None,
                 budget=outlook.tokens,
                 mode=outlook.mode,
                 waits=decision.reason.value if decision is not None and waits else "",

@@ -23,7 +23,7 @@ from samerack.agent.leading.order import (
     members_before,
 )
 from samerack.agent.metrics import Metrics
-from samerack.agent.policy.back_off import BackOffError, Cause
+from samerack.agent.policy.back_off_causes import BackOffError, Cause
 from samerack.cluster.group import GroupView
 
 _MAX_REJOINS: Final = 64
@@ -31,7 +31,7 @@ _REJOINS_FOR_EACH: Final = 24
 """After every so many rejoins a position with one more member before the agent is accepted."""
 _CHOOSE_SECONDS: Final = 3.0
 """Time to choose a position: a reserved id delays every rebalance, and brokers drop it after six seconds."""
-_MOST_RETURNS: Final = 3
+_MAX_RETURNS: Final = 3
 
 
 class JoinPosition:
@@ -121,7 +121,7 @@ class JoinPosition:
             raise BackOffError(Cause.NO_PLACE)
         return True
 
-    def approach(self, membership: Member, look: GroupView, *, most: int, rejoins: int) -> bool:
+    def approach(self, membership: Member, look: GroupView, *, max_ahead: int, rejoins: int) -> bool:
         """Rejoins until at a safe position with few members before it, not counting the leader.
 
         The aim is none, or one if the first position is taken; it grows with the number of rejoins.
@@ -129,7 +129,7 @@ class JoinPosition:
         Args:
             membership: The membership, static.
             look: The group, stable.
-            most: Most members that may come before it if no better position was found soon.
+            max_ahead: How many members may come before it if no better position was found soon.
             rejoins: How many positions are tried.
 
         Returns:
@@ -138,7 +138,7 @@ class JoinPosition:
         aim = 0 if front_is_free(look, membership.member_id, membership.leader_id) else 1
         for tries in range(rejoins):
             before = ahead(look, membership.member_id, membership.leader_id)
-            will_do = min(most, aim + tries // _REJOINS_FOR_EACH)
+            will_do = min(max_ahead, aim + tries // _REJOINS_FOR_EACH)
             if len(before) <= will_do and not is_exposed(look, membership.member_id):
                 return True
             membership.rejoin_for_position()
@@ -163,7 +163,7 @@ class JoinPosition:
             self._returned = 0
             return False
         self._metrics.failed(membership.group_id, "assigned-to-agent")
-        if self._returned >= _MOST_RETURNS:
+        if self._returned >= _MAX_RETURNS:
             raise BackOffError(Cause.GIVEN_PARTITIONS, f"its leader gave {count} partitions to the agent again")
         self._returned += 1
         self._log.error("returns-partitions", partitions=count, leader=membership.leader_id)

@@ -1,7 +1,8 @@
 """The agent in one consumer group: a member with a plan instead of topics (KIP-54's userData, KIP-429, KIP-814).
 
-Adds to `cluster.coordination` what the agent needs to lead groups of other consumers: a subscription without topics,
-offering the group's protocol first, a new position in the broker's order, holding the group, and descriptions of it.
+`cluster.group_member` has a member of any group, and `agent.leading.reserving_member` and `holding_member` what the
+agent does with other members and rebalances. This module has what concerns its own member id: joining under a chosen
+one, changing its position in the broker's order, leaving; and descriptions of the group.
 """
 
 from __future__ import annotations
@@ -18,48 +19,21 @@ from kafka.protocol.admin.groups import DescribeGroupsRequest
 from kafka.protocol.consumer.group import DEFAULT_GENERATION_ID
 from kafka.structs import MemberState
 
-from samerack.agent.leading.member import Hold
-from samerack.agent.policy.back_off import BackOffError, Cause
-from samerack.cluster.coordination import LEAVE_SECONDS, LEFT, Assign, GroupMember, left_error
-from samerack.cluster.group import CONSUMER, DESCRIBE_VERSION, GroupView, view_group
-from samerack.common.errors import AgentError
+from samerack.agent.leading.holding_member import HoldingMember
+from samerack.agent.policy.back_off_causes import BackOffError, Cause
+from samerack.cluster.group import DESCRIBE_VERSION, GroupView, view_group
+from samerack.cluster.group_member import Assign
+from samerack.cluster.member_session import LEAVE_SECONDS
 from samerack.common.settings import LeadingSettings
-from samerack.protocol.claims import COOPERATIVE_STICKY
-from samerack.protocol.consumer import NO_GENERATION, decode_assignment, encode_subscription
-from samerack.protocol.model import NO_PARTITIONS, Subscription
-from samerack.protocol.sticky import encode_cooperative_sticky, encode_sticky
+from samerack.protocol.consumer import decode_assignment
+from samerack.protocol.model import NO_PARTITIONS
 
-RESERVE_SECONDS: Final = 2.0
-RESERVED_SECONDS: Final = 6.0
-"""The broker drops a reserved id after this time: the shortest session timeout that it allows by default.
-
-Brokers do not list such ids (DescribeGroups names members only), so an id whose response is lost cannot be found."""
 _AGAIN_SECONDS: Final = 0.2
 _ALONE_SECONDS: Final = 0.1
 """While all other members are about to join again, the agent joins this often to see whether one has."""
 
 
-def user_data(protocol: str, nudges: int) -> bytes | None:
-    """Returns user data that differs each time and means nothing to the assignor of the group's leader.
-
-    Sticky assignors read former partitions and their generation in it, or the generation alone. It must be
-    well-formed: aiokafka's leader fails on a list of length -1, which others read as no data.
-
-    Args:
-        protocol: the protocol that the user data is for.
-        nudges: how many times the agent has asked for an assignment.
-    """
-    if not nudges:
-        return None
-    generation = NO_GENERATION - nudges  # below that of members without partitions, so no member's claims lose to it
-    return (
-        encode_cooperative_sticky(generation)
-        if protocol == COOPERATIVE_STICKY
-        else encode_sticky(NO_PARTITIONS, generation)
-    )
-
-
-class Membership(GroupMember):
+class Membership(HoldingMember):
     """The agent in one consumer group; one thread drives it."""
 
     def __init__(
@@ -71,61 +45,15 @@ class Membership(GroupMember):
         assign: Assign,
         wake: Callable[[], None],
     ) -> None:
-        """Prepare; nothing is sent before `ensure_active_group`.
-
-        Args:
-            client: A client for this group alone (a parked JoinGroup holds its connection).
-            group: The group.
-            settings: Instance id, timeouts, protocol names.
-            assign: Called when this member leads the group.
-            wake: Called from the network thread when the group has to be rejoined.
-        """
-        super().__init__(
-            client,
-            group=group,
-            instance_id=settings.instance_id,
-            session_seconds=settings.session_timeout_seconds,
-            heartbeat_seconds=settings.heartbeat_seconds,
-            rebalance_seconds=settings.rebalance_timeout_seconds,
-            assign=assign,
-            wake=wake,
-        )
-        self._offered = settings.protocols
-        self._protocols = settings.protocols
-        self._nudges = 0
-        self._hold = Hold.NONE
-        self._parked = False
+        """Prepare, as the base class does: nothing is sent before `ensure_active_group`."""
+        super().__init__(client, group=group, settings=settings, assign=assign, wake=wake)
         self._return_until = float("-inf")
-        self._once_more: Any = None
-        """A future of the response to a JoinGroup that was sent right after the one that is answered next."""
-        self._reserved_ms = min(round(RESERVED_SECONDS * 1000), self.config["session_timeout_ms"])
         self.parked_id = ""
         """The id of this static member before the response to its first JoinGroup, if DescribeGroups shows it."""
-        self.pending: frozenset[str] = frozenset()
         self.assigned = NO_PARTITIONS
-
-    # what the base class requires
-
-    def protocol_type(self) -> str:
-        """Returns the protocol type of consumers."""
-        return CONSUMER
-
-    def group_protocols(self) -> list[tuple[str, bytes]]:
-        """Returns the offered names, the group's present one first, each with an empty subscription.
-
-        The subscription has version 0, which contains all that the agent needs: leaders such as kafka-go's refuse bytes
-        after the user data, and Java's sticky assignors plan the same with it as with newer versions (2.8, 3.4 and
-        4.3).
-        """
-        return [
-            (name, encode_subscription(Subscription(version=0, topics=(), user_data=user_data(name, self._nudges))))
-            for name in self._protocols
-        ]
 
     def _take(self, content: bytes) -> None:
         self.assigned = decode_assignment(content).partitions if content else NO_PARTITIONS
-
-    # called by `agent.leading`
 
     @property
     def is_outside(self) -> bool:
@@ -137,67 +65,56 @@ class Membership(GroupMember):
         """Whether the membership has an instance id, so that it can change its position without a rebalance."""
         return self.group_instance_id is not None
 
-    def reserve(self) -> str:
-        """Reserves a member id at the broker without a rebalance, for a membership without instance id; returns it.
+    # joining
 
-        It delays every rebalance of the group until it joins or is released, for RESERVED_SECONDS at most.
+    def offer(self, present: str) -> None:
+        """Puts the group's present protocol first, so that joining does not change the vote."""
+        self._join_metadata.offer(present)
 
-        Raises:
-            KafkaError: The broker gave none. If its response arrives late, the id is released then.
-        """
-
-        async def exchange() -> str:
-            await self._broker(RESERVE_SECONDS)
-            return await self._reserve()
-
-        return str(self._net.run(exchange))
-
-    async def _reserve(self) -> str:
-        request = self._join_request("", None, "")
-        request.session_timeout_ms = self._reserved_ms
-        # a request that times out closes its connection and loses the response: wait until the id has expired
-        patience = self._reserved_ms + 1000
-        future = self._manager.send(request, node_id=self._coordinator_broker, request_timeout_ms=patience)
-        try:
-            response = await self._answer_of(future, RESERVE_SECONDS)
-        except kafka_errors.KafkaError:
-            if not future.is_done:
-                future.add_callback(self._release_late)
-            raise
-        error = kafka_errors.for_code(response.error_code)
-        if error is kafka_errors.MemberIdRequiredError:
-            member_id = str(response.member_id)
-            self.pending |= {member_id}
-            return member_id
-        if error is kafka_errors.InvalidSessionTimeoutError and self._reserved_ms < self.config["session_timeout_ms"]:
-            self._reserved_ms = self.config["session_timeout_ms"]  # these brokers require longer sessions
-            return await self._reserve()
-        self._heed_coordinator(error)
-        raise error(self.group_id) if error is not kafka_errors.NoError else AgentError("joined without being asked")
-
-    def _release_late(self, response: Any) -> None:
-        """Releases an id whose response arrived after the reservation had failed; runs on the network thread."""
-        if kafka_errors.for_code(response.error_code) is kafka_errors.MemberIdRequiredError:
-            leaving = self._leave_request({str(response.member_id): None})
-            self._manager.send(leaving, node_id=self._coordinator_broker)
-
-    def release(self, member_id: str, instance_id: str | None = None) -> None:
-        """Releases a member id, which may belong to another membership.
-
-        Raises:
-            KafkaError: The brokers did not accept it.
-        """
-        answer = self._send_beside(self._leave_request({member_id: instance_id}), LEAVE_SECONDS)
-        error = left_error(answer)
-        if error not in LEFT:
-            self._heed_coordinator(error)
-            raise error(self.group_id)
+    def adopt(self, member_id: str) -> None:
+        """Joins with a reserved id from now on, as a member without instance id."""
+        self.config["group_instance_id"] = None
         self.pending -= {member_id}
+        with self._lock:
+            self._generation = Generation(DEFAULT_GENERATION_ID, member_id, None)
 
-    def _heed_coordinator(self, error: Any) -> None:
-        """Finds the coordinator again if the broker that was asked is not the coordinator."""
-        if error in (kafka_errors.NotCoordinatorError, kafka_errors.CoordinatorNotAvailableError):
-            self.coordinator_dead(error())
+    def nudge(self) -> None:
+        """Makes the next `join` start a rebalance although this member follows: its metadata has changed."""
+        self._join_metadata.change()
+        self._reason = "asks for a new assignment"
+        self.request_rejoin()
+
+    def rejoin_for_position(self) -> None:
+        """Rejoins with a new member id and the same instance id: a new position in the broker's order, no rebalance."""
+        with self._lock:
+            self._generation = Generation.NO_GENERATION
+            self.state = MemberState.UNJOINED
+            self._reason = "looks for the front of the order"
+            self.request_rejoin()
+
+    def await_return(self, seconds: float) -> None:
+        """Delays the sync while alone, for so many seconds: evicted members may need that long to join again.
+
+        A group that has synced is Stable, and committed offsets expire by their own age in it (KIP-211).
+        """
+        self._return_until = time.monotonic() + seconds
+
+    def _send_join(self) -> Any:
+        if not self.is_static and not self.member_id:
+            # the coordinator does not know the id that was chosen for its position; the library would join with another
+            raise BackOffError(Cause.PLACE_LOST)
+        return super()._send_join()
+
+    async def _before_sync(self, response: Any) -> Any:
+        response = await super()._before_sync(response)
+        while _is_alone(response) and time.monotonic() < self._return_until:
+            # the coordinator answers at once with the same generation until others join; then it waits for them
+            await self._net.sleep(_ALONE_SECONDS)
+            response = await self._answered(self._send_join())
+        self._return_until = float("-inf")
+        return response
+
+    # leaving
 
     def leave(self) -> None:
         """Leaves by member id; a static member looks its id up if its first JoinGroup has no response yet.
@@ -221,137 +138,7 @@ class Membership(GroupMember):
         parked = self._join_task is not None and not self._join_task.is_done
         return parked and self.is_static and not self.member_id
 
-    def adopt(self, member_id: str) -> None:
-        """Joins with a reserved id from now on, as a member without instance id."""
-        self.config["group_instance_id"] = None
-        self.pending -= {member_id}
-        with self._lock:
-            self._generation = Generation(DEFAULT_GENERATION_ID, member_id, None)
-
-    def offer(self, present: str) -> None:
-        """Puts the group's present protocol first, so that joining does not change the vote."""
-        rest = tuple(name for name in self._offered if name != present)
-        self._protocols = (present, *rest) if present in self._offered else self._offered
-
-    def nudge(self) -> None:
-        """Makes the next `join` start a rebalance although this member follows: its metadata has changed."""
-        self._nudges += 1
-        self._reason = "asks for a new assignment"
-        self.request_rejoin()
-
-    def rejoin_for_position(self) -> None:
-        """Rejoins with a new member id and the same instance id: a new position in the broker's order, no rebalance."""
-        with self._lock:
-            self._generation = Generation.NO_GENERATION
-            self.state = MemberState.UNJOINED
-            self._reason = "looks for the front of the order"
-            self.request_rejoin()
-
-    # holding the group, for `agent.leading.takeover`
-
-    @property
-    def hold_state(self) -> Hold:
-        """The state of holding the group."""
-        return self._hold
-
-    def hold(self) -> None:
-        """Does not sync after the next JoinGroup that another member leads, but joins again with a pending member.
-
-        By then all members have revoked their partitions and join again at once; so they wait in JoinGroup without
-        partitions until `let_go`, for RESERVED_SECONDS at most.
-        """
-        self._hold = Hold.ASKED
-        self._net.call_soon_threadsafe(self._have_ready)
-
-    def let_go(self) -> None:
-        """Ends the hold of the group: releases every reserved id and reserves no more.
-
-        Raises:
-            KafkaError: The brokers did not accept one; it is still in `pending`.
-        """
-        self._hold = Hold.NONE
-        for member_id in self.pending:
-            self.release(member_id)
-
-    def evict(self, *member_ids: str) -> None:
-        """Removes other members with one LeaveGroup; they join again by themselves.
-
-        Raises:
-            KafkaError: The brokers did not accept it.
-        """
-        error = left_error(
-            self._send_beside(
-                self._leave_request(dict.fromkeys(member_ids), "an agent takes the lead over"), LEAVE_SECONDS
-            )
-        )
-        if error is not kafka_errors.NoError:
-            self._heed_coordinator(error)
-            raise error(self.group_id)
-
-    def await_return(self, seconds: float) -> None:
-        """Delays the sync while alone, for so many seconds: evicted members may need that long to join again.
-
-        A group that has synced is Stable, and committed offsets expire by their own age in it (KIP-211).
-        """
-        self._return_until = time.monotonic() + seconds
-
-    def _send_join(self) -> Any:
-        if not self.is_static and not self.member_id:
-            # the coordinator does not know the id that was chosen for its position; the library would join with another
-            raise BackOffError(Cause.PLACE_LOST)
-        joining = super()._send_join()
-        self._parked, self._once_more = True, None
-        self._have_ready()
-        return joining
-
-    def _have_ready(self) -> None:
-        """Sends the second JoinGroup, which waits at the broker behind the one that is parked.
-
-        A broker handles a connection's next request as soon as it has answered the one before, so the second arrives
-        before the plan of the group's leader, even if the agent's machine is slow. The group must know the member id.
-        """
-        if self._hold is Hold.ASKED and self._parked and self._once_more is None and self.member_id:
-            self._once_more = self._send_once_more()
-
-    def _send_once_more(self) -> Any:
-        self._nudges += 1
-        self._reason = "asks everybody to join once more"
-        return super()._send_join()
-
-    async def _answered(self, sent: Any) -> Any:
-        self._parked = True
-        try:
-            return await super()._answered(sent)
-        finally:
-            self._parked = False
-
-    async def _before_sync(self, response: Any) -> Any:
-        # if the others were faster than the pending member, another member leads the second rebalance too: join again
-        while self._once_more or (response.leader != response.member_id and self._hold in (Hold.ASKED, Hold.HELD)):
-            joining, self._once_more = self._once_more or self._send_once_more(), None
-            if response.leader != response.member_id and self._hold is Hold.ASKED:
-                await self._reserve_pending_member()
-            response = await self._answered(joining)
-        while _is_alone(response) and time.monotonic() < self._return_until:
-            # the coordinator answers at once with the same generation until others join; then it waits for them
-            await self._net.sleep(_ALONE_SECONDS)
-            response = await self._answered(self._send_join())
-        self._return_until = float("-inf")
-        return response
-
-    async def _reserve_pending_member(self) -> None:
-        try:
-            pending_member = await self._reserve()
-        except (kafka_errors.KafkaError, AgentError):
-            self._hold = Hold.FAILED
-            return
-        if self._hold is Hold.ASKED:
-            self._hold = Hold.HELD
-        else:  # the hold was ended meanwhile
-            leaving = self._leave_request({pending_member: None})
-            future = self._manager.send(leaving, node_id=self._coordinator_broker)
-            if left_error(await self._answer_of(future, LEAVE_SECONDS)) in LEFT:
-                self.pending -= {pending_member}
+    # descriptions of the group
 
     def describe(self, timeout: float = 5.0) -> GroupView:
         """Describes the group, over a connection that no parked JoinGroup blocks.
@@ -368,7 +155,7 @@ class Membership(GroupMember):
         described = response.groups[0]
         error = kafka_errors.for_code(described.error_code)
         if error is not kafka_errors.NoError:
-            self._heed_coordinator(error)
+            self._handle_coordinator_error(error)
             raise error(self.group_id)
         view = view_group(described)
         if self._is_nameless:

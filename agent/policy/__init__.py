@@ -13,7 +13,7 @@ from samerack.agent.policy.breaker import Breaker
 from samerack.agent.policy.decide import State, decide, fresh, remembering
 from samerack.agent.policy.model import (
     EXEMPT,
-    MOST_ROUNDS,
+    MAX_ROUNDS,
     SECONDS_PER_DAY,
     Action,
     ByteRates,
@@ -27,7 +27,7 @@ from samerack.agent.policy.model import (
 
 __all__ = [
     "EXEMPT",
-    "MOST_ROUNDS",
+    "MAX_ROUNDS",
     "SECONDS_PER_DAY",
     "Action",
     "Breaker",

@@ -14,13 +14,13 @@ from typing import Final
 from samerack.agent.policy.model import TOLERANCE, Crossing, GroupCondition, Rules
 
 CALM_SECONDS: Final = 60.0
-MOST_OTHERS: Final = 3
+MAX_OTHERS: Final = 3
 """So many rebalances of others may follow in that time: members that join or leave with it, one by one."""
 SETTLED_SECONDS: Final = 10.0
 """While its coordinator moves, a group described as stable may be out of date for so long."""
 PATIENCE_SECONDS: Final = 300.0
 """A trial ends after this time, whether or not bytes have been measured."""
-LEAST_PART: Final = 0.5
+MIN_PART: Final = 0.5
 """The part of the predicted saving that a rebalance must reach."""
 
 
@@ -87,7 +87,7 @@ def reviewed(breaker: Breaker, situation: GroupCondition, now: float, wall: floa
         trial = replace(trial, stable=(now, wall))
     trial = replace(trial, void=trial.void or situation.conditions != trial.conditions)
     if not trial.calm:
-        if (others := _others(trial, situation)) > MOST_OTHERS:
+        if (others := _others(trial, situation)) > MAX_OTHERS:
             return _failed(breaker, now, rules, f"the group rebalanced {others} times more right after it")
         trial = replace(trial, calm=now - trial.at >= CALM_SECONDS)
     if not trial.brought and not trial.void:
@@ -138,7 +138,7 @@ def _others(trial: Trial, situation: GroupCondition) -> int:
 
 
 def _has_brought(trial: Trial, situation: GroupCondition) -> bool:
-    return trial.before - situation.present.cross_rack_share >= LEAST_PART * trial.saving - TOLERANCE
+    return trial.before - situation.present.cross_rack_share >= MIN_PART * trial.saving - TOLERANCE
 
 
 def _has_settled(trial: Trial, situation: GroupCondition, now: float) -> bool:
@@ -163,14 +163,14 @@ def _concluded(breaker: Breaker, trial: Trial, crossing: Crossing | None, now: f
     if _is_near_what_was_predicted(trial, crossing.share):
         return Breaker()
     brought = trial.crossed - crossing.share
-    if brought >= LEAST_PART * trial.byte_saving - TOLERANCE:
+    if brought >= MIN_PART * trial.byte_saving - TOLERANCE:
         return Breaker()
     return _failed(breaker, now, rules, f"by measured bytes, {_too_little(trial.byte_saving, brought)}")
 
 
 def _is_near_what_was_predicted(trial: Trial, crossed: float) -> bool:
     """Returns whether the share is near the prediction: the share before may not show a change that just happened."""
-    return crossed <= trial.byte_share + (1 - LEAST_PART) * trial.byte_saving + TOLERANCE
+    return crossed <= trial.byte_share + (1 - MIN_PART) * trial.byte_saving + TOLERANCE
 
 
 def _failed(breaker: Breaker, now: float, rules: Rules, cause: str) -> Breaker:

@@ -42,7 +42,7 @@ class Action(Enum):
 
 EXEMPT: Final = frozenset({Reason.PARTITIONS_CHANGED, Reason.SECOND_ROUND})
 """Reasons that always cause a rebalance, whatever mode, windows, budget and breaker say."""
-MOST_ROUNDS: Final = 5
+MAX_ROUNDS: Final = 5
 """A cooperative rebalance needs two rounds; a member that never revokes a partition must not cause endless rounds."""
 TOLERANCE: Final = 1e-9
 """Shares are quotients of integers: rounding must not make a saving of exactly the least saving cause a rebalance."""
@@ -151,7 +151,7 @@ class GroupCondition:
     @property
     def stuck(self) -> bool:
         """Whether partitions are withheld that more rounds will not assign."""
-        return bool(self.withheld) and self.rounds > MOST_ROUNDS
+        return bool(self.withheld) and self.rounds > MAX_ROUNDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

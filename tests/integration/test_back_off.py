@@ -8,8 +8,8 @@ import time
 import pytest
 
 from samerack.agent.leading.membership import Membership
-from samerack.agent.policy.back_off import RULES, Cause
-from samerack.cluster.coordination import close, connect
+from samerack.agent.policy.back_off_causes import RULES, Cause
+from samerack.cluster.client import close, connect
 from samerack.common.kafka_config import for_kafka_python
 from samerack.common.settings import LeadingSettings
 from sandbox.admin import wait_until

@@ -16,11 +16,13 @@ import pytest
 from samerack.agent.leading.assigning import Assigning
 from samerack.agent.leading.membership import Membership
 from samerack.agent.metrics import Metrics
-from samerack.agent.policy.back_off import BackOffError, Cause
+from samerack.agent.policy.back_off_causes import BackOffError, Cause
+from samerack.cluster import metadata
 from samerack.cluster import watch as watching
-from samerack.cluster.coordination import close, connect
+from samerack.cluster.admin import open_admin
+from samerack.cluster.client import close, connect
 from samerack.cluster.view import ClusterView, SettlingTimes
-from samerack.cluster.watch import ClusterWatch, open_admin
+from samerack.cluster.watch import ClusterWatch
 from samerack.common.kafka_config import for_kafka_python
 from samerack.common.settings import Settings
 from samerack.protocol.consumer import encode_subscription
@@ -197,7 +199,7 @@ def _planned_for(assigning: Assigning) -> int:
 def test_a_broker_that_lags_behind_takes_no_partition_away(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """If every second answer lacks half of the partitions, as from a broker that lags, the view does not change."""
     scene.lay_out(INTERLEAVED)
-    real, looks = watching.look, 0
+    real, looks = metadata.look, 0
 
     def lagging(admin: Any, topics: Collection[str]) -> ClusterView:
         nonlocal looks

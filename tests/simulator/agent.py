@@ -23,14 +23,16 @@ from kafka.coordinator import base, heartbeat
 from kafka.net import connection, manager, selector
 
 from samerack.agent.events import EventLog
-from samerack.agent.leading import assigning
+from samerack.agent.leading import assigning, consumer_wait, responsibility
 from samerack.agent.leading import leader as leader_module
 from samerack.agent.leading import membership as membership_module
+from samerack.agent.leading import parts as parts_module
 from samerack.agent.leading.foreign_protocols import ForeignProtocols
 from samerack.agent.leading.leader import GroupLeader
+from samerack.agent.leading.parts import build_parts
 from samerack.agent.metrics import Metrics
-from samerack.agent.policy.back_off import Cause
-from samerack.cluster import connections, coordination, group_poller
+from samerack.agent.policy.back_off_causes import Cause
+from samerack.cluster import client, connections, coordinator_requests, group_member, group_poller, member_session
 from samerack.common.settings import Settings
 from tests.simulator.loop import VirtualLoop
 from tests.simulator.membership import ObservedMembership
@@ -48,11 +50,15 @@ _ON_PLAYED_TIME: Final[tuple[Any, ...]] = (
     cluster,
     connection,
     connections,
-    coordination,
+    consumer_wait,
+    coordinator_requests,
+    group_member,
     heartbeat,
     leader_module,
     manager,
+    member_session,
     membership_module,
+    responsibility,
     selector,
     util,
 )
@@ -89,8 +95,8 @@ def simulated() -> Iterator[None]:
     replaced: list[tuple[Any, str, Any]] = [
         (leader_module, "Membership", ObservedMembership),
         (group_poller, "time", SimpleNamespace(monotonic=lambda: _current().seconds())),
-        (coordination, "NetworkSelector", VirtualLoop),
-        (coordination, "Connections", SimulatedConnections),
+        (client, "NetworkSelector", VirtualLoop),
+        (client, "Connections", SimulatedConnections),
         (manager, "random", SimpleNamespace(choice=lambda items: items[0], shuffle=lambda _: None, uniform=_middle)),
         *((module, "time", played) for module in _ON_PLAYED_TIME),
     ]
@@ -137,19 +143,18 @@ def build(
 
         looking: Any = watch
         stands: Any = standing
-        with mock.patch.object(leader_module, "time", SimpleNamespace(monotonic=process.seconds, time=wall)):
-            leader = GroupLeader(
+        with mock.patch.object(parts_module, "time", SimpleNamespace(monotonic=process.seconds, time=wall)):
+            parts = build_parts(
                 group=GROUP,
                 settings=settings,
                 watch=looking,
-                poller=polling(process),
                 foreign_protocols=ForeignProtocols(None),
                 group_type=group_type,
                 metrics=_metrics(),
                 events=EventLog(clock=wall),
-                standing=stands,
                 notify_supervisor=told,
             )
+        leader = GroupLeader(parts, poller=polling(process), leadership=stands)
         inside: Any = leader
         inside._wake, inside._stopping = Signal(process), Signal(process)
         inside._parts = replace(inside._parts, clock=process.seconds)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from samerack.agent.policy.back_off import Cause
+from samerack.agent.policy.back_off_causes import Cause
 from samerack.cluster.racks import member_rack
 from samerack.cluster.view import SettledCluster, SettledPartition
 from samerack.planning import planner
@@ -44,11 +44,11 @@ _RESERVED_MS: Final = 7000
 """Ids that no agent knows any more block a group for 6 s; it takes up to 0.5 s until a check sees it."""
 _END_MS: Final = 5000
 _HAND_OVER_MS: Final = 2000
-_MOST_IN_REST: Final = 4
+_MAX_IN_REST: Final = 4
 _OF_TAKEOVERS: Final = 6
 """An agent tries a takeover three times before it stops trying, and each costs two rebalances."""
 _LONGEST_TALE: Final = 60
-_MOST_REFUSED: Final = 20
+_MAX_REFUSED: Final = 20
 """Answers with one error to one kind of request within a second: the library pauses for 0.1 s."""
 
 
@@ -75,7 +75,7 @@ class Judgement(Witness):
         self._triggers: dict[int, list[int]] = defaultdict(list)
         self._pending_since: dict[str, int] = {}
         self._stopping: dict[str, int] = {}
-        self._refusals: dict[tuple[int, str, int], deque[int]] = defaultdict(lambda: deque(maxlen=_MOST_REFUSED))
+        self._refusals: dict[tuple[int, str, int], deque[int]] = defaultdict(lambda: deque(maxlen=_MAX_REFUSED))
         self._changed_at = 0
         self._generations: deque[int] = deque(maxlen=64)
         self.guest = Guest(world, self.fail, lambda: self._excused_until)
@@ -182,7 +182,7 @@ class Judgement(Witness):
         now = self._world.timeline.now
         times = self._refusals[id(process), name, code]
         times.append(now)
-        if len(times) == _MOST_REFUSED and now - times[0] < 1000:
+        if len(times) == _MAX_REFUSED and now - times[0] < 1000:
             self.fail(
                 "HotLoop", f"{agent.name} is answered {Error(code).name} to {name} {len(times)} times in a second"
             )
@@ -313,7 +313,7 @@ class Judgement(Witness):
         """If nothing changes, no new generations start."""
         since = max(self._changed_at, self._excused_until) + 60_000
         late = [at for at in self._generations if at > since]
-        if len(late) > _MOST_IN_REST + (_OF_TAKEOVERS if self._world.setting.clean else 0):
+        if len(late) > _MAX_IN_REST + (_OF_TAKEOVERS if self._world.setting.clean else 0):
             self.fail(
                 "NeverAtPeace", f"{len(late)} generations although nothing has changed since {since / 1000:.0f} s"
             )

@@ -9,16 +9,26 @@ from importlib import import_module
 from typing import Any, Final
 from unittest import mock
 
-from samerack.agent.leading import admission, assigning, leader, membership, rebalance_evaluator, session
+from samerack.agent.leading import (
+    admission,
+    assigning,
+    join_metadata,
+    leader,
+    rebalance_evaluator,
+    reserving_member,
+    session,
+)
 from samerack.agent.leading.assigning import Assigning, NoConsumersError
+from samerack.agent.leading.group_description import GroupDescription
+from samerack.agent.leading.holding_member import HoldingMember
 from samerack.agent.leading.join_position import JoinPosition
 from samerack.agent.leading.membership import Membership
 from samerack.agent.leading.session import Session
-from samerack.agent.policy import back_off, budget
-from samerack.cluster import coordination
+from samerack.agent.policy import back_off, budget, plan_health
+from samerack.cluster import group_member
 from samerack.cluster import view as cluster
 from samerack.cluster.attempts import Attempts
-from samerack.cluster.coordination import Joined
+from samerack.cluster.group_member import Joined
 from samerack.planning import planner
 from samerack.protocol.consumer import encode_subscription
 from samerack.protocol.model import Subscription
@@ -140,7 +150,7 @@ def newest_metadata() -> Iterator[None]:
     def newest(subscription: Subscription) -> bytes:
         return encode_subscription(replace(subscription, version=3))
 
-    with mock.patch.object(membership, "encode_subscription", newest):
+    with mock.patch.object(join_metadata, "encode_subscription", newest):
         yield
 
 
@@ -157,11 +167,11 @@ def follows_anybody() -> Iterator[None]:
 @contextmanager
 def refreshes_rejected() -> Iterator[None]:
     """The agent treats members that find a topic one after the other as members that reject plans."""
-    judge = back_off.planned
+    record = plan_health.planned
 
-    def planned(course: Any, sent: Any) -> Any:
+    def planned(health: Any, sent: Any) -> Any:
         members: dict[str, frozenset[str]] = dict.fromkeys(sent.subscriptions, frozenset())
-        return judge(course, replace(sent, subscriptions=members, changed=False))
+        return record(health, replace(sent, subscriptions=members, changed=False))
 
     with mock.patch.object(back_off, "planned", planned):
         yield
@@ -182,28 +192,24 @@ def fewer_believed() -> Iterator[None]:
 @contextmanager
 def random_place() -> Iterator[None]:
     """If the next coordinator does not know a reserved id, the agent joins with any other id."""
-
-    def send(self: Any) -> Any:
-        joining = coordination.GroupMember._send_join(self)
-        self._parked, self._once_more = True, None
-        self._have_ready()
-        return joining
-
-    with mock.patch.object(Membership, "_send_join", send):
+    with mock.patch.object(Membership, "_send_join", HoldingMember._send_join):
         yield
 
 
 @contextmanager
 def reserves_long() -> Iterator[None]:
     """A reserved id is kept for a whole session, also if its answer is lost."""
-    with mock.patch.object(membership, "RESERVED_SECONDS", 8.0), mock.patch.object(Membership, "_release_late"):
+    with (
+        mock.patch.object(reserving_member, "RESERVED_SECONDS", 8.0),
+        mock.patch.object(Membership, "_release_late"),
+    ):
         yield
 
 
 @contextmanager
 def deaf_to_the_end() -> Iterator[None]:
     """SIGTERM does not interrupt a thread that waits for an answer."""
-    with mock.patch.object(coordination.GroupMember, "end_by", return_value=None):
+    with mock.patch.object(group_member.GroupMember, "end_by", return_value=None):
         yield
 
 
@@ -223,13 +229,13 @@ def errors_end_it() -> Iterator[None]:
 def looks_end_turns() -> Iterator[None]:
     """A failed DescribeGroups ends the turn, so that the agent does not join while the group waits for it."""
 
-    def look_again(self: Any) -> Any:
-        self._look_at = self._parts.clock() + self._parts.settings.watch.group_seconds
-        look = self.member.describe()
-        self._see(look)
-        return look
+    def poll(self: Any) -> Any:
+        self._poll_at = self._parts.clock() + self._parts.settings.watch.group_seconds
+        view = self._member.describe()
+        self._see(view)
+        return view
 
-    with mock.patch.object(Session, "_look_again", look_again):
+    with mock.patch.object(GroupDescription, "poll", poll):
         yield
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final, Protocol
 
 from samerack.agent.leading.leader import GroupLeader
-from samerack.agent.policy.back_off import Cause
+from samerack.agent.policy.back_off_causes import Cause
 from samerack.agent.supervisor.line import MemberIdentity
 from samerack.common.settings import SupervisorSettings
 from tests.simulator.agent import build, settings_of
@@ -27,7 +27,7 @@ _TOLD_MS: Final = 200
 """The supervisor does not receive the changes of the last moments before a process dies."""
 _LEAVING_MS: Final = 500
 _FREE_DEATHS: Final = 2
-_MOST_PAUSE_MS: Final = 30_000
+_MAX_PAUSE_MS: Final = 30_000
 HAND_OVER_SECONDS: Final = 2.0
 _RULES: Final = SupervisorSettings()
 
@@ -193,7 +193,7 @@ class SupervisedAgent:
             told=lambda: self._tell(process),
             group_type=self._network.group_type,
         )
-        process.presences = leader.presences
+        process.presences = leader.member_ids
         self.process, self.leader = process, leader
         self._told = []
         self._witness.begins(self, process)
@@ -262,7 +262,7 @@ class SupervisedAgent:
         lost = frozenset(one for one in self._known if one.pending or one.instance_id is None)
         self._leave(lost)
         self._known -= lost
-        pause = 0 if count <= _FREE_DEATHS else min(_MOST_PAUSE_MS, 1000 * 2 ** (count - _FREE_DEATHS - 1))
+        pause = 0 if count <= _FREE_DEATHS else min(_MAX_PAUSE_MS, 1000 * 2 ** (count - _FREE_DEATHS - 1))
         if count >= _RULES.max_restarts:
             pause = calm
             self._observes_until = now + calm

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given, settings
 
 from samerack.agent.leading.assigning import Assigning, NoConsumersError
-from samerack.agent.policy.back_off import BackOffError, Cause
+from samerack.agent.policy.back_off_causes import BackOffError, Cause
 from samerack.assignors.check import check
 from samerack.assignors.model import AssignmentError
-from samerack.cluster.coordination import Joined
 from samerack.cluster.group import MemberView
+from samerack.cluster.group_member import Joined
 from samerack.cluster.view import SettledCluster
 from samerack.common.settings import Settings
 from samerack.planning import planner

@@ -13,7 +13,7 @@ from samerack.agent.leading.admission import Admission, foreign, refusal
 from samerack.agent.leading.foreign_protocols import ForeignProtocols
 from samerack.agent.leading.group_reporter import OBSERVING, GroupReporter
 from samerack.agent.metrics import Metrics
-from samerack.agent.policy.back_off import RULES, Cause
+from samerack.agent.policy.back_off_causes import RULES, Cause
 from samerack.cluster.group import GroupView
 from samerack.common.settings import LeadingSettings, Settings
 from tests.unit.agent.values import group, member

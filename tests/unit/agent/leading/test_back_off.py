@@ -8,25 +8,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from samerack.agent.policy.back_off import (
-    CALM_SECONDS,
+from samerack.agent.policy.back_off import CALM_SECONDS, BackOff, BackOffState, backed_off
+from samerack.agent.policy.back_off_causes import (
     LOST_SECONDS,
-    MOST_FAILED,
-    MOST_LOST,
-    MOST_REJECTED,
-    REFRESH_SECONDS,
+    MAX_FAILED,
+    MAX_LOST,
+    MAX_REJECTED,
     RULES,
     SOON_SECONDS,
-    BackOff,
     BackOffError,
-    BackOffState,
     Cause,
-    PlanHealth,
-    PlanRecord,
-    backed_off,
-    lost,
-    planned,
 )
+from samerack.agent.policy.plan_health import REFRESH_SECONDS, PlanHealth, PlanRecord, lost, planned
 
 A_B = {"a": frozenset({"t"}), "b": frozenset({"t"})}
 TIMED = [cause for cause in Cause if RULES[cause].first_seconds]
@@ -35,26 +28,26 @@ TIMED = [cause for cause in Cause if RULES[cause].first_seconds]
 @pytest.mark.parametrize("cause", TIMED)
 def test_a_pause_doubles_up_to_its_limit(cause: Cause) -> None:
     """A cause that repeats right after the agent's return doubles the pause, up to the limit."""
-    rule, standing, now = RULES[cause], BackOffState(), 0.0
+    rule, state, now = RULES[cause], BackOffState(), 0.0
     expected = rule.first_seconds
     for _ in range(12):
-        standing = backed_off(standing, cause, now)
-        assert standing.seconds(cause) == expected
-        assert standing.is_out(now + expected - 0.01)
+        state = backed_off(state, cause, now)
+        assert state.seconds(cause) == expected
+        assert state.is_out(now + expected - 0.01)
         now += expected
-        assert not standing.is_out(now)
-        expected = min(rule.most_seconds, 2 * expected)
-    assert expected == rule.most_seconds
+        assert not state.is_out(now)
+        expected = min(rule.max_seconds, 2 * expected)
+    assert expected == rule.max_seconds
 
 
 def test_after_calm_the_pause_begins_anew() -> None:
     """After ten minutes in the group, or the last pause if that is longer, the pause is the first one again."""
-    standing = backed_off(BackOffState(), Cause.PLANS_FAILED, 0)
-    soon = backed_off(standing, Cause.PLANS_FAILED, 60 + CALM_SECONDS - 1)
+    state = backed_off(BackOffState(), Cause.PLANS_FAILED, 0)
+    soon = backed_off(state, Cause.PLANS_FAILED, 60 + CALM_SECONDS - 1)
     assert soon.seconds(Cause.PLANS_FAILED) == 120
-    later = backed_off(standing, Cause.PLANS_FAILED, 60 + CALM_SECONDS)
+    later = backed_off(state, Cause.PLANS_FAILED, 60 + CALM_SECONDS)
     assert later.seconds(Cause.PLANS_FAILED) == 60
-    longest = standing
+    longest = state
     for now in (60, 180, 420, 900, 1860, 3780):
         longest = backed_off(longest, Cause.PLANS_FAILED, now)
     assert longest.seconds(Cause.PLANS_FAILED) == 3600
@@ -65,33 +58,33 @@ def test_after_calm_the_pause_begins_anew() -> None:
 
 def test_each_cause_has_a_pause_of_its_own() -> None:
     """One cause does not lengthen another's pause, and the longer of two counts."""
-    standing = backed_off(backed_off(BackOffState(), Cause.PLANS_FAILED, 0), Cause.CONVERTED, 1)
-    assert (standing.seconds(Cause.PLANS_FAILED), standing.seconds(Cause.CONVERTED)) == (60, 5)
-    assert standing.is_out(59)
-    assert not standing.is_out(60)
+    state = backed_off(backed_off(BackOffState(), Cause.PLANS_FAILED, 0), Cause.CONVERTED, 1)
+    assert (state.seconds(Cause.PLANS_FAILED), state.seconds(Cause.CONVERTED)) == (60, 5)
+    assert state.is_out(59)
+    assert not state.is_out(60)
 
 
 def test_three_failed_plans_in_a_row_are_enough() -> None:
     """An optimal plan resets the count of failed plans."""
-    course = PlanHealth()
+    health = PlanHealth()
     for number, failed in enumerate((True, True, False, True, True)):
-        course = planned(course, PlanRecord(at=60.0 * number, subscriptions=A_B, failed=failed))
-        assert course.cause is None
-    assert planned(course, PlanRecord(at=300, subscriptions=A_B, failed=True)).cause is Cause.PLANS_FAILED
-    assert MOST_FAILED == 3
+        health = planned(health, PlanRecord(at=60.0 * number, subscriptions=A_B, failed=failed))
+        assert health.cause is None
+    assert planned(health, PlanRecord(at=300, subscriptions=A_B, failed=True)).cause is Cause.PLANS_FAILED
+    assert MAX_FAILED == 3
 
 
 def _after(*rounds: PlanRecord) -> PlanHealth:
-    course = PlanHealth()
+    health = PlanHealth()
     for one in rounds:
-        course = planned(course, one)
-    return course
+        health = planned(health, one)
+    return health
 
 
 def test_a_group_that_rebalances_after_each_plan_rejects_them() -> None:
     """The first plan does not count; three more, each soon after the one before, do."""
     first = PlanRecord(at=0, subscriptions=A_B)
-    rounds = [replace(first, at=3.0 * number) for number in range(MOST_REJECTED + 1)]
+    rounds = [replace(first, at=3.0 * number) for number in range(MAX_REJECTED + 1)]
     assert _after(*rounds[:-1]).cause is None
     assert _after(*rounds).cause is Cause.PLANS_REJECTED
 
@@ -114,17 +107,17 @@ def test_other_rebalances_are_not_held_against_the_plan(harmless: PlanRecord) ->
 def test_the_second_round_is_part_of_a_cooperative_plan() -> None:
     """A round that withheld partitions needs another one, which does not count as a rejection."""
     rounds = [PlanRecord(at=number, subscriptions=A_B, withheld=number % 2 == 0) for number in range(8)]
-    assert _after(*rounds).rejected < MOST_REJECTED
+    assert _after(*rounds).rejected < MAX_REJECTED
     assert _after(*(PlanRecord(at=number, subscriptions=A_B, withheld=True) for number in range(8))).cause is None
 
 
 def test_a_membership_lost_again_and_again_was_taken() -> None:
     """Three losses in ten minutes are an eviction; older ones do not count."""
-    course = lost(lost(PlanHealth(), 0), 1)
-    assert course.cause is None
-    assert lost(course, LOST_SECONDS - 1).cause is Cause.EVICTED
-    assert lost(course, LOST_SECONDS).cause is None
-    assert MOST_LOST == 3
+    health = lost(lost(PlanHealth(), 0), 1)
+    assert health.cause is None
+    assert lost(health, LOST_SECONDS - 1).cause is Cause.EVICTED
+    assert lost(health, LOST_SECONDS).cause is None
+    assert MAX_LOST == 3
 
 
 def test_a_group_is_remembered() -> None:
@@ -139,13 +132,13 @@ def test_a_group_is_remembered() -> None:
     assert caught.value.cause is Cause.EVICTED
     assert str(caught.value) == RULES[Cause.EVICTED].seen
     assert back_off.start(caught.value.cause, str(caught.value)) == 60
-    assert (back_off.is_out, back_off.reason, back_off.is_wary) == (True, RULES[Cause.EVICTED].seen, False)
+    assert (back_off.is_out, back_off.reason, back_off.avoids_foreign_agent) == (True, RULES[Cause.EVICTED].seen, False)
     now[0] += 60
     assert not back_off.is_out
     with pytest.raises(BackOffError):
         back_off.lost()  # the next eviction is above the limit at once
     back_off.start(Cause.FOREIGN_AGENT, "another agent leads")
-    assert back_off.is_wary
+    assert back_off.avoids_foreign_agent
 
 
 def test_failed_plans_are_counted_anew_after_a_pause() -> None:
@@ -170,14 +163,14 @@ REFRESHES = st.lists(st.floats(0, 300), min_size=40, max_size=40)
 @given(refreshes=REFRESHES, bursts=st.integers(1, 3))
 def test_forty_members_that_find_a_topic_keep_the_agent_leading(refreshes: list[float], bursts: int) -> None:
     """Each member rejoins once within five minutes, with its new subscription, and none of this is a rejection."""
-    course = PlanHealth()
+    health = PlanHealth()
     subscriptions = {f"m-{number}": frozenset({"t"}) for number in range(40)}
-    course = planned(course, PlanRecord(at=0, subscriptions=dict(subscriptions)))
+    health = planned(health, PlanRecord(at=0, subscriptions=dict(subscriptions)))
     for burst in range(bursts):
         for at, member in sorted(zip(refreshes, subscriptions, strict=True)):
             subscriptions[member] |= {f"new-{burst}"}
-            course = planned(course, PlanRecord(at=300 * burst + at, subscriptions=dict(subscriptions)))
-            assert course.cause is None
+            health = planned(health, PlanRecord(at=300 * burst + at, subscriptions=dict(subscriptions)))
+            assert health.cause is None
 
 
 @settings(max_examples=60)
@@ -185,30 +178,30 @@ def test_forty_members_that_find_a_topic_keep_the_agent_leading(refreshes: list[
 def test_forty_members_that_find_new_partitions_keep_the_agent_leading(refreshes: list[float]) -> None:
     """Members of librdkafka rejoin for new partitions too, with the same subscription, and are no rejection."""
     subscriptions = {f"m-{number}": frozenset({"t"}) for number in range(40)}
-    course = planned(PlanHealth(), PlanRecord(at=0, subscriptions=subscriptions))
-    course = planned(course, PlanRecord(at=100, subscriptions=subscriptions, asked=True, changed=True))
+    health = planned(PlanHealth(), PlanRecord(at=0, subscriptions=subscriptions))
+    health = planned(health, PlanRecord(at=100, subscriptions=subscriptions, asked=True, changed=True))
     for at in sorted(refreshes):
-        course = planned(course, PlanRecord(at=100 + at, subscriptions=subscriptions))
-        assert course.cause is None
+        health = planned(health, PlanRecord(at=100 + at, subscriptions=subscriptions))
+        assert health.cause is None
 
 
 @pytest.mark.parametrize("change", ["partitions", "subscriptions"])
 def test_a_change_excuses_each_member_once(change: str) -> None:
     """A group that rebalances after each plan rejects the plans, whatever has changed before."""
-    course = planned(PlanHealth(), PlanRecord(at=0, subscriptions=A_B))
+    health = planned(PlanHealth(), PlanRecord(at=0, subscriptions=A_B))
     new = A_B if change == "partitions" else {**A_B, "b": frozenset({"t", "u"})}
-    course = planned(course, PlanRecord(at=3, subscriptions=new, asked=True, changed=change == "partitions"))
+    health = planned(health, PlanRecord(at=3, subscriptions=new, asked=True, changed=change == "partitions"))
     rounds = 0
-    while course.cause is None:
+    while health.cause is None:
         rounds += 1
-        course = planned(course, PlanRecord(at=3 + rounds, subscriptions=new))
-    assert rounds == MOST_REJECTED + (len(A_B) if change == "partitions" else 0)
-    assert course.cause is Cause.PLANS_REJECTED
+        health = planned(health, PlanRecord(at=3 + rounds, subscriptions=new))
+    assert rounds == MAX_REJECTED + (len(A_B) if change == "partitions" else 0)
+    assert health.cause is Cause.PLANS_REJECTED
 
 
 def test_an_excuse_does_not_last() -> None:
     """A change does not count any more after twice the usual refresh time of members."""
-    course = planned(PlanHealth(), PlanRecord(at=0, subscriptions=A_B, changed=True))
-    for number in range(MOST_REJECTED + 1):
-        course = planned(course, PlanRecord(at=REFRESH_SECONDS + number, subscriptions=A_B))
-    assert course.cause is Cause.PLANS_REJECTED
+    health = planned(PlanHealth(), PlanRecord(at=0, subscriptions=A_B, changed=True))
+    for number in range(MAX_REJECTED + 1):
+        health = planned(health, PlanRecord(at=REFRESH_SECONDS + number, subscriptions=A_B))
+    assert health.cause is Cause.PLANS_REJECTED

@@ -13,7 +13,7 @@ from samerack.agent.leading.join_position import JoinPosition
 from samerack.agent.leading.membership import Membership
 from samerack.agent.leading.order import is_exposed, members_before
 from samerack.agent.metrics import Metrics
-from samerack.agent.policy.back_off import BackOffError
+from samerack.agent.policy.back_off_causes import BackOffError
 from samerack.cluster.group import GroupView
 from samerack.common.settings import LeadingSettings
 from samerack.protocol.java import spread_hash

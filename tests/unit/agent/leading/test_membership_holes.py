@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 from kafka import errors as kafka_errors
 
-from samerack.agent.leading import membership as membership_module
+from samerack.agent.leading import reserving_member
 from samerack.agent.leading.leader import GroupLeader
 from samerack.agent.leading.membership import Membership
 from samerack.agent.metrics import Metrics
-from samerack.agent.policy.back_off import BackOffError, Cause
-from samerack.cluster.coordination import EndedError, close, connect
+from samerack.agent.policy.back_off_causes import BackOffError, Cause
+from samerack.cluster.client import close, connect
+from samerack.cluster.coordinator_requests import EndedError
 from samerack.common.settings import LeadingSettings
 from tests.unit.agent.leading.scripted import LONGEST_SECONDS, clear_away, leader_of, until
 from tests.unit.cluster.scripted_broker import CONSUMER, ScriptedBroker
@@ -86,7 +87,7 @@ def test_a_reservation_that_is_answered_late_is_released(
     broker: ScriptedBroker, membership: Membership, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A late reservation is released when it arrives, because it would delay every rebalance of the group."""
-    monkeypatch.setattr(membership_module, "RESERVE_SECONDS", 0.2)
+    monkeypatch.setattr(reserving_member, "RESERVE_SECONDS", 0.2)
     broker.late_seconds = 0.6
     with pytest.raises(kafka_errors.KafkaTimeoutError):
         membership.reserve()
@@ -124,7 +125,7 @@ def test_a_stop_does_not_wait_for_an_answer(broker: ScriptedBroker, unanswered: 
         leader.join(LONGEST_SECONDS)
         assert time.monotonic() - stopped < _PROMISED_SECONDS / 2
         assert broker.members == {}
-        assert leader.presences() == frozenset()
+        assert leader.member_ids() == frozenset()
 
 
 def test_a_stop_interrupts_rolling(broker: ScriptedBroker, membership: Membership) -> None:
@@ -146,7 +147,7 @@ def test_what_could_not_be_left_is_known(broker: ScriptedBroker) -> None:
         broker.script = lambda api, _request: 16 if api == "LeaveGroup" else 0
         leader.stop()
         leader.join(LONGEST_SECONDS)
-        assert {one.member_id for one in leader.presences()} == {member_id}
+        assert {one.member_id for one in leader.member_ids()} == {member_id}
 
 
 # C5: an error in a turn

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from samerack.agent.policy import (
     EXEMPT,
-    MOST_ROUNDS,
+    MAX_ROUNDS,
     Action,
     Decision,
     GroupCondition,
@@ -38,7 +38,7 @@ CASES = {
     "partitions changed": (situation(partitions_changed=True), Action.REBALANCE, Reason.PARTITIONS_CHANGED),
     "second round": (situation(withheld=1, rounds=1), Action.REBALANCE, Reason.SECOND_ROUND),
     "second round first": (
-        situation(50, 0, withheld=1, rounds=MOST_ROUNDS, partitions_changed=True),
+        situation(50, 0, withheld=1, rounds=MAX_ROUNDS, partitions_changed=True),
         Action.REBALANCE,
         Reason.SECOND_ROUND,
     ),
@@ -190,14 +190,14 @@ def test_a_proposal_is_made_once_and_spends_what_a_rebalance_would() -> None:
 
 def test_second_rounds_end() -> None:
     """A member that never revokes a partition causes a bounded number of second rounds."""
-    last, after = (situation(withheld=1, rounds=rounds) for rounds in (MOST_ROUNDS, MOST_ROUNDS + 1))
+    last, after = (situation(withheld=1, rounds=rounds) for rounds in (MAX_ROUNDS, MAX_ROUNDS + 1))
     assert Run().decide(last).reason is Reason.SECOND_ROUND
     assert Run().decide(after).action is Action.NOTHING
 
 
 def test_what_a_stuck_member_withholds_is_no_new_partition_for_ever() -> None:
     """A partition that stays withheld after the last round is followed within the budget, then suppressed."""
-    stuck = situation(withheld=1, rounds=MOST_ROUNDS + 1, partitions_changed=True)
+    stuck = situation(withheld=1, rounds=MAX_ROUNDS + 1, partitions_changed=True)
     for rules, most in ((RULES, 3), (replace(RULES, max_per_hour=2), 2)):
         run = Run(rules=rules)
         decisions = [run.decide(stuck) for _ in range(20)]

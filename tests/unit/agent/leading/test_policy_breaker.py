@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from samerack.agent.policy import MOST_ROUNDS, Action, GroupCondition, Reason
-from samerack.agent.policy.breaker import CALM_SECONDS, MOST_OTHERS, PATIENCE_SECONDS, SETTLED_SECONDS
+from samerack.agent.policy import MAX_ROUNDS, Action, GroupCondition, Reason
+from samerack.agent.policy.breaker import CALM_SECONDS, MAX_OTHERS, PATIENCE_SECONDS, SETTLED_SECONDS
 from tests.unit.agent.leading.policies import MIDNIGHT, RULES, Run, situation
 
 HASTY = replace(RULES, burst=100, breaker_failures=3, breaker_seconds=3600.0)
@@ -115,7 +115,7 @@ def test_a_second_round_is_waited_for() -> None:
     for _ in range(3):
         assert run.decide(situation(50, 10, withheld=1, rounds=1), after=SETTLED_SECONDS).reason is Reason.SECOND_ROUND
     assert failures(run) == 0
-    run.decide(situation(50, 50, withheld=1, rounds=MOST_ROUNDS + 1), after=1)
+    run.decide(situation(50, 50, withheld=1, rounds=MAX_ROUNDS + 1), after=1)
     assert failures(run) == 1
 
 
@@ -123,11 +123,11 @@ def test_a_storm_right_after_it_is_a_failure() -> None:
     """A bounded number of other rebalances is no failure; one more is. The agent's second rounds do not count."""
     run = triggered(situation(50, 10, generation=7))
     assert run.decide(situation(10, 10, withheld=1, rounds=1, generation=8)).reason is Reason.SECOND_ROUND
-    run.decide(situation(10, 10, generation=9 + MOST_OTHERS), after=CALM_SECONDS - 1)
+    run.decide(situation(10, 10, generation=9 + MAX_OTHERS), after=CALM_SECONDS - 1)
     assert failures(run) == 0
-    run.decide(situation(10, 10, generation=10 + MOST_OTHERS))
+    run.decide(situation(10, 10, generation=10 + MAX_OTHERS))
     assert failures(run) == 1
-    assert f"{MOST_OTHERS + 1} times" in run.state.breaker.cause
+    assert f"{MAX_OTHERS + 1} times" in run.state.breaker.cause
 
 
 def test_rebalances_later_are_no_storm() -> None:

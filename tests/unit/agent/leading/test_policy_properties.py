@@ -7,7 +7,7 @@ from typing import TypeAlias
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from samerack.agent.policy import EXEMPT, MOST_ROUNDS, Action, Decision, GroupCondition, Rules
+from samerack.agent.policy import EXEMPT, MAX_ROUNDS, Action, Decision, GroupCondition, Rules
 from samerack.agent.policy.breaker import is_open
 from samerack.agent.policy.budget import HOUR_SECONDS
 from samerack.agent.policy.windows import next_opening
@@ -35,7 +35,7 @@ SITUATIONS = st.builds(
     st.sampled_from([0, 10, 50]),
     partitions_changed=st.sampled_from([False, False, False, True]),
     withheld=st.sampled_from([0, 0, 0, 2]),
-    rounds=st.integers(0, MOST_ROUNDS + 2),
+    rounds=st.integers(0, MAX_ROUNDS + 2),
     racks_changed=st.none() | st.booleans(),
     rates=st.none() | st.tuples(st.floats(0.0, 1000.0), st.floats(0.0, 1000.0)),
     crossing=st.none() | st.tuples(st.floats(0.0, 1.0), st.floats(MIDNIGHT, MIDNIGHT + 10_000.0)),

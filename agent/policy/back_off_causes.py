@@ -1,0 +1,159 @@
+"""The causes for which the agent backs off from a group, and one rule for each: what it sees, and how long it pauses.
+
+`agent.policy.back_off` applies the rules. `docs/operating.md` shows them as a table; a test compares the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+from samerack.common.errors import AgentError
+
+MAX_FAILED: Final = 3
+"""After so many fall-back plans in a row the group's own leader would plan as well."""
+MAX_REJECTED: Final = 3
+SOON_SECONDS: Final = 10.0
+"""A rebalance so soon after a plan, with the same members and subscriptions and not asked for by the agent, counts as a
+rejection of the plan."""
+MAX_LOST: Final = 3
+LOST_SECONDS: Final = 600.0
+"""After MAX_LOST lost memberships in this time the agent backs off."""
+
+
+class Cause(StrEnum):
+    """Why the agent backs off."""
+
+    FENCED = "fenced"
+    CONVERTED = "converted"
+    FOREIGN_AGENT = "foreign-agent"
+    EVICTED = "evicted"
+    NOT_ALLOWED = "not-allowed"
+    NO_SHARED_PROTOCOL = "no-shared-protocol"
+    UNREADABLE = "unreadable-member"
+    TOPICS_UNKNOWN = "topics-unknown"
+    STARVED = "member-without-partitions"
+    PLANS_FAILED = "plans-failed"
+    PLANS_REJECTED = "plans-rejected"
+    GIVEN_PARTITIONS = "given-partitions"
+    UNSOUND_LEADER = "unsound-leader"
+    NO_PLACE = "no-safe-place"
+    PLACE_LOST = "place-lost"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """The rule of one cause.
+
+    Attributes:
+        seen: what the agent sees.
+        first_seconds: the first pause.
+        max_seconds: the longest pause; each is twice the one before it.
+        gone: the condition for a return besides the end of the pause; empty if the agent just tries again.
+    """
+
+    seen: str
+    first_seconds: float
+    max_seconds: float
+    gone: str = ""
+
+
+RULES: Final[Mapping[Cause, Rule]] = MappingProxyType(
+    {
+        Cause.FENCED: Rule(
+            seen="another agent with this instance id has taken the membership over",
+            first_seconds=0,
+            max_seconds=0,
+            gone="an election has made this agent the active one again; without `election.group`, a restart",
+        ),
+        Cause.CONVERTED: Rule(
+            seen="the group has no classic leader any more: a member of the new protocol (KIP-848) has converted it",
+            first_seconds=5,
+            max_seconds=600,
+            gone="the brokers call the group classic",
+        ),
+        Cause.FOREIGN_AGENT: Rule(
+            seen="another member without topics leads, under another instance id",
+            first_seconds=5,
+            max_seconds=600,
+            gone="it is no member any more",
+        ),
+        Cause.EVICTED: Rule(
+            seen=f"the membership was lost {MAX_LOST} times in {LOST_SECONDS / 60:g} minutes, while the agent ran",
+            first_seconds=60,
+            max_seconds=3600,
+        ),
+        Cause.NOT_ALLOWED: Rule(
+            seen="the brokers do not allow being in the group, or seeing its topics",
+            first_seconds=2,
+            max_seconds=60,
+            gone="the group's topics may be seen",
+        ),
+        Cause.NO_SHARED_PROTOCOL: Rule(
+            seen="the brokers refuse the agent: the group's members share no protocol name with `leading.protocols`",
+            first_seconds=10,
+            max_seconds=600,
+        ),
+        Cause.UNREADABLE: Rule(
+            seen="the subscription of a member cannot be read, so that no plan could cover the member",
+            first_seconds=5,
+            max_seconds=600,
+            gone="every subscription can be read",
+        ),
+        Cause.TOPICS_UNKNOWN: Rule(
+            seen="topics of the group could not be looked at within `leading.deadline_seconds`",
+            first_seconds=2,
+            max_seconds=60,
+            gone="the group's topics have been looked at",
+        ),
+        Cause.STARVED: Rule(
+            seen="a plan would give nothing to a member although its topics have partitions enough",
+            first_seconds=60,
+            max_seconds=3600,
+        ),
+        Cause.PLANS_FAILED: Rule(
+            seen=f"no plan passes the check, or {MAX_FAILED} plans in a row were the fall-back's",
+            first_seconds=60,
+            max_seconds=3600,
+        ),
+        Cause.PLANS_REJECTED: Rule(
+            seen=f"{MAX_REJECTED} plans in a row were each followed within {SOON_SECONDS:g} s by a rebalance of the "
+            "same members with the same subscriptions that the agent did not ask for",
+            first_seconds=60,
+            max_seconds=3600,
+        ),
+        Cause.GIVEN_PARTITIONS: Rule(
+            seen="the group's leader goes on giving partitions to the agent",
+            first_seconds=600,
+            max_seconds=3600,
+        ),
+        Cause.UNSOUND_LEADER: Rule(
+            seen="the group's leader uses an assignor that gives partitions to members without topics (kafkajs's)",
+            first_seconds=2,
+            max_seconds=10,
+            gone="all consumers have stopped, and start again",
+        ),
+        Cause.NO_PLACE: Rule(
+            seen="the group's leader may give partitions to the agent in every place",
+            first_seconds=600,
+            max_seconds=3600,
+        ),
+        Cause.PLACE_LOST: Rule(
+            seen="a dynamic agent's place is gone: the members before it have left, or the coordinator does not know "
+            "the member id that it reserved; it might be given partitions",
+            first_seconds=2,
+            max_seconds=60,
+        ),
+    }
+)
+
+
+class BackOffError(AgentError):
+    """The agent must stay out of a group for a while; it leaves properly and reports why."""
+
+    def __init__(self, cause: Cause, reason: str = "") -> None:
+        super().__init__(reason or RULES[cause].seen)
+        self.cause = cause
