@@ -20,7 +20,7 @@ from samerack.assignors.evaluate import evaluate
 from samerack.assignors.model import AssignmentError, BoolArray, Problem
 from samerack.traffic.model import GroupTraffic
 
-_MOST_PARTITIONS: Final = 20_000
+_MAX_PARTITIONS: Final = 20_000
 """Larger groups get no curve on a page: computing its dozen plans would delay the page for seconds."""
 _ALIKE: Final = 0.02
 """Shares that differ by at most this much are treated as equal."""
@@ -45,7 +45,7 @@ def curve_of(problem: Problem, rates: Rates | None = None) -> tuple[CurvePoint, 
         problem: the group.
         rates: measured bytes per second, by which shares are computed; without them by the problem's weights.
     """
-    if not problem.members or len(problem.owner) > _MOST_PARTITIONS:
+    if not problem.members or len(problem.owner) > _MAX_PARTITIONS:
         return ()
     try:
         return tuple(

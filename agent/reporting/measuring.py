@@ -8,7 +8,7 @@ from typing import Final, Self
 
 from samerack.agent.events import EventLog
 from samerack.agent.reporting.report_service import ReportService
-from samerack.cluster.watch import ask_selector
+from samerack.cluster.broker_configs import ask_selector
 from samerack.common.money import price_table
 from samerack.common.settings import Settings
 from samerack.traffic.board import TrafficBoard
@@ -16,7 +16,7 @@ from samerack.traffic.metrics import TrafficMetrics
 from samerack.traffic.watch import RackAware, TrafficWatch
 
 _EVERY_GROUP: Final = ("*",)
-_LEAST_TURNS: Final = 4
+_MIN_TURNS: Final = 4
 """A window has at least so many polls: rates need two polls of the offsets, and one outlier must not decide."""
 _END_SECONDS: Final = 5.0
 
@@ -40,7 +40,7 @@ class Measuring:
                 "traffic": settings.traffic.model_copy(
                     update={
                         "groups": settings.traffic.groups or _EVERY_GROUP,
-                        "poll_seconds": min(settings.traffic.poll_seconds, seconds / _LEAST_TURNS),
+                        "poll_seconds": min(settings.traffic.poll_seconds, seconds / _MIN_TURNS),
                         "window_seconds": seconds,
                     }
                 )
@@ -68,11 +68,11 @@ class Measuring:
             AgentError: No broker answers.
         """
         self._rack_aware = ask_selector(self._settings)
-        self._watch.look()
+        self._watch.poll()
         end = time.monotonic() + self._seconds
         while (left := end - time.monotonic()) > 0:
             time.sleep(min(left, self._settings.traffic.poll_seconds))
-            self._watch.look()
+            self._watch.poll()
 
     def start(self) -> None:
         """Measures on a thread until closed.

@@ -109,7 +109,7 @@ class MoneyCollector(Collector):
         )
         if not self._active():
             return family
-        found = Counter(finding.code for finding in self._reports.verdict(at_most_seconds=_VERDICT_SECONDS).findings)
+        found = Counter(finding.code for finding in self._reports.verdict(max_age_seconds=_VERDICT_SECONDS).findings)
         for code in Code:
             family.add_metric((code.value,), found[code])
         return family

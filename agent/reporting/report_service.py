@@ -15,6 +15,7 @@ from samerack.agent.events import EventLog
 from samerack.agent.group_status import GroupStatus
 from samerack.agent.reporting import costs, verify
 from samerack.agent.reporting.baseline import CurvePoint, curve_of, own_share, seen_share
+from samerack.agent.reporting.evidence import Evidence
 from samerack.agent.reporting.findings import Verdict
 from samerack.agent.reporting.report import Report
 from samerack.common.money import PriceTable
@@ -100,14 +101,14 @@ class ReportService:
                 last = self._report = (snapshot, roles, gaps, replace(made, gaps=(*made.gaps, *gaps)))
             return last[3]
 
-    def verdict(self, *, at_most_seconds: float = 0.0) -> Verdict:
-        """Returns the findings of the latest snapshot, or those computed in the last `at_most_seconds`."""
+    def verdict(self, *, max_age_seconds: float = 0.0) -> Verdict:
+        """Returns the findings of the latest snapshot, or those computed in the last `max_age_seconds`."""
         with self._lock:
-            if self._verdict is not None and time.monotonic() - self._verdict_at < at_most_seconds:
+            if self._verdict is not None and time.monotonic() - self._verdict_at < max_age_seconds:
                 return self._verdict[1]
             report = self.report()
             if self._verdict is None or self._verdict[0] is not report:
-                evidence = verify.Evidence(
+                evidence = Evidence(
                     snapshot=self.board.latest(), report=report, leading=self._leading, own_rack=self._own_rack
                 )
                 self._verdict = (report, verify.verdict(evidence))

@@ -70,7 +70,7 @@ def test_a_verdict_may_be_a_little_old_where_that_is_enough() -> None:
     shown = reports(busy())
     first = shown.verdict()
     publish(shown.board, snapshot())
-    assert shown.verdict(at_most_seconds=60.0) is first
+    assert shown.verdict(max_age_seconds=60.0) is first
     assert shown.verdict().findings == ()
 
 

@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 
 from samerack.agent.reporting import costs, findings
+from samerack.agent.reporting.evidence import Evidence
 from samerack.agent.reporting.findings import Code, Finding, Verdict
-from samerack.agent.reporting.verify import Evidence, verdict
+from samerack.agent.reporting.verify import verdict
 from samerack.agent.reporting.verify_racks import rack_names
 from samerack.cluster.view import NoRack
 from samerack.common.errors import AgentError
