@@ -26,7 +26,7 @@ from samerack.agent.publishing.outbox import Kind, Outbox, OutgoingRecord
 from samerack.agent.publishing.sender import Sender, producer_config
 from samerack.agent.publishing.states import LastPublished, state_record
 from samerack.agent.publishing.windows import Counted, Windows
-from samerack.cluster.watch import open_admin
+from samerack.cluster.admin import open_admin
 from samerack.common.errors import AgentError, SettingsError
 from samerack.common.records import GroupEvent, GroupState, Record, TrafficSample, encode
 from samerack.common.settings import Settings
@@ -38,7 +38,7 @@ log = structlog.get_logger("publishing")
 _TURN_SECONDS: Final = 0.2
 _ASK_SECONDS: Final = 2.0
 _ASK_AGAIN_SECONDS: Final = 5.0
-_MOST_UNNAMED: Final = 1_000
+_MAX_UNNAMED: Final = 1_000
 """Most events that wait for the cluster's id; an agent without it cannot reach its cluster."""
 _LAST_SECONDS: Final = 1.5
 """For the last records, when the agent stops."""
@@ -100,7 +100,7 @@ class Publisher(threading.Thread):
             create_topics=asked.create_topics,
         )
         self._queue: queue.SimpleQueue[Published | Event] = queue.SimpleQueue()
-        self._unnamed: deque[Event] = deque(maxlen=_MOST_UNNAMED)
+        self._unnamed: deque[Event] = deque(maxlen=_MAX_UNNAMED)
         self._stopping = threading.Event()
 
     def gaps(self) -> tuple[Gap, ...]:

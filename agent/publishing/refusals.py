@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
 from samerack.agent.publishing.metrics import Refusal
 from samerack.traffic.model import Gap
@@ -44,6 +44,12 @@ class Trouble:
     def pause_seconds(self) -> float:
         """How long to wait before the next attempt."""
         return FAILING_SECONDS if self.why is Refusal.FAILING else REFUSED_SECONDS
+
+
+def kafka_error(exception: KafkaException) -> KafkaError:
+    """Returns the error that an exception of confluent-kafka carries."""
+    found: KafkaError = exception.args[0]
+    return found
 
 
 def trouble_of(error: KafkaError, topic: str, *, bootstrap: str) -> Trouble:

@@ -1,9 +1,9 @@
-"""The producer: sends waiting records from the outbox, puts failed ones back, and pauses for a topic that refuses.
+"""The sender: gives waiting records of the outbox to a producer, and puts back those that failed.
 
 librdkafka gets few records at a time and never times them out, so that it orders and retries without duplicates, while
 the rest waits where it can be counted and dropped. A topic that refuses is tried again with one record after a pause.
-After a fatal error the producer is replaced; what had been in flight is sent again with the same ids. One thread drives
-it.
+After a fatal error the producer is replaced; what had been in flight is sent again with the same ids. `topics` knows
+which topics take records. One thread drives it.
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ from typing import Any, Final
 
 import structlog
 from confluent_kafka import KafkaError, KafkaException, Producer
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 
 from samerack.agent.publishing.metrics import Loss, PublishingMetrics
 from samerack.agent.publishing.outbox import Kind, Outbox, OutgoingRecord
-from samerack.agent.publishing.refusals import Trouble, trouble_of
+from samerack.agent.publishing.refusals import Trouble, kafka_error
+from samerack.agent.publishing.topics import TopicAvailability
 from samerack.cluster.errors import RefusedError
 from samerack.common.bearer import TokenError
 from samerack.common.errors import SettingsError
@@ -28,13 +27,9 @@ from samerack.common.kafka_config import for_librdkafka, get_token, nearest
 
 log = structlog.get_logger("publishing")
 
-MOST_ON_WAY: Final = 5_000
+MAX_ON_WAY: Final = 5_000
 """Most records of a kind that librdkafka has at a time."""
-_ASK_SECONDS: Final = 2.0
-"""Longest wait for a response, so that the agent stops within its five seconds."""
 _LAST_TURN_SECONDS: Final = 0.02
-_BROKERS_DEFAULT: Final = -1
-_OPEN: Final = float("inf")
 _UNREACHABLE: Final = frozenset(
     {KafkaError._ALL_BROKERS_DOWN, KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError._RESOLVE}  # noqa: SLF001 - librdkafka's names
 )
@@ -88,17 +83,17 @@ class Sender:
             SettingsError: librdkafka refuses a setting.
             RefusedError: It needs a token, and none is available.
         """
-        self.troubles: tuple[Trouble, ...] = ()
         self._config = dict(config)
         self._topics = dict(topics)
         self._outbox = outbox
         self._metrics = metrics
-        self._create = create_topics
         self._make = make
         self._clock = clock
         self._life = 0
         self._fatal: KafkaError | None = None
-        self._again: dict[str, float] = dict.fromkeys(topics.values(), float("-inf"))  # when to ask, or _OPEN
+        self._availability = TopicAvailability(
+            topics.values(), config=self._config, create=create_topics, metrics=metrics, clock=clock
+        )
         self._unreachable = False
         self._alone: set[int] = set()
         self._too_large: set[str] = set()
@@ -111,13 +106,18 @@ class Sender:
             key = reason.rpartition('"')[0].rpartition('"')[2]
             raise SettingsError(f"publishing.kafka: {reason}{nearest(key) if key else ''}") from None
 
+    @property
+    def troubles(self) -> tuple[Trouble, ...]:
+        """Why topics take no records at the moment."""
+        return self._availability.troubles
+
     def turn(self) -> None:
         """Handle delivery reports, and send what may be sent; does not block once topics are known."""
         if self._producer is None and not self._reopened():
             return
         self._poll(0)
         for kind, topic in self._topics.items():
-            if self._fatal is None and self._is_open(topic):
+            if self._fatal is None and self._availability.is_open(topic, self._producer):
                 self._send(kind, topic)
         if self._fatal is not None:
             self._poll(0)  # it raises the reason; a record's error only says that there is one
@@ -144,69 +144,17 @@ class Sender:
 
     def _may_empty(self) -> bool:
         """Return whether anything is left for a topic that does not refuse."""
-        refusing = {one.topic for one in self.troubles}
-        return any(self._outbox.count(kind) for kind, topic in self._topics.items() if topic not in refusing)
-
-    # topics
-
-    def _is_open(self, topic: str) -> bool:
-        """Return whether records may be sent: the topic has been seen, and does not refuse."""
-        again = self._again[topic]
-        if again == _OPEN:
-            return True
-        if self._clock() < again:
-            return False
-        error = self._ask(topic)
-        if error is not None and error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART and self._create:
-            error = self._create_topic(topic)
-        if error is not None:
-            self._refuse(topic, error)
-            return False
-        self._again[topic] = _OPEN
-        return True
-
-    def _ask(self, topic: str) -> KafkaError | None:
-        """Return the brokers' error for the topic, if any."""
-        try:
-            found = self._producer.list_topics(topic, timeout=_ASK_SECONDS).topics
-        except KafkaException as error:
-            return _error(error)
-        answer: KafkaError | None = found[topic].error
-        return answer
-
-    def _create_topic(self, topic: str) -> KafkaError | None:
-        admin = AdminClient(self._config)  # a response needs its client until it arrives
-        new = NewTopic(topic, num_partitions=_BROKERS_DEFAULT, replication_factor=_BROKERS_DEFAULT)
-        try:
-            admin.create_topics([new], request_timeout=_ASK_SECONDS)[topic].result()
-        except KafkaException as error:
-            if _error(error).code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                return _error(error)
-        log.info("topic-created", topic=topic)
-        return None
-
-    def _refuse(self, topic: str, error: KafkaError) -> None:
-        """Pause for a topic; logged once, until something else is wrong."""
-        trouble = trouble_of(error, topic, bootstrap=str(self._config.get("bootstrap.servers", "")))
-        self._again[topic] = self._clock() + trouble.pause_seconds
-        if trouble not in self.troubles:
-            log.warning("publishing-refused", topic=topic, reason=trouble.reason, cure=trouble.cure)
-        self._metrics.refused(topic, trouble.why)
-        self.troubles = (*(one for one in self.troubles if one.topic != topic), trouble)
-
-    def _accepted(self, topic: str) -> None:
-        if any(one.topic == topic for one in self.troubles):
-            self.troubles = tuple(one for one in self.troubles if one.topic != topic)
-            self._metrics.refused(topic, None)
-            log.info("publishing-again", topic=topic)
+        return any(
+            self._outbox.count(kind) for kind, topic in self._topics.items() if not self._availability.refuses(topic)
+        )
 
     # records
 
     def _send(self, kind: Kind, topic: str) -> None:
         if self._alone:
             self._alone &= self._outbox.numbers()  # without those dropped meanwhile
-        wary = bool(self._alone) or any(one.topic == topic for one in self.troubles)
-        for record in self._outbox.take(kind, 1 if wary else MOST_ON_WAY):
+        one_record = bool(self._alone) or self._availability.refuses(topic)
+        for record in self._outbox.take(kind, 1 if one_record else MAX_ON_WAY):
             try:
                 self._producer.produce(
                     topic, record.value, key=record.key, on_delivery=partial(self._delivered, record, self._life)
@@ -214,7 +162,7 @@ class Sender:
             except BufferError:
                 self._outbox.put_back(record)
             except KafkaException as error:
-                self._failed(record, _error(error), alone=True)
+                self._failed(record, kafka_error(error), alone=True)
 
     def _delivered(self, record: OutgoingRecord, life: int, error: KafkaError | None, _message: object) -> None:
         """Handle a delivery report; one from a replaced producer comes too late and is ignored."""
@@ -227,7 +175,7 @@ class Sender:
         self._alone.discard(record.number)
         self._metrics.published(record.kind)
         self._unreachable = False
-        self._accepted(record.topic)
+        self._availability.accept(record.topic)
 
     def _failed(self, record: OutgoingRecord, error: KafkaError, *, alone: bool) -> None:
         """Handle a failed record; `alone`: no other record can have made the request too large."""
@@ -240,7 +188,7 @@ class Sender:
         elif error.fatal() or error.code() == KafkaError._FATAL:  # noqa: SLF001 - librdkafka's name
             self._fatal = self._fatal or error
         else:
-            self._refuse(record.topic, error)
+            self._availability.refuse(record.topic, error)
 
     def _drop(self, record: OutgoingRecord) -> None:
         """Drop a record that is too large for the producer or for the topic; logged once for each group."""
@@ -268,7 +216,7 @@ class Sender:
         try:
             self._producer.poll(seconds)
         except KafkaException as error:
-            self._fatal = _error(error)
+            self._fatal = kafka_error(error)
 
     def _erred(self, life: int, error: KafkaError) -> None:
         if life == self._life and error.code() in _UNREACHABLE and not self._unreachable:
@@ -283,21 +231,16 @@ class Sender:
         self._outbox.put_all_back()
         self._metrics.replaced()
         for topic in self._topics.values():
-            self._refuse(topic, error)
+            self._availability.refuse(topic, error)
 
     def _reopened(self) -> bool:
         """Open another producer once the pause is over; return whether it is open."""
-        if self._clock() < min(self._again.values()):
+        if self._clock() < self._availability.first_retry:
             return False
         try:
             self._producer = self._opened()
         except TokenError as error:
             for topic in self._topics.values():
-                self._refuse(topic, KafkaError(KafkaError._AUTHENTICATION, str(error)))  # noqa: SLF001 - librdkafka's name
+                self._availability.refuse(topic, KafkaError(KafkaError._AUTHENTICATION, str(error)))  # noqa: SLF001 - librdkafka's name
             return False
         return True
-
-
-def _error(error: KafkaException) -> KafkaError:
-    found: KafkaError = error.args[0]
-    return found

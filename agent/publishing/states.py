@@ -1,7 +1,7 @@
 """Derives group states from a published snapshot, and which of them are due. Pure but for what was published last.
 
 A state is due at each interval, and at once when members, their racks or subscriptions, the assignment or the racks of
-replicas changed, but once in LEAST_SECONDS per group at most: a rebalance in many rounds is published at its end.
+replicas changed, but once in MIN_SECONDS per group at most: a rebalance in many rounds is published at its end.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from samerack.cluster.view import ClusterView, PartitionView, Rack
 from samerack.common.records import UNKNOWN, MemberState, TopicState
 from samerack.traffic.model import GroupTraffic, MemberTraffic, PartitionTraffic
 
-LEAST_SECONDS: Final = 5.0
+MIN_SECONDS: Final = 5.0
 """Between two states of one group."""
 
 Shape: TypeAlias = tuple[object, ...]
@@ -35,7 +35,7 @@ class StateRecord:
 class LastPublished:
     """What was published last of each group, and when (seconds, monotonic or since 1970)."""
 
-    def __init__(self, least_seconds: float = LEAST_SECONDS) -> None:
+    def __init__(self, least_seconds: float = MIN_SECONDS) -> None:
         self._least = least_seconds
         self._last: dict[str, tuple[Shape, float]] = {}
 
