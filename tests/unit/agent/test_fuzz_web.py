@@ -86,10 +86,10 @@ def agent() -> Iterator[Agent]:
         "events": {"path": "memory"},
     }
     made = Agent(load(flags=flags, environment={}))
-    publish(made.traffic, busy())
-    made.events.add("plan", "orders", action="optimal", detail="<script>\x1b[2J")
-    assert made._measuring is not None
-    made._measuring._exact.see({"orders": group(member("m1", "orders-a", 0, 1, 2))}, {"t": 4}, {})
+    publish(made.parts.traffic, busy())
+    made.parts.events.add("plan", "orders", action="optimal", detail="<script>\x1b[2J")
+    assert made.parts.measuring is not None
+    made.parts.measuring._exact.see({"orders": group(member("m1", "orders-a", 0, 1, 2))}, {"t": 4}, {})
     yield made
     made.web._socket.close()
 

@@ -39,7 +39,7 @@ def test_groups_are_required() -> None:
 
 def test_every_group_is_shown_once_from_the_start(agent: Agent) -> None:
     """A group is in the metrics before its first poll."""
-    assert [(status.group, status.role) for status in agent.metrics.board.all()] == [
+    assert [(status.group, status.role) for status in agent.parts.metrics.board.all()] == [
         ("orders", "outside"),
         ("payments", "outside"),
     ]
@@ -48,22 +48,28 @@ def test_every_group_is_shown_once_from_the_start(agent: Agent) -> None:
 def test_threads_that_have_ended_are_unhealthy(agent: Agent) -> None:
     """Each part is named with its error."""
     parts = {"watch", "poller", "traffic", "election", "events"}
-    assert set(agent.unhealthy()) == parts | {"group orders", "group payments"}
+    assert set(agent.health.unhealthy()) == parts | {"group orders", "group payments"}
+
+
+def test_services_stop_before_what_they_need(agent: Agent) -> None:
+    """The leaders stop first, then the election, so that others take over; measuring stops last and is published."""
+    names = [service.name for service in reversed(agent._services)]
+    assert names == ["group orders", "group payments", "election", "watch", "poller", "versions", "traffic"]
 
 
 def test_readiness_asks_for_looks_and_roles(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     """An agent is ready once it has polled the cluster and is in every group, waits for consumers, or is standby."""
-    monkeypatch.setattr(agent, "unhealthy", dict)
-    assert set(agent.unready()) == {"watch", "group orders", "group payments"}
-    agent._watch.last_look = time.monotonic()
+    monkeypatch.setattr(agent.health, "unhealthy", dict)
+    assert set(agent.health.unready()) == {"watch", "group orders", "group payments"}
+    agent.parts.watch.last_look = time.monotonic()
     for group, role in (("orders", "leading"), ("payments", "observing")):
-        agent.metrics.board.publish(GroupStatus(group=group, role=role))
-    assert agent.unready() == {"group payments": "observing"}
-    agent.metrics.board.publish(GroupStatus(group="payments", role="standby"))
-    assert agent.unready() == {}
-    agent.metrics.board.publish(GroupStatus(group="orders", role="fenced"))
-    agent._watch.last_look = time.monotonic() - 31
-    assert agent.unready() == {"watch": "no look at the cluster in the last 30 s", "group orders": "fenced"}
+        agent.parts.metrics.board.publish(GroupStatus(group=group, role=role))
+    assert agent.health.unready() == {"group payments": "observing"}
+    agent.parts.metrics.board.publish(GroupStatus(group="payments", role="standby"))
+    assert agent.health.unready() == {}
+    agent.parts.metrics.board.publish(GroupStatus(group="orders", role="fenced"))
+    agent.parts.watch.last_look = time.monotonic() - 31
+    assert agent.health.unready() == {"watch": "no look at the cluster in the last 30 s", "group orders": "fenced"}
 
 
 def test_sigterm_before_the_first_answer_ends_it_at_once() -> None:

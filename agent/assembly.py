@@ -1,0 +1,206 @@
+"""Builds all parts of an agent from its settings and connects them; nothing is started.
+
+The order counts: `/metrics` shows families in the order in which collectors are registered, and the boards call
+listeners in the order in which they were added.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from functools import partial
+from zlib import crc32
+
+from samerack.agent.events import EventLog
+from samerack.agent.events.event_writer import writer_of
+from samerack.agent.events.metrics import EventMetrics
+from samerack.agent.events.place import path_of
+from samerack.agent.events.rebalance_tracker import RebalanceTracker
+from samerack.agent.leading.assigning import unweighed
+from samerack.agent.leading.foreign_protocols import ForeignProtocols
+from samerack.agent.leading.leader import GroupLeader
+from samerack.agent.leading.parts import build_parts
+from samerack.agent.leading.takeover_lock import TakeoverLock
+from samerack.agent.metrics import Metrics
+from samerack.agent.pod.members import PodRacks
+from samerack.agent.pod.own import own_rack, with_own_rack
+from samerack.agent.policy.measured import UNMEASURED, check_min_savings, measured
+from samerack.agent.publishing.metrics import PublishingMetrics
+from samerack.agent.publishing.publisher import Publisher, ask_cluster_id, topics_of
+from samerack.cluster.admin import open_admin
+from samerack.cluster.group_poller import GroupPoller
+from samerack.cluster.group_type import find_group_type
+from samerack.cluster.racks import NO_HOSTS, Hosts
+from samerack.cluster.version_watch import VersionWatch
+from samerack.cluster.view import SettlingTimes
+from samerack.cluster.watch import ClusterWatch
+from samerack.cluster.wire import Wire
+from samerack.common.errors import SettingsError
+from samerack.common.kafka_config import for_kafka_python
+from samerack.common.money import price_table
+from samerack.common.settings import Settings
+from samerack.election.addresses import of_this_host
+from samerack.election.election import Election
+from samerack.election.leadership_state import Alone
+from samerack.election.model import Advertisement, lead, observe
+from samerack.planning import planner
+from samerack.traffic.board import TrafficBoard
+from samerack.traffic.metrics import TrafficCollector, TrafficMetrics
+from samerack.traffic.watch import TrafficWatch
+
+
+class Parts:
+    """All parts of one agent; a part that the settings turn off is None."""
+
+    def __init__(self, settings: Settings, *, notify_supervisor: Callable[[], None]) -> None:
+        """Builds all parts; wrong settings fail here.
+
+        Args:
+            settings: all settings.
+            notify_supervisor: called when the agent's member ids change.
+
+        Raises:
+            SettingsError: No group is named, or a client refuses a Kafka setting.
+        """
+        for_kafka_python(settings.kafka)  # raises before anything is built
+        self.prices = price_table(settings.money)
+        check_min_savings(settings, self.prices)
+        planner.warm_up()
+        self.metrics = Metrics()
+        self.settings = settings = self._in_rack(settings)
+        if not settings.groups and not settings.traffic.groups and not settings.traffic.rack:
+            raise SettingsError(
+                "groups: is empty; name the groups to lead with --group, SAMERACK_GROUPS or in the file, or those to "
+                "observe in traffic.groups, or give this pod a rack to tell other agents (samerack rack --why)"
+            )
+        self.pods = PodRacks(settings.pod, asked=self.metrics.pod_asked) if settings.pod.kubernetes_members else None
+        self.election = Election(settings, presence=_advertisement(settings)) if settings.election.group else None
+        self._hosts = self._known_hosts()
+        self.leadership = self.election or Alone()
+        self.traffic = TrafficBoard()
+        event_metrics = EventMetrics(self.metrics.registry)
+        self.events = EventLog(
+            rate=self._bytes_per_second, dollars=self.prices.dollars, metrics=event_metrics, most=settings.events.most
+        )
+        self.writer = writer_of(settings, self.events, event_metrics)
+        self._tracker = RebalanceTracker(self.events, cooperative=settings.leading.cooperative_protocols)
+        self.traffic.listen(self._tracker.take)
+        self.watch = ClusterWatch(
+            partial(open_admin, settings.kafka),
+            pause=settings.watch.cluster_seconds,
+            times=SettlingTimes(
+                change=settings.policy.settling_seconds, leader=settings.policy.leader_settling_seconds
+            ),
+            selector=settings.racks.replica_selector,
+            metrics=self.metrics,
+        )
+        self.measuring = self._traffic_watch() if settings.traffic.enabled else None
+        self.metrics.registry.register(
+            TrafficCollector(self.traffic, max_series=settings.traffic.max_series, mine=self._is_counted)
+        )
+        self.poller = GroupPoller(Wire(for_kafka_python(settings.kafka)), seconds=settings.watch.waiting_seconds)
+        self.versions = VersionWatch(settings.kafka)
+        self.leaders = self._group_leaders(notify_supervisor)
+        for leader in self.leaders:
+            self.metrics.expect(leader.group)
+        self.publisher = self._traffic_publisher() if topics_of(settings) else None
+        if self.publisher is not None:
+            self.traffic.listen(self.publisher.take)
+            self.events.listen(self.publisher.tell)
+
+    def roles(self) -> dict[str, str]:
+        """Returns the agent's present role in each group that it is to lead."""
+        return {status.group: status.role for status in self.metrics.board.all()}
+
+    def _in_rack(self, settings: Settings) -> Settings:
+        """Returns the settings with the rack of this pod, if it is known and none is set."""
+        own = own_rack(settings.pod)
+        self.metrics.in_rack(own.rack or "", own.source or "none")
+        self.rack_answers = {answer.source: answer.detail for answer in own.answers}
+        """What each source answered about the rack of this pod."""
+        return with_own_rack(settings, own)
+
+    def _known_hosts(self) -> Hosts:
+        """Returns what other agents and the Kubernetes API know about hosts."""
+        pods = self.pods.hosts() if self.pods is not None else NO_HOSTS
+        election = self.election
+        if election is None:
+            return pods
+        return Hosts(
+            agents=election.rack_of,
+            kubernetes=pods.kubernetes,
+            version=lambda: (election.racks, pods.version()),
+        )
+
+    def _traffic_watch(self) -> TrafficWatch:
+        return TrafficWatch(
+            self.settings,
+            board=self.traffic,
+            metrics=TrafficMetrics(self.metrics.registry),
+            hosts=self._hosts,
+            rack_aware=self.watch.selector,
+            leadership=self.leadership,
+        )
+
+    def _group_leaders(self, notify_supervisor: Callable[[], None]) -> list[GroupLeader]:
+        """Returns one leader for each group that the settings name."""
+        settings = self.settings
+        takeover_lock = TakeoverLock()
+        kept = path_of(settings)
+        foreign_protocols = ForeignProtocols(kept.with_suffix(".protocols.json") if kept is not None else None)
+        return [
+            GroupLeader(
+                build_parts(
+                    group=group,
+                    settings=settings,
+                    watch=self.watch,
+                    foreign_protocols=foreign_protocols,
+                    group_type=partial(find_group_type, settings.kafka),
+                    unsupported_reason=self.versions.unsupported_reason,
+                    metrics=self.metrics,
+                    events=self.events,
+                    weigh=self.measuring.weights.weights if self.measuring is not None else unweighed,
+                    hosts=self._hosts,
+                    measured=measured(self.traffic, self.measuring.weights)
+                    if self.measuring is not None
+                    else UNMEASURED,
+                    rebalances=self._tracker.of(group),
+                    lock=takeover_lock,
+                    notify_supervisor=notify_supervisor,
+                ),
+                poller=self.poller,
+                leadership=self.leadership,
+            )
+            for group in settings.groups
+        ]
+
+    def _traffic_publisher(self) -> Publisher:
+        settings = self.settings
+        return Publisher(
+            settings,
+            metrics=PublishingMetrics(self.metrics.registry, topics_of(settings).values()),
+            roles=self.roles,
+            mine=self._is_counted,
+            cluster_id=partial(ask_cluster_id, settings.kafka),
+            election=lambda: settings.election.group if self.election and not self.election.refused else "",
+        )
+
+    def _is_counted(self, group: str) -> bool:
+        """Returns whether this agent counts the group's traffic."""
+        return self.leadership.claims.of_group(group) is not None
+
+    def _bytes_per_second(self, group: str) -> float | None:
+        measured = self.traffic.group(group)
+        return measured.bytes_per_second if measured is not None else None
+
+
+def _advertisement(settings: Settings) -> Advertisement:
+    """Returns what this agent advertises in the election."""
+    groups = settings.groups
+    name = f"{settings.web.port} {' '.join(groups)}"  # agents on one host differ in the port or the groups
+    return Advertisement(
+        identity=settings.election.identity or f"{socket.gethostname()}-{crc32(name.encode()):08x}",
+        rack=settings.traffic.rack,
+        addresses=settings.election.addresses or of_this_host(settings.kafka["bootstrap.servers"]),
+        duties=(*map(lead, groups), *map(observe, settings.traffic.groups)),
+    )

@@ -1,0 +1,104 @@
+"""Which parts of the agent do not work, and why: for `/healthz`, `/readyz`, `/v1/status` and the gaps of the report.
+
+An unhealthy agent has lost a thread and needs a new process. An agent that is not ready waits for brokers, or for its
+place in a group.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, Final
+
+from samerack.agent.assembly import Parts
+from samerack.agent.service import Service
+from samerack.traffic.model import Gap
+
+_STALE_SECONDS: Final = 30.0
+
+
+class Health:
+    """The health of one agent; any thread may ask for it."""
+
+    def __init__(self, parts: Parts, services: Sequence[Service]) -> None:
+        """Keeps what the checks read.
+
+        Args:
+            parts: the parts of the agent.
+            services: those that run on threads, without the event writer.
+        """
+        self._parts = parts
+        self._services = services
+
+    def unhealthy(self) -> dict[str, str]:
+        """Returns the parts whose thread has ended."""
+        threads = {service.name: service.thread for service in self._services if service.is_checked}
+        if self._parts.writer is not None:
+            threads["events"] = self._parts.writer
+        return {name: "its thread has ended" for name, thread in threads.items() if not thread.is_alive()}
+
+    def unready(self) -> dict[str, str]:
+        """Returns the parts that do not work at the moment, with the reason."""
+        parts = self._parts
+        wrong = self.unhealthy()
+        if stale := self._stale_metadata():
+            wrong.setdefault("watch", stale)
+        if parts.poller.trouble:
+            wrong.setdefault("poller", parts.poller.trouble)
+        if parts.election is not None and parts.election.trouble:
+            wrong["election"] = parts.election.trouble
+        troubles = self._troubles()
+        for status in parts.metrics.board.all():
+            trouble = troubles.get(status.group, "")
+            if status.role in ("outside", "fenced", "observing"):
+                wrong[f"group {status.group}"] = f"{status.role}: {trouble}" if trouble else status.role
+        return wrong
+
+    def makes_progress(self) -> bool:
+        """Returns whether no group waits for an overdue plan."""
+        return not any(leader.is_overdue() for leader in self._parts.leaders)
+
+    def status(self) -> dict[str, Any]:
+        """Returns what the brokers support, and the agent's role in each group with what prevents a better one."""
+        troubles = self._troubles()
+        groups = [
+            {"group": one.group, "role": one.role, "state": one.state, "trouble": troubles.get(one.group, "")}
+            for one in self._parts.metrics.board.all()
+        ]
+        return {"brokers": self._parts.versions.summary(), "groups": groups}
+
+    def gaps(self) -> tuple[Gap, ...]:
+        """Returns what the brokers do not allow, apart from traffic measurement."""
+        parts = self._parts
+        gaps = parts.publisher.gaps() if parts.publisher is not None else ()
+        gaps += parts.writer.gaps() if parts.writer is not None else ()
+        refused = [(leader.group, leader.trouble) for leader in parts.leaders if leader.refused and leader.trouble]
+        for group, trouble in refused:
+            cause, _, cure = trouble.rpartition("; ")
+            gaps += (
+                Gap(
+                    what="leading",
+                    where=group,
+                    refused=True,
+                    reason=cause or trouble,
+                    consequence=f"the group leads itself; {cure}",
+                ),
+            )
+        return gaps
+
+    def _troubles(self) -> dict[str, str]:
+        """Returns by group what prevents the agent from leading it."""
+        return {leader.group: leader.trouble for leader in self._parts.leaders}
+
+    def _stale_metadata(self) -> str:
+        """Returns why the agent has no current metadata of the cluster; empty if it has."""
+        watch = self._parts.watch
+        if watch.refused:
+            return watch.trouble
+        if time.monotonic() - watch.last_look <= _STALE_SECONDS:
+            return ""
+        never = watch.last_look == float("-inf")
+        since = (
+            "metadata has not been read yet" if never else f"no look at the cluster in the last {_STALE_SECONDS:.0f} s"
+        )
+        return f"{since}; {watch.trouble}" if watch.trouble else since
