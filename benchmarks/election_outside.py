@@ -19,8 +19,8 @@ from kafka.protocol.consumer.group import HeartbeatRequest, JoinGroupRequest, Le
 from kafka.protocol.metadata import FindCoordinatorRequest
 from kafka.protocol.parser import KafkaProtocol
 
-from samerack.cluster.coordination import JOIN_VERSION, SYNC_VERSION
 from samerack.cluster.group import DESCRIBE_VERSION
+from samerack.cluster.group_member import JOIN_VERSION, SYNC_VERSION
 from samerack.election.asking import answer_of
 from samerack.election.member import WAITING_HEARTBEAT_SECONDS, WAITING_REBALANCE_SECONDS, WAITING_SESSION_SECONDS
 from samerack.election.model import PROTOCOL_TYPE, WAITING_PROTOCOL, Advertisement, encode

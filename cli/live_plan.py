@@ -22,7 +22,7 @@ from samerack.assignors.evaluate import cross_rack_mask
 from samerack.assignors.model import NOBODY, Int32Array, Problem
 from samerack.cli.asking import hosts_known
 from samerack.cli.curve import points_of
-from samerack.cluster.coordination import close, connect
+from samerack.cluster.client import close, connect
 from samerack.cluster.group import CONSUMER, GroupView, topics_of
 from samerack.cluster.racks import rack_warnings
 from samerack.cluster.view import ClusterView, NoRack, Settling, SettlingTimes, settle

@@ -15,7 +15,7 @@ from kafka.net.compat import KafkaNetClient
 from kafka.protocol.broker_version_data import infer_broker_version_from_api_versions
 from kafka.protocol.metadata import ApiVersionsRequest
 
-from samerack.cluster.coordination import close, connect
+from samerack.cluster.client import close, connect
 from samerack.cluster.versions import FEATURES, FLOOR, TESTED, Ranges, Versions, versions_of
 from samerack.common.errors import AgentError
 from samerack.common.kafka_config import for_kafka_python

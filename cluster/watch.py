@@ -19,7 +19,7 @@ import structlog
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined]  # exported in fact
 
-from samerack.cluster.coordination import close, connect
+from samerack.cluster.client import close, connect
 from samerack.cluster.errors import CoordinatorMovesError, NotAllowedError, RefusedError
 from samerack.cluster.refusals import next_pause
 from samerack.cluster.view import (

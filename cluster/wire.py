@@ -19,7 +19,7 @@ from kafka.protocol.api_header import RequestHeader, ResponseHeader
 from kafka.protocol.metadata import ApiVersionsRequest
 from kio.serial import entity_reader, entity_writer
 
-from samerack.cluster.coordination import close, connect
+from samerack.cluster.client import close, connect
 from samerack.cluster.errors import RefusedError
 from samerack.cluster.refusals import MOST_SECONDS, NotAcceptedError
 from samerack.common.errors import AgentError

@@ -18,7 +18,7 @@ import structlog
 from kafka import errors as kafka_errors
 from kafka.net.compat import KafkaNetClient
 
-from samerack.cluster.coordination import close, connect
+from samerack.cluster.client import close, connect
 from samerack.cluster.errors import RefusedError
 from samerack.cluster.refusals import next_pause
 from samerack.common.errors import AgentError

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from kafka.net.compat import KafkaNetClient
 
-from samerack.cluster.coordination import GroupMember, Joined
+from samerack.cluster.group_member import GroupMember, Joined
 from samerack.common.settings import ElectionSettings
 from samerack.election.choice import choose
 from samerack.election.model import (

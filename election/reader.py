@@ -14,7 +14,7 @@ from typing import Final
 import structlog
 from kafka import errors as kafka_errors
 
-from samerack.cluster.coordination import close, connect
+from samerack.cluster.client import close, connect
 from samerack.cluster.errors import RefusedError
 from samerack.cluster.refusals import next_pause
 from samerack.common.errors import AgentError

@@ -14,7 +14,7 @@ from kafka.errors import KafkaError, RetriableError
 
 from samerack.agent.leading.membership import Membership
 from samerack.agent.supervisor.line import MemberIdentity
-from samerack.cluster.coordination import close, connect
+from samerack.cluster.client import close, connect
 from samerack.common.errors import AgentError
 from samerack.common.kafka_config import for_kafka_python
 from samerack.common.settings import LeadingSettings

@@ -8,7 +8,8 @@ from typing import Final, Self
 
 from kafka import errors as kafka_errors
 
-from samerack.cluster.coordination import GroupMember, Joined, close, connect
+from samerack.cluster.client import close, connect
+from samerack.cluster.group_member import GroupMember, Joined
 from samerack.common.kafka_config import for_kafka_python
 from samerack.protocol.consumer import decode_assignment, encode_assignment
 from samerack.protocol.model import NO_PARTITIONS, Assignment, from_pairs, to_pairs

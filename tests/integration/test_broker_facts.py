@@ -15,7 +15,8 @@ from kafka.structs import MemberState
 from samerack.agent.leading.member import Hold
 from samerack.agent.leading.membership import Membership
 from samerack.agent.leading.order import is_first
-from samerack.cluster.coordination import Joined, close, connect
+from samerack.cluster.client import close, connect
+from samerack.cluster.group_member import Joined
 from samerack.common.kafka_config import for_kafka_python
 from samerack.common.settings import LeadingSettings
 from sandbox.contract import KafkaCluster

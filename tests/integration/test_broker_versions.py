@@ -7,7 +7,7 @@ import json
 import pytest
 
 from samerack.agent.leading.order import is_led_unawares
-from samerack.cluster import coordination
+from samerack.cluster import group_member
 from samerack.cluster.versions import FLOOR, TESTED
 from sandbox.jvm import BROKER_VERSION
 from tests.integration.scene import Scene
@@ -38,7 +38,7 @@ def test_a_restarted_leader_that_is_not_told_so_asks_for_one_rebalance(
     enter: Enter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """JoinGroup v7, the last before Kafka 3.2's, names its former id as the leader; after one nudge it leads again."""
-    monkeypatch.setattr(coordination, "JOIN_VERSION", 7)
+    monkeypatch.setattr(group_member, "JOIN_VERSION", 7)
     first, other = enter("agent"), enter("other")
     _settle([first])
     _settle([first, other])

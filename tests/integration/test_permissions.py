@@ -33,7 +33,7 @@ from kafka.admin import ACLOperation, ACLPermissionType, ACLResourcePatternType,
 from kafka.admin import ResourceType as Kind
 from kafka.protocol.admin.acl import DescribeAclsRequest
 
-from samerack.cluster.coordination import close, connect
+from samerack.cluster.client import close, connect
 from samerack.common.kafka_config import for_kafka_python
 from samerack.common.settings import Settings, load
 from samerack.election.asking import GroupAsker

@@ -13,7 +13,7 @@ from kafka.protocol.admin.groups import DescribeGroupsRequest
 from kafka.protocol.consumer.group import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 from kafka.protocol.metadata import FindCoordinatorRequest
 
-from samerack.cluster.coordination import close, connect
+from samerack.cluster.client import close, connect
 from samerack.common.kafka_config import for_kafka_python
 from tests.simulator.desk import GIVES_ID, PARKED, PATIENCE, Line, Record, play, wrapped
 from tests.simulator.group import Described, DescribedMember, Error, Joined, Synced

@@ -6,8 +6,8 @@ from functools import partial
 from typing import Any
 
 from samerack.agent.leading.membership import Membership
-from samerack.cluster.coordination import Assign, Joined
 from samerack.cluster.group import CONSUMER, GroupView, view_member
+from samerack.cluster.group_member import Assign, Joined
 from tests.simulator.group import Described
 from tests.simulator.process import Process
 

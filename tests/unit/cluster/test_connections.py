@@ -18,8 +18,8 @@ from kafka.net.connection import KafkaConnection
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 
+from samerack.cluster.client import connect
 from samerack.cluster.connections import Connections, Refusals
-from samerack.cluster.coordination import connect
 from samerack.cluster.errors import RefusedError
 from samerack.cluster.refusals import NotAcceptedError, refusal
 from sandbox.certificates import Authority

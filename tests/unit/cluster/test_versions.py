@@ -8,7 +8,7 @@ import pytest
 from kafka.protocol.broker_version_data import BROKER_API_VERSIONS, BrokerVersionData
 from kafka.protocol.consumer.group import JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 
-from samerack.cluster.coordination import JOIN_VERSION, SYNC_VERSION
+from samerack.cluster.group_member import JOIN_VERSION, SYNC_VERSION
 from samerack.cluster.versions import FEATURES, FLOOR, TESTED, Feature, Ranges, versions_of
 from tests.docs import ROOT
 

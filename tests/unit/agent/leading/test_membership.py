@@ -15,7 +15,9 @@ from kafka.net.manager import KafkaConnectionManager
 from kafka.structs import MemberState
 
 from samerack.agent.leading.membership import Membership
-from samerack.cluster.coordination import JOIN_VERSION, STUCK_SECONDS, Joined, close, connect
+from samerack.cluster.client import close, connect
+from samerack.cluster.group_member import JOIN_VERSION, Joined
+from samerack.cluster.member_session import STUCK_SECONDS
 from samerack.common.errors import AgentError
 from samerack.common.settings import LeadingSettings
 from samerack.protocol.claims import claims

@@ -14,7 +14,7 @@ from kafka.net.compat import KafkaNetClient
 
 from samerack.agent.leading.member import Hold
 from samerack.agent.leading.membership import Membership
-from samerack.cluster.coordination import close
+from samerack.cluster.client import close
 from samerack.common.settings import LeadingSettings
 from sandbox.admin import wait_until
 

@@ -12,7 +12,7 @@ from kafka.net.compat import KafkaNetClient
 from kafka.structs import MemberState
 
 from samerack.agent.leading.membership import Membership
-from samerack.cluster.coordination import close
+from samerack.cluster.client import close
 from samerack.common.settings import LeadingSettings
 
 

@@ -14,7 +14,7 @@ from kafka.net.compat import KafkaNetClient
 from samerack.agent.leading import membership as membership_module
 from samerack.agent.leading.membership import Membership
 from samerack.cluster import watch
-from samerack.cluster.coordination import close
+from samerack.cluster.client import close
 from samerack.cluster.errors import CoordinatorMovesError
 from samerack.common.errors import AgentError
 from samerack.common.settings import LeadingSettings

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from samerack.agent.leading.assigning import Assigning
-from samerack.cluster.coordination import Joined
 from samerack.cluster.group import GroupView, MemberView
+from samerack.cluster.group_member import Joined
 from samerack.common.settings import Settings
 from samerack.protocol.consumer import encode_subscription
 from samerack.protocol.model import Subscription

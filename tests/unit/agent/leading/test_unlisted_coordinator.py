@@ -12,7 +12,7 @@ from kafka import errors as kafka_errors
 
 from samerack.agent.leading.membership import Membership
 from samerack.agent.metrics import Metrics
-from samerack.cluster.coordination import close, connect
+from samerack.cluster.client import close, connect
 from samerack.common.kafka_config import for_kafka_python
 from samerack.common.settings import LeadingSettings
 from tests.unit.agent.leading.scripted import clear_away, leader_of, until
