@@ -22,11 +22,14 @@ from samerack.assignors.evaluate import cross_rack_mask
 from samerack.assignors.model import NOBODY, Int32Array, Problem
 from samerack.cli.asking import hosts_known
 from samerack.cli.curve import points_of
+from samerack.cluster.admin import Admin, open_admin
+from samerack.cluster.broker_configs import read_broker_configs
 from samerack.cluster.client import close, connect
 from samerack.cluster.group import CONSUMER, GroupView, topics_of
+from samerack.cluster.group_type import find_group_type
+from samerack.cluster.metadata import look
 from samerack.cluster.racks import rack_warnings
 from samerack.cluster.view import ClusterView, NoRack, Settling, SettlingTimes, settle
-from samerack.cluster.watch import Admin, find_group_type, look, open_admin, read_broker_configs
 from samerack.common.errors import AgentError
 from samerack.common.kafka_config import for_kafka_python
 from samerack.common.settings import Settings

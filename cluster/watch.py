@@ -9,66 +9,28 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
-from concurrent.futures import Future
-from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import structlog
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined]  # exported in fact
 
-from samerack.cluster.client import close, connect
-from samerack.cluster.errors import CoordinatorMovesError, NotAllowedError, RefusedError
+from samerack.cluster.admin import Admin
+from samerack.cluster.broker_configs import read_broker_configs
+from samerack.cluster.errors import RefusedError
+from samerack.cluster.metadata import look
 from samerack.cluster.refusals import next_pause
-from samerack.cluster.view import (
-    NO_LEADER,
-    ClusterView,
-    NoRack,
-    PartitionView,
-    Rack,
-    SettledCluster,
-    Settling,
-    SettlingTimes,
-    settle,
-)
-from samerack.common.bearer import TokenError
-from samerack.common.errors import AgentError, SettingsError
-from samerack.common.kafka_config import for_kafka_python, for_librdkafka, get_token, nearest
-from samerack.common.settings import Settings
+from samerack.cluster.view import ClusterView, SettledCluster, Settling, SettlingTimes, settle
+from samerack.common.errors import AgentError
 
 log = structlog.get_logger("watch")
 
-RACK_AWARE_SELECTOR: Final = "RackAwareReplicaSelector"
-_SELECTOR_KEY: Final = "replica.selector.class"
-_INITIAL_DELAY_KEY: Final = "group.initial.rebalance.delay.ms"
-_REQUEST_SECONDS: Final = 5.0
-_KNOCK_SECONDS: Final = 2.0
-_SURE_SECONDS: Final = 30.0
-"""Timeout of kafka-python after librdkafka reported a refusal, long enough for a busy machine: it finds the refusal too
-and describes it better."""
-_HEED_SECONDS: Final = 0.1
-"""How long one wait for a response takes; between two waits connection errors are handled."""
-_NOT_ACCEPTED: Final = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL})  # noqa: SLF001 - librdkafka's names
 _SELECTOR_SECONDS: Final = 300.0
 _SELECTOR_AGAIN_SECONDS: Final = 30.0
-_SHARE_OF_TIME: Final = 10
+_PAUSE_PER_POLL: Final = 10
 """Polls take about a tenth of the time at most: the pause is this many times as long as a poll takes."""
-_LAST_LOOKS: Final = 5
+_LAST_POLLS: Final = 5
 """The fastest of this many polls is the duration of a poll: slower ones wait for a restarting broker without load."""
-_PATIENCE_SECONDS: Final = 3.0
-_AGAIN_SECONDS: Final = 0.2
-_COORDINATOR_MOVES: Final = frozenset(
-    {KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS}
-)
-_REFUSED: Final = frozenset(
-    {
-        KafkaError.TOPIC_AUTHORIZATION_FAILED,
-        KafkaError.GROUP_AUTHORIZATION_FAILED,
-        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-    }
-)
 
 
 class WatchMetrics(Protocol):
@@ -82,253 +44,6 @@ class WatchMetrics(Protocol):
 
     def ignored(self, reason: str) -> None:
         """Counts something that a poll found but that is not a change."""
-
-
-class _Refusals:
-    """What librdkafka reports apart from responses: only here does it report that TLS or SASL failed."""
-
-    def __init__(self) -> None:
-        self.text = ""
-
-    def heed(self, error: KafkaError) -> None:
-        """Stores a connection error of librdkafka if it is a refusal."""
-        if error.code() in _NOT_ACCEPTED:
-            self.text = error.str()
-
-
-class Admin(AdminClient):
-    """librdkafka's client; knows whether it was refused, which its responses do not show."""
-
-    def __init__(self, kafka: Mapping[str, str]) -> None:
-        self.kafka = kafka
-        self.refusals = _Refusals()  # a separate object, so that the callback does not keep an unused client alive
-        settings = {**for_librdkafka(kafka), "error_cb": self.refusals.heed}
-        get_token(settings)
-        super().__init__(settings, logger=_Quiet())
-
-    def answer(self, question: Future[Any]) -> Any:
-        """Waits for a response, at most until a refusal is known: librdkafka would continue to retry.
-
-        Raises:
-            RefusedError: The brokers refuse the agent, or the agent refuses them.
-            KafkaException, TimeoutError: As raised by the request.
-        """
-        deadline = time.monotonic() + _REQUEST_SECONDS
-        while True:
-            try:
-                return question.result(_HEED_SECONDS)
-            except (KafkaException, TimeoutError) as error:
-                self.poll(0)
-                own = isinstance(error, TimeoutError) or error.args[0].code() < 0  # not a broker's
-                over = isinstance(error, KafkaException) or time.monotonic() > deadline
-                if own and (self.refusals.text or over):
-                    self._explain()
-                if over:
-                    raise
-
-    def _explain(self) -> None:
-        """Connects with kafka-python, which detects more refusals than librdkafka and describes them more precisely.
-
-        Raises:
-            RefusedError: One of the two clients is refused.
-        """
-        try:
-            close(connect(for_kafka_python(self.kafka), _SURE_SECONDS if self.refusals.text else _KNOCK_SECONDS))
-        except RefusedError:
-            raise
-        except AgentError:
-            pass
-        if self.refusals.text:
-            servers = self.kafka["bootstrap.servers"]
-            raise RefusedError(f"kafka {servers}: {self.refusals.text}; check the settings of TLS and SASL")
-
-
-def open_admin(kafka: Mapping[str, str]) -> Admin:
-    """Returns an AdminClient that logs at debug level only: errors are raised as exceptions.
-
-    Raises:
-        SettingsError: librdkafka refuses a setting.
-        RefusedError: It needs a token and cannot get one.
-    """
-    try:
-        return Admin(kafka)
-    except TokenError as error:
-        raise RefusedError(f"kafka {kafka.get('bootstrap.servers', '')}: {error}") from None
-    except KafkaException as error:
-        reason = " ".join((error.args[0].str() if error.args else str(error)).split())
-        key = reason.rpartition('"')[0].rpartition('"')[2]
-        raise SettingsError(f"kafka: {reason}{nearest(key) if key else ''}") from None
-
-
-class _Quiet:
-    """Logs librdkafka's own log lines at debug level."""
-
-    def log(self, level: int, message: str, *args: object) -> None:
-        """Logs one line."""
-        log.debug("librdkafka", level=level, line=message % args if args else message)
-
-
-def look(admin: Admin, topics: Collection[str]) -> ClusterView:
-    """Polls all brokers and these topics once; distinguishes absent topics from those that may not be described.
-
-    Raises:
-        RefusedError: TLS or SASL failed.
-        AgentError: The cluster did not answer.
-    """
-    try:
-        cluster = admin.answer(admin.describe_cluster(request_timeout=_REQUEST_SECONDS))
-        brokers: dict[int, Rack] = {node.id: node.rack or NoRack.UNSET for node in cluster.nodes}
-        views: dict[str, tuple[PartitionView, ...]] = {}
-        refused: set[str] = set()
-        if topics:
-            answers = admin.describe_topics(TopicCollection(sorted(topics)), request_timeout=_REQUEST_SECONDS)
-            for topic, answer in answers.items():
-                try:
-                    views[topic] = _topic(admin.answer(answer))
-                except KafkaException as error:
-                    if error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-                        refused.add(topic)
-                    elif error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                        raise
-    except (KafkaException, TimeoutError) as error:
-        raise AgentError(f"kafka: metadata: {_text(error)}") from error
-    absent = frozenset(topics) - views.keys() - refused
-    return ClusterView(brokers=brokers, topics=views, absent=absent, refused=frozenset(refused))
-
-
-def _topic(described: Any) -> tuple[PartitionView, ...]:
-    return tuple(
-        PartitionView(
-            leader=partition.leader.id if partition.leader is not None else NO_LEADER,
-            replicas=tuple(node.id for node in partition.replicas),
-            in_sync=tuple(node.id for node in partition.isr),
-        )
-        for partition in sorted(described.partitions, key=lambda partition: partition.id)
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerConfigs:
-    """What the agent reads from the brokers' configuration.
-
-    Attributes:
-        rack_aware: every broker has a rack-aware replica selector (KIP-392).
-        initial_delay_seconds: the lowest `group.initial.rebalance.delay.ms` of all brokers, in seconds (KIP-134); None
-            if a broker does not return it.
-    """
-
-    rack_aware: bool
-    initial_delay_seconds: float | None
-
-
-def read_broker_configs(admin: Admin, brokers: Iterable[int]) -> BrokerConfigs:
-    """Reads the configuration of every broker.
-
-    Raises:
-        NotAllowedError: The agent may not read it.
-        AgentError: No response.
-    """
-    questions = [
-        [ConfigResource(ConfigResource.Type.BROKER, str(broker))] for broker in brokers
-    ]  # librdkafka accepts one broker per call
-    selectors: list[str] = []
-    delays: list[str] = []
-    try:
-        answers = [admin.describe_configs(question, request_timeout=_REQUEST_SECONDS) for question in questions]
-        for future in (future for answer in answers for future in answer.values()):
-            entries = admin.answer(future)
-            selectors.append(_value(entries, _SELECTOR_KEY))
-            delays.append(_value(entries, _INITIAL_DELAY_KEY))
-    except (KafkaException, TimeoutError) as error:
-        raise _kind(error)(
-            f"kafka: {_SELECTOR_KEY} of the brokers: {_text(error)}; allow DESCRIBE_CONFIGS on the cluster or set "
-            "racks.replica_selector to rack-aware or leader"
-        ) from error
-    return BrokerConfigs(
-        rack_aware=bool(selectors) and all(selector.endswith(RACK_AWARE_SELECTOR) for selector in selectors),
-        initial_delay_seconds=min(map(int, delays)) / 1000 if delays and all(map(str.isdigit, delays)) else None,
-    )
-
-
-def _value(entries: Mapping[str, Any], key: str) -> str:
-    entry = entries.get(key)
-    return (entry.value or "") if entry is not None else ""
-
-
-def ask_selector(settings: Settings) -> Callable[[], bool]:
-    """Asks once whether brokers serve from the reader's rack, unless the settings define it; returns a function.
-
-    The function returns whether they do, or raises NotAllowedError or another AgentError with the reason why that is
-    not known.
-
-    Raises:
-        AgentError: No broker answers.
-    """
-    setting = settings.racks.replica_selector
-    if setting != "auto":
-        return lambda: setting == "rack-aware"
-    admin = open_admin(settings.kafka)
-    brokers = look(admin, ()).brokers
-    try:
-        aware = read_broker_configs(admin, brokers).rack_aware
-    except AgentError as error:
-        unknown = error
-
-        def tell() -> bool:
-            raise unknown
-
-        return tell
-    return lambda: aware
-
-
-def find_group_type(kafka: Mapping[str, str], group: str, *, patience: float = _PATIENCE_SECONDS) -> str:
-    """Returns `group_type`; retries while the group moves from one coordinator to another.
-
-    Each request has its own client: librdkafka continues to ask a broker that no longer coordinates the group.
-    """
-    deadline = time.monotonic() + patience
-    while True:
-        try:
-            return group_type(open_admin(kafka), group)
-        except CoordinatorMovesError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(_AGAIN_SECONDS)
-
-
-def group_type(admin: Admin, group: str) -> str:
-    """Returns the type of a group: "classic", "consumer" (KIP-848) or another; "unknown" if brokers do not return it.
-
-    Raises:
-        CoordinatorMovesError: The group has no coordinator at the moment, or another one.
-        NotAllowedError: The agent may not describe the group.
-        AgentError: No response.
-    """
-    try:
-        described = admin.answer(admin.describe_consumer_groups([group], request_timeout=_REQUEST_SECONDS)[group])
-    except (KafkaException, TimeoutError) as error:
-        if isinstance(error, KafkaException) and error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
-            return "classic"
-        raise _kind(error)(f"kafka: group {group}: {_text(error)}") from error
-    return str(described.type.name).lower()
-
-
-def _kind(error: KafkaException | TimeoutError) -> type[AgentError]:
-    """Returns the error class by which the caller decides how to react."""
-    code = error.args[0].code() if isinstance(error, KafkaException) else None
-    if code in _COORDINATOR_MOVES:
-        return CoordinatorMovesError
-    return NotAllowedError if code in _REFUSED else AgentError
-
-
-_SILENCE: Final = frozenset({KafkaError._TIMED_OUT, KafkaError._TIMED_OUT_QUEUE})  # noqa: SLF001 - librdkafka's names
-
-
-def _text(error: KafkaException | TimeoutError) -> str:
-    """Returns the error's text; the text of a timeout is the same whether the agent or librdkafka timed out first."""
-    if isinstance(error, KafkaException) and error.args[0].code() not in _SILENCE:
-        return f"{error.args[0].name()}: {error.args[0].str()}"
-    return f"no answer in {_REQUEST_SECONDS:.0f} s; check bootstrap.servers and security.protocol"
 
 
 class ClusterWatch(threading.Thread):
@@ -368,11 +83,11 @@ class ClusterWatch(threading.Thread):
         self._selector = selector
         self._interest: dict[str, frozenset[str]] = {}
         self._lock = threading.Lock()
-        self._looked = threading.Condition()
+        self._polled = threading.Condition()
         self._absent: frozenset[str] = frozenset()
         """Topics that do not exist according to the last poll."""
         self._wake = threading.Event()
-        self._took: deque[float] = deque(maxlen=_LAST_LOOKS)
+        self._took: deque[float] = deque(maxlen=_LAST_POLLS)
         self._state = Settling()
         self._listeners: list[Callable[[], None]] = []
         self.cluster = SettledCluster()
@@ -413,8 +128,8 @@ class ClusterWatch(threading.Thread):
 
         It does not wait for a topic that is known from an earlier poll, nor for one that the agent may not describe.
         """
-        with self._looked:
-            self._looked.wait_for(lambda: not self.unknown(topics, owned) - self._refused.keys(), seconds)
+        with self._polled:
+            self._polled.wait_for(lambda: not self.unknown(topics, owned) - self._refused.keys(), seconds)
         return self.unknown(topics, owned)
 
     def unseen(self, group: str) -> frozenset[str]:
@@ -466,7 +181,7 @@ class ClusterWatch(threading.Thread):
             if refused_pause:
                 self._stopping.wait(refused_pause)
             else:
-                self._wake.wait(max(self._pause, min(self._took) * _SHARE_OF_TIME))
+                self._wake.wait(max(self._pause, min(self._took) * _PAUSE_PER_POLL))
 
     def _fail(self, error: AgentError) -> None:
         """Counts a failed poll, logs it unless logged before, and drops the client, which would continue to retry."""
@@ -494,11 +209,11 @@ class ClusterWatch(threading.Thread):
         outcome = settle(self._state, view, now, self._times)
         before, self._state = self._state.settled, outcome.state
         self.cluster = outcome.state.settled
-        self._see_refused(view.refused, now)
+        self._record_refused(view.refused, now)
         self.last_look = now
-        with self._looked:
+        with self._polled:
             self._absent = view.absent
-            self._looked.notify_all()
+            self._polled.notify_all()
         for change in outcome.changes:
             log.info("change", kind=change.kind, where=change.where, before=change.before, after=change.after)
         for reason in outcome.ignored:
@@ -508,7 +223,7 @@ class ClusterWatch(threading.Thread):
             for listener in self._listeners:
                 listener()
 
-    def _see_refused(self, refused: frozenset[str], now: float) -> None:
+    def _record_refused(self, refused: frozenset[str], now: float) -> None:
         """Stores since when the agent may not describe topics, and logs it once."""
         before = self._refused
         if refused - before.keys():

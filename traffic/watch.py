@@ -13,10 +13,10 @@ from typing import Final
 
 import structlog
 
+from samerack.cluster.broker_configs import ask_selector
 from samerack.cluster.errors import RefusedError
 from samerack.cluster.racks import NO_HOSTS, Hosts
 from samerack.cluster.refusals import next_pause
-from samerack.cluster.watch import ask_selector
 from samerack.cluster.wire import Wire
 from samerack.common.errors import AgentError
 from samerack.common.kafka_config import for_kafka_python

@@ -13,7 +13,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from structlog.testing import capture_logs
 
-from samerack.cluster import watch
+from samerack.cluster import admin as admin_module
+from samerack.cluster import broker_configs, group_type, metadata, watch
 from samerack.cluster.errors import RefusedError
 from samerack.cluster.view import ClusterView, SettlingTimes
 from samerack.cluster.watch import ClusterWatch
@@ -183,11 +184,11 @@ def test_the_selector_is_read_once(
     """`auto` asks the brokers at the first poll; where it may not, only leaders count as near."""
     asked = []
 
-    def configs(_: object, brokers: Collection[int]) -> watch.BrokerConfigs:
+    def configs(_: object, brokers: Collection[int]) -> broker_configs.BrokerConfigs:
         asked.append(list(brokers))
         if isinstance(answer, AgentError):
             raise answer
-        return watch.BrokerConfigs(rack_aware=answer, initial_delay_seconds=3.0)
+        return broker_configs.BrokerConfigs(rack_aware=answer, initial_delay_seconds=3.0)
 
     monkeypatch.setattr(watch, "read_broker_configs", configs)
     looks.append(look())
@@ -220,7 +221,7 @@ def test_a_look_becomes_values() -> None:
         describe_cluster=lambda **_: Answer(SimpleNamespace(nodes=[node(1, "a"), node(2), node(3, "")])),
         describe_topics=lambda _, **__: topics,
     )
-    seen = watch.look(admin, {"t", "gone", "secret"})
+    seen = metadata.look(admin, {"t", "gone", "secret"})
     assert dict(seen.brokers) == {1: "a", 2: UNSET, 3: UNSET}
     assert seen.topics == {"t": (partition(1, 2, in_sync=[1]), partition(2, leader=-1, in_sync=[]))}
     assert seen.absent == {"gone"}
@@ -238,7 +239,7 @@ def test_a_cluster_that_does_not_answer(error: Exception, text: str) -> None:
     """An error and a timeout both become one error of the agent."""
     admin = asked(describe_cluster=lambda **_: Answer(error))
     with pytest.raises(AgentError) as raised:
-        watch.look(admin, ())
+        metadata.look(admin, ())
     assert str(raised.value).startswith(text)
 
 
@@ -254,7 +255,7 @@ def test_a_cluster_that_does_not_answer(error: Exception, text: str) -> None:
 def test_the_type_of_a_group(answer: object, kind: str) -> None:
     """A group that does not exist yet is a classic one, because the agent will create it by joining."""
     admin = asked(describe_consumer_groups=lambda names, **_: {names[0]: Answer(answer)})
-    assert watch.group_type(admin, "orders") == kind
+    assert group_type.group_type(admin, "orders") == kind
 
 
 @pytest.mark.parametrize("error", [refused(KafkaError.GROUP_AUTHORIZATION_FAILED), TimeoutError()])
@@ -262,7 +263,7 @@ def test_a_group_whose_type_nobody_tells(error: Exception) -> None:
     """The error names the group."""
     admin = asked(describe_consumer_groups=lambda names, **_: {names[0]: Answer(error)})
     with pytest.raises(AgentError, match="kafka: group orders: "):
-        watch.group_type(admin, "orders")
+        group_type.group_type(admin, "orders")
 
 
 SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
@@ -280,7 +281,7 @@ def test_every_broker_must_select_by_rack(selectors: tuple[str | None, ...], awa
         return {question[0]: Answer({"replica.selector.class": SimpleNamespace(value=values.pop(0))})}
 
     admin = asked(describe_configs=describe)
-    assert watch.read_broker_configs(admin, range(len(selectors))).rack_aware is aware
+    assert broker_configs.read_broker_configs(admin, range(len(selectors))).rack_aware is aware
 
 
 def test_a_client_that_gets_no_token_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -290,7 +291,7 @@ def test_a_client_that_gets_no_token_is_not_waited_for(monkeypatch: pytest.Monke
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     begun = time.monotonic()
     with pytest.raises(RefusedError, match=r"^kafka b-1\.kafka\.eu-test-1\.amazonaws\.com:9098: no AWS credentials: "):
-        watch.open_admin(
+        admin_module.open_admin(
             {
                 "bootstrap.servers": "b-1.kafka.eu-test-1.amazonaws.com:9098",
                 "security.protocol": "SASL_SSL",

@@ -9,8 +9,9 @@ from functools import partial
 import pytest
 
 from samerack.agent.metrics import Metrics
+from samerack.cluster.admin import open_admin
 from samerack.cluster.view import SettlingTimes
-from samerack.cluster.watch import ClusterWatch, open_admin
+from samerack.cluster.watch import ClusterWatch
 from samerack.common.errors import AgentError
 
 

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.sasl import get_sasl_mechanism
 
-from samerack.cluster.watch import open_admin
+from samerack.cluster.admin import open_admin
 from samerack.common.errors import SettingsError
 from samerack.common.identities import AWS_MSK_IAM, KEYS, identity
 from samerack.common.kafka_config import FOR_BOTH, KNOWN, MECHANISMS, for_kafka_python, for_librdkafka, nearest

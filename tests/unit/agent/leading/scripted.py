@@ -13,9 +13,10 @@ from samerack.agent.events import EventLog
 from samerack.agent.leading.foreign_protocols import ForeignProtocols
 from samerack.agent.leading.leader import GroupLeader
 from samerack.agent.metrics import Metrics
+from samerack.cluster.admin import open_admin
 from samerack.cluster.group_poller import GroupPoller
 from samerack.cluster.view import SettlingTimes
-from samerack.cluster.watch import ClusterWatch, open_admin
+from samerack.cluster.watch import ClusterWatch
 from samerack.cluster.wire import Wire
 from samerack.common.kafka_config import for_kafka_python
 from samerack.common.settings import Settings

@@ -13,7 +13,7 @@ from kafka.net.compat import KafkaNetClient
 
 from samerack.agent.leading import membership as membership_module
 from samerack.agent.leading.membership import Membership
-from samerack.cluster import watch
+from samerack.cluster import group_type
 from samerack.cluster.client import close
 from samerack.cluster.errors import CoordinatorMovesError
 from samerack.common.errors import AgentError
@@ -40,15 +40,15 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> list[str | KafkaException]:
             answer=lambda question: question.result(5.0),
         )
 
-    monkeypatch.setattr(watch, "open_admin", client)
-    monkeypatch.setattr(watch, "_AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(group_type, "open_admin", client)
+    monkeypatch.setattr(group_type, "_AGAIN_SECONDS", 0.01)
     return given
 
 
 def test_the_type_of_a_moving_group_is_found(answers: list[str | KafkaException]) -> None:
     """Each request is sent by a new client."""
     answers += [*(KafkaException(KafkaError(code)) for code in MOVES), "CLASSIC"]
-    assert watch.find_group_type({}, "orders") == "classic"
+    assert group_type.find_group_type({}, "orders") == "classic"
     assert answers == []
 
 
@@ -56,14 +56,14 @@ def test_patience_ends(answers: list[str | KafkaException]) -> None:
     """A group without a coordinator is an error, with the message of the broker."""
     answers += [KafkaException(KafkaError(KafkaError.NOT_COORDINATOR)) for _ in range(100)]
     with pytest.raises(CoordinatorMovesError, match="kafka: group orders: NOT_COORDINATOR"):
-        watch.find_group_type({}, "orders", patience=0.05)
+        group_type.find_group_type({}, "orders", patience=0.05)
 
 
 def test_what_will_not_pass_is_not_asked_again(answers: list[str | KafkaException]) -> None:
     """A refusal is raised at once."""
     answers += [KafkaException(KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED)), "CLASSIC"]
     with pytest.raises(AgentError, match="kafka: group orders: GROUP_AUTHORIZATION_FAILED"):
-        watch.find_group_type({}, "orders")
+        group_type.find_group_type({}, "orders")
     assert answers == ["CLASSIC"]
 
 
