@@ -1,4 +1,4 @@
-"""The agent's part in the election: a thread that stays in the agents' group, and its results for other packages.
+"""The agent's part in the election: a thread that stays in the agents' group.
 
 An agent that the election does not need waits outside it (`election.waiting`). An agent without permission to
 take part acts as if it were alone, and logs that; fencing by the instance id in the led group still keeps two of them
@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
-from collections.abc import Set as AbstractSet
+from collections.abc import Mapping
 from typing import Final
 
 import structlog
@@ -24,12 +23,12 @@ from samerack.cluster.refusals import next_pause
 from samerack.common.errors import AgentError
 from samerack.common.kafka_config import for_kafka_python
 from samerack.common.settings import Settings
-from samerack.election.counting import EVERYTHING, Claims
+from samerack.election.counting import Claims
 from samerack.election.member import ElectionMember
-from samerack.election.model import NO_TOLD, Advertisement, Told, Verdict
-from samerack.election.outcome import Outcome
+from samerack.election.model import NO_TOLD, Advertisement, Told
 from samerack.election.places import ROOM, UNREGISTERED_ROOM
 from samerack.election.reader import RegistryReader
+from samerack.election.results import ElectionResults
 from samerack.election.waiting import Waiting
 
 log = structlog.get_logger("election")
@@ -51,101 +50,41 @@ _CURES: Final[Mapping[type, str]] = {
 }
 
 
-class Election(threading.Thread):
+class Election(ElectionResults, threading.Thread):
     """The thread of this agent's part in the election."""
 
     def __init__(self, settings: Settings, *, presence: Advertisement) -> None:
-        """Prepare; `start` begins.
+        """Prepares; `start` begins.
 
         Args:
             settings: All settings; `election.group` is not empty.
             presence: What this agent advertises.
         """
-        super().__init__(name="election", daemon=True)
+        threading.Thread.__init__(self, name="election", daemon=True)
+        self._wake = threading.Event()
+        self._stopping = threading.Event()
+        ElectionResults.__init__(
+            self,
+            group=settings.election.group,
+            identity=presence.identity,
+            reader=RegistryReader(settings, changed=self._wake.set),
+        )
         self._settings = settings
-        self._presence = presence
+        self._advertisement = presence
         self._member: ElectionMember | None = None
         self._waiting: Waiting | None = None
         self._registers = True
-        self._told: frozenset[Told] = NO_TOLD
-        self._refused = ""
-        self._displaced = False
-        self.elections = 0
-        self._listeners: list[Callable[[], None]] = []
-        self._wake = threading.Event()
-        self._stopping = threading.Event()
-        self._reader = RegistryReader(settings, changed=self._wake.set)
-        self._outcome = Outcome(self._reader)
+        self._reporting_members: frozenset[Told] = NO_TOLD
 
-    # read by other packages
-
-    @property
-    def term(self) -> int:
-        """Number of the last election that this agent took part in; 0 before the first."""
-        return self._outcome.term
-
-    @property
-    def agents(self) -> int:
-        """How many agents took part; 0 while this one waits outside."""
-        verdict = self._outcome.verdict
-        return verdict.agents if verdict is not None else 0
-
-    @property
-    def waiting_agents(self) -> int:
-        """How many agents wait outside the election; 0 while this one is active for nothing."""
-        return self._reader.registry.waiting if self.held else 0
+    # called by other packages
 
     @property
     def is_outside(self) -> bool:
         """Whether this agent waits outside the election at the moment."""
         return self._waiting is not None
 
-    @property
-    def held(self) -> AbstractSet[str]:
-        """What this agent is active for."""
-        verdict = self._outcome.verdict
-        return verdict.active if verdict is not None else frozenset()
-
-    @property
-    def racks(self) -> Mapping[str, str]:
-        """Rack by address of a host; empty while this agent is active for nothing."""
-        return self._outcome.racks
-
-    def rack_of(self, host: str) -> str | None:
-        """Return the rack of the host with this address, if an agent runs on it."""
-        return self.racks.get(host)
-
-    @property
-    def refused(self) -> str:
-        """Why this agent cannot take part, so that it acts as if alone; "" while it can."""
-        return self._refused
-
-    @property
-    def trouble(self) -> str:
-        """Why this agent is inactive although it could act; "" while it takes part or waits."""
-        identity = self._presence.identity
-        return f"fenced: another agent has the election.identity {identity!r}" if self._displaced else ""
-
-    def is_active(self, duty: str) -> bool:
-        """Return whether this agent has this responsibility."""
-        return bool(self._refused) or duty in self.held
-
-    def has_deputy(self, duty: str) -> bool:
-        """Return whether another agent would take over if this one stopped."""
-        verdict = self._outcome.verdict
-        return verdict is not None and duty in verdict.deputized
-
-    def listen(self, listener: Callable[[], None]) -> None:
-        """Call `listener`, on the election's thread, after every election."""
-        self._listeners.append(listener)
-
-    @property
-    def claims(self) -> Claims:
-        """What this agent counts, as far as it knows."""
-        return EVERYTHING if self._refused else self._outcome.claims
-
     def sure_claims(self) -> Claims | None:
-        """Return `claims`; None while another agent may count the same without this one's knowledge."""
+        """Returns `claims`; None while another agent may count the same without this one's knowledge."""
         outcome, member, waiting = self._outcome, self._member, self._waiting
         claims, verdict = outcome.claims, outcome.verdict
         if self._refused or verdict is None:
@@ -159,21 +98,21 @@ class Election(threading.Thread):
         return claims if sure and claims is outcome.claims else None
 
     def tell(self, told: frozenset[Told]) -> None:
-        """Advertise which members report their reads to this agent, by another election."""
-        if told != self._told:
-            self._told = told
+        """Advertises which members report their reads to this agent, by another election."""
+        if told != self._reporting_members:
+            self._reporting_members = told
             self._wake.set()
 
-    # the thread
-
     def stop(self) -> None:
-        """Ask the thread to leave the agents' group at once and end: the others elect without this agent."""
+        """Asks the thread to leave the agents' group at once and end: the others elect without this agent."""
         self._stopping.set()
         self._reader.stop()
         self._wake.set()
 
+    # the thread
+
     def run(self) -> None:
-        """Take part or wait outside until stopped."""
+        """Takes part or waits outside until stopped."""
         refused_pause = 0.0
         while not self._stopping.is_set():
             pause = _RETRY_SECONDS
@@ -197,13 +136,13 @@ class Election(threading.Thread):
             self._stopping.wait(pause)
 
     def _session(self) -> None:
-        """Run one period in the election, or outside it."""
+        """Runs one period in the election, or outside it."""
         client = connect(for_kafka_python(self._settings.kafka))
         try:
             waiting = Waiting(
                 client,
                 settings=self._settings.election,
-                presence=self._presence,
+                presence=self._advertisement,
                 wake=self._wake.set,
                 registers=self._registers,
             )
@@ -220,9 +159,11 @@ class Election(threading.Thread):
             close(client)
 
     def _take_part(self, client: KafkaNetClient) -> None:
-        """Take part until stopped, or until the election does not need this agent."""
-        member = ElectionMember(client, settings=self._settings.election, presence=self._presence, wake=self._wake.set)
-        member.verdict, member.told = self._outcome.verdict, self._told
+        """Takes part until stopped, or until the election does not need this agent."""
+        member = ElectionMember(
+            client, settings=self._settings.election, presence=self._advertisement, wake=self._wake.set
+        )
+        member.verdict, member.told = self._outcome.verdict, self._reporting_members
         self._member = member
         try:
             while not self._stopping.is_set() and not self._may_go(member):
@@ -234,20 +175,22 @@ class Election(threading.Thread):
             member.leave()
 
     def _may_go(self, member: ElectionMember) -> bool:
+        """Returns whether the election does not need this agent."""
         verdict = self._outcome.verdict
         room = ROOM if self._registers else UNREGISTERED_ROOM
         return verdict is not None and verdict.waits and verdict.agents > room and not member.wants_join
 
     def _turn(self, member: ElectionMember) -> None:
+        """Advertises what is new, joins if needed, and records the verdict."""
         member.poll_heartbeat()
         if member.fenced:
-            raise kafka_errors.FencedInstanceIdError(self._presence.identity)
-        if member.told != self._told:
-            member.told = self._told
+            raise kafka_errors.FencedInstanceIdError(self._identity)
+        if member.told != self._reporting_members:
+            member.told = self._reporting_members
             member.trigger("clients tell what they read")
         if not member.wants_join:
             if self._outcome.settle():
-                self._tell()
+                self._notify()
             return
         if not member.join(_JOIN_SECONDS):
             self._wake.set()
@@ -257,15 +200,15 @@ class Election(threading.Thread):
             self._elected(member.verdict, member.member_id)
 
     def _wait_outside(self, waiting: Waiting) -> None:
-        """Wait outside until stopped, or needed in the election."""
+        """Waits outside until stopped, or needed in the election."""
         self._refuse("")
         self._outcome.end()
         self._waiting = waiting
-        self._tell()
+        self._notify()
         log.info("waits-outside", agents=waiting.members_inside, group=waiting.group if waiting.registers else None)
         try:
             while not self._stopping.is_set():
-                if waiting.turn(self._told) and self._is_needed(waiting):
+                if waiting.turn(self._reporting_members) and self._is_needed(waiting):
                     log.info("is-needed", agents=waiting.members_inside)
                     return
                 self._outcome.claim(waiting.claims(time.monotonic()))
@@ -285,24 +228,8 @@ class Election(threading.Thread):
             waiting.look_later()
             return False
 
-    # results
-
-    def _refuse(self, reason: str) -> None:
-        if reason and reason != self._refused:
-            log.error("acts-alone", group=self._settings.election.group, reason=reason)
-        changed = reason != self._refused
-        self._refused = reason
-        if changed:
-            self._tell()
-
-    def _give_up(self) -> None:
-        """Drop all responsibilities: they belong to another agent with this one's identity."""
-        log.error("fenced", identity=self._presence.identity, cure="give every agent its own election.identity")
-        self._displaced = True
-        self._outcome.end()
-        self._tell()
-
     def _may_not_register(self, waiting: Waiting, error: Exception) -> None:
+        """Records that this agent may not join its waiting group, so that it takes part in larger elections as well."""
         self._registers = False
         log.error(
             "may-not-wait-outside",
@@ -311,16 +238,3 @@ class Election(threading.Thread):
             consequence=f"takes part in the election while it has no more than {UNREGISTERED_ROOM} agents",
             cure=f"allow Read on groups with the prefix {self._settings.election.group}",
         )
-
-    def _elected(self, verdict: Verdict, member_id: str) -> None:
-        if not self._outcome.elected(verdict, member_id):
-            return
-        self.elections += 1
-        log.info(
-            "elected", term=verdict.term, agents=verdict.agents, active=sorted(verdict.active), hosts=len(self.racks)
-        )
-        self._tell()
-
-    def _tell(self) -> None:
-        for listener in self._listeners:
-            listener()

@@ -1,0 +1,138 @@
+"""What the last election gave this agent, for other parts of the program.
+
+The election's thread records every verdict, a missing permission and fencing here; other threads read the result, and
+listeners are called after every change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
+
+import structlog
+
+from samerack.election.counting import EVERYTHING, Claims
+from samerack.election.model import Verdict
+from samerack.election.outcome import Outcome
+from samerack.election.reader import RegistryReader
+
+log = structlog.get_logger("election")
+
+
+class ElectionResults:
+    """What this agent is responsible for; one thread changes it, any thread may read it."""
+
+    def __init__(self, *, group: str, identity: str, reader: RegistryReader) -> None:
+        """Starts before the first election: this agent is active for nothing.
+
+        Args:
+            group: The election's group.
+            identity: This agent's identity in it.
+            reader: Reads what waiting agents advertise, while this agent is active for something.
+        """
+        self._group = group
+        self._identity = identity
+        self._reader = reader
+        self._outcome = Outcome(reader)
+        self._refused = ""
+        self._displaced = False
+        self.elections = 0
+        self._listeners: list[Callable[[], None]] = []
+
+    # read by other packages
+
+    @property
+    def term(self) -> int:
+        """Number of the last election that this agent took part in; 0 before the first."""
+        return self._outcome.term
+
+    @property
+    def agents(self) -> int:
+        """How many agents took part; 0 while this one waits outside."""
+        verdict = self._outcome.verdict
+        return verdict.agents if verdict is not None else 0
+
+    @property
+    def waiting_agents(self) -> int:
+        """How many agents wait outside the election; 0 while this one is active for nothing."""
+        return self._reader.registry.waiting if self.held else 0
+
+    @property
+    def held(self) -> AbstractSet[str]:
+        """What this agent is active for."""
+        verdict = self._outcome.verdict
+        return verdict.active if verdict is not None else frozenset()
+
+    @property
+    def racks(self) -> Mapping[str, str]:
+        """Rack by address of a host; empty while this agent is active for nothing."""
+        return self._outcome.racks
+
+    def rack_of(self, host: str) -> str | None:
+        """Returns the rack of the host with this address, if an agent runs on it."""
+        return self.racks.get(host)
+
+    @property
+    def refused(self) -> str:
+        """Why this agent cannot take part, so that it acts as if alone; "" while it can."""
+        return self._refused
+
+    @property
+    def trouble(self) -> str:
+        """Why this agent is inactive although it could act; "" while it takes part or waits."""
+        return f"fenced: another agent has the election.identity {self._identity!r}" if self._displaced else ""
+
+    def is_active(self, duty: str) -> bool:
+        """Returns whether this agent has this responsibility."""
+        return bool(self._refused) or duty in self.held
+
+    def has_deputy(self, duty: str) -> bool:
+        """Returns whether another agent would take over if this one stopped."""
+        verdict = self._outcome.verdict
+        return verdict is not None and duty in verdict.deputized
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Calls `listener`, on the election's thread, after every election."""
+        self._listeners.append(listener)
+
+    @property
+    def claims(self) -> Claims:
+        """What this agent counts, as far as it knows."""
+        return EVERYTHING if self._refused else self._outcome.claims
+
+    # recorded by the election's thread
+
+    def _refuse(self, reason: str) -> None:
+        """Records why this agent may not take part; "" once it may."""
+        if reason and reason != self._refused:
+            log.error("acts-alone", group=self._group, reason=reason)
+        changed = reason != self._refused
+        self._refused = reason
+        if changed:
+            self._notify()
+
+    def _give_up(self) -> None:
+        """Drops all responsibilities: they belong to another agent with this one's identity."""
+        log.error("fenced", identity=self._identity, cure="give every agent its own election.identity")
+        self._displaced = True
+        self._outcome.end()
+        self._notify()
+
+    def _elected(self, verdict: Verdict, member_id: str) -> None:
+        """Records an election, unless its verdict is known.
+
+        Args:
+            verdict: This agent's verdict.
+            member_id: Its member id in the election.
+        """
+        if not self._outcome.elected(verdict, member_id):
+            return
+        self.elections += 1
+        log.info(
+            "elected", term=verdict.term, agents=verdict.agents, active=sorted(verdict.active), hosts=len(self.racks)
+        )
+        self._notify()
+
+    def _notify(self) -> None:
+        for listener in self._listeners:
+            listener()
