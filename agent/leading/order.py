@@ -24,7 +24,7 @@ SOUND_PROTOCOLS: Final = frozenset({"range", "roundrobin"})
 UNSOUND_PROTOCOLS: Final = frozenset({"RoundRobinAssigner"})
 """Assignors that give partitions to every member, whatever it subscribes to: kafkajs's. Each join of a member without
 topics stops such a group for many seconds, so the agent leads it from its first generation or stays out."""
-_MOST_BUCKETS: Final = 1 << 20
+_MAX_BUCKETS: Final = 1 << 20
 
 
 def is_first(group: GroupView, member_id: str, leader_id: str) -> bool:
@@ -97,21 +97,21 @@ def front_is_free(group: GroupView, member_id: str, leader_id: str) -> bool:
     return places[ids.index(others[0])] - behind > 1
 
 
-def places_share(group: GroupView, member_id: str, leader_id: str, most: int) -> float:
-    """Returns the share of new member ids, 0 to 1, that have at most `most` members other than the leader before."""
+def places_share(group: GroupView, member_id: str, leader_id: str, max_ahead: int) -> float:
+    """Returns the share of new member ids, 0 to 1, with `max_ahead` members at most before them, besides the leader."""
     ids = [member.id for member in group.members]
     others = [member for member in ids if member not in (member_id, leader_id)]
     buckets = _buckets(ids)
-    if len(others) <= most or buckets is None:
+    if len(others) <= max_ahead or buckets is None:
         return 1.0
-    return (spread_hash(others[most]) & (buckets - 1)) / buckets  # in that bucket itself a new member comes last
+    return (spread_hash(others[max_ahead]) & (buckets - 1)) / buckets  # in that bucket itself a new member comes last
 
 
 def _buckets(ids: Sequence[str]) -> int | None:
     """Returns the size of the coordinator's table: the smallest that explains the order, or None if none does."""
     hashes = [spread_hash(member) for member in ids]
     buckets = buckets_for(len(ids))
-    while buckets <= _MOST_BUCKETS:
+    while buckets <= _MAX_BUCKETS:
         places = [code & (buckets - 1) for code in hashes]
         if places == sorted(places):
             return buckets

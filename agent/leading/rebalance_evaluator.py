@@ -50,9 +50,9 @@ class Evaluation:
     weights: Weights | None
     hosts: object
     plan: planner.Plan
-    situation: GroupCondition
+    condition: GroupCondition
     rates_at: float = float("-inf")
-    """When the rates of the situation were summed."""
+    """When the rates of the condition were summed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,20 +130,20 @@ class RebalanceEvaluator:
         self._rounds = 0
         self._conditions = 0
         self._under: tuple[object, ...] = ()
-        self._most: dict[str, int] = {}
+        self._max_partitions: dict[str, int] = {}
         """The highest number of partitions of each topic that any settled cluster has had."""
         self._doubted: dict[str, float] = {}
         """Topics of which the group has partitions that no settled cluster has had, and since when."""
 
     @property
-    def situation(self) -> GroupCondition | None:
+    def condition(self) -> GroupCondition | None:
         """The last computed condition; None after `forget`."""
-        return self._evaluation.situation if self._evaluation is not None else None
+        return self._evaluation.condition if self._evaluation is not None else None
 
     @property
     def outlook(self) -> Outlook:
         """The policy's state for the group now."""
-        rates = self.situation.rates if self.situation is not None else None
+        rates = self.condition.rates if self.condition is not None else None
         saved = max(0.0, rates.saving) if rates is not None else None
         return Outlook(
             mode=self._policy.mode,
@@ -167,14 +167,14 @@ class RebalanceEvaluator:
         """Returns what to do about the group that the agent leads, and whether that is to be reported."""
         now, wall = self._clock(), self._wall()
         self._measure(evaluation, now)
-        self._state, decision = decide(self._state, evaluation.situation, now, wall, self._rules)
+        self._state, decision = decide(self._state, evaluation.condition, now, wall, self._rules)
         self._decision = decision
         if decision.action in (Action.REBALANCE, Action.PROPOSE):
             self._last_reported = None
             return decision, True
         if decision.action is Action.NOTHING:
             return decision, False
-        news = (decision.reason, evaluation.situation.conditions)
+        news = (decision.reason, evaluation.condition.conditions)
         last_reported, self._last_reported = self._last_reported, news
         return decision, news != last_reported
 
@@ -182,7 +182,7 @@ class RebalanceEvaluator:
         """Returns what `decide` would return, without spending from the budget or changing state."""
         now = self._clock()
         self._measure(evaluation, now)
-        return decide(self._state, evaluation.situation, now, self._wall(), self._rules)[1]
+        return decide(self._state, evaluation.condition, now, self._wall(), self._rules)[1]
 
     def evaluate(self, view: GroupView, *, leading: bool, generation: int = 0) -> tuple[Evaluation | None, bool]:
         """Returns the evaluation of a stable group, or None while not all its topics are known, and whether it is new.
@@ -219,7 +219,7 @@ class RebalanceEvaluator:
             weights=weights,
             hosts=hosts,
             plan=plan,
-            situation=GroupCondition(
+            condition=GroupCondition(
                 present=plan.before,
                 possible=plan.after,
                 partitions_changed=partitions_changed(problem, members, cluster),
@@ -241,23 +241,25 @@ class RebalanceEvaluator:
         """
         now = self._clock()
         has = {topic: len(cluster.topics.get(topic, ())) for topic in counts}
-        self._most |= {topic: count for topic, count in has.items() if count > self._most.get(topic, 0)}
+        self._max_partitions |= {
+            topic: count for topic, count in has.items() if count > self._max_partitions.get(topic, 0)
+        }
         self._doubted = {
             topic: self._doubted.get(topic, now)
             for topic, count in counts.items()
-            if has[topic] < count and self._most.get(topic, 0) < count
+            if has[topic] < count and self._max_partitions.get(topic, 0) < count
         }
         settling = self._settings.policy.settling_seconds
         return any(now - since < settling for since in self._doubted.values())
 
     def _measure(self, evaluation: Evaluation, now: float) -> None:
-        """Updates the situation with what is measured now."""
-        situation, rates = evaluation.situation, evaluation.situation.rates
+        """Updates the condition with what is measured now."""
+        condition, rates = evaluation.condition, evaluation.condition.rates
         if now - evaluation.rates_at >= _RATES_SECONDS:
             known = self._measured.rates(self._group)
             rates = byte_rates(evaluation.plan, known) if known is not None else None
             evaluation.rates_at = now
-        evaluation.situation = replace(situation, rates=rates, crossing=self._measured.crossing(self._group))
+        evaluation.condition = replace(condition, rates=rates, crossing=self._measured.crossing(self._group))
 
     def _see_conditions(self, *conditions: object) -> None:
         """Counts changes of the conditions for planning: members, cluster and what is known about hosts."""

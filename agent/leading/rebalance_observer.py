@@ -75,12 +75,12 @@ class RebalanceObserver:
             {key: client for number, met in sent.rounds if number > self._last_reported for key, client in met.items()}
         )
         self._last_reported = sent.generation
-        picture = of_plan(plan.problem, plan.sent, clients=self._clients, cooperative=sent.cooperative)
+        snapshot = of_plan(plan.problem, plan.sent, clients=self._clients, cooperative=sent.cooperative)
         self._rebalances.joined(
             sent.generation,
             self._stable_at,
             plan=Plan(
-                picture=picture,
+                snapshot=snapshot,
                 share_before=plan.before.cross_rack_share,
                 share_after=plan.after.cross_rack_share,
                 assignor=plan.assignor,
@@ -88,7 +88,7 @@ class RebalanceObserver:
             ),
         )
 
-    def sees(self, view: GroupView, *, situation: GroupCondition | None, cluster: SettledCluster) -> None:
+    def sees(self, view: GroupView, *, condition: GroupCondition | None, cluster: SettledCluster) -> None:
         """Records a description of the group without the agent, and its cost if that was computed."""
         clients = clients_of(view.members, agent=self._leading.instance_id)
         if not (view.stable or view.state in EMPTY_STATES):
@@ -106,7 +106,7 @@ class RebalanceObserver:
                 partitions={topic: len(cluster.topics[topic]) for topic in topics & cluster.topics.keys()},
             ),
             self._stable_at,
-            share=situation.present.cross_rack_share if situation is not None else None,
+            share=condition.present.cross_rack_share if condition is not None else None,
         )
 
     def leaves(self, *, member: bool) -> None:

@@ -26,14 +26,14 @@ _ON_THE_WAY: Final = frozenset({"CompletingRebalance", "Stable"})
 """States after the others joined again before the pending member: the agent joins again and holds that rebalance."""
 EAGER: Final = frozenset({"range", "roundrobin", "sticky"})
 """Protocols whose members revoke all partitions before they join."""
-MOST_TRIES: Final = 4
+MAX_TRIES: Final = 4
 """Rebalances in which the agent tries to join once more before the plan of the group's leader is in force; each try
 costs the group one more rebalance."""
-MOST_AHEAD: Final = 3
+MAX_AHEAD: Final = 3
 """Members that are evicted besides the leader because they would lead next; usually there are none, or one."""
 MAX_REJOINS: Final = 256
 """Positions that are tried to find one with so few members before it."""
-_LEAST_CHANCES: Final = 5.0
+_MIN_CHANCES: Final = 5.0
 """So many of those positions must be good on average: then one takeover in 150 finds none."""
 _LATER: Final = "once members have come or gone, their order is another one"
 HELD_SECONDS: Final = 4.0
@@ -69,7 +69,7 @@ class TakeoverParties:
     static: bool
 
 
-def standing_of(member: Member) -> TakeoverParties:
+def parties_of(member: Member) -> TakeoverParties:
     """Returns the parties that a membership knows."""
     return TakeoverParties(me=member.member_id, leader=member.leader_id, static=member.is_static)
 
@@ -110,8 +110,8 @@ def outlook_refusal(look: GroupView, parties: TakeoverParties) -> str:
     """
     if not parties.static or not ahead(look, parties.me, parties.leader):
         return place_refusal(look, parties)
-    if MAX_REJOINS * places_share(look, parties.me, parties.leader, MOST_AHEAD) < _LEAST_CHANCES:
-        return f"more than {MOST_AHEAD} members would lead rather than the agent in nearly every place; {_LATER}"
+    if MAX_REJOINS * places_share(look, parties.me, parties.leader, MAX_AHEAD) < _MIN_CHANCES:
+        return f"more than {MAX_AHEAD} members would lead rather than the agent in nearly every place; {_LATER}"
     return ""
 
 
@@ -120,7 +120,7 @@ def place_refusal(look: GroupView, parties: TakeoverParties) -> str:
     before = ahead(look, parties.me, parties.leader)
     if static := [f"{one.client_id} ({one.instance_id})" for one in before if one.instance_id is not None]:
         return f"static members would lead next, and are never evicted: {', '.join(sorted(static))}"
-    if len(before) > MOST_AHEAD:
+    if len(before) > MAX_AHEAD:
         return f"{len(before)} members would lead rather than the agent; {_LATER}"
     return ""
 
@@ -136,13 +136,13 @@ def longest_pause(rejoin_seconds: float | None) -> float | None:
     return None if rejoin_seconds is None else 2 * rejoin_seconds + HELD_SECONDS + _BEGIN_SECONDS
 
 
-def slow_refusal(waited_seconds: float, most_seconds: float) -> str:
+def slow_refusal(waited_seconds: float, max_seconds: float) -> str:
     """Returns why the members take too long to rejoin; empty if they do not."""
-    if waited_seconds <= most_seconds:
+    if waited_seconds <= max_seconds:
         return ""
     return (
         f"its members took {waited_seconds:.1f} s to rejoin the last time, longer than leading.takeover_wait_seconds "
-        f"({most_seconds:g} s): their heartbeat intervals or poll loops are long, and everybody would wait for the "
+        f"({max_seconds:g} s): their heartbeat intervals or poll loops are long, and everybody would wait for the "
         "slowest"
     )
 

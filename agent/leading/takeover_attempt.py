@@ -19,11 +19,11 @@ from samerack.agent.leading.progress import Did, Outcome, Progress
 from samerack.agent.leading.takeover import (
     BACK_SECONDS,
     HELD_SECONDS,
-    MOST_TRIES,
+    MAX_TRIES,
     Step,
     is_back,
     may_evict,
-    standing_of,
+    parties_of,
 )
 from samerack.cluster.group import GroupView
 
@@ -147,8 +147,8 @@ class TakeoverAttempt:
 
     def _hold(self, member: Member) -> None:
         look = member.describe()
-        verdict = may_evict(self._before, look, standing_of(member))
-        if verdict.again and self._tries + 1 < MOST_TRIES:
+        verdict = may_evict(self._before, look, parties_of(member))
+        if verdict.again and self._tries + 1 < MAX_TRIES:
             self._tries += 1
             self._held_since = None
             member.hold()
@@ -156,7 +156,7 @@ class TakeoverAttempt:
                 member.release(member_id)
             self._go_on(Step.GATHER, did="again")
         elif verdict.again:
-            self.undo(member, f"the group's leader was faster with its plan {MOST_TRIES} times")
+            self.undo(member, f"the group's leader was faster with its plan {MAX_TRIES} times")
         elif verdict.trouble:
             self.undo(member, verdict.trouble)
         elif verdict.go:
@@ -185,7 +185,9 @@ class TakeoverAttempt:
         over = self._over(did or self._step.value)
         self._reporter.takeover(over.step, seconds=over.seconds)
         self._step, self._step_began = step, self._clock()
-        self._tell(replace(self.progress, step=step.value, did=(*self.progress.did, over), seconds=self._seconds()))
+        self._publish_progress(
+            replace(self.progress, step=step.value, did=(*self.progress.did, over), seconds=self._seconds())
+        )
 
     def _let_go(self, member: Member) -> None:
         member.let_go()
@@ -195,7 +197,9 @@ class TakeoverAttempt:
 
     def _finish(self, outcome: Outcome, reason: str) -> None:
         did = (*self.progress.did, self._over(self._step.value))
-        self._tell(replace(self.progress, outcome=outcome, reason=reason, step="", did=did, seconds=self._seconds()))
+        self._publish_progress(
+            replace(self.progress, outcome=outcome, reason=reason, step="", did=did, seconds=self._seconds())
+        )
         self._reporter.takeover(
             outcome.value,
             reason=reason,
@@ -212,6 +216,6 @@ class TakeoverAttempt:
     def _seconds(self) -> float:
         return round(self._clock() - self._began, 3)
 
-    def _tell(self, progress: Progress) -> None:
+    def _publish_progress(self, progress: Progress) -> None:
         self.progress = progress
         self._publish(progress)

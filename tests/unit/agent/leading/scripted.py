@@ -12,6 +12,7 @@ from typing import Final
 from samerack.agent.events import EventLog
 from samerack.agent.leading.foreign_protocols import ForeignProtocols
 from samerack.agent.leading.leader import GroupLeader
+from samerack.agent.leading.parts import build_parts
 from samerack.agent.metrics import Metrics
 from samerack.cluster.admin import open_admin
 from samerack.cluster.group_poller import GroupPoller
@@ -40,16 +41,16 @@ def leader_of(broker: ScriptedBroker, group: str, metrics: Metrics) -> GroupLead
     poller = GroupPoller(Wire(for_kafka_python(settings.kafka)), seconds=0.2)
     poller.start()
     broker.on_close = poller.stop
-    return GroupLeader(
+    parts = build_parts(
         group=group,
         settings=settings,
         watch=watch,
-        poller=poller,
         foreign_protocols=ForeignProtocols(None),
         group_type=lambda _group: "classic",
         metrics=metrics,
         events=EventLog(),
     )
+    return GroupLeader(parts, poller=poller)
 
 
 def until(fact: Callable[[], bool], seconds: float = LONGEST_SECONDS) -> bool:

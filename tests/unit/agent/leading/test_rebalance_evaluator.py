@@ -1,4 +1,4 @@
-"""The evaluator: what it puts into a situation, which rules it uses, and what it reports when."""
+"""The evaluator: what it puts into a condition, which rules it uses, and what it reports when."""
 
 from __future__ import annotations
 
@@ -84,16 +84,16 @@ def test_partitions_that_the_first_look_lacks_are_waited_for() -> None:
     bench.now += 29
     assert bench.evaluator.evaluate(VIEW, leading=True) == (None, False)
     bench.now += 1
-    assert bench.evaluation().situation.partitions_changed
+    assert bench.evaluation().condition.partitions_changed
     bench.watch.cluster = NEAR
-    assert not bench.evaluation().situation.partitions_changed
+    assert not bench.evaluation().condition.partitions_changed
     bench.watch.cluster = cluster(RACKS, t=[[1], [1]])
-    assert bench.evaluation().situation.partitions_changed, "the watch has let that settle"
+    assert bench.evaluation().condition.partitions_changed, "the watch has let that settle"
 
 
 def test_rates_are_summed_by_what_crosses_racks() -> None:
     """Rates are summed under the assignment in force and under the plan, in measured bytes, not in weights."""
-    rates = Bench(measured=Measured(rates=lambda _: RATES)).evaluation().situation.rates
+    rates = Bench(measured=Measured(rates=lambda _: RATES)).evaluation().condition.rates
     assert rates is not None
     assert (rates.whole, rates.present, rates.possible) == (124.0, 120.0, 0.0)
 
@@ -112,7 +112,7 @@ def test_rates_are_summed_up_anew_every_few_seconds() -> None:
         bench.evaluator.decide(evaluation)
         bench.now += 0.2
     assert asked == ["orders-eu"] * 2
-    assert evaluation.situation.crossing == Crossing(share=0.3, since=7.0)
+    assert evaluation.condition.crossing == Crossing(share=0.3, since=7.0)
 
 
 @pytest.mark.parametrize(
@@ -209,18 +209,18 @@ def test_a_clock_that_was_set_back_does_not_lift_the_cap() -> None:
 def test_conditions_are_numbered() -> None:
     """The number changes with members or cluster, and not with another poll of the same."""
     bench = Bench()
-    first = bench.evaluation().situation.conditions
-    assert bench.evaluation(replace(VIEW, members=VIEW.members)).situation.conditions == first
-    fewer = bench.evaluation(group(VIEW.members[0])).situation.conditions
+    first = bench.evaluation().condition.conditions
+    assert bench.evaluation(replace(VIEW, members=VIEW.members)).condition.conditions == first
+    fewer = bench.evaluation(group(VIEW.members[0])).condition.conditions
     bench.watch.cluster = NEAR
-    assert len({first, fewer, bench.evaluation(group(VIEW.members[0])).situation.conditions}) == 3
+    assert len({first, fewer, bench.evaluation(group(VIEW.members[0])).condition.conditions}) == 3
 
 
 def test_a_group_whose_topics_are_not_known_is_not_judged() -> None:
     """A group is not evaluated until its topics have been polled."""
     bench = Bench(cluster=cluster(RACKS))
     assert bench.evaluator.evaluate(VIEW, leading=True) == (None, False)
-    assert bench.evaluator.situation is None
+    assert bench.evaluator.condition is None
 
 
 def test_a_group_with_an_unknown_topic_is_not_judged() -> None:
@@ -231,4 +231,4 @@ def test_a_group_with_an_unknown_topic_is_not_judged() -> None:
     bench.watch.cluster = cluster(RACKS, t=[[1]], new=[[1]])
     evaluation, _ = bench.evaluator.evaluate(view, leading=True)
     assert evaluation is not None
-    assert evaluation.situation.partitions_changed
+    assert evaluation.condition.partitions_changed

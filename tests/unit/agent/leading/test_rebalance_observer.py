@@ -34,14 +34,14 @@ def test_a_look_between_joingroup_and_syncgroup_does_not_undo_what_the_agent_beg
     observer.rejoins(expected=False)
     observer.joined(7)
     for _ in range(2):
-        observer.sees(BEFORE, situation=None, cluster=CLUSTER)
+        observer.sees(BEFORE, condition=None, cluster=CLUSTER)
     observer.begins("racks-changed")
     observer.rejoins(expected=False)
     now += 3.0  # the members' heartbeats
-    observer.sees(BEFORE, situation=None, cluster=CLUSTER)
-    observer.sees(AFTER, situation=None, cluster=CLUSTER)
+    observer.sees(BEFORE, condition=None, cluster=CLUSTER)
+    observer.sees(AFTER, condition=None, cluster=CLUSTER)
     observer.joined(8)
     for _ in range(2):
-        observer.sees(AFTER, situation=None, cluster=CLUSTER)
+        observer.sees(AFTER, condition=None, cluster=CLUSTER)
     told = [(event.generation, event.reason, event.moved) for event in reversed(events.latest())]
     assert told == [(7, "joined", None), (8, "racks-changed", 1)]

@@ -11,7 +11,7 @@ import pytest
 from samerack.agent.leading.order import places_share
 from samerack.agent.leading.takeover import (
     HELD_SECONDS,
-    MOST_AHEAD,
+    MAX_AHEAD,
     PREPARING,
     TakeoverParties,
     Verdict,
@@ -77,18 +77,18 @@ def test_who_stands_ahead_is_evicted_too_unless_static_or_many() -> None:
     """A place behind a static member, or behind more members than may be evicted, is refused."""
     assert place_refusal(group(M2, AGENT, M1, M3), STANDING) == ""
     assert "never evicted: c-2 (pod-2)" in place_refusal(group(replace(M2, instance_id="pod-2"), AGENT, M1), STANDING)
-    many = [member(f"n-{number}", "orders") for number in range(MOST_AHEAD + 1)]
+    many = [member(f"n-{number}", "orders") for number in range(MAX_AHEAD + 1)]
     assert place_refusal(group(*many[1:], AGENT, M1), STANDING) == ""
-    assert f"{MOST_AHEAD + 1} members would lead" in place_refusal(group(*many, AGENT, M1), STANDING)
+    assert f"{MAX_AHEAD + 1} members would lead" in place_refusal(group(*many, AGENT, M1), STANDING)
 
 
 def test_a_member_that_cannot_move_has_to_stand_well_already() -> None:
     """In groups with sticky assignors the agent has no instance id, so it keeps the place that it joined with."""
     dynamic = replace(STANDING, static=False)
     assert refusal(replace(STABLE, protocol="sticky"), dynamic, LeadingSettings()) == ""
-    many = [member(f"n-{number}", "orders") for number in range(MOST_AHEAD + 1)]
+    many = [member(f"n-{number}", "orders") for number in range(MAX_AHEAD + 1)]
     assert outlook_refusal(group(*many[1:], AGENT, M1), dynamic) == ""
-    assert f"{MOST_AHEAD + 1} members would lead" in outlook_refusal(group(*many, AGENT, M1), dynamic)
+    assert f"{MAX_AHEAD + 1} members would lead" in outlook_refusal(group(*many, AGENT, M1), dynamic)
 
 
 def test_a_dry_run_of_a_large_group_tells_whether_a_place_can_be_had() -> None:
@@ -96,16 +96,14 @@ def test_a_dry_run_of_a_large_group_tells_whether_a_place_can_be_had() -> None:
     ids = sorted((named("app", number) for number in range(82)), key=lambda name: spread_hash(name) & 127)
     large = group(*(member(name, "orders") for name in ids))
     standing = TakeoverParties(me="agent", leader=ids[40], static=True)
-    share = places_share(large, "agent", ids[40], MOST_AHEAD)
+    share = places_share(large, "agent", ids[40], MAX_AHEAD)
     tried = [named("samerack", number) for number in range(20_000)]
     buckets = [spread_hash(name) & 127 for name in tried]
-    few = sum(
-        sum(spread_hash(one) & 127 <= bucket for one in ids if one != ids[40]) <= MOST_AHEAD for bucket in buckets
-    )
+    few = sum(sum(spread_hash(one) & 127 <= bucket for one in ids if one != ids[40]) <= MAX_AHEAD for bucket in buckets)
     assert share == pytest.approx(few / len(tried), abs=0.01)
     assert outlook_refusal(large, standing) == ""
     crowd = [name for name in (named("app", number) for number in range(100, 2_000)) if spread_hash(name) & 127 == 0]
-    crowded = group(*(member(name, "orders") for name in (*crowd[: MOST_AHEAD + 1], *ids)))
+    crowded = group(*(member(name, "orders") for name in (*crowd[: MAX_AHEAD + 1], *ids)))
     assert "in nearly every place" in outlook_refusal(crowded, standing)
 
 

@@ -13,7 +13,7 @@ from samerack.agent.events import EventLog
 from samerack.agent.leading.group_reporter import GroupReporter
 from samerack.agent.leading.member import Hold, Member
 from samerack.agent.leading.progress import Outcome, Progress
-from samerack.agent.leading.takeover import HELD_SECONDS, MOST_TRIES
+from samerack.agent.leading.takeover import HELD_SECONDS, MAX_TRIES
 from samerack.agent.leading.takeover_attempt import TakeoverAttempt
 from samerack.agent.metrics import Metrics
 from samerack.cluster.group import GroupView
@@ -153,12 +153,12 @@ def test_a_faster_leader_is_met_again_a_bounded_number_of_times() -> None:
     """A leader whose plan is in force is not evicted; each pending member is released before the next request."""
     plain = group(AGENT, M1, replace(M2, assigned=OWNED), M3, state="PreparingRebalance")
     stage = Stage(Joining(look=plain))
-    progress = stage.turns(MOST_TRIES)
+    progress = stage.turns(MAX_TRIES)
     assert progress.outcome is Outcome.UNDONE
-    assert f"faster with its plan {MOST_TRIES} times" in progress.reason
+    assert f"faster with its plan {MAX_TRIES} times" in progress.reason
     assert not [done for done in stage.joining.done if done.startswith("evict")]
-    assert stage.joining.done.count("release") == MOST_TRIES - 1
-    assert [did.step for did in progress.did] == ["gather", "again"] * (MOST_TRIES - 1) + ["gather", "hold"]
+    assert stage.joining.done.count("release") == MAX_TRIES - 1
+    assert [did.step for did in progress.did] == ["gather", "again"] * (MAX_TRIES - 1) + ["gather", "hold"]
     assert stage.joining.done[-1] == "let go"
 
 

@@ -14,7 +14,8 @@ from samerack.agent.leading.join_position import JoinPosition
 from samerack.agent.leading.member import Member
 from samerack.agent.leading.progress import Outcome
 from samerack.agent.leading.rebalance_evaluator import Evaluation, RebalanceEvaluator
-from samerack.agent.leading.takeover_controller import TakeoverController, TakeoverLock
+from samerack.agent.leading.takeover_controller import TakeoverController
+from samerack.agent.leading.takeover_lock import TakeoverLock
 from samerack.agent.metrics import Metrics
 from samerack.agent.policy import Action, Decision, Reason
 from samerack.assignors.model import Cost
@@ -25,7 +26,7 @@ from tests.unit.agent.leading.test_takeover_attempt import Joining
 from tests.unit.agent.values import group
 
 COST = Cost(imbalance=0, sum_of_squares=8, cross_rack=2, cross_rack_weight=2, moved=0, unassigned=0, assigned_weight=4)
-EVALUATION = cast("Evaluation", SimpleNamespace(situation=SimpleNamespace(present=COST, possible=COST, rates=None)))
+EVALUATION = cast("Evaluation", SimpleNamespace(condition=SimpleNamespace(present=COST, possible=COST, rates=None)))
 BEHIND = group(M2, AGENT, M1, M3)
 """A member other than the agent would lead next."""
 
@@ -85,10 +86,10 @@ class Stage:
         """The membership."""
         return cast("Member", self.joining)
 
-    def approach(self, _member: Member, _look: GroupView, *, most: int, rejoins: int) -> bool:
+    def approach(self, _member: Member, _look: GroupView, *, max_ahead: int, rejoins: int) -> bool:
         """Replaces the join position: counts attempts that find no better place."""
         self.approached += 1
-        return most > 0 < rejoins
+        return max_ahead > 0 < rejoins
 
     def consider(self, look: GroupView = STABLE) -> bool:
         """Run one turn as a follower."""
@@ -99,10 +100,10 @@ def test_it_begins_when_asked_to() -> None:
     """A requested takeover asks for a rebalance, spends its token, and reports its progress."""
     stage = Stage()
     assert not stage.consider()
-    assert stage.takeovers.ask(dry_run=False).outcome is Outcome.ASKED
+    assert stage.takeovers.request.ask(dry_run=False).outcome is Outcome.ASKED
     assert stage.consider()
     assert stage.takeovers.is_under_way
-    assert stage.takeovers.progress.outcome is Outcome.RUNNING
+    assert stage.takeovers.request.progress.outcome is Outcome.RUNNING
     assert stage.joining.done == ["hold", "nudge"]
     assert stage.judging.spent == 1
 
@@ -110,18 +111,18 @@ def test_it_begins_when_asked_to() -> None:
 def test_who_asks_again_gets_the_one_under_way() -> None:
     """A second request gets the number of the takeover that is under way."""
     stage = Stage()
-    number = stage.takeovers.ask(dry_run=False).number
+    number = stage.takeovers.request.ask(dry_run=False).number
     stage.consider()
-    assert stage.takeovers.ask(dry_run=False).number == number
-    assert stage.takeovers.ask(dry_run=True).number == number
+    assert stage.takeovers.request.ask(dry_run=False).number == number
+    assert stage.takeovers.request.ask(dry_run=True).number == number
 
 
 def test_a_dry_run_answers_and_changes_nothing() -> None:
     """A dry run reports the gain, also from a place that the agent would have to leave first."""
     stage = Stage()
-    stage.takeovers.ask(dry_run=True)
+    stage.takeovers.request.ask(dry_run=True)
     assert not stage.consider(BEHIND)
-    progress = stage.takeovers.progress
+    progress = stage.takeovers.request.progress
     assert (progress.outcome, progress.dry_run) == (Outcome.WOULD, True)
     assert progress.gain is not None
     assert (progress.gain.rejoin_seconds, progress.gain.pause_seconds_at_most) == (0.5, 6.0)
@@ -141,17 +142,17 @@ def test_a_dry_run_answers_and_changes_nothing() -> None:
 def test_each_refusal_is_an_answer(judging: Judging, look: GroupView, words: str) -> None:
     """A refusal has the reason and leaves the group unchanged."""
     stage = Stage(judging=judging)
-    stage.takeovers.ask(dry_run=False)
+    stage.takeovers.request.ask(dry_run=False)
     assert not stage.consider(look)
-    assert stage.takeovers.progress.outcome is Outcome.REFUSED
-    assert words in stage.takeovers.progress.reason
+    assert stage.takeovers.request.progress.outcome is Outcome.REFUSED
+    assert words in stage.takeovers.request.progress.reason
     assert stage.joining.done == []
 
 
 def test_what_is_only_proposed_may_be_asked_for() -> None:
     """A takeover that the policy only proposes can be requested."""
     stage = Stage(judging=Judging(action=Action.PROPOSE))
-    stage.takeovers.ask(dry_run=False)
+    stage.takeovers.request.ask(dry_run=False)
     assert stage.consider()
 
 
@@ -160,20 +161,20 @@ def test_slow_members_are_remembered() -> None:
     stage = Stage()
     stage.joining.waited_seconds = 7.0
     stage.takeovers.joined(stage.member)
-    stage.takeovers.ask(dry_run=False)
+    stage.takeovers.request.ask(dry_run=False)
     stage.consider()
-    assert "took 7.0 s to rejoin" in stage.takeovers.progress.reason
+    assert "took 7.0 s to rejoin" in stage.takeovers.request.progress.reason
     stage.joining.waited_seconds = 0.4
     for _ in range(5):
         stage.takeovers.joined(stage.member)
-    stage.takeovers.ask(dry_run=False)
+    stage.takeovers.request.ask(dry_run=False)
     assert stage.consider()
 
 
 def test_a_better_place_is_looked_for_once() -> None:
     """One better place is tried; members that are still ahead of the agent are evicted too."""
     stage = Stage()
-    stage.takeovers.ask(dry_run=False)
+    stage.takeovers.request.ask(dry_run=False)
     assert stage.consider(BEHIND)
     assert (stage.approached, stage.takeovers.is_under_way) == (1, False)
     assert stage.consider(BEHIND)
@@ -185,11 +186,11 @@ def test_one_group_at_a_time() -> None:
     lock = TakeoverLock()
     assert lock.take("payments") == "payments"
     stage = Stage(lock=lock)
-    stage.takeovers.ask(dry_run=False)
+    stage.takeovers.request.ask(dry_run=False)
     assert not stage.consider()
-    assert "taking the lead of payments over" in stage.takeovers.progress.reason
+    assert "taking the lead of payments over" in stage.takeovers.request.progress.reason
     lock.give("payments")
-    stage.takeovers.ask(dry_run=False)
+    stage.takeovers.request.ask(dry_run=False)
     assert stage.consider()
 
 
@@ -198,7 +199,7 @@ def test_only_one_that_follows_takes_over(role: str, words: str) -> None:
     """An agent that leads or is standby refuses a takeover."""
     stage = Stage()
     stage.reporter.become(role)
-    progress = stage.takeovers.ask(dry_run=False)
+    progress = stage.takeovers.request.ask(dry_run=False)
     assert progress.outcome is Outcome.REFUSED
     assert words in progress.reason
 
@@ -206,9 +207,9 @@ def test_only_one_that_follows_takes_over(role: str, words: str) -> None:
 def test_a_question_that_nobody_takes_up_is_answered() -> None:
     """A request is refused after a time in which the group's thread did not take it."""
     stage = Stage()
-    stage.takeovers.ask(dry_run=False)
+    stage.takeovers.request.ask(dry_run=False)
     stage.now += 6
-    assert stage.takeovers.progress.outcome is Outcome.REFUSED
+    assert stage.takeovers.request.progress.outcome is Outcome.REFUSED
     assert not stage.consider()
 
 
@@ -246,11 +247,11 @@ def test_the_setting_tries_twice_more_what_was_undone() -> None:
 def test_the_end_of_the_membership_undoes_it() -> None:
     """The pending member is released, the lock is free, and the progress is `undone`."""
     stage = Stage()
-    stage.takeovers.ask(dry_run=False)
+    stage.takeovers.request.ask(dry_run=False)
     stage.consider()
     stage.takeovers.turn(stage.member)
     stage.takeovers.end(stage.member)
-    assert stage.takeovers.progress.outcome is Outcome.UNDONE
+    assert stage.takeovers.request.progress.outcome is Outcome.UNDONE
     assert not stage.joining.pending
     assert stage.lock.take("payments") == "payments"
 
@@ -258,7 +259,7 @@ def test_the_end_of_the_membership_undoes_it() -> None:
 def test_ids_that_could_not_be_given_back_are_kept_for_the_next_membership() -> None:
     """A reserved id that could not be released is kept until a later membership releases it."""
     stage = Stage()
-    stage.takeovers.ask(dry_run=False)
+    stage.takeovers.request.ask(dry_run=False)
     stage.consider()
     stage.joining.breaks = True
     stage.takeovers.end(stage.member)

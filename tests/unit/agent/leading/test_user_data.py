@@ -11,7 +11,7 @@ from aiokafka.coordinator.protocol import ConsumerProtocolMemberMetadata
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor as KafkaPythonSticky
 from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
 
-from samerack.agent.leading.membership import user_data
+from samerack.agent.leading.join_metadata import user_data
 from samerack.protocol.sticky import decode_cooperative_sticky, decode_sticky
 
 TOPIC = "t"

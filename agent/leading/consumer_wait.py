@@ -1,0 +1,126 @@
+"""Waits outside one group until it has consumers.
+
+An agent that stayed in a group without consumers would prevent the state Empty: committed offsets would expire by
+their own age (KIP-211), and applications with other protocols and tools would be refused.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import replace
+from typing import Final
+
+from kafka import errors as kafka_errors
+from kafka.net.compat import KafkaNetClient
+
+from samerack.agent.leading.group_reporter import WAITING
+from samerack.agent.leading.member import Member
+from samerack.agent.leading.membership import Membership
+from samerack.agent.leading.parts import Parts
+from samerack.cluster.client import close, connect
+from samerack.cluster.group import EMPTY_STATES, GroupView, MemberView, is_agent
+from samerack.cluster.group_poller import GroupPoll, GroupPoller
+from samerack.common.errors import AgentError
+from samerack.common.kafka_config import client_id, for_kafka_python
+
+_BACK_OFF_CHECK_SECONDS: Final = 2.0
+"""A pause after a back-off ends without an event, so the agent checks this often whether one has ended."""
+
+
+class ConsumerWait:
+    """The wait for the first consumers of one group."""
+
+    def __init__(
+        self, parts: Parts, poller: GroupPoller, new_membership: Callable[[KafkaNetClient], Membership]
+    ) -> None:
+        """Prepare; `wait` polls.
+
+        Args:
+            parts: What outlives a membership.
+            poller: Describes the group while the agent is outside.
+            new_membership: Returns a membership of the group on a client, before it has sent anything.
+        """
+        self._parts = parts
+        self._reporter = parts.reporter
+        self._poller = poller
+        self._new_membership = new_membership
+        self._empty_at: float | None = None
+        """When the group was empty after this agent had left it, monotonic seconds; None if it was not."""
+
+    def wait(self, wake: threading.Event, is_wanted: Callable[[], bool]) -> GroupPoll | None:
+        """Waits until the group has consumers; returns the poll that shows them, or None if no longer wanted.
+
+        Args:
+            wake: Set when something has changed.
+            is_wanted: Whether the agent is to be in the group.
+
+        Raises:
+            KafkaError: The brokers refuse to describe the group.
+        """
+        group = self._parts.group
+        self._poller.watch(group, wake.set, empty_at=self._empty_at)
+        self._empty_at = None
+        try:
+            while is_wanted():
+                poll = self._poller.latest(group)
+                if poll is not None and self._has_consumers(poll):
+                    return poll
+                wake.wait(None if self._reporter.role == WAITING else _BACK_OFF_CHECK_SECONDS)
+                wake.clear()
+        finally:
+            self._poller.unwatch(group)
+        return None
+
+    def check_empty(self, member: Member) -> None:
+        """Describes the group that was just left: the next consumers may join before the poller's first poll."""
+        asked_at = time.monotonic()
+        with suppress(kafka_errors.KafkaError):  # the poller sees it a little later
+            if member.describe().state in EMPTY_STATES:
+                self._empty_at = asked_at
+
+    def _has_consumers(self, poll: GroupPoll) -> bool:
+        """Returns whether the poll shows consumers; removes a former membership of this agent if it shows only that.
+
+        Raises:
+            KafkaError, AgentError: The group is not described, or the brokers did not accept the removal.
+        """
+        if poll.view is None:
+            raise poll.error or AgentError(f"kafka: group {self._parts.group} is not described")
+        view = poll.view
+        client = client_id(self._parts.settings.kafka)
+        own = [one for one in view.members if one.instance_id == self._parts.settings.leading.instance_id]
+        if any(one not in own and not is_agent(one, client) for one in view.members):
+            return True
+        if own:
+            self._remove(own)
+        elif view.state in EMPTY_STATES and self._parts.admission.admits(view):
+            self._reporter.become(WAITING)
+        self._publish(view)
+        return False
+
+    def _remove(self, own: Iterable[MemberView]) -> None:
+        """Removes memberships of this instance id that an earlier process did not leave.
+
+        Raises:
+            KafkaError, AgentError: The brokers did not accept it.
+        """
+        client = connect(for_kafka_python(self._parts.settings.kafka))
+        membership = self._new_membership(client)
+        try:
+            for member in own:
+                membership.release(member.id, member.instance_id)
+        finally:
+            close(client)
+
+    def _publish(self, view: GroupView) -> None:
+        self._reporter.publish(
+            replace(view, members=()),
+            first=False,
+            condition=None,
+            cluster=self._parts.watch.cluster,
+            hosts=self._parts.hosts,
+            outlook=self._parts.evaluator.outlook,
+        )

@@ -1,0 +1,111 @@
+"""The group as brokers last described it to the agent's membership: polled from time to time, dropped when outdated.
+
+All decisions within a membership are about this description. After each step that changes the group it is dropped, so
+that the group is polled again before anything else is decided.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kafka import errors as kafka_errors
+
+from samerack.agent.leading.group_reporter import INSIDE, OBSERVING
+from samerack.agent.leading.member import Member
+from samerack.agent.leading.order import is_first
+from samerack.agent.leading.parts import Parts
+from samerack.cluster.coordinator_requests import EndedError
+from samerack.cluster.group import GroupView
+from samerack.cluster.refusals import is_refusal
+
+
+class GroupDescription:
+    """The last description of one group during one membership."""
+
+    def __init__(self, parts: Parts, member: Member) -> None:
+        """Starts without a description; a poll is due.
+
+        Args:
+            parts: What outlives this membership.
+            member: The membership; it describes the group.
+        """
+        self._parts = parts
+        self._reporter = parts.reporter
+        self._member = member
+        self.view: GroupView | None = None
+        """The group with the agent in it; None if it was not polled since `forget`."""
+        self.others: GroupView | None = None
+        """The group without the agent; the same object while it does not change."""
+        self.stable_at: float | None = None
+        """When the group was Stable with the agent in it, monotonic seconds; None after a rebalance or `forget`."""
+        self._poll_at = float("-inf")
+        self.forget()
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the group is to be polled now."""
+        return self._parts.clock() >= self._poll_at
+
+    def forget(self) -> None:
+        """Drops what was seen, so that the group is polled again before anything is decided."""
+        self.view = self.others = self.stable_at = None
+        self._poll_at = float("-inf")
+        self._parts.evaluator.forget()
+        self._parts.admission.forget()
+
+    def poll_within(self, seconds: float) -> None:
+        """Makes the next poll due after this time at the latest."""
+        self._poll_at = min(self._poll_at, self._parts.clock() + seconds)
+
+    def poll(self) -> GroupView | None:
+        """Polls the group once; after a temporary failure the last poll stays valid, as leaving costs a rebalance.
+
+        Returns:
+            The description; None if the poll failed.
+
+        Raises:
+            KafkaError: The brokers refuse to describe the group, or the membership must end.
+        """
+        pause = self._parts.settings.watch.group_seconds
+        self._poll_at = self._parts.clock() + pause
+        try:
+            view = self._member.describe()
+        except kafka_errors.KafkaError as error:
+            # the group may wait for this member meanwhile: it must still handle its heartbeats and join
+            if is_refusal(error) or isinstance(error, (kafka_errors.FencedInstanceIdError, EndedError)):
+                raise
+            self._reporter.failed("kafka", error, pause)
+            return None
+        self._see(view)
+        return view
+
+    def _see(self, view: GroupView) -> None:
+        member, assigning = self._member, self._parts.assigning
+        others = replace(view, members=tuple(one for one in view.members if one.id != member.member_id))
+        if member.leading and not assigning.may_be_of(member.generation_id, others):
+            self._reporter.log.info("outdated-look", generation=member.generation_id, members=len(others.members))
+            return
+        if others == self.others:
+            others = self.others  # results are cached by object identity
+        self.view, self.others = view, others
+        if self._reporter.role in (*INSIDE, OBSERVING) and not self._parts.admission.is_troubled:
+            self._reporter.trouble = ""
+        assigning.see(others)
+        self.publish(others, first=is_first(view, member.member_id, member.leader_id))
+
+    def publish(self, others: GroupView, *, first: bool) -> None:
+        """Publishes the group's status.
+
+        Args:
+            others: The group without the agent.
+            first: Whether the agent is next to lead it, or leads it.
+        """
+        parts = self._parts
+        self._reporter.publish(
+            others,
+            first=first,
+            condition=parts.evaluator.condition,
+            cluster=parts.watch.cluster,
+            hosts=parts.hosts,
+            outlook=parts.evaluator.outlook,
+        )

@@ -1,0 +1,140 @@
+"""Joins and rejoins one group within a membership, leads it from its birth if it is just forming, and reports results.
+
+JoinGroup stays parked until all members have joined, so a join takes several turns. When it has ended, the plan that
+was sent goes to the policy, the reports and the back-off.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from samerack.agent.leading.assigning import Sent
+from samerack.agent.leading.birth import Birth, earliest_eviction, is_forming, safe_until
+from samerack.agent.leading.group_description import GroupDescription
+from samerack.agent.leading.group_reporter import FOLLOWING, LEADING
+from samerack.agent.leading.member import Member
+from samerack.agent.leading.parts import Parts
+from samerack.agent.policy.back_off_causes import BackOffError, Cause
+from samerack.agent.policy.plan_health import PlanRecord
+from samerack.cluster.group import GroupView
+from samerack.cluster.view import topics_differ
+from samerack.common.kafka_config import client_id
+
+PARKED_SECONDS: Final = 0.15
+"""While JoinGroup is parked the group is described this often: only the description has the hosts of new members."""
+_JOIN_SECONDS: Final = 0.15
+
+
+class Joining:
+    """The joins of one membership."""
+
+    def __init__(
+        self, parts: Parts, member: Member, group: GroupDescription, *, seen_at: float, empty_at: float | None
+    ) -> None:
+        """Prepare; nothing is sent.
+
+        Args:
+            parts: What outlives this membership.
+            member: The membership.
+            group: The group as it was last described.
+            seen_at: When the group was seen with consumers, monotonic seconds.
+            empty_at: When it was last seen without members; None if it was not.
+        """
+        self._parts = parts
+        self._reporter = parts.reporter
+        self._member = member
+        self._group = group
+        self._seen_at, self._empty_at = seen_at, empty_at
+        self._last_sent = parts.assigning.sent
+        self._birth: Birth | None = None
+        self.asked = False
+        """Whether the agent itself has asked for the next rebalance, so that it does not count as a rejected plan."""
+
+    def is_expected(self, view: GroupView) -> bool:
+        """Returns whether the group has this instance id and waits for it, so a restarted agent continues there."""
+        instance_id = self._parts.settings.leading.instance_id
+        return any(member.instance_id == instance_id for member in view.members)
+
+    def begins_at_birth(self, view: GroupView) -> bool:
+        """Returns whether the group is just forming and the agent may lead it from its first generation."""
+        delay, empty_at = self._parts.watch.initial_delay_seconds, self._empty_at
+        if not is_forming(view, empty_at=empty_at, delay_seconds=delay, now=self._parts.clock()):
+            return False
+        if empty_at is None or delay is None or not self._parts.admission.admits_at_birth():
+            return False
+        self._birth = Birth(
+            begin=earliest_eviction(empty_at, self._seen_at, delay),
+            until=safe_until(empty_at, delay),
+            clock=self._parts.clock,
+            log=self._reporter.log,
+            own_client_id=client_id(self._parts.settings.kafka),
+        )
+        return True
+
+    def rejoin(self) -> float:
+        """Waits a moment for the JoinGroup response; returns how many seconds to wait for the next turn.
+
+        Raises:
+            BackOffError: The agent must stay out of the group for a while.
+            KafkaError: The broker refuses the membership.
+        """
+        view = self._group.view
+        self._reporter.observer.rejoins(expected=view is not None and self.is_expected(view))
+        others = self._group.others
+        if others is not None and others.stable and others.protocol:
+            self._member.offer(others.protocol)
+        if self._member.join(self._join_seconds()):
+            self._birth = None
+            self.joined()
+            return 0.0
+        if self._birth is None or not self._birth.is_open:
+            self._group.poll_within(PARKED_SECONDS)
+            return 0.0
+        # what was seen before the wait is too old: a member that joined since could lead once those before it are gone
+        if (view := self._group.poll()) is not None:
+            self._birth.turn(self._member, view)
+        return 0.0
+
+    def _join_seconds(self) -> float:
+        """Returns how long to wait for the JoinGroup response at a time: not beyond the time of an eviction."""
+        now = self._parts.clock()
+        if self._birth is None or self._birth.begin <= now:
+            return _JOIN_SECONDS
+        return min(_JOIN_SECONDS, self._birth.begin - now)
+
+    def joined(self) -> None:
+        """Reports the result after SyncGroup.
+
+        Raises:
+            BackOffError: The group has no classic leader any more, or does not accept the agent's plans.
+        """
+        member, parts, reporter = self._member, self._parts, self._reporter
+        self._group.forget()
+        parts.position.reconsider()
+        if not member.leader_id:
+            raise BackOffError(Cause.CONVERTED)
+        reporter.become(LEADING if member.leading else FOLLOWING)
+        before, self._last_sent = self._last_sent, parts.assigning.sent
+        sent = self._last_sent
+        if sent is not None and sent is not before and member.leading:
+            parts.evaluator.planned(sent)
+            reporter.planned(sent)
+            self._record_plan(sent, before)
+        else:
+            reporter.joined(generation=member.generation_id, leader=member.leader_id)
+        parts.takeovers.joined(member)
+
+    def _record_plan(self, sent: Sent, before: Sent | None) -> None:
+        """Passes a plan to the back-off, which counts plans that the group did not accept."""
+        asked, self.asked = self.asked, False
+        plan = sent.plan
+        self._parts.admission.back_off.planned(
+            PlanRecord(
+                at=self._parts.clock(),
+                subscriptions=sent.subscriptions,
+                failed=plan.failure is not None,
+                withheld=plan.withheld > 0,
+                asked=asked,
+                changed=before is not None and topics_differ(before.cluster, sent.cluster, plan.problem.topics),
+            )
+        )

@@ -1,0 +1,161 @@
+"""The parts that lead one group, and how they are put together; they live as long as the agent.
+
+A membership ends with every back-off and every failure; what must outlive it is here: the plan that was sent last, the
+policy's budget, the pauses after back-offs, the progress of takeovers.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from samerack.agent.events import EventLog
+from samerack.agent.events.rebalances import Rebalances
+from samerack.agent.leading.admission import Admission, no_reason
+from samerack.agent.leading.assigning import Assigning, Weigh, unweighed
+from samerack.agent.leading.foreign_protocols import ForeignProtocols
+from samerack.agent.leading.group_reporter import GroupReporter
+from samerack.agent.leading.join_position import JoinPosition
+from samerack.agent.leading.rebalance_evaluator import RebalanceEvaluator
+from samerack.agent.leading.takeover_controller import TakeoverController
+from samerack.agent.leading.takeover_lock import TakeoverLock
+from samerack.agent.metrics import Metrics
+from samerack.agent.policy import EXEMPT, Action
+from samerack.agent.policy.measured import UNMEASURED, Measured
+from samerack.cluster.racks import NO_HOSTS, Hosts
+from samerack.cluster.watch import ClusterWatch
+from samerack.common.settings import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """The parts that lead one group, for as long as the agent runs.
+
+    Attributes:
+        group: the group's name.
+        settings: all settings.
+        watch: source of settled clusters.
+        reporter: reports what happens.
+        admission: whether the agent may be in the group.
+        assigning: what is known for planning the group.
+        evaluator: whether a rebalance is worth it.
+        position: the agent's position in the join order.
+        takeovers: takeovers of the lead.
+        hosts: what other sources know about client hosts.
+        clock: seconds, monotonic.
+    """
+
+    group: str
+    settings: Settings
+    watch: ClusterWatch
+    reporter: GroupReporter
+    admission: Admission
+    assigning: Assigning
+    evaluator: RebalanceEvaluator
+    position: JoinPosition
+    takeovers: TakeoverController
+    hosts: Hosts = NO_HOSTS
+    clock: Callable[[], float] = time.monotonic
+
+
+def build_parts(  # noqa: PLR0913 - it brings all parts of leading one group together
+    *,
+    group: str,
+    settings: Settings,
+    watch: ClusterWatch,
+    foreign_protocols: ForeignProtocols,
+    group_type: Callable[[str], str],
+    metrics: Metrics,
+    events: EventLog,
+    weigh: Weigh = unweighed,
+    hosts: Hosts = NO_HOSTS,
+    unsupported_reason: Callable[[], str] = no_reason,
+    measured: Measured = UNMEASURED,
+    rebalances: Rebalances | None = None,
+    lock: TakeoverLock | None = None,
+    notify_supervisor: Callable[[], None] = lambda: None,
+) -> Parts:
+    """Returns the parts that lead one group.
+
+    Args:
+        group: The group's name.
+        settings: All settings.
+        watch: Source of settled clusters.
+        foreign_protocols: Groups that last used a protocol that the agent does not offer.
+        group_type: The type of a group by name, to tell classic groups from those that brokers assign.
+        metrics: Metrics and status board.
+        events: Store of decisions and plans for users.
+        weigh: The measured weights of the group's partitions.
+        hosts: What other sources know about client hosts.
+        unsupported_reason: Why groups on these brokers cannot be led; empty if they can.
+        measured: What is measured for the group.
+        rebalances: The record of the group's rebalances.
+        lock: Which group may take over in this agent; without it, this group at any time.
+        notify_supervisor: Sends the supervisor the agent's member ids.
+    """
+    reporter = GroupReporter(
+        group=group,
+        settings=settings,
+        metrics=metrics,
+        events=events,
+        rebalances=rebalances,
+        clock=time.monotonic,
+    )
+    assigning = Assigning(group=group, settings=settings, watch=watch, weigh=weigh, hosts=hosts)
+    evaluator = RebalanceEvaluator(
+        settings=settings,
+        watch=watch,
+        assigning=assigning,
+        hosts=hosts,
+        clock=time.monotonic,
+        group=group,
+        measured=measured,
+        recent=partial(_triggered, events, group),
+    )
+    position = JoinPosition(
+        retry_seconds=settings.leading.position_retry_seconds,
+        metrics=metrics,
+        log=reporter.log,
+        notify_supervisor=notify_supervisor,
+    )
+    return Parts(
+        group=group,
+        settings=settings,
+        watch=watch,
+        reporter=reporter,
+        admission=Admission(
+            group=group,
+            leading=settings.leading,
+            watch=watch,
+            group_type=group_type,
+            reporter=reporter,
+            foreign_protocols=foreign_protocols,
+            unsupported_reason=unsupported_reason,
+        ),
+        assigning=assigning,
+        evaluator=evaluator,
+        position=position,
+        takeovers=TakeoverController(
+            group=group,
+            leading=settings.leading,
+            evaluator=evaluator,
+            position=position,
+            reporter=reporter,
+            lock=lock or TakeoverLock(),
+            notify_supervisor=notify_supervisor,
+            clock=time.monotonic,
+        ),
+        hosts=hosts,
+    )
+
+
+def _triggered(events: EventLog, group: str, since: float) -> tuple[float, ...]:
+    """Returns when an earlier process triggered rebalances for racks or traffic, from `since` on."""
+    exempt = {reason.value for reason in EXEMPT}
+    return tuple(
+        event.at
+        for event in events.latest(group=group, kinds=("decision",), since=since, former=True)
+        if event.action == Action.REBALANCE.value and event.reason not in exempt
+    )

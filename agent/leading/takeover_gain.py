@@ -1,0 +1,51 @@
+"""What a takeover would gain and cost, and whether that is worth a rebalance: pure functions of an evaluation."""
+
+from __future__ import annotations
+
+from samerack.agent.leading.progress import Gain
+from samerack.agent.leading.rebalance_evaluator import Evaluation, Outlook
+from samerack.agent.leading.takeover import HELD_SECONDS, longest_pause
+from samerack.agent.policy import Action, Decision
+from samerack.agent.policy.measured import weighed_shares
+from samerack.cluster.group import GroupView
+
+
+def gain_of(view: GroupView, evaluation: Evaluation, outlook: Outlook, rejoin_seconds: float | None) -> Gain:
+    """Returns what a takeover would gain and cost.
+
+    Args:
+        view: the group, with the agent in it.
+        evaluation: its assignment, compared with the agent's plan.
+        outlook: what the agent's plan would save.
+        rejoin_seconds: how long the members took to rejoin recently; None if that is not known.
+    """
+    condition = evaluation.condition
+    now, then = weighed_shares(condition.present, condition.possible, condition.rates)
+    return Gain(
+        members=len(view.members) - 1,
+        cross_rack_now=condition.present.cross_rack,
+        cross_rack_then=condition.possible.cross_rack,
+        share_now=now,
+        share_then=then,
+        saved_bytes_per_second=outlook.saved_bytes_per_second,
+        saved_dollars_per_day=outlook.saved_dollars_per_day,
+        rejoin_seconds=rejoin_seconds,
+        held_seconds_at_most=HELD_SECONDS,
+        pause_seconds_at_most=longest_pause(rejoin_seconds),
+    )
+
+
+def worth_refusal(decision: Decision, *, asked: bool) -> str:
+    """Returns why the gain is not worth a rebalance now; empty if it is.
+
+    Args:
+        decision: What the policy would do if the agent led the group.
+        asked: A user has asked for the takeover: then a rebalance that the policy only proposes is enough.
+    """
+    allowed = {Action.REBALANCE, Action.PROPOSE} if asked else {Action.REBALANCE}
+    if decision.action in allowed and decision.before > decision.after:
+        return ""
+    return (
+        f"the gain is not worth a rebalance now ({decision.reason.value}): {decision.before:.1%} is read across "
+        f"racks, {decision.after:.1%} would be"
+    )

@@ -1,0 +1,26 @@
+"""The lock that allows one takeover at a time in the whole agent: each one makes the members of a group wait."""
+
+from __future__ import annotations
+
+import threading
+
+
+class TakeoverLock:
+    """Allows one takeover at a time in the whole agent."""
+
+    def __init__(self) -> None:
+        """The lock is free at first."""
+        self._lock = threading.Lock()
+        self._holder = ""
+
+    def take(self, group: str) -> str:
+        """Takes the lock for a group if it is free; returns the group that holds it."""
+        with self._lock:
+            self._holder = self._holder or group
+            return self._holder
+
+    def give(self, group: str) -> None:
+        """Releases the lock if this group holds it."""
+        with self._lock:
+            if self._holder == group:
+                self._holder = ""
