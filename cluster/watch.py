@@ -95,7 +95,8 @@ class ClusterWatch(threading.Thread):
         self.initial_delay_seconds: float | None = None
         """`group.initial.rebalance.delay.ms` of the brokers, in seconds; None while it is not known."""
         self._selector_error: AgentError | None = None
-        self._refused: Mapping[str, float] = {}
+        self._refused_since: Mapping[str, float] = {}
+        """Topics that the agent may not describe, and since when (seconds, monotonic)."""
         self.last_look = float("-inf")
         self._selector_at = float("-inf")
 
@@ -129,7 +130,7 @@ class ClusterWatch(threading.Thread):
         It does not wait for a topic that is known from an earlier poll, nor for one that the agent may not describe.
         """
         with self._polled:
-            self._polled.wait_for(lambda: not self.unknown(topics, owned) - self._refused.keys(), seconds)
+            self._polled.wait_for(lambda: not self.unknown(topics, owned) - self._refused_since.keys(), seconds)
         return self.unknown(topics, owned)
 
     def unseen(self, group: str) -> frozenset[str]:
@@ -137,7 +138,7 @@ class ClusterWatch(threading.Thread):
 
         The agent must not plan for them: partitions that it does not see would be assigned to no member.
         """
-        refused = self._refused
+        refused = self._refused_since
         if not refused:
             return frozenset()
         latest = time.monotonic() - self._times.change
@@ -225,10 +226,10 @@ class ClusterWatch(threading.Thread):
 
     def _record_refused(self, refused: frozenset[str], now: float) -> None:
         """Stores since when the agent may not describe topics, and logs it once."""
-        before = self._refused
+        before = self._refused_since
         if refused - before.keys():
             log.error("topics-refused", topics=sorted(refused), cure="allow DESCRIBE on these topics")
-        self._refused = {topic: before.get(topic, now) for topic in refused}
+        self._refused_since = {topic: before.get(topic, now) for topic in refused}
 
     def _read_configs(self, admin: Admin, view: ClusterView) -> None:
         """Reads which replicas serve reads; on failure the last known value stays valid (at first: leaders only)."""
