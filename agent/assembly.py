@@ -74,13 +74,16 @@ class Parts:
                 "observe in traffic.groups, or give this pod a rack to tell other agents (samerack rack --why)"
             )
         self.pods = PodRacks(settings.pod, asked=self.metrics.pod_asked) if settings.pod.kubernetes_members else None
-        self.election = Election(settings, presence=_advertisement(settings)) if settings.election.group else None
+        self.election = Election(settings, advertisement=_advertisement(settings)) if settings.election.group else None
         self._hosts = self._known_hosts()
         self.leadership = self.election or Alone()
         self.traffic = TrafficBoard()
         event_metrics = EventMetrics(self.metrics.registry)
         self.events = EventLog(
-            rate=self._bytes_per_second, dollars=self.prices.dollars, metrics=event_metrics, most=settings.events.most
+            rate=self._bytes_per_second,
+            dollars=self.prices.dollars,
+            metrics=event_metrics,
+            max_events=settings.events.most,
         )
         self.writer = writer_of(settings, self.events, event_metrics)
         self._tracker = RebalanceTracker(self.events, cooperative=settings.leading.cooperative_protocols)
@@ -106,7 +109,7 @@ class Parts:
         self.publisher = self._traffic_publisher() if topics_of(settings) else None
         if self.publisher is not None:
             self.traffic.listen(self.publisher.take)
-            self.events.listen(self.publisher.tell)
+            self.events.listen(self.publisher.take_event)
 
     def roles(self) -> dict[str, str]:
         """Returns the agent's present role in each group that it is to lead."""
@@ -202,5 +205,5 @@ def _advertisement(settings: Settings) -> Advertisement:
         identity=settings.election.identity or f"{socket.gethostname()}-{crc32(name.encode()):08x}",
         rack=settings.traffic.rack,
         addresses=settings.election.addresses or of_this_host(settings.kafka["bootstrap.servers"]),
-        duties=(*map(lead, groups), *map(observe, settings.traffic.groups)),
+        responsibilities=(*map(lead, groups), *map(observe, settings.traffic.groups)),
     )

@@ -123,20 +123,20 @@ class Fleet:
         return sum(int(one[key]) for one in self.status())
 
     def active(self) -> dict[int, dict[str, Any]]:
-        """Returns the agents that are active for a duty, by number."""
+        """Returns the agents that are active for a responsibility, by number."""
         return {int(number): one for status in self.status() for number, one in status["active"].items()}
 
     def stop(self, number: int) -> float:
         """Shut an agent down in order; returns the time."""
         return float(self.processes[number % len(self.processes)].ask("stop", number=number)["at"])
 
-    def took_over(self, duty: str, *, since: float) -> float | None:
-        """Returns when another agent became active for a duty, after the time `since`."""
+    def took_over(self, responsibility: str, *, since: float) -> float | None:
+        """Returns when another agent became active for a responsibility, after the time `since`."""
         times = [
             float(change["at"])
             for status in self.status()
             for change in status["changes"]
-            if duty in change["held"] and change["at"] > since
+            if responsibility in change["held"] and change["at"] > since
         ]
         return min(times, default=None)
 
@@ -263,13 +263,14 @@ def measure(  # noqa: PLR0913 - one parameter for each property of a run
         newcomer_elections = max(one["term"] for one in fleet.status()) - term
         tell(f"{newcomers} more are known after {seen[-1]:.1f} s and {newcomer_elections} elections")
 
-        (duty,) = sure[somebody]["held"][:1]
+        (responsibility,) = sure[somebody]["held"][:1]
         stopped = fleet.stop(somebody)
-        wait(lambda: fleet.took_over(duty, since=stopped) is not None, "another agent is active", seconds=60)
-        handed_over = (fleet.took_over(duty, since=stopped) or stopped) - stopped
+        wait(lambda: fleet.took_over(responsibility, since=stopped) is not None, "another agent is active", seconds=60)
+        handed_over = (fleet.took_over(responsibility, since=stopped) or stopped) - stopped
         next_known = wait(
             lambda: any(
-                duty in one["held"] and one["racks"] >= everybody + newcomers - 1 for one in fleet.active().values()
+                responsibility in one["held"] and one["racks"] >= everybody + newcomers - 1
+                for one in fleet.active().values()
             ),
             "the next one knows all racks",
             seconds=120,

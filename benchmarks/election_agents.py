@@ -75,27 +75,27 @@ class Agents:
         for index in range(count):
             time.sleep(max(0.0, begun + index / per_second - time.time()))
             number = first + index * step
-            duties = (lead(f"app-{number % self._apps:03}"),) if candidates else ()
-            presence = Advertisement(
+            responsibilities = (lead(f"app-{number % self._apps:03}"),) if candidates else ()
+            advertisement = Advertisement(
                 identity=f"app-{number % self._apps:03}-7d9f8b6c5-{number:05}-1a2b3c4d",
                 rack=_RACKS[number % len(_RACKS)],
                 addresses=(address(number),),
-                duties=duties,
+                responsibilities=responsibilities,
             )
-            take_part = partial(self._take_part, number, presence)
+            take_part = partial(self._take_part, number, advertisement)
             if whole:
                 take_part()
                 continue
             host, _, port = self._settings.kafka["bootstrap.servers"].partition(":")
             group = self._settings.election.group
             light = self._light[number] = WaitingAgent(
-                Connection(host, int(port), _sent), election=group, presence=presence, needed=take_part
+                Connection(host, int(port), _sent), election=group, advertisement=advertisement, needed=take_part
             )
             asyncio.run_coroutine_threadsafe(light.run(), self._loop)
         return {"begun": begun}
 
-    def _take_part(self, number: int, presence: Advertisement) -> None:
-        election = self.agents[number] = Election(self._settings, presence=presence)
+    def _take_part(self, number: int, advertisement: Advertisement) -> None:
+        election = self.agents[number] = Election(self._settings, advertisement=advertisement)
         self._light.pop(number, None)
         election.listen(partial(self._note, number))
         election.start()

@@ -67,22 +67,22 @@ class WaitingAgent:
     """One agent, from its first look at the election on."""
 
     def __init__(
-        self, connection: Connection, *, election: str, presence: Advertisement, needed: Callable[[], None]
+        self, connection: Connection, *, election: str, advertisement: Advertisement, needed: Callable[[], None]
     ) -> None:
         """Prepare.
 
         Args:
             connection: The agent's own, not open yet.
             election: The election's group.
-            presence: What the agent advertises.
+            advertisement: What the agent advertises.
             needed: Called when the agent must take part; it has left its waiting group by then.
         """
         self._connection = connection
         self._election = election
-        self._presence = presence
+        self._advertisement = advertisement
         self._needed = needed
-        self._group = waiting_group(election, presence.identity)
-        self._instance = waiting_instance(presence.identity)
+        self._group = waiting_group(election, advertisement.identity)
+        self._instance = waiting_instance(advertisement.identity)
         self._member = ""
         self._generation = -1
         self.registered = False
@@ -113,13 +113,13 @@ class WaitingAgent:
             described = answer_of((await self._connection.ask(request)).groups[0])
             if not isinstance(described, Exception):
                 self._members = len(described.members)
-                place = place_for(self._presence, described)
+                place = place_for(self._advertisement, described)
             if place is Place.UNDECIDED:
                 await asyncio.sleep(_RETRY_SECONDS * (1 + random.random()))  # noqa: S311 - no secret
         return place is Place.INSIDE
 
     async def _join(self) -> None:
-        said = encode(Advertisement(rack=self._presence.rack, addresses=self._presence.addresses))
+        said = encode(Advertisement(rack=self._advertisement.rack, addresses=self._advertisement.addresses))
         joined = await self._connection.ask(
             JoinGroupRequest(
                 version=JOIN_VERSION,

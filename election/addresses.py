@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 
-from samerack.election.model import is_told
+from samerack.election.model import identifies_host
 
 
 def of_this_host(bootstrap: str) -> tuple[str, ...]:
@@ -25,7 +25,7 @@ def of_this_host(bootstrap: str) -> tuple[str, ...]:
             except OSError:
                 continue
     found += [str(address[0]) for *_, address in _resolved(socket.gethostname(), 0)]
-    return tuple(dict.fromkeys(address for address in found if is_told(address)))
+    return tuple(dict.fromkeys(address for address in found if identifies_host(address)))
 
 
 def _resolved(host: str, port: int) -> list[tuple[int, int, int, str, tuple[str, int]]]:

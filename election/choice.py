@@ -11,7 +11,16 @@ from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from zlib import crc32
 
-from samerack.election.model import NO_TOLD, Advertisement, Told, Verdict, is_told, lead, led_by, observed_by
+from samerack.election.model import (
+    NO_MEMBERS,
+    Advertisement,
+    ReportingMember,
+    Verdict,
+    identifies_host,
+    lead,
+    led_by,
+    observed_by,
+)
 from samerack.election.places import ROOM, surplus
 
 
@@ -24,38 +33,44 @@ def choose(present: Mapping[str, Advertisement], term: int) -> dict[str, Verdict
     """
     able: dict[str, list[str]] = defaultdict(list)
     for member in sorted(present):
-        for duty in present[member].duties:
-            able[duty].append(member)
+        for responsibility in present[member].responsibilities:
+            able[responsibility].append(member)
     chosen: dict[str, str] = {}
-    for duty, members in able.items():
-        holders = [member for member in members if duty in present[member].held]
+    for responsibility, members in able.items():
+        holders = [member for member in members if responsibility in present[member].held]
         if holders:
-            chosen[duty] = max(holders, key=lambda member: (present[member].term, member))
+            chosen[responsibility] = max(holders, key=lambda member: (present[member].term, member))
     busy = Counter(chosen.values())
-    for duty in sorted(able.keys() - chosen.keys()):
-        chosen[duty] = max(able[duty], key=lambda member: (busy[member], crc32(present[member].identity.encode())))
-        busy[chosen[duty]] += 1
+    for responsibility in sorted(able.keys() - chosen.keys()):
+        chosen[responsibility] = max(
+            able[responsibility], key=lambda member: (busy[member], crc32(present[member].identity.encode()))
+        )
+        busy[chosen[responsibility]] += 1
     # all verdicts go into one record, so each holds only what its member needs
     racks = racks_by_address(present.values()) if len(present) <= ROOM else {}
     counting = _counting(present, chosen)
-    teller = _teller(present)
+    reported_to = _reported_to(present)
     active: dict[str, set[str]] = defaultdict(set)
-    for duty, holder in chosen.items():
-        active[holder].add(duty)
-    told: dict[str, set[Told]] = defaultdict(set)
-    for one, holder in teller.items():
-        told[holder].add(one)
+    for responsibility, holder in chosen.items():
+        active[holder].add(responsibility)
+    reporting: dict[str, set[ReportingMember]] = defaultdict(set)
+    for one, holder in reported_to.items():
+        reporting[holder].add(one)
     waits = surplus(present, active.keys())
     return {
         member: Verdict(
             term=term,
             agents=len(present),
             active=frozenset(active[member]),
-            deputized=frozenset(duty for duty in active[member] if len(able[duty]) > 1),
+            with_standby=frozenset(
+                responsibility for responsibility in active[member] if len(able[responsibility]) > 1
+            ),
             racks=racks if active[member] else {},
             counting=concerning(active[member], counting),
-            told=frozenset(told[member]),
-            elsewhere=told_of_others(active[member], (one for one, holder in teller.items() if holder != member)),
+            reporting=frozenset(reporting[member]),
+            elsewhere=reporting_to_others(
+                active[member], (one for one, holder in reported_to.items() if holder != member)
+            ),
             waits=member in waits,
         )
         for member in present
@@ -69,19 +84,21 @@ def concerning(active: Iterable[str], counting: Iterable[str]) -> frozenset[str]
     if not patterns:
         return mine & frozenset(counting)
     return frozenset(
-        duty
-        for duty in counting
-        if duty in mine or observed_by([duty]) or any(_matches(group, patterns) for group in led_by([duty]))
+        responsibility
+        for responsibility in counting
+        if responsibility in mine
+        or observed_by([responsibility])
+        or any(_matches(group, patterns) for group in led_by([responsibility]))
     )
 
 
-def told_of_others(active: Iterable[str], told: Iterable[Told]) -> frozenset[Told]:
-    """Return those of `told` whose groups an agent with the responsibilities `active` might count."""
+def reporting_to_others(active: Iterable[str], reporting: Iterable[ReportingMember]) -> frozenset[ReportingMember]:
+    """Return those of `reporting` whose groups an agent with the responsibilities `active` might count."""
     mine = frozenset(active)
     if not mine:
-        return NO_TOLD
+        return NO_MEMBERS
     patterns = observed_by(mine)
-    return frozenset(one for one in told if lead(one[0]) in mine or _matches(one[0], patterns))
+    return frozenset(one for one in reporting if lead(one[0]) in mine or _matches(one[0], patterns))
 
 
 def _matches(group: str, patterns: Iterable[str]) -> bool:
@@ -92,20 +109,20 @@ def _counting(present: Mapping[str, Advertisement], chosen: Mapping[str, str]) -
     """Return the responsibilities by which groups are counted: all but to lead a group without measuring it."""
     unmeasured = set()
     for member in set(chosen.values()):
-        patterns = observed_by(present[member].duties)
-        for group in led_by(duty for duty, holder in chosen.items() if holder == member):
+        patterns = observed_by(present[member].responsibilities)
+        for group in led_by(responsibility for responsibility, holder in chosen.items() if holder == member):
             if patterns and not _matches(group, patterns):
                 unmeasured.add(lead(group))
     return frozenset(chosen.keys() - unmeasured)
 
 
-def _teller(present: Mapping[str, Advertisement]) -> dict[Told, str]:
+def _reported_to(present: Mapping[str, Advertisement]) -> dict[ReportingMember, str]:
     """Choose the agent that counts each reporting member; one of them where a client reports to two."""
-    teller: dict[Told, str] = {}
+    reported_to: dict[ReportingMember, str] = {}
     for member in sorted(present):
-        for told in present[member].told:
-            teller.setdefault(told, member)
-    return teller
+        for reporting in present[member].reporting:
+            reported_to.setdefault(reporting, member)
+    return reported_to
 
 
 def racks_by_address(present: Iterable[Advertisement]) -> dict[str, str]:
@@ -113,6 +130,6 @@ def racks_by_address(present: Iterable[Advertisement]) -> dict[str, str]:
     said: dict[str, set[str]] = defaultdict(set)
     for one in present:
         if one.rack:
-            for address in filter(is_told, one.addresses):
+            for address in filter(identifies_host, one.addresses):
                 said[address].add(one.rack)
     return {address: next(iter(racks)) for address, racks in sorted(said.items()) if len(racks) == 1}

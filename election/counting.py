@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
 
-from samerack.election.model import Told, lead, observe, observed_by
+from samerack.election.model import ReportingMember, lead, observe, observed_by
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +27,7 @@ class Claim:
         since: until when another agent may have counted it, on the monotonic clock.
     """
 
-    what: str | Told
+    what: str | ReportingMember
     term: int
     since: float
 
@@ -37,29 +37,29 @@ class Claims:
 
     def __init__(
         self,
-        held: Mapping[str | Told, Claim],
+        held: Mapping[str | ReportingMember, Claim],
         *,
-        duties: Iterable[str] = (),
-        elsewhere: AbstractSet[Told] = frozenset(),
+        responsibilities: Iterable[str] = (),
+        elsewhere: AbstractSet[ReportingMember] = frozenset(),
         whole: Claim | None = None,
     ) -> None:
         """Prepare.
 
         Args:
             held: the claims by what they are for.
-            duties: the responsibilities of all agents by which groups are counted.
+            responsibilities: the responsibilities of all agents by which groups are counted.
             elsewhere: members that report to other agents, which count them.
             whole: a claim to everything.
         """
         self.held = held
-        self._duties = frozenset(duties)
-        self._patterns = sorted(observed_by(self._duties), key=lambda pattern: (-len(pattern), pattern))
+        self._responsibilities = frozenset(responsibilities)
+        self._patterns = sorted(observed_by(self._responsibilities), key=lambda pattern: (-len(pattern), pattern))
         self._elsewhere = elsewhere
         self._whole = whole
         self._known: dict[str, Claim | None] = {}
 
     @property
-    def any_duty(self) -> bool:
+    def counts_groups(self) -> bool:
         """Whether the agent counts any group, and not only members that report to it."""
         return self._whole is not None or any(isinstance(what, str) for what in self.held)
 
@@ -68,10 +68,10 @@ class Claims:
         if self._whole is not None:
             return self._whole
         if group not in self._known:
-            duty = lead(group)
-            if duty not in self._duties:
-                duty = next((observe(one) for one in self._patterns if fnmatchcase(group, one)), "")
-            self._known[group] = self.held.get(duty)
+            responsibility = lead(group)
+            if responsibility not in self._responsibilities:
+                responsibility = next((observe(one) for one in self._patterns if fnmatchcase(group, one)), "")
+            self._known[group] = self.held.get(responsibility)
         return self._known[group]
 
     def of_member(self, group: str, member: str) -> frozenset[Claim]:

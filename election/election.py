@@ -25,7 +25,7 @@ from samerack.common.kafka_config import for_kafka_python
 from samerack.common.settings import Settings
 from samerack.election.counting import Claims
 from samerack.election.member import ElectionMember
-from samerack.election.model import NO_TOLD, Advertisement, Told
+from samerack.election.model import NO_MEMBERS, Advertisement, ReportingMember
 from samerack.election.places import ROOM, UNREGISTERED_ROOM
 from samerack.election.reader import RegistryReader
 from samerack.election.results import ElectionResults
@@ -53,12 +53,12 @@ _CURES: Final[Mapping[type, str]] = {
 class Election(ElectionResults, threading.Thread):
     """The thread of this agent's part in the election."""
 
-    def __init__(self, settings: Settings, *, presence: Advertisement) -> None:
+    def __init__(self, settings: Settings, *, advertisement: Advertisement) -> None:
         """Prepares; `start` begins.
 
         Args:
             settings: All settings; `election.group` is not empty.
-            presence: What this agent advertises.
+            advertisement: What this agent advertises.
         """
         threading.Thread.__init__(self, name="election", daemon=True)
         self._wake = threading.Event()
@@ -66,15 +66,15 @@ class Election(ElectionResults, threading.Thread):
         ElectionResults.__init__(
             self,
             group=settings.election.group,
-            identity=presence.identity,
+            identity=advertisement.identity,
             reader=RegistryReader(settings, changed=self._wake.set),
         )
         self._settings = settings
-        self._advertisement = presence
+        self._advertisement = advertisement
         self._member: ElectionMember | None = None
         self._waiting: Waiting | None = None
         self._registers = True
-        self._reporting_members: frozenset[Told] = NO_TOLD
+        self._reporting_members: frozenset[ReportingMember] = NO_MEMBERS
 
     # called by other packages
 
@@ -97,10 +97,10 @@ class Election(ElectionResults, threading.Thread):
             sure = member is not None and member.is_sure_of(verdict) and outcome.knows_those_outside()
         return claims if sure and claims is outcome.claims else None
 
-    def tell(self, told: frozenset[Told]) -> None:
+    def advertise(self, reporting: frozenset[ReportingMember]) -> None:
         """Advertises which members report their reads to this agent, by another election."""
-        if told != self._reporting_members:
-            self._reporting_members = told
+        if reporting != self._reporting_members:
+            self._reporting_members = reporting
             self._wake.set()
 
     def stop(self) -> None:
@@ -142,7 +142,7 @@ class Election(ElectionResults, threading.Thread):
             waiting = Waiting(
                 client,
                 settings=self._settings.election,
-                presence=self._advertisement,
+                advertisement=self._advertisement,
                 wake=self._wake.set,
                 registers=self._registers,
             )
@@ -161,9 +161,9 @@ class Election(ElectionResults, threading.Thread):
     def _take_part(self, client: KafkaNetClient) -> None:
         """Takes part until stopped, or until the election does not need this agent."""
         member = ElectionMember(
-            client, settings=self._settings.election, presence=self._advertisement, wake=self._wake.set
+            client, settings=self._settings.election, advertisement=self._advertisement, wake=self._wake.set
         )
-        member.verdict, member.told = self._outcome.verdict, self._reporting_members
+        member.verdict, member.reporting = self._outcome.verdict, self._reporting_members
         self._member = member
         try:
             while not self._stopping.is_set() and not self._may_go(member):
@@ -185,8 +185,8 @@ class Election(ElectionResults, threading.Thread):
         member.poll_heartbeat()
         if member.fenced:
             raise kafka_errors.FencedInstanceIdError(self._identity)
-        if member.told != self._reporting_members:
-            member.told = self._reporting_members
+        if member.reporting != self._reporting_members:
+            member.reporting = self._reporting_members
             member.trigger("clients tell what they read")
         if not member.wants_join:
             if self._outcome.settle():

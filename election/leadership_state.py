@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from samerack.election.counting import EVERYTHING, Claims
-from samerack.election.model import Told
+from samerack.election.model import ReportingMember
 
 
 class LeadershipState(Protocol):
@@ -16,10 +16,10 @@ class LeadershipState(Protocol):
     def term(self) -> int:
         """Number of the last election."""
 
-    def is_active(self, duty: str) -> bool:
+    def is_active(self, responsibility: str) -> bool:
         """Return whether this agent has this responsibility."""
 
-    def has_deputy(self, duty: str) -> bool:
+    def has_standby(self, responsibility: str) -> bool:
         """Return whether another agent would take over if this one stopped."""
 
     def listen(self, listener: Callable[[], None]) -> None:
@@ -32,7 +32,7 @@ class LeadershipState(Protocol):
     def sure_claims(self) -> Claims | None:
         """Return `claims`; None while another agent may have been elected without this one's knowledge."""
 
-    def tell(self, told: frozenset[Told]) -> None:
+    def advertise(self, reporting: frozenset[ReportingMember]) -> None:
         """Advertise to other agents which members report their reads to this one."""
 
 
@@ -41,11 +41,11 @@ class Alone:
 
     term = 0
 
-    def is_active(self, duty: str) -> bool:  # noqa: ARG002 - whatever it is
+    def is_active(self, responsibility: str) -> bool:  # noqa: ARG002 - whatever it is
         """Return True."""
         return True
 
-    def has_deputy(self, duty: str) -> bool:  # noqa: ARG002 - whatever it is
+    def has_standby(self, responsibility: str) -> bool:  # noqa: ARG002 - whatever it is
         """Return False."""
         return False
 
@@ -61,5 +61,5 @@ class Alone:
         """Return `claims`."""
         return self.claims
 
-    def tell(self, told: frozenset[Told]) -> None:
+    def advertise(self, reporting: frozenset[ReportingMember]) -> None:
         """Do nothing: there are no others."""

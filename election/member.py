@@ -17,14 +17,14 @@ from samerack.cluster.group_member import GroupMember, Joined
 from samerack.common.settings import ElectionSettings
 from samerack.election.choice import choose
 from samerack.election.model import (
-    NO_TOLD,
+    NO_MEMBERS,
     PROTOCOL,
     PROTOCOL_TYPE,
     WAITING_PROTOCOL,
     Advertisement,
-    Told,
+    ReportingMember,
     Verdict,
-    decode_presence,
+    decode_advertisement,
     decode_verdict,
     encode,
 )
@@ -34,7 +34,7 @@ WAITING_SESSION_SECONDS: Final = 30.0
 WAITING_HEARTBEAT_SECONDS: Final = 5.0
 WAITING_REBALANCE_SECONDS: Final = 15.0
 """For waiting agents, of which there may be thousands: no agent waits for what they send."""
-_MOST_TOLD_OUTSIDE: Final = 50
+_MAX_REPORTING_OUTSIDE: Final = 50
 """A waiting agent advertises at most this many reporting members: a waiting group is one record, too."""
 
 
@@ -75,38 +75,45 @@ class ElectionMember(_AgentMember):
     """A static member of the election: after an immediate restart it keeps its responsibilities."""
 
     def __init__(
-        self, client: KafkaNetClient, *, settings: ElectionSettings, presence: Advertisement, wake: Callable[[], None]
+        self,
+        client: KafkaNetClient,
+        *,
+        settings: ElectionSettings,
+        advertisement: Advertisement,
+        wake: Callable[[], None],
     ) -> None:
         """Prepare; nothing is sent before `join`.
 
         Args:
             client: A client for this group only.
             settings: The group's name and its times.
-            presence: What this agent advertises, before it holds anything.
+            advertisement: What this agent advertises, before it holds anything.
             wake: Called from the network thread when an election is due.
         """
         super().__init__(
             client,
             group=settings.group,
-            instance_id=presence.identity,
+            instance_id=advertisement.identity,
             session_seconds=settings.session_timeout_seconds,
             heartbeat_seconds=settings.heartbeat_seconds,
             rebalance_seconds=settings.rebalance_timeout_seconds,
             assign=_verdicts,
             wake=wake,
         )
-        self._presence = presence
-        self.told: frozenset[Told] = NO_TOLD
+        self._advertisement = advertisement
+        self.reporting: frozenset[ReportingMember] = NO_MEMBERS
         self.verdict: Verdict | None = None
         self.sure_seconds = min(settings.session_timeout_seconds, settings.rebalance_timeout_seconds)
 
     def group_protocols(self) -> list[tuple[str, bytes]]:
         """Return what this agent advertises and holds."""
         verdict = self.verdict
-        presence = self._presence.model_copy(update={"told": tuple(sorted(self.told))})
+        advertisement = self._advertisement.model_copy(update={"reporting": tuple(sorted(self.reporting))})
         if verdict is not None:
-            presence = presence.model_copy(update={"held": tuple(sorted(verdict.active)), "term": verdict.term})
-        return [(PROTOCOL, encode(presence))]
+            advertisement = advertisement.model_copy(
+                update={"held": tuple(sorted(verdict.active)), "term": verdict.term}
+            )
+        return [(PROTOCOL, encode(advertisement))]
 
     def is_sure_of(self, verdict: Verdict) -> bool:
         """Return whether no election can have taken place since the one of this verdict."""
@@ -116,9 +123,9 @@ class ElectionMember(_AgentMember):
         verdict = decode_verdict(content)
         if verdict is not None:
             # the group's leader may be older, or no agent at all: only offered responsibilities are accepted
-            able = frozenset(self._presence.duties)
+            able = frozenset(self._advertisement.responsibilities)
             self.verdict = verdict.model_copy(
-                update={"active": verdict.active & able, "deputized": verdict.deputized & able}
+                update={"active": verdict.active & able, "with_standby": verdict.with_standby & able}
             )
 
 
@@ -126,53 +133,55 @@ class WaitingMember(_AgentMember):
     """A static member of one of the waiting groups."""
 
     def __init__(
-        self, client: KafkaNetClient, *, election: str, presence: Advertisement, wake: Callable[[], None]
+        self, client: KafkaNetClient, *, election: str, advertisement: Advertisement, wake: Callable[[], None]
     ) -> None:
         """Prepare; nothing is sent before `join`.
 
         Args:
             client: A client for this group only.
             election: The election's group.
-            presence: What this agent advertises; only rack and addresses are sent here.
+            advertisement: What this agent advertises; only rack and addresses are sent here.
             wake: Called from the network thread when the group has to be joined again.
         """
         super().__init__(
             client,
-            group=waiting_group(election, presence.identity),
-            instance_id=waiting_instance(presence.identity),
+            group=waiting_group(election, advertisement.identity),
+            instance_id=waiting_instance(advertisement.identity),
             session_seconds=WAITING_SESSION_SECONDS,
             heartbeat_seconds=WAITING_HEARTBEAT_SECONDS,
             rebalance_seconds=WAITING_REBALANCE_SECONDS,
             assign=_what_each_said,
             wake=wake,
         )
-        self._presence = Advertisement(rack=presence.rack, addresses=presence.addresses)
-        self.told: frozenset[Told] = NO_TOLD
+        self._advertisement = Advertisement(rack=advertisement.rack, addresses=advertisement.addresses)
+        self.reporting: frozenset[ReportingMember] = NO_MEMBERS
         self.said = Advertisement()
         """What the group's leader assigned to this agent: what it had sent."""
         self.sure_seconds = min(WAITING_SESSION_SECONDS, WAITING_REBALANCE_SECONDS)
 
     def group_protocols(self) -> list[tuple[str, bytes]]:
         """Return where this agent runs, and the members that report to it."""
-        told = tuple(sorted(self.sayable))
-        return [(WAITING_PROTOCOL, encode(self._presence.model_copy(update={"told": told})))]
+        reporting = tuple(sorted(self.sayable))
+        return [(WAITING_PROTOCOL, encode(self._advertisement.model_copy(update={"reporting": reporting})))]
 
     @property
-    def sayable(self) -> frozenset[Told]:
+    def sayable(self) -> frozenset[ReportingMember]:
         """The members that report to this agent, as far as they are sent here."""
-        return frozenset(sorted(self.told)[:_MOST_TOLD_OUTSIDE])
+        return frozenset(sorted(self.reporting)[:_MAX_REPORTING_OUTSIDE])
 
     def say_anew(self) -> None:
         """Rejoin with changed metadata, so that it is assigned: a static member's return causes no rebalance."""
-        self._presence = self._presence.model_copy(update={"term": self.generation_id})  # unlike the last metadata
+        self._advertisement = self._advertisement.model_copy(
+            update={"term": self.generation_id}
+        )  # unlike the last metadata
         self.trigger("says more than before")
 
     def _take(self, content: bytes) -> None:
-        self.said = decode_presence("", content)
+        self.said = decode_advertisement("", content)
 
 
 def _verdicts(joined: Joined) -> dict[str, bytes]:
-    present = {member: decode_presence(member, metadata) for member, _, metadata in joined.members}
+    present = {member: decode_advertisement(member, metadata) for member, _, metadata in joined.members}
     return {member: encode(verdict) for member, verdict in choose(present, joined.generation).items()}
 
 

@@ -41,14 +41,14 @@ class ElectionCollector(Collector):
             "1 while this agent does everything, others or not: without election.group, or without its permission.",
             value=float(election is None or bool(election.refused)),
         )
-        duties = GaugeMetricFamily(
+        responsibilities = GaugeMetricFamily(
             "samerack_responsibilities",
             "Groups to lead (lead) and patterns of groups to observe (observe) that this agent is active for.",
             labels=["kind"],
         )
         for kind, of in _KINDS.items():
-            duties.add_metric([kind], len(of(election.held)) if election is not None else 0)
-        yield duties
+            responsibilities.add_metric([kind], len(of(election.held)) if election is not None else 0)
+        yield responsibilities
         yield GaugeMetricFamily(
             "samerack_known_hosts",
             "Addresses of hosts whose rack other agents tell; 0 for an agent that is active for nothing.",
@@ -56,6 +56,6 @@ class ElectionCollector(Collector):
         )
         yield CounterMetricFamily(
             "samerack_elections",
-            "Elections that this agent took part in; one follows when agents come, go or are told by other clients.",
+            "Elections that this agent took part in; one follows when agents come or go, or when other clients report to them.",
             value=election.elections if election is not None else 0,
         )

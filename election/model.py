@@ -17,11 +17,11 @@ PROTOCOL: Final = "samerack-v1"
 WAITING_PROTOCOL: Final = "samerack-waiting-v1"
 """The same for the groups of agents that wait outside the election."""
 
-Told: TypeAlias = tuple[str, str]
+ReportingMember: TypeAlias = tuple[str, str]
 """A group, and the id of a member of it whose client itself reports to an agent what it reads."""
-NO_TOLD: Final[frozenset[Told]] = frozenset()
+NO_MEMBERS: Final[frozenset[ReportingMember]] = frozenset()
 
-_MOST_BYTES: Final = 1 << 20
+_MAX_BYTES: Final = 1 << 20
 """No message is longer: brokers take no larger record by default (`message.max.bytes`)."""
 _Text = Annotated[str, Field(max_length=1000)]
 _Number = Annotated[int, Field(ge=0, lt=1 << 31)]
@@ -41,14 +41,20 @@ def observe(pattern: str) -> str:
     return f"{_OBSERVE}{pattern}"
 
 
-def led_by(duties: Iterable[str]) -> list[str]:
+def led_by(responsibilities: Iterable[str]) -> list[str]:
     """Return the groups to lead."""
-    return [duty.removeprefix(_LEAD) for duty in duties if duty.startswith(_LEAD)]
+    return [
+        responsibility.removeprefix(_LEAD) for responsibility in responsibilities if responsibility.startswith(_LEAD)
+    ]
 
 
-def observed_by(duties: Iterable[str]) -> list[str]:
+def observed_by(responsibilities: Iterable[str]) -> list[str]:
     """Return the patterns of groups to measure."""
-    return [duty.removeprefix(_OBSERVE) for duty in duties if duty.startswith(_OBSERVE)]
+    return [
+        responsibility.removeprefix(_OBSERVE)
+        for responsibility in responsibilities
+        if responsibility.startswith(_OBSERVE)
+    ]
 
 
 class Advertisement(BaseModel):
@@ -58,10 +64,10 @@ class Advertisement(BaseModel):
         identity: its name; not sent outside the election, where it is not needed.
         rack: rack of its host, "" where unknown.
         addresses: addresses of its host, as brokers may see consumers on it.
-        duties: responsibilities that it could take.
+        responsibilities: responsibilities that it could take.
         held: responsibilities that it is active for.
         term: the election that gave it `held`; of two agents with one responsibility, the later counts.
-        told: members whose clients report their own counters to it.
+        reporting: members whose clients report their own counters to it.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -69,15 +75,15 @@ class Advertisement(BaseModel):
     identity: _Text = ""
     rack: _Text = ""
     addresses: Annotated[tuple[_Text, ...], Field(max_length=100)] = ()
-    duties: tuple[_Text, ...] = ()
+    responsibilities: tuple[_Text, ...] = ()
     held: tuple[_Text, ...] = ()
     term: _Number = 0
-    told: tuple[Told, ...] = ()
+    reporting: tuple[ReportingMember, ...] = ()
 
     @property
-    def told_set(self) -> frozenset[Told]:
-        """`told` as a set."""
-        return frozenset(self.told)
+    def reporting_set(self) -> frozenset[ReportingMember]:
+        """`reporting` as a set."""
+        return frozenset(self.reporting)
 
 
 class Verdict(BaseModel):
@@ -87,11 +93,11 @@ class Verdict(BaseModel):
         term: number of the election; grows.
         agents: how many took part.
         active: responsibilities that it is active for.
-        deputized: those of them that another agent would take over.
+        with_standby: those of them that another agent would take over.
         racks: rack by address of every agent's host; only for an active agent, and only while few agents take part:
             with many, an active one reads it from the groups (`election.registry`).
         counting: the responsibilities by which groups are counted, as far as they may affect this agent's groups.
-        told: of the members that report to this agent, those that it counts.
+        reporting: of the members that report to this agent, those that it counts.
         elsewhere: members that other agents count by report, of groups that this agent might count.
         waits: whether the election does not need this agent, so that it should wait outside.
     """
@@ -101,11 +107,11 @@ class Verdict(BaseModel):
     term: _Number
     agents: _Number
     active: frozenset[str] = frozenset()
-    deputized: frozenset[str] = frozenset()
+    with_standby: frozenset[str] = frozenset()
     racks: dict[str, str] = {}
     counting: frozenset[str] = frozenset()
-    told: frozenset[Told] = frozenset()
-    elsewhere: frozenset[Told] = frozenset()
+    reporting: frozenset[ReportingMember] = frozenset()
+    elsewhere: frozenset[ReportingMember] = frozenset()
     waits: bool = False
 
 
@@ -114,10 +120,10 @@ def encode(said: Advertisement | Verdict) -> bytes:
     return said.model_dump_json(exclude_defaults=True).encode()
 
 
-def decode_presence(member: str, content: bytes) -> Advertisement:
+def decode_advertisement(member: str, content: bytes) -> Advertisement:
     """Decode what a member advertises; without responsibilities where that is invalid."""
     try:
-        return Advertisement.model_validate_json(content if len(content) <= _MOST_BYTES else b"")
+        return Advertisement.model_validate_json(content if len(content) <= _MAX_BYTES else b"")
     except ValidationError:
         return Advertisement(identity=member[:1000])
 
@@ -125,12 +131,12 @@ def decode_presence(member: str, content: bytes) -> Advertisement:
 def decode_verdict(content: bytes) -> Verdict | None:
     """Decode what the group's leader answered; None where that is invalid."""
     try:
-        return Verdict.model_validate_json(content if len(content) <= _MOST_BYTES else b"")
+        return Verdict.model_validate_json(content if len(content) <= _MAX_BYTES else b"")
     except ValidationError:
         return None
 
 
-def is_told(address: str) -> bool:
+def identifies_host(address: str) -> bool:
     """Return whether an address identifies a host: not loopback, link-local, unspecified or multicast."""
     try:
         parsed = ip_address(address)

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, Protocol
 
-from samerack.election.choice import told_of_others
+from samerack.election.choice import reporting_to_others
 from samerack.election.counting import NOTHING, Claim, Claims
-from samerack.election.model import NO_TOLD, Told, Verdict
+from samerack.election.model import NO_MEMBERS, ReportingMember, Verdict
 from samerack.election.registry import Registry
 
 _NO_RACKS: Final[Mapping[str, str]] = MappingProxyType({})
@@ -48,7 +48,7 @@ class Outcome:
         self._elected_as = ""
         self._since = float("-inf")
         self._counts_groups = False
-        self._told_outside: frozenset[Told] = NO_TOLD
+        self._reporting_outside: frozenset[ReportingMember] = NO_MEMBERS
         self._claims_term = _NO_TERM
 
     @property
@@ -83,7 +83,7 @@ class Outcome:
         self.racks, self._racks_from = _NO_RACKS, (None, None)
         self._reader.follow(active=False)
 
-    def claim(self, held: Mapping[str | Told, Claim]) -> None:
+    def claim(self, held: Mapping[str | ReportingMember, Claim]) -> None:
         """Record what this agent counts while it waits outside."""
         if held != self.claims.held:
             self.claims = Claims(held)
@@ -98,25 +98,25 @@ class Outcome:
             self._racks_from = (verdict, registry.racks)
             self.racks = _merged(verdict.racks, registry.racks) if verdict.active else _NO_RACKS
         counts = bool(verdict.active) and (self._counts_groups or self._reader.is_fresh())
-        told = registry.told if verdict.active else NO_TOLD
-        if (counts, told, verdict.term) == (self._counts_groups, self._told_outside, self._claims_term):
+        reporting = registry.reporting if verdict.active else NO_MEMBERS
+        if (counts, reporting, verdict.term) == (self._counts_groups, self._reporting_outside, self._claims_term):
             return False
         begins = counts and not self._counts_groups
         before = self.claims.held
-        given: tuple[str | Told, ...] = (*(verdict.active if counts else ()), *verdict.told)
+        given: tuple[str | ReportingMember, ...] = (*(verdict.active if counts else ()), *verdict.reporting)
         self.claims = Claims(
             {what: before.get(what) or Claim(what=what, term=verdict.term, since=self._since) for what in given},
-            duties=verdict.counting,
-            elsewhere=verdict.elsewhere | told_of_others(verdict.active, told - verdict.told),
+            responsibilities=verdict.counting,
+            elsewhere=verdict.elsewhere | reporting_to_others(verdict.active, reporting - verdict.reporting),
         )
-        self._counts_groups, self._told_outside, self._claims_term = counts, told, verdict.term
+        self._counts_groups, self._reporting_outside, self._claims_term = counts, reporting, verdict.term
         return begins
 
     def knows_those_outside(self) -> bool:
         """Return whether the claims leave out all that waiting agents may count by now."""
         if self.verdict is None or not self.verdict.active:
             return True
-        return self._reader.is_fresh() and self._reader.registry.told == self._told_outside
+        return self._reader.is_fresh() and self._reader.registry.reporting == self._reporting_outside
 
 
 def _merged(verdict: Mapping[str, str], read: Mapping[str, str]) -> dict[str, str]:

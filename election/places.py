@@ -15,7 +15,7 @@ from typing import Final
 from zlib import crc32
 
 from samerack.election.asking import DescribedAgents
-from samerack.election.model import Advertisement, decode_presence
+from samerack.election.model import Advertisement, decode_advertisement
 
 ROOM: Final = 16
 """This many agents take part whatever they can do; in a smaller fleet none waits outside."""
@@ -26,8 +26,8 @@ CANDIDATES: Final = 3
 WAITING_GROUPS: Final = 64
 """Number of waiting groups: of 10,000 agents each has about 156 members, and a member that joins rebalances only
 those."""
-_LEAST_PAUSE_SECONDS: Final = 10.0
-_MOST_PAUSE_SECONDS: Final = 300.0
+_MIN_PAUSE_SECONDS: Final = 10.0
+_MAX_PAUSE_SECONDS: Final = 300.0
 _PAUSE_SECONDS_PER_MEMBER: Final = 2.0
 _INSTANCE_ID_LETTERS: Final = 12
 
@@ -51,12 +51,20 @@ def place_for(me: Advertisement, group: DescribedAgents, *, room: int = ROOM) ->
     """
     if len(group.members) < room or any(member.instance_id == me.identity for member in group.members):
         return Place.INSIDE
-    if not me.duties:
+    if not me.responsibilities:
         return Place.OUTSIDE
     if not group.stable:
         return Place.UNDECIDED
-    able = Counter(duty for member in group.members for duty in set(decode_presence(member.id, member.metadata).duties))
-    return Place.INSIDE if any(able[duty] < CANDIDATES for duty in me.duties) else Place.OUTSIDE
+    able = Counter(
+        responsibility
+        for member in group.members
+        for responsibility in set(decode_advertisement(member.id, member.metadata).responsibilities)
+    )
+    return (
+        Place.INSIDE
+        if any(able[responsibility] < CANDIDATES for responsibility in me.responsibilities)
+        else Place.OUTSIDE
+    )
 
 
 def surplus(present: Mapping[str, Advertisement], chosen: Collection[str]) -> frozenset[str]:
@@ -70,13 +78,13 @@ def surplus(present: Mapping[str, Advertisement], chosen: Collection[str]) -> fr
         return frozenset()
     able: dict[str, list[str]] = defaultdict(list)
     for member in sorted(present):
-        for duty in dict.fromkeys(present[member].duties):
-            able[duty].append(member)
+        for responsibility in dict.fromkeys(present[member].responsibilities):
+            able[responsibility].append(member)
     kept = set(chosen)
-    for duty in sorted(able):
-        missing = CANDIDATES - sum(member in kept for member in able[duty])
-        kept.update([member for member in able[duty] if member not in kept][: max(0, missing)])
-    others = sorted(present.keys() - kept, key=lambda member: (not present[member].duties, member))
+    for responsibility in sorted(able):
+        missing = CANDIDATES - sum(member in kept for member in able[responsibility])
+        kept.update([member for member in able[responsibility] if member not in kept][: max(0, missing)])
+    others = sorted(present.keys() - kept, key=lambda member: (not present[member].responsibilities, member))
     return frozenset(others[max(0, ROOM - len(kept)) :])
 
 
@@ -105,5 +113,5 @@ def look_pause(members: int, chance: float) -> float:
         members: how many take part in the election.
         chance: a random number from 0 to 1, so that agents that started together do not poll together.
     """
-    mean = min(_MOST_PAUSE_SECONDS, max(_LEAST_PAUSE_SECONDS, _PAUSE_SECONDS_PER_MEMBER * members))
+    mean = min(_MAX_PAUSE_SECONDS, max(_MIN_PAUSE_SECONDS, _PAUSE_SECONDS_PER_MEMBER * members))
     return mean * (0.5 + chance)

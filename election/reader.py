@@ -30,8 +30,8 @@ log = structlog.get_logger("election")
 _RETRY_SECONDS: Final = 1.0
 _REFUSED_SECONDS: Final = 60.0
 _EMPTY_SECONDS: Final = 10.0
-_LEAST_SECONDS: Final = 2.0
-_MOST_SECONDS: Final = 20.0
+_MIN_SECONDS: Final = 2.0
+_MAX_SECONDS: Final = 20.0
 _AGENTS_PER_SECOND: Final = 250
 """The more agents there are, the less often all are read: about this many of them per second."""
 _LARGEST_ANSWER_BYTES: Final = 100_000_000
@@ -167,4 +167,4 @@ class RegistryReader(threading.Thread):
         if not self._registry.waiting and self._members_inside < ROOM:
             return _EMPTY_SECONDS
         agents = self._registry.waiting + self._members_inside
-        return min(_MOST_SECONDS, max(_LEAST_SECONDS, agents / _AGENTS_PER_SECOND))
+        return min(_MAX_SECONDS, max(_MIN_SECONDS, agents / _AGENTS_PER_SECOND))

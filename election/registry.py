@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from samerack.election.asking import DescribedAgents
-from samerack.election.model import NO_TOLD, Advertisement, Told, decode_presence, is_told
+from samerack.election.model import NO_MEMBERS, Advertisement, ReportingMember, decode_advertisement, identifies_host
 
 KEPT_SECONDS: Final = 30.0
 """How long an address keeps its rack after its agent was last seen."""
@@ -30,10 +30,10 @@ class Registry:
         self._election = election
         self._groups: dict[str, dict[str, Advertisement]] = {}
         self._complete_at = dict.fromkeys(waiting, float("-inf"))
-        self._told: dict[str, frozenset[Told]] = {}
+        self._reporting: dict[str, frozenset[ReportingMember]] = {}
         self._seen: dict[str, tuple[str, float]] = {}
         self.racks: Mapping[str, str] = {}
-        self.told: frozenset[Told] = NO_TOLD
+        self.reporting: frozenset[ReportingMember] = NO_MEMBERS
         self.waiting = 0
 
     def take(self, group: str, described: DescribedAgents, *, asked_at: float) -> None:
@@ -45,30 +45,30 @@ class Registry:
             asked_at: seconds, monotonic, before the request was sent.
         """
         known = self._groups.get(group, {})
-        told: set[Told] = set()
+        reporting: set[ReportingMember] = set()
         complete = True
         members: dict[str, Advertisement] = {}
         for member in described.members:
-            said = [decode_presence("", content) for content in (member.metadata, member.assignment) if content]
+            said = [decode_advertisement("", content) for content in (member.metadata, member.assignment) if content]
             if group == self._election:
                 said = said[:1] if member.metadata else []  # its members are assigned verdicts
             if said:
                 members[member.id] = said[0]
-                told.update(one for presence in said for one in presence.told)
+                reporting.update(one for advertisement in said for one in advertisement.reporting)
             else:
                 complete = False
                 if member.id in known:
                     members[member.id] = known[member.id]
-                    told.update(known[member.id].told)
+                    reporting.update(known[member.id].reporting)
         self._groups[group] = members
-        self._told[group] = frozenset(told)
+        self._reporting[group] = frozenset(reporting)
         if complete and group in self._complete_at:
             self._complete_at[group] = asked_at
 
     def skip(self, group: str, *, asked_at: float) -> None:
         """Treat a group as empty that this agent may not see: no agent is expected there."""
         self._groups[group] = {}
-        self._told[group] = NO_TOLD
+        self._reporting[group] = NO_MEMBERS
         if group in self._complete_at:
             self._complete_at[group] = asked_at
 
@@ -76,20 +76,24 @@ class Registry:
         """Compute the results from all descriptions; return whether any changed."""
         here: dict[str, str | None] = {}
         for members in self._groups.values():
-            for presence in members.values():
-                for address in filter(is_told, presence.addresses if presence.rack else ()):
-                    here[address] = presence.rack if here.get(address, presence.rack) == presence.rack else None
+            for advertisement in members.values():
+                for address in filter(identifies_host, advertisement.addresses if advertisement.rack else ()):
+                    here[address] = (
+                        advertisement.rack if here.get(address, advertisement.rack) == advertisement.rack else None
+                    )
         seen = {address: one for address, one in self._seen.items() if now - one[1] < KEPT_SECONDS}
         seen.update((address, (rack, now)) for address, rack in here.items() if rack is not None)
         self._seen = {address: one for address, one in seen.items() if here.get(address, "") is not None}
         racks = {address: rack for address, (rack, _) in sorted(self._seen.items())}
-        told = frozenset[Told]().union(*(told for group, told in self._told.items() if group != self._election))
+        reporting = frozenset[ReportingMember]().union(
+            *(reporting for group, reporting in self._reporting.items() if group != self._election)
+        )
         waiting = sum(len(members) for group, members in self._groups.items() if group != self._election)
-        changed = (racks, told, waiting) != (self.racks, self.told, self.waiting)
+        changed = (racks, reporting, waiting) != (self.racks, self.reporting, self.waiting)
         if racks != self.racks:
             self.racks = racks
-        if told != self.told:
-            self.told = told
+        if reporting != self.reporting:
+            self.reporting = reporting
         self.waiting = waiting
         return changed
 

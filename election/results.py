@@ -82,14 +82,14 @@ class ElectionResults:
         """Why this agent is inactive although it could act; "" while it takes part or waits."""
         return f"fenced: another agent has the election.identity {self._identity!r}" if self._displaced else ""
 
-    def is_active(self, duty: str) -> bool:
+    def is_active(self, responsibility: str) -> bool:
         """Returns whether this agent has this responsibility."""
-        return bool(self._refused) or duty in self.held
+        return bool(self._refused) or responsibility in self.held
 
-    def has_deputy(self, duty: str) -> bool:
+    def has_standby(self, responsibility: str) -> bool:
         """Returns whether another agent would take over if this one stopped."""
         verdict = self._outcome.verdict
-        return verdict is not None and duty in verdict.deputized
+        return verdict is not None and responsibility in verdict.with_standby
 
     def listen(self, listener: Callable[[], None]) -> None:
         """Calls `listener`, on the election's thread, after every election."""

@@ -20,7 +20,7 @@ from samerack.common.settings import ElectionSettings
 from samerack.election.asking import DescribedAgents, GroupAsker
 from samerack.election.counting import Claim
 from samerack.election.member import WaitingMember
-from samerack.election.model import Advertisement, Told
+from samerack.election.model import Advertisement, ReportingMember
 from samerack.election.places import (
     ROOM,
     UNREGISTERED_ROOM,
@@ -36,7 +36,7 @@ log = structlog.get_logger("election")
 LEASE_SECONDS: Final = 60.0
 _JOIN_SECONDS: Final = 0.5
 _UNDECIDED_SECONDS: Final = 0.5
-_MOST_UNDECIDED_LOOKS: Final = 10
+_MAX_UNDECIDED_LOOKS: Final = 10
 _MOVES_SECONDS: Final = 5.0
 _MOVES_PAUSE_SECONDS: Final = 0.2
 
@@ -49,7 +49,7 @@ class Waiting:
         client: KafkaNetClient,
         *,
         settings: ElectionSettings,
-        presence: Advertisement,
+        advertisement: Advertisement,
         wake: Callable[[], None],
         registers: bool,
     ) -> None:
@@ -58,20 +58,22 @@ class Waiting:
         Args:
             client: An open client.
             settings: The election's group.
-            presence: What this agent advertises.
+            advertisement: What this agent advertises.
             wake: Called from the network thread when there is something to do.
             registers: Whether to advertise its rack in a waiting group; False where the brokers do not allow it.
         """
         self._asker = GroupAsker(client)
         self._settings = settings
-        self._presence = presence
+        self._advertisement = advertisement
         self.registers = registers
         self._member: WaitingMember | None = None
-        self._new_member = partial(WaitingMember, client, election=settings.group, presence=presence, wake=wake)
+        self._new_member = partial(
+            WaitingMember, client, election=settings.group, advertisement=advertisement, wake=wake
+        )
         self._look_at = float("-inf")
-        self._registered: dict[Told, Claim] = {}
+        self._registered: dict[ReportingMember, Claim] = {}
         self._registered_as = ("", -1)
-        self._said_anew: frozenset[Told] | None = None
+        self._said_anew: frozenset[ReportingMember] | None = None
         self.members_inside = 0
 
     # whether to take part
@@ -105,9 +107,9 @@ class Waiting:
         room = ROOM if self.registers else UNREGISTERED_ROOM
         moves_until = time.monotonic() + _MOVES_SECONDS
         looks = 0
-        while looks < _MOST_UNDECIDED_LOOKS:
+        while looks < _MAX_UNDECIDED_LOOKS:
             try:
-                place = place_for(self._presence, self.look(), room=room)
+                place = place_for(self._advertisement, self.look(), room=room)
             except kafka_errors.RetriableError:
                 # the group moves from one coordinator to another, or is being created
                 if time.monotonic() > moves_until or stopped(_MOVES_PAUSE_SECONDS):
@@ -126,7 +128,10 @@ class Waiting:
         Raises:
             KafkaError: The groups cannot be described.
         """
-        mine = {self._settings.group: self._presence.identity, self.group: waiting_instance(self._presence.identity)}
+        mine = {
+            self._settings.group: self._advertisement.identity,
+            self.group: waiting_instance(self._advertisement.identity),
+        }
         for group, answer in self._asker.describe(list(mine)).items():
             if isinstance(answer, kafka_errors.GroupAuthorizationFailedError) and group != self._settings.group:
                 continue
@@ -138,31 +143,31 @@ class Waiting:
 
     # registration
 
-    def turn(self, told: frozenset[Told]) -> bool:
+    def turn(self, reporting: frozenset[ReportingMember]) -> bool:
         """Stay registered; return whether the next poll is due.
 
         Args:
-            told: members whose clients report their reads to this agent.
+            reporting: members whose clients report their reads to this agent.
 
         Raises:
             KafkaError: The registration failed, or was taken over by another agent.
         """
         if self.registers:
-            self._register(told)
+            self._register(reporting)
         return time.monotonic() >= self._look_at
 
-    def _register(self, told: frozenset[Told]) -> None:
+    def _register(self, reporting: frozenset[ReportingMember]) -> None:
         member = self._member = self._member or self._new_member()
         member.poll_heartbeat()
         if member.fenced:
-            raise kafka_errors.FencedInstanceIdError(self._presence.identity)
-        if told != member.told:
-            member.told = told
+            raise kafka_errors.FencedInstanceIdError(self._advertisement.identity)
+        if reporting != member.reporting:
+            member.reporting = reporting
             member.trigger("clients tell what they read")
         if member.wants_join and member.join(_JOIN_SECONDS):
             self._note_registered(member)
-            if not member.sayable <= member.said.told_set and self._said_anew != told:
-                self._said_anew = told
+            if not member.sayable <= member.said.reporting_set and self._said_anew != reporting:
+                self._said_anew = reporting
                 member.say_anew()
 
     def _note_registered(self, member: WaitingMember) -> None:
@@ -172,16 +177,16 @@ class Waiting:
         ready_at = time.monotonic() + LEASE_SECONDS
         self._registered = {
             one: before.get(one) or Claim(what=one, term=member.generation_id, since=ready_at)
-            for one in member.said.told_set & member.told
+            for one in member.said.reporting_set & member.reporting
         }
         self._registered_as = (member.member_id, member.generation_id)
 
     @property
     def group(self) -> str:
         """The group in which it is registered."""
-        return waiting_group(self._settings.group, self._presence.identity)
+        return waiting_group(self._settings.group, self._advertisement.identity)
 
-    def claims(self, now: float) -> dict[str | Told, Claim]:
+    def claims(self, now: float) -> dict[str | ReportingMember, Claim]:
         """Return what this agent counts: what every active agent must know by now, and leaves out."""
         return {one: claim for one, claim in self._registered.items() if claim.since <= now}
 

@@ -124,7 +124,7 @@ class TrafficWatch(threading.Thread):
     def _rest(self, seconds: float) -> None:
         """Wait for the next poll: a standby polls rarely, unless a client's report needs a newer poll."""
         for _ in range(_STANDBY_SHARE):
-            if self._hurry.wait(seconds) or self._asked or self._leadership.claims.any_duty:
+            if self._hurry.wait(seconds) or self._asked or self._leadership.claims.counts_groups:
                 break
         self._asked = False
         if not self._stopping.is_set():
@@ -156,7 +156,7 @@ class TrafficWatch(threading.Thread):
         self._scraped = tuple(gap for endpoint in self._settings.client_endpoints for gap in self._scrape(endpoint))
         rack_aware, unknown = self._selector()
         now = time.monotonic()
-        self._leadership.tell(self._exact.reporting_members(now=now))
+        self._leadership.advertise(self._exact.reporting_members(now=now))
         elsewhere = (*self._scraped, *unknown)
         snapshot = self._cycle.turn(now=now, wall=time.time(), rack_aware=rack_aware, elsewhere=elsewhere)
         self.last_poll = now
@@ -192,7 +192,7 @@ class TrafficWatch(threading.Thread):
             self._metrics.failed(Family.STATISTICS)
             self._asked = True
             raise
-        self._leadership.tell(self._exact.reporting_members(now=now))
+        self._leadership.advertise(self._exact.reporting_members(now=now))
         return member
 
     def _scrape(self, endpoint: ClientEndpoint) -> list[Gap]:

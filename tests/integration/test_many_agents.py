@@ -43,9 +43,11 @@ def _running(*agents: Election) -> Iterator[tuple[Election, ...]]:
             agent.join(10)
 
 
-def _agent(settings: Settings, number: int, *duties: str) -> Election:
-    presence = Advertisement(identity=f"agent-{number}", rack="rack-a", addresses=(f"10.0.0.{number}",), duties=duties)
-    return Election(settings, presence=presence)
+def _agent(settings: Settings, number: int, *responsibilities: str) -> Election:
+    presence = Advertisement(
+        identity=f"agent-{number}", rack="rack-a", addresses=(f"10.0.0.{number}",), responsibilities=responsibilities
+    )
+    return Election(settings, advertisement=presence)
 
 
 def _takes_part(agent: Election) -> bool:
@@ -77,7 +79,7 @@ def test_who_is_not_needed_waits_outside_until_it_is(settings: Settings) -> None
             )
             assert len(first.racks) == ROOM + 2
             assert first.waiting_agents == 2
-            assert (first.term, able.held, unable.claims.any_duty) == (term, frozenset(), False)
+            assert (first.term, able.held, unable.claims.counts_groups) == (term, frozenset(), False)
             first.stop()
             first.join(10)
             wait_until(lambda: any(agent.is_active(_ORDERS) for agent in inside[1:]), "another is active")
@@ -128,7 +130,7 @@ def test_of_two_with_one_identity_one_gives_up(settings: Settings) -> None:
             wait_until(lambda: second.is_active(_ORDERS), "the second is active")
             wait_until(lambda: not first.is_active(_ORDERS), "the first is not", timeout=5)
             assert first.trouble == "fenced: another agent has the election.identity 'agent-1'"
-            assert not first.claims.any_duty
+            assert not first.claims.counts_groups
             assert first.racks == {}
             assert holds_for(12.0, lambda: second.is_active(_ORDERS) and not first.is_active(_ORDERS))
             second.stop()

@@ -419,9 +419,9 @@ def test_many_agents_without_the_prefix_stay_in_the_election(cluster: Cluster, a
             identity=f"agent-{number}",
             rack="rack-a",
             addresses=(f"10.0.0.{number}",),
-            duties=(lead(GROUP),) if number < 4 else (),
+            responsibilities=(lead(GROUP),) if number < 4 else (),
         )
-        return Election(settings, presence=presence)
+        return Election(settings, advertisement=presence)
 
     agents = [agent(number) for number in range(1, ROOM + 3)]
     try:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samerack.election.choice import choose, racks_by_address
-from samerack.election.model import Advertisement, Verdict, decode_presence, decode_verdict, encode, lead, observe
+from samerack.election.model import Advertisement, Verdict, decode_advertisement, decode_verdict, encode, lead, observe
 from samerack.election.places import ROOM
 
 ORDERS, PAYMENTS = lead("orders"), lead("payments")
@@ -22,10 +22,10 @@ presences = st.dictionaries(
         addresses=st.lists(st.sampled_from(["10.0.0.1", "10.0.0.2", "127.0.0.1", "fe80::1", "?"]), max_size=2).map(
             tuple
         ),
-        duties=st.lists(st.sampled_from([ORDERS, PAYMENTS, observe("*")]), unique=True).map(tuple),
+        responsibilities=st.lists(st.sampled_from([ORDERS, PAYMENTS, observe("*")]), unique=True).map(tuple),
         held=st.lists(st.sampled_from([ORDERS, PAYMENTS, observe("*")]), unique=True).map(tuple),
         term=st.integers(0, 5),
-        told=st.lists(st.tuples(st.sampled_from("gh"), st.sampled_from("mn")), unique=True, max_size=2).map(tuple),
+        reporting=st.lists(st.tuples(st.sampled_from("gh"), st.sampled_from("mn")), unique=True, max_size=2).map(tuple),
     ),
     min_size=1,
     max_size=6,
@@ -46,7 +46,9 @@ def _json() -> st.SearchStrategy[bytes]:
 
 
 def _sidecar(number: int) -> Advertisement:
-    return Advertisement(identity=f"s{number}", rack="rack-a", addresses=(f"10.0.0.{number + 1}",), duties=(ORDERS,))
+    return Advertisement(
+        identity=f"s{number}", rack="rack-a", addresses=(f"10.0.0.{number + 1}",), responsibilities=(ORDERS,)
+    )
 
 
 @given(presences)
@@ -54,12 +56,12 @@ def test_each_duty_has_one_agent_that_can_do_it(present: dict[str, Advertisement
     """Each responsibility has exactly one active agent if any agent can do it."""
     verdicts = choose(present, 6)
     assert verdicts.keys() == present.keys()
-    for duty in (ORDERS, PAYMENTS, observe("*")):
-        able = {member for member, presence in present.items() if duty in presence.duties}
-        active = [member for member, verdict in verdicts.items() if duty in verdict.active]
+    for responsibility in (ORDERS, PAYMENTS, observe("*")):
+        able = {member for member, advertisement in present.items() if responsibility in advertisement.responsibilities}
+        active = [member for member, verdict in verdicts.items() if responsibility in verdict.active]
         assert len(active) == min(1, len(able))
         assert set(active) <= able
-        assert {duty in verdicts[member].deputized for member in active} <= {len(able) > 1}
+        assert {responsibility in verdicts[member].with_standby for member in active} <= {len(able) > 1}
 
 
 @given(presences)
@@ -67,8 +69,8 @@ def test_an_election_without_change_changes_nothing(present: dict[str, Advertise
     """An active agent stays active."""
     first = choose(present, 6)
     again = {
-        member: presence.model_copy(update={"held": tuple(first[member].active), "term": 6})
-        for member, presence in present.items()
+        member: advertisement.model_copy(update={"held": tuple(first[member].active), "term": 6})
+        for member, advertisement in present.items()
     }
     assert {member: verdict.active for member, verdict in choose(again, 7).items()} == {
         member: verdict.active for member, verdict in first.items()
@@ -77,18 +79,18 @@ def test_an_election_without_change_changes_nothing(present: dict[str, Advertise
 
 def test_a_newcomer_displaces_nobody() -> None:
     """A new agent takes no responsibility from an active one, whatever its name."""
-    held = Advertisement(identity="old", duties=(ORDERS,), held=(ORDERS,), term=3)
+    held = Advertisement(identity="old", responsibilities=(ORDERS,), held=(ORDERS,), term=3)
     for name in ("a", "z"):
-        verdicts = choose({"m": held, name: Advertisement(identity=name, duties=(ORDERS,))}, 4)
+        verdicts = choose({"m": held, name: Advertisement(identity=name, responsibilities=(ORDERS,))}, 4)
         assert verdicts["m"].active == {ORDERS}
-        assert verdicts["m"].deputized == {ORDERS}
+        assert verdicts["m"].with_standby == {ORDERS}
         assert verdicts[name] == Verdict(term=4, agents=2)
 
 
 def test_one_that_slept_gives_way_to_its_successor() -> None:
     """If two agents hold a responsibility, the one with the later term keeps it."""
-    slept = Advertisement(identity="a", duties=(ORDERS,), held=(ORDERS,), term=3)
-    successor = Advertisement(identity="b", duties=(ORDERS,), held=(ORDERS,), term=4)
+    slept = Advertisement(identity="a", responsibilities=(ORDERS,), held=(ORDERS,), term=3)
+    successor = Advertisement(identity="b", responsibilities=(ORDERS,), held=(ORDERS,), term=4)
     verdicts = choose({"z": slept, "a": successor}, 5)
     assert not verdicts["z"].active
     assert verdicts["a"].active == {ORDERS}
@@ -96,15 +98,15 @@ def test_one_that_slept_gives_way_to_its_successor() -> None:
 
 def test_agents_with_the_same_settings_have_one_active_among_them() -> None:
     """Of agents with equal settings one is active for all responsibilities."""
-    duties = (ORDERS, PAYMENTS, observe("*"))
-    verdicts = choose({name: Advertisement(identity=name, duties=duties) for name in "abc"}, 1)
+    responsibilities = (ORDERS, PAYMENTS, observe("*"))
+    verdicts = choose({name: Advertisement(identity=name, responsibilities=responsibilities) for name in "abc"}, 1)
     assert sorted(len(verdict.active) for verdict in verdicts.values()) == [0, 0, 3]
 
 
 def test_racks_go_to_whom_is_active_only() -> None:
     """Only active agents get racks: a hundred sidecars must not get each other's racks."""
     sidecar = Advertisement(identity="s", rack="rack-b", addresses=("10.0.0.2",))
-    leader = Advertisement(identity="l", rack="rack-a", addresses=("10.0.0.1",), duties=(ORDERS,))
+    leader = Advertisement(identity="l", rack="rack-a", addresses=("10.0.0.1",), responsibilities=(ORDERS,))
     verdicts = choose({"s": sidecar, "l": leader}, 1)
     assert verdicts["l"].racks == {"10.0.0.1": "rack-a", "10.0.0.2": "rack-b"}
     assert verdicts["s"].racks == {}
@@ -124,22 +126,22 @@ def test_an_address_of_two_racks_says_nothing() -> None:
 @given(presences)
 def test_what_is_said_arrives(present: dict[str, Advertisement]) -> None:
     """Both messages are decoded equal to what was encoded."""
-    for member, presence in present.items():
-        assert decode_presence(member, encode(presence)) == presence
+    for member, advertisement in present.items():
+        assert decode_advertisement(member, encode(advertisement)) == advertisement
     for verdict in choose(present, 6).values():
         assert decode_verdict(encode(verdict)) == verdict
 
 
 def test_what_makes_no_sense_does_nothing() -> None:
     """Invalid metadata of a foreign member does not stop an election."""
-    assert decode_presence("m", b"\x00\x01") == Advertisement(identity="m")
+    assert decode_advertisement("m", b"\x00\x01") == Advertisement(identity="m")
     assert decode_verdict(b"") is None
 
 
 @given(st.dictionaries(st.text(max_size=5), st.one_of(st.binary(max_size=60), _json()), min_size=1, max_size=5))
 def test_whatever_others_say_there_is_an_election(said: dict[str, bytes]) -> None:
     """Decoding and choosing never raise for any bytes, and every answer can be sent and decoded."""
-    present = {member: decode_presence(member, content) for member, content in said.items()}
+    present = {member: decode_advertisement(member, content) for member, content in said.items()}
     for verdict in choose(present, 6).values():
         assert decode_verdict(encode(verdict)) == verdict
     for content in said.values():
@@ -149,14 +151,14 @@ def test_whatever_others_say_there_is_an_election(said: dict[str, bytes]) -> Non
 def test_what_is_said_has_bounds() -> None:
     """A term above any real one, or a message too large for brokers, is ignored."""
     for content in (
-        b'{"identity": "m", "duties": ["lead orders"], "held": ["lead orders"], "term": 99999999999}',
+        b'{"identity": "m", "responsibilities": ["lead orders"], "held": ["lead orders"], "term": 99999999999}',
         b'{"identity": "m", "term": -1}',
         b'{"identity": "m", "rack": "' + b"r" * 2_000 + b'"}',
         b'{"identity": "m", "addresses": [' + b",".join([b'"10.0.0.1"'] * 200) + b"]}",
-        b'{"identity": "m", "duties": [' + b",".join([b'"lead orders"'] * 100_000) + b"]}",
+        b'{"identity": "m", "responsibilities": [' + b",".join([b'"lead orders"'] * 100_000) + b"]}",
         b"[" * 100_000,
     ):
-        assert decode_presence("m", content) == Advertisement(identity="m")
+        assert decode_advertisement("m", content) == Advertisement(identity="m")
     assert decode_verdict(b'{"term": 99999999999, "agents": 1}') is None
     assert decode_verdict(b'{"term": 1, "agents": 1, "x": "' + b"x" * (1 << 20) + b'"}') is None
 
@@ -176,11 +178,11 @@ def test_a_record_of_many_agents_is_small() -> None:
             identity=f"orders-{number:05}-7d9f8b6c5-x2x4z",
             rack="eu-central-1a",
             addresses=(f"10.0.0.{number % 250}",),
-            duties=(lead(f"group-{number % 100:03}"),),
-            told=tuple((f"group-{number % 100:03}", f"consumer-{number:05}-{client}") for client in range(3)),
+            responsibilities=(lead(f"group-{number % 100:03}"),),
+            reporting=tuple((f"group-{number % 100:03}", f"consumer-{number:05}-{client}") for client in range(3)),
         )
         for number in range(300)
     }
-    said = sum(len(member) + len(encode(presence)) for member, presence in present.items())
+    said = sum(len(member) + len(encode(advertisement)) for member, advertisement in present.items())
     answered = sum(len(encode(verdict)) for verdict in choose(present, 1).values())
     assert said + answered < 200_000

@@ -25,7 +25,7 @@ def shown(election: Election | None) -> dict[str, float]:
 
 def test_an_elected_agent_tells_what_it_is_for() -> None:
     """The metrics are the number of agents, the agent's responsibilities, and the hosts whose racks it knows."""
-    election = Election(SETTINGS, presence=Advertisement(identity="a"))
+    election = Election(SETTINGS, advertisement=Advertisement(identity="a"))
     election._reader.stop()  # nothing is to be connected
     assert shown(election) == {
         "election_agents": 0,
@@ -53,6 +53,6 @@ def test_an_elected_agent_tells_what_it_is_for() -> None:
 def test_an_agent_that_acts_alone_says_so() -> None:
     """An agent acts alone without an election, and if the brokers refuse it."""
     assert shown(None)["acts_alone"] == 1
-    election = Election(SETTINGS, presence=Advertisement(identity="a"))
+    election = Election(SETTINGS, advertisement=Advertisement(identity="a"))
     election._refuse("not allowed")
     assert shown(election)["acts_alone"] == 1

@@ -58,7 +58,7 @@ def test_groups_are_counted_once_those_outside_are_known() -> None:
     assert reader.active
     assert outcome.claims.of_group("orders") is None
     assert not outcome.knows_those_outside()
-    reader.read(Advertisement(rack="rack-a", addresses=("10.0.0.1",), told=(("orders", "m1"),)))
+    reader.read(Advertisement(rack="rack-a", addresses=("10.0.0.1",), reporting=(("orders", "m1"),)))
     assert not outcome.knows_those_outside()
     assert outcome.settle()
     assert outcome.knows_those_outside()
@@ -74,7 +74,7 @@ def test_what_clients_tell_outside_is_left_out_as_soon_as_it_is_read() -> None:
     outcome = Outcome(reader)
     outcome.elected(ACTIVE, "m")
     before = outcome.claims.of_group("orders")
-    reader.read(Advertisement(told=(("orders", "m1"), ("orders", "m2"))))
+    reader.read(Advertisement(reporting=(("orders", "m1"), ("orders", "m2"))))
     assert not outcome.knows_those_outside()
     assert not outcome.settle()
     assert outcome.knows_those_outside()
@@ -85,10 +85,12 @@ def test_what_clients_tell_outside_is_left_out_as_soon_as_it_is_read() -> None:
 def test_an_agent_leaves_out_only_what_it_might_count() -> None:
     """Of a thousand sidecars it needs only the posts of clients in groups that it may count."""
     reader = SimulatedReader()
-    reader.read(Advertisement(told=(("orders", "m1"), ("payments", "m2"))))
+    reader.read(Advertisement(reporting=(("orders", "m1"), ("payments", "m2"))))
     outcome = Outcome(reader)
-    duty = lead("orders")
-    outcome.elected(Verdict(term=1, agents=1, active=frozenset({duty}), counting=frozenset({duty})), "m")
+    responsibility = lead("orders")
+    outcome.elected(
+        Verdict(term=1, agents=1, active=frozenset({responsibility}), counting=frozenset({responsibility})), "m"
+    )
     assert outcome.claims.elsewhere("orders") == {"m1"}
     assert outcome.claims.elsewhere("payments") == frozenset()
 

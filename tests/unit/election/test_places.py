@@ -26,8 +26,8 @@ DUTIES = (ORDERS, PAYMENTS, observe("*"))
 
 fleets = st.lists(st.lists(st.sampled_from(DUTIES), unique=True).map(tuple), min_size=1, max_size=40).map(
     lambda all_duties: {
-        f"m{number:02}": Advertisement(identity=f"i{number:02}", duties=duties)
-        for number, duties in enumerate(all_duties)
+        f"m{number:02}": Advertisement(identity=f"i{number:02}", responsibilities=responsibilities)
+        for number, responsibilities in enumerate(all_duties)
     }
 )
 
@@ -39,18 +39,21 @@ def described(present: dict[str, Advertisement], *, stable: bool = True) -> Desc
         members=tuple(
             DescribedAgent(
                 id=member,
-                instance_id=presence.identity,
-                metadata=encode(presence) if stable else b"",
+                instance_id=advertisement.identity,
+                metadata=encode(advertisement) if stable else b"",
                 assignment=b"",
             )
-            for member, presence in present.items()
+            for member, advertisement in present.items()
         ),
     )
 
 
-def agents(count: int, *duties: str) -> dict[str, Advertisement]:
+def agents(count: int, *responsibilities: str) -> dict[str, Advertisement]:
     """This many members with these responsibilities."""
-    return {f"m{number:02}": Advertisement(identity=f"i{number:02}", duties=duties) for number in range(count)}
+    return {
+        f"m{number:02}": Advertisement(identity=f"i{number:02}", responsibilities=responsibilities)
+        for number in range(count)
+    }
 
 
 def test_everybody_takes_part_while_there_is_room() -> None:
@@ -62,23 +65,23 @@ def test_everybody_takes_part_while_there_is_room() -> None:
 def test_one_that_is_needed_takes_part_though_there_is_no_room() -> None:
     """Each responsibility gets an active agent and two standbys, if that many agents can do it."""
     fleet = agents(ROOM, ORDERS)
-    new = Advertisement(identity="new", duties=(PAYMENTS,))
+    new = Advertisement(identity="new", responsibilities=(PAYMENTS,))
     for number in range(CANDIDATES):
         assert place_for(new, described(fleet)) is Place.INSIDE
-        fleet[f"p{number}"] = Advertisement(identity=f"p{number}", duties=(PAYMENTS,))
+        fleet[f"p{number}"] = Advertisement(identity=f"p{number}", responsibilities=(PAYMENTS,))
     assert place_for(new, described(fleet)) is Place.OUTSIDE
 
 
 def test_one_that_was_inside_goes_back() -> None:
     """After a restart within its session an agent keeps the responsibilities for which it was active."""
     fleet = agents(ROOM + 5, ORDERS)
-    assert place_for(Advertisement(identity="i03", duties=(ORDERS,)), described(fleet)) is Place.INSIDE
+    assert place_for(Advertisement(identity="i03", responsibilities=(ORDERS,)), described(fleet)) is Place.INSIDE
 
 
 def test_while_the_group_rebalances_nobody_knows_who_is_needed() -> None:
     """An agent is undecided then; one without responsibilities is not needed in any case."""
     hidden = described(agents(ROOM, ORDERS), stable=False)
-    assert place_for(Advertisement(identity="new", duties=(PAYMENTS,)), hidden) is Place.UNDECIDED
+    assert place_for(Advertisement(identity="new", responsibilities=(PAYMENTS,)), hidden) is Place.UNDECIDED
     assert place_for(Advertisement(identity="new"), hidden) is Place.OUTSIDE
 
 
@@ -86,13 +89,15 @@ def test_while_the_group_rebalances_nobody_knows_who_is_needed() -> None:
 def test_the_election_keeps_whom_it_needs_and_no_more(present: dict[str, Advertisement]) -> None:
     """Each responsibility keeps its candidates and its active agent; an agent sent away would not return at once."""
     verdicts = choose(present, 1)
-    kept = {member: presence for member, presence in present.items() if not verdicts[member].waits}
+    kept = {member: advertisement for member, advertisement in present.items() if not verdicts[member].waits}
     assert not any(verdict.waits and verdict.active for verdict in verdicts.values())
     assert len(kept) >= min(ROOM, len(present))
     assert len(kept) <= max(ROOM, CANDIDATES * len(DUTIES))
-    for duty in DUTIES:
-        able = sum(duty in presence.duties for presence in present.values())
-        assert sum(duty in presence.duties for presence in kept.values()) >= min(CANDIDATES, able)
+    for responsibility in DUTIES:
+        able = sum(responsibility in advertisement.responsibilities for advertisement in present.values())
+        assert sum(responsibility in advertisement.responsibilities for advertisement in kept.values()) >= min(
+            CANDIDATES, able
+        )
     for member, verdict in verdicts.items():
         if verdict.waits:
             assert place_for(present[member], described(kept)) is Place.OUTSIDE

@@ -9,9 +9,9 @@ from samerack.election.registry import KEPT_SECONDS, Registry
 A, B = "samerack-waiting-00", "samerack-waiting-01"
 
 
-def said(rack: str, *addresses: str, told: tuple[tuple[str, str], ...] = ()) -> bytes:
+def said(rack: str, *addresses: str, reporting: tuple[tuple[str, str], ...] = ()) -> bytes:
     """The advertisement of an outside agent."""
-    return encode(Advertisement(rack=rack, addresses=addresses, told=told))
+    return encode(Advertisement(rack=rack, addresses=addresses, reporting=reporting))
 
 
 def group(*members: tuple[str, bytes, bytes], stable: bool = True) -> DescribedAgents:
@@ -46,18 +46,18 @@ def test_racks_of_all_groups_are_known() -> None:
 def test_what_was_handed_out_counts_while_a_group_rebalances() -> None:
     """Brokers hide metadata then, so assignments count; without one, old data stay, and the group is incomplete."""
     known = registry()
-    told = (("orders", "m1"),)
+    reporting = (("orders", "m1"),)
     for name in (A, B):
         known.take(name, group(), asked_at=1)
-    known.take(A, group(("m", b"", said("rack-a", "10.0.0.1", told=told)), stable=False), asked_at=5)
+    known.take(A, group(("m", b"", said("rack-a", "10.0.0.1", reporting=reporting)), stable=False), asked_at=5)
     known.sum_up(5)
-    assert (known.racks, known.told) == ({"10.0.0.1": "rack-a"}, frozenset(told))
+    assert (known.racks, known.reporting) == ({"10.0.0.1": "rack-a"}, frozenset(reporting))
     assert known.complete_since() == 1
     known.take(B, group(), asked_at=6)
     assert known.complete_since() == 5
     known.take(A, group(("m", b"", b""), ("n", b"", b""), stable=False), asked_at=7)
     known.sum_up(7)
-    assert (known.racks, known.told) == ({"10.0.0.1": "rack-a"}, frozenset(told))
+    assert (known.racks, known.reporting) == ({"10.0.0.1": "rack-a"}, frozenset(reporting))
     assert known.complete_since() == 5
 
 
@@ -89,11 +89,11 @@ def test_an_agent_that_moves_keeps_its_rack_meanwhile() -> None:
 def test_what_clients_tell_outside_is_all_that_was_ever_said() -> None:
     """If a member's metadata and assignment differ for a moment, both are excluded from counting."""
     known = registry()
-    member = ("m", said("", told=(("orders", "m1"),)), said("", told=(("orders", "m2"),)))
+    member = ("m", said("", reporting=(("orders", "m1"),)), said("", reporting=(("orders", "m2"),)))
     known.take(A, group(member), asked_at=1)
-    known.take("samerack", group(("x", said("", told=(("orders", "m3"),)), b"")), asked_at=1)
+    known.take("samerack", group(("x", said("", reporting=(("orders", "m3"),)), b"")), asked_at=1)
     known.sum_up(1)
-    assert known.told == {("orders", "m1"), ("orders", "m2")}
+    assert known.reporting == {("orders", "m1"), ("orders", "m2")}
 
 
 def test_nonsense_is_no_agent_of_any_rack() -> None:
@@ -101,4 +101,4 @@ def test_nonsense_is_no_agent_of_any_rack() -> None:
     known = registry()
     known.take(A, group(("m", b"\xff\x00", b"[]"), ("n", b'{"rack": 7}', b"")), asked_at=1)
     known.sum_up(1)
-    assert (known.racks, known.told) == ({}, frozenset())
+    assert (known.racks, known.reporting) == ({}, frozenset())

@@ -1,0 +1,55 @@
+"""Names in what is shipped are the field's terms: no module uses a word that this project has replaced."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.docs import ROOT
+
+_CLASSES = frozenset(
+    ["Book", "Chronicle", "Course", "Floor", "Judge", "Keeper", "Letter", "Look", "Looker", "Painter", "Presence", "Round", "Run", "Scene", "Seat", "Seen", "Showing", "Situation", "Standing", "Taking", "Teller", "Told", "Wishes", "Witness"]
+)
+"""Replaced names of classes; a name with a further word, such as `TimeWindow`, is another."""
+_WORDS = frozenset(
+    ["brake", "bury", "calm", "chronicle", "dearest", "deaths", "deputized", "deputy", "duties", "duty", "heed", "heeds", "keeper", "knock", "letter", "looker", "opinion", "painter", "presence", "situation", "standing", "teller", "told", "tolerates", "unfit", "wishes", "witness"]
+)
+"""Replaced words in names of functions, variables, arguments and attributes."""
+_ELSEWHERE = frozenset({"least_loaded_node", "least_unequal", "least_unequal_loads", "most_common"})
+"""Names of libraries, and names in which most and least are no bounds."""
+
+
+def _names(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name):
+                yield name
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                yield name
+            case ast.keyword(arg=str(name)):
+                yield name
+
+
+def _is_replaced(name: str) -> bool:
+    if name in _ELSEWHERE:
+        return False
+    words = name.strip("_").lower().split("_")
+    return (
+        name.strip("_") in _CLASSES
+        or bool(_WORDS.intersection(words))
+        or (len(words) > 1 and words[0] in {"most", "least"})
+    )
+
+
+def test_no_replaced_name_is_used() -> None:
+    """Each term has one name; CONTRIBUTING's table of rooms uses the same."""
+    rooms = [path.resolve() for path in (ROOT / "src" / "samerack").iterdir() if path.is_symlink()]
+    found = {
+        f"{path.relative_to(ROOT)}: {name}"
+        for room in rooms
+        for path in Path(room).rglob("*.py")
+        for name in _names(ast.parse(path.read_text(encoding="utf-8")))
+        if _is_replaced(name)
+    }
+    assert sorted(found) == []
