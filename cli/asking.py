@@ -30,7 +30,7 @@ from samerack.common.options import settings_from
 from samerack.common.settings import Settings
 
 _ANSWER_SECONDS: Final = 5.0
-_MOST_BYTES: Final = 256 * 1024 * 1024
+_MAX_BYTES: Final = 256 * 1024 * 1024
 
 WindowOption = Annotated[
     float,
@@ -84,7 +84,7 @@ def figures(where: Place, *, window: float, measure: bool) -> Figures:
     if answer is not None:
         decoded = report.from_json(answer)
         if _same_cluster(where, decoded.bootstrap):
-            return Figures(report=decoded, origin=_told_by(where))
+            return Figures(report=decoded, origin=_origin(where))
     with _measuring(where, window) as measuring:
         measuring.measure()
         return Figures(report=measuring.reports.report(), origin=_measured_here(where, answer))
@@ -100,7 +100,7 @@ def verdict(where: Place, *, window: float, measure: bool) -> tuple[Verdict, str
     if answer is not None:
         decoded = findings.from_json(answer)
         if _same_cluster(where, decoded.bootstrap):
-            return decoded, _told_by(where)
+            return decoded, _origin(where)
     with _measuring(where, window) as measuring:
         measuring.measure()
         return measuring.reports.verdict(), _measured_here(where, answer)
@@ -122,7 +122,7 @@ def live(where: Place, *, measure: bool) -> Iterator[tuple[Callable[[], Report],
                 raise AgentError(f"{where.url}: the agent has ended")
             return report.from_json(decoded)
 
-        yield latest, _told_by(where)
+        yield latest, _origin(where)
         return
     with _measuring(where, where.settings.traffic.window_seconds) as measuring:
         measuring.start()
@@ -149,7 +149,7 @@ def _same_cluster(where: Place, bootstrap: str) -> bool:
     return not where.servers or not where.servers.isdisjoint(bootstrap.split(","))
 
 
-def _told_by(where: Place) -> str:
+def _origin(where: Place) -> str:
     return f"measured by the agent at {where.url}"
 
 
@@ -175,7 +175,7 @@ def ask(url: str, path: str) -> bytes | None:
         AgentError: Somebody listens who gives no such answer.
     """
     try:
-        answer = fetching.ask(url, path, seconds=_ANSWER_SECONDS, max_bytes=_MOST_BYTES)
+        answer = fetching.ask(url, path, seconds=_ANSWER_SECONDS, max_bytes=_MAX_BYTES)
     except NotListeningError:
         return None
     except NoAnswerError as error:

@@ -171,9 +171,9 @@ class GroupPoller(threading.Thread):
             view = view_group(described)
             self._keep(group, GroupPoll(view=view, empty_at=asked_at if view.state in EMPTY_STATES else None))
         else:
-            self._heed(group, error)
+            self._handle_error(group, error)
 
-    def _heed(self, group: str, error: Any) -> None:
+    def _handle_error(self, group: str, error: Any) -> None:
         """Stores why a group cannot be described, unless the error is temporary."""
         if not issubclass(error, kafka_errors.RetriableError):
             self._keep(group, GroupPoll(error=error(group)))
@@ -209,7 +209,7 @@ class GroupPoller(threading.Thread):
 
     def _note_coordinator(self, group: str, found: Any) -> None:
         if found.error_code:
-            self._heed(group, kafka_errors.for_code(found.error_code))
+            self._handle_error(group, kafka_errors.for_code(found.error_code))
         else:
             self._coordinators[group] = int(found.node_id)
 

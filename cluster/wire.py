@@ -21,7 +21,7 @@ from kio.serial import entity_reader, entity_writer
 
 from samerack.cluster.client import close, connect
 from samerack.cluster.errors import RefusedError
-from samerack.cluster.refusals import MOST_SECONDS, NotAcceptedError
+from samerack.cluster.refusals import MAX_SECONDS, NotAcceptedError
 from samerack.common.errors import AgentError
 
 ANY_BROKER: Final = -1
@@ -96,10 +96,10 @@ class Wire:
 
         net.run(all_lanes)
         given = [answer for answer in answers if answer is not None]
-        self._heed([answer.error for answer in given])
+        self._handle_errors([answer.error for answer in given])
         return given
 
-    def _heed(self, errors: Sequence[Exception | None]) -> None:
+    def _handle_errors(self, errors: Sequence[Exception | None]) -> None:
         """Replace the client after a refusal, but not at once: it does not connect again to a broker that refused it.
 
         Raises:
@@ -112,7 +112,7 @@ class Wire:
             self.close()
             raise RefusedError(f"kafka {self._config.get('bootstrap_servers')}: {refused[0]}")
         if self._renew_at is None:
-            self._renew_at = time.monotonic() + MOST_SECONDS
+            self._renew_at = time.monotonic() + MAX_SECONDS
 
     def turns(self, questions: Iterable[Question]) -> Iterator[Answer]:
         """Yield the answers to many questions, one per broker at a time, so that no more are in memory together.

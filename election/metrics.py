@@ -56,6 +56,6 @@ class ElectionCollector(Collector):
         )
         yield CounterMetricFamily(
             "samerack_elections",
-            "Elections that this agent took part in; one follows when agents come or go, or when other clients report to them.",
+            "Elections that this agent took part in: after agents come or go, and after other clients report to them.",
             value=election.elections if election is not None else 0,
         )

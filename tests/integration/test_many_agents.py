@@ -100,7 +100,7 @@ def test_what_clients_tell_an_agent_outside_is_counted_there_only(
         with _running(_agent(settings, 101)) as (outside,):
             wait_until(lambda: outside.is_outside, "it waits outside")
             wait_until(lambda: first.sure_claims() is not None, "the first counts")
-            outside.tell(frozenset({_TOLD}))
+            outside.advertise(frozenset({_TOLD}))
 
             def left_out() -> bool:
                 claims = first.sure_claims()
