@@ -1,1 +1,11 @@
-"""Leads one consumer group: membership, planning, decisions about rebalances, and reporting."""
+"""Leads one consumer group: keeps what is known of it, decides what to do, and does it.
+
+`leader` has the group's thread, which runs one `session` per membership, turn by turn; `parts` has what outlives them.
+
+- State: `group_description`, `assigning`, `foreign_protocols`, `responsibility`, `takeover_request`, `progress`.
+- Decisions: `admission`, `order`, `rebalance_evaluator`, `takeover`, `takeover_gain`, `takeover_controller`,
+  `membership_errors`, `prospect`.
+- Effects on the group: `membership` (with `reserving_member`, `holding_member` and `join_metadata`; its interface is
+  `member`), `consumer_wait`, `joining`, `birth`, `join_position`, `takeover_attempt`, `leaving`.
+- Reports: `group_reporter`, `rebalance_observer`.
+"""

@@ -69,7 +69,7 @@ class Admission:
         self._group_type = group_type
         self._reporter = reporter
         self._foreign_protocols = foreign_protocols
-        self._judged: GroupView | None = None
+        self._decided_for: GroupView | None = None
         self._refusal = ""
         self._trouble = ""
         self._kept_out_for = ""
@@ -81,7 +81,7 @@ class Admission:
 
     def forget(self) -> None:
         """Makes the next `admits` decide again."""
-        self._judged = None
+        self._decided_for = None
 
     def admits_at_birth(self) -> bool:
         """Returns whether the agent may join while the group forms and the protocols of its members are not visible."""
@@ -112,14 +112,14 @@ class Admission:
             or (foreign(view, self._leading) if self.back_off.avoids_foreign_agent else "")
             or (unpolled_topics_reason(self._unknown(view)) if self.back_off.waits_for_topics else "")
         )
-        if view is not self._judged or trouble != self._trouble:
+        if view is not self._decided_for or trouble != self._trouble:
             reason = trouble or refusal(view, self._leading)
             self._trouble, self._reporter.refused = trouble, bool(unseen)
             if not reason and (kind := self._group_type(self._group)) not in _CLASSIC:
                 reason = f"the brokers assign it (group type {kind})"
             if reason and reason != self._refusal:
                 self._reporter.log.warning("observing", reason=reason)
-            self._judged, self._refusal = view, reason
+            self._decided_for, self._refusal = view, reason
             self._reporter.trouble = reason
         if self._refusal:
             self._reporter.become(OBSERVING)

@@ -109,25 +109,25 @@ class Birth:
         """Whether members may be evicted now."""
         return self.begin <= self._clock() < self._until and self._evictions < _MAX_EVICTIONS
 
-    def turn(self, member: Member, look: GroupView) -> bool:
+    def turn(self, member: Member, view: GroupView) -> bool:
         """Evicts the members that may lead instead of the agent; returns whether any was evicted.
 
         Args:
             member: The agent's membership, its JoinGroup parked.
-            look: The group with the agent in it, as it is now.
+            view: The group with the agent in it, as it is now.
         """
-        if not self.is_open or not _awaits_generation(look):
+        if not self.is_open or not _awaits_generation(view):
             return False
-        mine = next((one for one in look.members if one.instance_id == member.group_instance_id), None)
-        if mine is None or mine.instance_id is None or self._has_other_agent(look, mine):
+        mine = next((one for one in view.members if one.instance_id == member.group_instance_id), None)
+        if mine is None or mine.instance_id is None or self._has_other_agent(view, mine):
             return False
-        rivals = self._rivals(look, mine)
+        rivals = self._rivals(view, mine)
         if not rivals:
             return False
         if not self._evictions:  # the time covers later evictions too: the members of this one are back by then
             member.await_return(_SLOW_RETRY_SECONDS + _LATE_SECONDS)
         self._evictions += 1
-        self._evicted = Counter(_key(one) for one in look.members if one is not mine)
+        self._evicted = Counter(_key(one) for one in view.members if one is not mine)
         try:
             member.evict(*(one.id for one in rivals))
         except kafka_errors.UnknownMemberIdError:
@@ -140,7 +140,7 @@ class Birth:
         self._log.info("evicted-while-forming", members=len(rivals), attempt=self._evictions)
         return True
 
-    def _rivals(self, look: GroupView, mine: MemberView) -> tuple[MemberView, ...]:
+    def _rivals(self, view: GroupView, mine: MemberView) -> tuple[MemberView, ...]:
         """Returns the members that joined before the agent.
 
         Before the first eviction these are all. After it the evicted members are in the group again with new ids, and
@@ -148,16 +148,16 @@ class Birth:
         eviction joined before it: then its client has more members than were evicted, and only a member before the
         agent in the order can lead.
         """
-        others = tuple(one for one in look.members if one is not mine)
+        others = tuple(one for one in view.members if one is not mine)
         if not self._evictions:
             return others
         if not Counter(map(_key, others)) - self._evicted:
             return ()
-        return tuple(_before(look.members, mine))
+        return tuple(_before(view.members, mine))
 
-    def _has_other_agent(self, look: GroupView, mine: MemberView) -> bool:
+    def _has_other_agent(self, view: GroupView, mine: MemberView) -> bool:
         """Returns whether another agent is in the group: two agents would evict each other forever."""
-        return any(is_agent(one, self._own_client_id) for one in look.members if one is not mine)
+        return any(is_agent(one, self._own_client_id) for one in view.members if one is not mine)
 
 
 def _key(member: MemberView) -> tuple[str, str]:

@@ -58,7 +58,7 @@ class JoinPosition:
         """Allows the next attempt at once: after a rebalance the order is different."""
         self._retry_at = float("-inf")
 
-    def enter(self, membership: Member, look: GroupView) -> None:
+    def enter(self, membership: Member, view: GroupView) -> None:
         """Chooses a safe position before joining a group whose leader may give partitions to members without topics.
 
         A static member gets its position only by joining, which starts a rebalance that may give it partitions; so
@@ -69,39 +69,39 @@ class JoinPosition:
             BackOffError: No id is safe.
         """
         instance_id = membership.group_instance_id
-        known = instance_id is not None and any(member.instance_id == instance_id for member in look.members)
-        if not look.stable or look.protocol in SOUND_PROTOCOLS or known:
+        known = instance_id is not None and any(member.instance_id == instance_id for member in view.members)
+        if not view.stable or view.protocol in SOUND_PROTOCOLS or known:
             return
         chosen, until = "", self._clock() + _CHOOSE_SECONDS
         for _ in range(_MAX_REJOINS):
             candidate = membership.reserve()
-            before = members_before(look, candidate)
-            if not is_exposed(look, candidate) and (not chosen or before < members_before(look, chosen)):
+            before = members_before(view, candidate)
+            if not is_exposed(view, candidate) and (not chosen or before < members_before(view, chosen)):
                 chosen, candidate = candidate, chosen
             if candidate:
                 membership.release(candidate)
-            if chosen and (members_before(look, chosen) == 1 or self._clock() > until):
+            if chosen and (members_before(view, chosen) == 1 or self._clock() > until):
                 break
         if not chosen:
             raise BackOffError(Cause.NO_PLACE)
         membership.adopt(chosen)
         self._notify_supervisor()  # else the id would be lost if this process ended before its next sign of life
-        self._log.info("place-chosen", members_before=members_before(look, chosen))
+        self._log.info("place-chosen", members_before=members_before(view, chosen))
 
-    def keep(self, membership: Member, look: GroupView) -> bool:
+    def keep(self, membership: Member, view: GroupView) -> bool:
         """Takes the best available position and gives partitions back; returns whether the membership has changed.
 
         Raises:
             BackOffError: No position is safe, or the group's leader gives partitions to the agent again and again.
         """
-        exposed = is_exposed(look, membership.member_id)
-        if not exposed and (self._clock() < self._retry_at or _in_place(look, membership, front=True)):
+        exposed = is_exposed(view, membership.member_id)
+        if not exposed and (self._clock() < self._retry_at or _in_place(view, membership, front=True)):
             return self._return_partitions(membership)
         if not membership.is_static:
             if exposed:
                 raise BackOffError(Cause.PLACE_LOST)
             return self._return_partitions(membership)
-        front = front_is_free(look, membership.member_id, membership.leader_id)
+        front = front_is_free(view, membership.member_id, membership.leader_id)
         if not front and not exposed:
             self._wait(rejoins=0)
             return False
@@ -110,36 +110,36 @@ class JoinPosition:
             if not membership.join(2.0) or membership.leading:
                 return True
             self._metrics.rejoined_for_position(membership.group_id)
-            look = membership.describe()
-            if not look.stable:
+            view = membership.describe()
+            if not view.stable:
                 return True
-            if _in_place(look, membership, front=front):
+            if _in_place(view, membership, front=front):
                 self._log.info("in-place", first=front, rejoins=rejoins, leader=membership.leader_id)
                 return True
         self._wait(rejoins=_MAX_REJOINS)
-        if is_exposed(look, membership.member_id):
+        if is_exposed(view, membership.member_id):
             raise BackOffError(Cause.NO_PLACE)
         return True
 
-    def approach(self, membership: Member, look: GroupView, *, max_ahead: int, rejoins: int) -> bool:
+    def approach(self, membership: Member, view: GroupView, *, max_ahead: int, rejoins: int) -> bool:
         """Rejoins until at a safe position with few members before it, not counting the leader.
 
         The aim is none, or one if the first position is taken; it grows with the number of rejoins.
 
         Args:
             membership: The membership, static.
-            look: The group, stable.
+            view: The group, stable.
             max_ahead: How many members may come before it if no better position was found soon.
             rejoins: How many positions are tried.
 
         Returns:
             Whether there is nothing more to try; False if the group has started a rebalance meanwhile.
         """
-        aim = 0 if front_is_free(look, membership.member_id, membership.leader_id) else 1
+        aim = 0 if front_is_free(view, membership.member_id, membership.leader_id) else 1
         for tries in range(rejoins):
-            before = ahead(look, membership.member_id, membership.leader_id)
+            before = ahead(view, membership.member_id, membership.leader_id)
             will_do = min(max_ahead, aim + tries // _REJOINS_FOR_EACH)
-            if len(before) <= will_do and not is_exposed(look, membership.member_id):
+            if len(before) <= will_do and not is_exposed(view, membership.member_id):
                 return True
             membership.rejoin_for_position()
             if not membership.join(2.0):
@@ -147,8 +147,8 @@ class JoinPosition:
             if membership.leading:
                 return True
             self._metrics.rejoined_for_position(membership.group_id)
-            look = membership.describe()
-            if not look.stable:
+            view = membership.describe()
+            if not view.stable:
                 return False
         return True
 
@@ -171,9 +171,9 @@ class JoinPosition:
         return True
 
 
-def _in_place(look: GroupView, membership: Member, *, front: bool) -> bool:
+def _in_place(view: GroupView, membership: Member, *, front: bool) -> bool:
     """Returns whether the agent's position is good: next to lead, or else behind enough other members."""
     mine = membership.member_id
-    if is_exposed(look, mine):
+    if is_exposed(view, mine):
         return False
-    return is_first(look, mine, membership.leader_id) if front else is_well_behind(look, mine)
+    return is_first(view, mine, membership.leader_id) if front else is_well_behind(view, mine)

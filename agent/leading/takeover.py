@@ -74,24 +74,24 @@ def parties_of(member: Member) -> TakeoverParties:
     return TakeoverParties(me=member.member_id, leader=member.leader_id, static=member.is_static)
 
 
-def refusal(look: GroupView, parties: TakeoverParties, leading: LeadingSettings) -> str:
+def refusal(view: GroupView, parties: TakeoverParties, leading: LeadingSettings) -> str:
     """Returns why a clean takeover of this group is not possible from any position; empty if it is.
 
     Args:
-        look: the group as its brokers describe it.
+        view: the group as its brokers describe it.
         parties: the agent and the leader.
         leading: which protocols are cooperative, and the agent's instance id.
     """
-    if not look.stable:
-        return f"it is {look.state}, not Stable; try again when it has settled"
-    if look.protocol in leading.cooperative_protocols:
+    if not view.stable:
+        return f"it is {view.state}, not Stable; try again when it has settled"
+    if view.protocol in leading.cooperative_protocols:
         return (
-            f"its protocol {look.protocol} is cooperative: whoever is evicted loses partitions that it still reads; "
+            f"its protocol {view.protocol} is cooperative: whoever is evicted loses partitions that it still reads; "
             "stop all its consumers and start them again, and the agent leads from the first generation"
         )
-    if look.protocol not in EAGER:
-        return f"whether members give up everything before they join is not known of protocol {look.protocol!r}"
-    leader = member_of(look, parties.leader)
+    if view.protocol not in EAGER:
+        return f"whether members give up everything before they join is not known of protocol {view.protocol!r}"
+    leader = member_of(view, parties.leader)
     if leader is None:
         return "its leader is not among its members; try again when it has settled"
     if leader.instance_id is not None:
@@ -99,25 +99,25 @@ def refusal(look: GroupView, parties: TakeoverParties, leading: LeadingSettings)
             f"its leader {leader.client_id} is a static member ({leader.instance_id}), which is never evicted and "
             "keeps the lead when it restarts; stop it for longer than its session timeout"
         )
-    return foreign(replace(look, members=others(look, parties.me)), leading)
+    return foreign(replace(view, members=others(view, parties.me)), leading)
 
 
-def outlook_refusal(look: GroupView, parties: TakeoverParties) -> str:
+def outlook_refusal(view: GroupView, parties: TakeoverParties) -> str:
     """Returns why the agent cannot become the leader from any position that it can take; empty if it can.
 
     A static member may take another position without a rebalance (`agent.leading.join_position`); a dynamic one must
     keep its position.
     """
-    if not parties.static or not ahead(look, parties.me, parties.leader):
-        return place_refusal(look, parties)
-    if MAX_REJOINS * places_share(look, parties.me, parties.leader, MAX_AHEAD) < _MIN_CHANCES:
+    if not parties.static or not ahead(view, parties.me, parties.leader):
+        return place_refusal(view, parties)
+    if MAX_REJOINS * places_share(view, parties.me, parties.leader, MAX_AHEAD) < _MIN_CHANCES:
         return f"more than {MAX_AHEAD} members would lead rather than the agent in nearly every place; {_LATER}"
     return ""
 
 
-def place_refusal(look: GroupView, parties: TakeoverParties) -> str:
+def place_refusal(view: GroupView, parties: TakeoverParties) -> str:
     """Returns why evicting the leader and the members ahead cannot make the agent the leader; empty if it can."""
-    before = ahead(look, parties.me, parties.leader)
+    before = ahead(view, parties.me, parties.leader)
     if static := [f"{one.client_id} ({one.instance_id})" for one in before if one.instance_id is not None]:
         return f"static members would lead next, and are never evicted: {', '.join(sorted(static))}"
     if len(before) > MAX_AHEAD:
@@ -164,49 +164,49 @@ class Verdict:
     trouble: str = ""
 
 
-def may_evict(before: GroupView, look: GroupView, parties: TakeoverParties) -> Verdict:
+def may_evict(before: GroupView, view: GroupView, parties: TakeoverParties) -> Verdict:
     """Returns whether no member owns partitions any more, so that the leader may be evicted.
 
     Args:
         before: the group when it was stable.
-        look: the group now, held by the pending member.
+        view: the group now, held by the pending member.
         parties: the agent and the leader now.
     """
-    if look.state in _ON_THE_WAY:
+    if view.state in _ON_THE_WAY:
         return Verdict()
-    if look.state != PREPARING:
-        return Verdict(trouble=f"the group is {look.state} instead of {PREPARING}")
-    if any(len(one.assigned) for one in look.members):
+    if view.state != PREPARING:
+        return Verdict(trouble=f"the group is {view.state} instead of {PREPARING}")
+    if any(len(one.assigned) for one in view.members):
         return Verdict(again=True)
-    if gone := {one.id for one in before.members} - {one.id for one in look.members}:
+    if gone := {one.id for one in before.members} - {one.id for one in view.members}:
         return Verdict(trouble=f"members left meanwhile: {_names(before, gone)}")
-    if come := {one.id for one in look.members} - {one.id for one in before.members}:
-        return Verdict(trouble=f"members came meanwhile: {_names(look, come)}")
-    if place := place_refusal(look, parties):
+    if come := {one.id for one in view.members} - {one.id for one in before.members}:
+        return Verdict(trouble=f"members came meanwhile: {_names(view, come)}")
+    if place := place_refusal(view, parties):
         return Verdict(trouble=place)
     return Verdict(go=True)
 
 
-def is_back(before: GroupView, look: GroupView, evicted: frozenset[str]) -> Verdict:
+def is_back(before: GroupView, view: GroupView, evicted: frozenset[str]) -> Verdict:
     """Returns whether all members are in the group again after the eviction, the evicted ones with new ids."""
-    if look.state != PREPARING:
-        return Verdict(trouble=f"the group is {look.state} instead of {PREPARING}")
+    if view.state != PREPARING:
+        return Verdict(trouble=f"the group is {view.state} instead of {PREPARING}")
     staying = {one.id for one in before.members} - evicted
-    if gone := staying - {one.id for one in look.members}:
+    if gone := staying - {one.id for one in view.members}:
         return Verdict(trouble=f"members left meanwhile: {_names(before, gone)}")
-    missing = Counter(one.client_id for one in before.members) - Counter(one.client_id for one in look.members)
+    missing = Counter(one.client_id for one in before.members) - Counter(one.client_id for one in view.members)
     return Verdict(go=not missing, missing=missing.total())
 
 
-def others(look: GroupView, me: str) -> tuple[MemberView, ...]:
+def others(view: GroupView, me: str) -> tuple[MemberView, ...]:
     """Returns all members except the agent."""
-    return tuple(one for one in look.members if one.id != me)
+    return tuple(one for one in view.members if one.id != me)
 
 
-def member_of(look: GroupView, member_id: str) -> MemberView | None:
+def member_of(view: GroupView, member_id: str) -> MemberView | None:
     """Returns the member with this id, or None."""
-    return next((one for one in look.members if one.id == member_id), None)
+    return next((one for one in view.members if one.id == member_id), None)
 
 
-def _names(look: GroupView, ids: set[str]) -> str:
-    return ", ".join(sorted(one.client_id for one in look.members if one.id in ids))
+def _names(view: GroupView, ids: set[str]) -> str:
+    return ", ".join(sorted(one.client_id for one in view.members if one.id in ids))

@@ -146,8 +146,8 @@ class TakeoverAttempt:
             )
 
     def _hold(self, member: Member) -> None:
-        look = member.describe()
-        verdict = may_evict(self._before, look, parties_of(member))
+        view = member.describe()
+        verdict = may_evict(self._before, view, parties_of(member))
         if verdict.again and self._tries + 1 < MAX_TRIES:
             self._tries += 1
             self._held_since = None
@@ -160,7 +160,7 @@ class TakeoverAttempt:
         elif verdict.trouble:
             self.undo(member, verdict.trouble)
         elif verdict.go:
-            before = ahead(look, member.member_id, member.leader_id)
+            before = ahead(view, member.member_id, member.leader_id)
             self._evicted = frozenset({member.leader_id, *(one.id for one in before)})
             member.evict(*self._evicted)
             self._go_on(Step.EVICT)

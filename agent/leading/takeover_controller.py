@@ -40,7 +40,7 @@ _STABLE_SECONDS: Final = 5.0
 """Without a request the agent takes over only a group that had no rebalance for so long."""
 _AGAIN_SECONDS: Final = (30.0, 60.0)
 """Without a request the agent retries an undone takeover after these pauses, then no more: each costs a rebalance."""
-_LOOK_SECONDS: Final = 0.02
+_TURN_SECONDS: Final = 0.02
 _REJOINS: Final = 5
 """Rebalances from which the members' rejoin time is known; one that others started shows only a part of it."""
 
@@ -96,12 +96,12 @@ class TakeoverController:
         """Whether an attempt is running."""
         return self._attempt is not None
 
-    def consider(self, member: Member, look: GroupView, evaluation: Evaluation) -> bool:
+    def consider(self, member: Member, view: GroupView, evaluation: Evaluation) -> bool:
         """Answers a request, or starts an attempt if nothing prevents it; returns whether the membership has changed.
 
         Args:
             member: The membership, following.
-            look: The group, stable.
+            view: The group, stable.
             evaluation: What the agent's plan would gain.
         """
         progress = self.request.progress
@@ -109,28 +109,28 @@ class TakeoverController:
         if not asked and not self._is_due():
             return False
         dry_run = asked and progress.dry_run
-        gain = gain_of(look, evaluation, self._evaluator.outlook, self._rejoin_seconds)
+        gain = gain_of(view, evaluation, self._evaluator.outlook, self._rejoin_seconds)
         parties = parties_of(member)
         reason = (
-            refusal(look, parties, self._leading)
+            refusal(view, parties, self._leading)
             or slow_refusal(self._rejoin_seconds or 0.0, self._leading.takeover_wait_seconds)
             or worth_refusal(self._evaluator.dry_run(evaluation), asked=asked)
         )
         if not reason and not self.request.approached:
-            reason = outlook_refusal(look, parties)
+            reason = outlook_refusal(view, parties)
         if not reason and not dry_run:
-            if parties.static and not self.request.approached and ahead(look, parties.me, parties.leader):
+            if parties.static and not self.request.approached and ahead(view, parties.me, parties.leader):
                 self.request.approached = self._position.approach(
-                    member, look, max_ahead=MAX_AHEAD, rejoins=MAX_REJOINS
+                    member, view, max_ahead=MAX_AHEAD, rejoins=MAX_REJOINS
                 )
                 if self.request.approached:
                     self.request.extend()
                 return True
-            reason = place_refusal(look, parties) or self._lock_refusal()
+            reason = place_refusal(view, parties) or self._lock_refusal()
         if reason or dry_run:
             self._answer(progress, reason, gain, asked=asked)
             return False
-        self._begin(member, look, evaluation, gain)
+        self._begin(member, view, evaluation, gain)
         return True
 
     def turn(self, member: Member) -> float:
@@ -142,7 +142,7 @@ class TakeoverController:
         if self._attempt is not None:
             self._attempt.turn(member)
             self._settle()
-        return _LOOK_SECONDS
+        return _TURN_SECONDS
 
     def joined(self, member: Member) -> None:
         """Handles the end of a rebalance, started by the agent or not.
@@ -207,7 +207,7 @@ class TakeoverController:
             self._reporter.takeover(Outcome.REFUSED.value, reason=reason)
         self._refused = "" if asked else reason
 
-    def _begin(self, member: Member, look: GroupView, evaluation: Evaluation, gain: Gain) -> None:
+    def _begin(self, member: Member, view: GroupView, evaluation: Evaluation, gain: Gain) -> None:
         self._evaluator.decide(evaluation)  # takes a token from the budget, as for a rebalance
         pause = _AGAIN_SECONDS[self._tries] if self._tries < len(_AGAIN_SECONDS) else float("inf")
         self._tries, self._again_at = self._tries + 1, self._clock() + pause
@@ -215,7 +215,7 @@ class TakeoverController:
         self._reporter.takeover("begin", reason=f"{gain.share_now:.1%} across racks, {gain.share_then:.1%} possible")
         self._attempt = TakeoverAttempt(
             progress=Progress(group=self._group, number=number, gain=gain),
-            before=look,
+            before=view,
             wait_seconds=self._leading.takeover_wait_seconds,
             reporter=self._reporter,
             notify_supervisor=self._notify_supervisor,
