@@ -23,7 +23,7 @@ MEMORY_SHARE: Final = 0.05
 MORE_DESCRIPTORS: Final = 3
 """Also for threads; a connection to each broker may be open or not when the sample is taken."""
 LAG_SECONDS: Final = 2.0
-_LEAST_SAMPLES: Final = 2
+_MIN_SAMPLES: Final = 2
 _MIB: Final = 2**20
 _HOUR: Final = 3600.0
 
@@ -76,7 +76,7 @@ _FIGURES: Final[Mapping[str, tuple[Callable[[Process], float], _Level]]] = {
 def judge(run: Run) -> Verdict:
     """Returns the verdict on a run."""
     warm = [one for one in run.samples if one.seconds >= min(WARM_UP_SECONDS, run.seconds / 6)]
-    if len(warm) < _LEAST_SAMPLES:
+    if len(warm) < _MIN_SAMPLES:
         complaint = f"{len(warm)} samples after the warm-up are too few: let it run for longer"
         return Verdict(processes={}, lag={}, complaints=(complaint, *_wrong(run)), run=run)
     names = sorted({name for sample in warm for name in sample.processes})
@@ -118,7 +118,7 @@ def trend(points: Sequence[tuple[float, float]], level: _Level) -> Trend:
 
 def _of_process(samples: Sequence[Sample], name: str) -> dict[str, Trend]:
     found = [(one.seconds, one.processes[name]) for one in samples if name in one.processes]
-    if len(found) < _LEAST_SAMPLES:
+    if len(found) < _MIN_SAMPLES:
         return {}
     return {
         figure: trend([(at, of(process)) for at, process in found], level) for figure, (of, level) in _FIGURES.items()

@@ -21,7 +21,7 @@ _MAX_SEED: Final = 99
 """Hypothesis also tries larger constants of all loaded modules, so results would depend on other tests."""
 _NUMBERS: Final = st.integers(0, 7)
 _AGENTS: Final = st.integers(0, 1)
-_MOST_CLIENTS: Final = 7
+_MAX_CLIENTS: Final = 7
 _FIRST_MS: Final = 2000
 _PEACE_MS: Final = 3000
 _REFUSALS: Final = st.sampled_from(sorted(ERRORS)).flatmap(
@@ -72,7 +72,7 @@ class Story(RuleBasedStateMachine):
         world = self.world
         if world.setting.protocol == "roundrobin" and kind == "kafka-python" and not world.setting.forbidden:
             kind = "java"  # the agent does not join those, and logs why
-        if sum(one.host.alive for one in world.consumers) < _MOST_CLIENTS:
+        if sum(one.host.alive for one in world.consumers) < _MAX_CLIENTS:
             world.join(kind, rack)
 
     # time
