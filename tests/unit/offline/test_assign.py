@@ -9,6 +9,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from samerack.assignors.consumer.registry import ASSIGNORS
 from samerack.offline import assign
 from samerack.protocol.model import from_pairs
 from samerack.protocol.sticky import encode_cooperative_sticky, encode_sticky
@@ -151,10 +152,7 @@ def test_repeat_runs_again() -> None:
         ("{", "invalid JSON"),
         ("[]", "object"),
         ({}, "'assignor'"),
-        (
-            GROUP | {"assignor": "lagom"},
-            "give one of optimal, range, range-optimal, roundrobin, sticky, cooperative-sticky",
-        ),
+        (GROUP | {"assignor": "lagom"}, f"give one of {', '.join(ASSIGNORS)}"),
         (GROUP | {"topics": {"t": [["x"]]}}, "'topics.t.0.0'"),
         (GROUP | {"locality": "near"}, "'any' or 'leader'"),
         (GROUP | {"repeat": 0}, "'repeat'"),
