@@ -45,7 +45,7 @@ class Responsibility:
 
     def hand_over(self, seconds: float) -> None:
         """Stays for so long if the agent is in the group and another one would take the membership over."""
-        if self._reporter.role in INSIDE and self._leadership.has_deputy(self._name):
+        if self._reporter.role in INSIDE and self._leadership.has_standby(self._name):
             self.hand_over_until = time.monotonic() + seconds
 
     def is_handing_over(self) -> bool:
