@@ -51,7 +51,7 @@ _PROBE_SECONDS: Final = 3.0
 
 
 class Agent:
-    """One agent: its services, what it shows, and what it tells its supervisor."""
+    """One agent: its services, what it shows, and what it reports to its supervisor."""
 
     def __init__(self, settings: Settings) -> None:
         """Builds all parts; wrong settings fail here.
@@ -90,7 +90,7 @@ class Agent:
                 reports,
                 ledger,
                 max_series=settings.traffic.max_series,
-                active=lambda: parts.leadership.claims.any_duty,
+                active=lambda: parts.leadership.claims.counts_groups,
             )
         )
         parts.metrics.registry.register(ElectionCollector(parts.election))
@@ -235,11 +235,15 @@ def run(settings: Settings, *, line: socket.socket, observing: bool, why: str = 
     probing = False
     agent.start()
     lifeline = Lifeline(
-        line, present=agent.member_ids, well=agent.health.makes_progress, received=reception, lost=stop.set
+        line,
+        member_ids=agent.member_ids,
+        makes_progress=agent.health.makes_progress,
+        reception=reception,
+        on_lost=stop.set,
     )
     if why:
         agent.parts.events.add("worker", action="replaced", reason=why)
-    agent.on_member_ids = lifeline.tell
+    agent.on_member_ids = lifeline.send
     lifeline.start()
     log.info(
         "started",
@@ -250,5 +254,5 @@ def run(settings: Settings, *, line: socket.socket, observing: bool, why: str = 
     stop.wait()
     agent.stop()
     with suppress(OSError):
-        lifeline.tell()  # the supervisor leaves the memberships that are still in a group
+        lifeline.send()  # the supervisor leaves the memberships that are still in a group
     log.info("stopped")

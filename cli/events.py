@@ -17,7 +17,7 @@ from rich.table import Table
 
 from samerack.agent import log
 from samerack.agent.events import EventLog, model, store
-from samerack.agent.events.model import MOST_ASKED, Event, Kind
+from samerack.agent.events.model import MAX_ASKED, Event, Kind
 from samerack.agent.events.words import figures, happened, reason
 from samerack.cli.asking import ask
 from samerack.common import words
@@ -64,7 +64,7 @@ def events(
         typer.Option("--kind", "-k", help=f"Only these; may be repeated: {', '.join(KINDS)}.", show_default=False),
     ] = None,
     limit: Annotated[
-        int, typer.Option("--limit", "-n", min=1, max=MOST_ASKED, help="No more than so many, the newest.")
+        int, typer.Option("--limit", "-n", min=1, max=MAX_ASKED, help="No more than so many, the newest.")
     ] = 30,
     *,
     follow: Annotated[
@@ -136,8 +136,8 @@ def _asking(url: str, *, group: str | None, kinds: tuple[str, ...]) -> Asked:
 def _stored(
     path: Path, *, group: str | None, kinds: tuple[str, ...], since: float | None, limit: int
 ) -> tuple[Event, ...]:
-    kept = store.read(path, MOST_ASKED)
-    book = EventLog(most=len(kept) or 1)
+    kept = store.read(path, MAX_ASKED)
+    book = EventLog(max_events=len(kept) or 1)
     book.remember(kept)
     return book.latest(limit, group=group, kinds=kinds, since=float("-inf") if since is None else since)
 
@@ -147,7 +147,7 @@ def _follow(console: Console, asked: Asked, shown: tuple[Event, ...], *, with_gr
     last = shown[-1].at if shown else time.time()
     while True:
         time.sleep(_FOLLOW_SECONDS)
-        news = [event for event in reversed(asked(last - _LATE_SECONDS, MOST_ASKED)) if event.id not in known]
+        news = [event for event in reversed(asked(last - _LATE_SECONDS, MAX_ASKED)) if event.id not in known]
         if not news:
             continue
         last = max(last, news[-1].at)

@@ -5,6 +5,6 @@ file, `rebalances` and `cause` how a rebalance and its cause are found.
 """
 
 from samerack.agent.events.event_log import EventLog
-from samerack.agent.events.model import MOST_ASKED, Cause, Event, Kind
+from samerack.agent.events.model import MAX_ASKED, Cause, Event, Kind
 
-__all__ = ["MOST_ASKED", "Cause", "Event", "EventLog", "Kind"]
+__all__ = ["MAX_ASKED", "Cause", "Event", "EventLog", "Kind"]

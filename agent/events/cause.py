@@ -16,7 +16,7 @@ Partition: TypeAlias = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemberSeen:
+class MemberSnapshot:
     """One member other than the agent.
 
     Attributes:
@@ -42,7 +42,7 @@ class GroupSnapshot:
         partitions: how many each known topic has.
     """
 
-    members: Mapping[str, MemberSeen]
+    members: Mapping[str, MemberSnapshot]
     cooperative: bool = False
     partitions: Mapping[str, int] = field(default_factory=dict)
 
@@ -77,14 +77,14 @@ class Known:
     """What else is known of a rebalance.
 
     Attributes:
-        ours: why the agent began it, or "".
+        agent_reason: why the agent began it, or "".
         agent_leads: whether the plan after it is the agent's.
         passing: client ids, by key, of members that were seen while it was under way.
         signs: what commits showed when it began.
         released: what had been revoked in the round before.
     """
 
-    ours: str = ""
+    agent_reason: str = ""
     agent_leads: bool = False
     passing: Mapping[str, str] = field(default_factory=dict)
     signs: Signs = field(default_factory=Signs)
@@ -103,29 +103,29 @@ class Found:
 def cause_of(before: GroupSnapshot | None, after: GroupSnapshot | None, known: Known) -> Found:
     """Find the cause of a rebalance from what differs before and after it; either snapshot may be missing."""
     if before is None or after is None:
-        return Found(cause="agent" if known.ours else "unknown")
-    came = {key: member.client_id for key, member in after.members.items() if key not in before.members}
-    came |= {
+        return Found(cause="agent" if known.agent_reason else "unknown")
+    joined = {key: member.client_id for key, member in after.members.items() if key not in before.members}
+    joined |= {
         key: client for key, client in known.passing.items() if key not in before.members and key not in after.members
     }
-    gone = {key: member.client_id for key, member in before.members.items() if key not in after.members}
+    left = {key: member.client_id for key, member in before.members.items() if key not in after.members}
     return Found(
-        cause=_cause(before, after, known, came=came.keys(), gone=gone.keys()),
-        joined=tuple(sorted(came.values())),
-        left=tuple(sorted(gone.values())),
+        cause=_cause(before, after, known, joined=joined.keys(), left=left.keys()),
+        joined=tuple(sorted(joined.values())),
+        left=tuple(sorted(left.values())),
     )
 
 
 def _cause(
-    before: GroupSnapshot, after: GroupSnapshot, known: Known, *, came: AbstractSet[str], gone: AbstractSet[str]
+    before: GroupSnapshot, after: GroupSnapshot, known: Known, *, joined: AbstractSet[str], left: AbstractSet[str]
 ) -> Cause:
-    if known.ours:
+    if known.agent_reason:
         return "agent"
-    if gone:
-        if any(before.members[key].static or key in known.signs.silent for key in gone):
+    if left:
+        if any(before.members[key].static or key in known.signs.silent for key in left):
             return "session-expired"
-        return "member-left" if gone <= known.signs.alive else "member-gone"
-    if came:
+        return "member-left" if left <= known.signs.alive else "member-gone"
+    if joined:
         return "member-joined"
     exist = before.partitions.keys() | after.partitions.keys()  # a plan has no topics that do not exist
     if any((member.topics ^ before.members[key].topics) & exist for key, member in after.members.items()):

@@ -13,7 +13,7 @@ from typing import Final
 from samerack.agent.events.cause import Partition, Signs
 from samerack.traffic.model import PartitionTraffic
 
-_LEAST_SECONDS: Final = 4.0
+_MIN_SECONDS: Final = 4.0
 """Brokers allow no session shorter than 6 s by default, and a poll may come a moment late."""
 _SHORTEST_SESSION_SECONDS: Final = 10.0
 """Of all clients' defaults. A member that committed within it has left; sessions as short as allowed are exceptions."""
@@ -43,9 +43,9 @@ class Commits:
 
     def __init__(self) -> None:
         self._known: dict[Partition, _Progress] = {}
-        self._looked = float("-inf")
+        self._polled_at = float("-inf")
 
-    def look(self, partitions: Iterable[PartitionTraffic], keys: dict[str, str], at: float) -> None:
+    def record(self, partitions: Iterable[PartitionTraffic], keys: dict[str, str], at: float) -> None:
         """Record a poll of offsets.
 
         Args:
@@ -65,11 +65,11 @@ class Commits:
             elif last.offset != one.committed or not last.waits:
                 complete = last.waits and not last.interrupted
                 usual = max(_FADING * last.usual, at - last.since) if complete else last.usual
-                after = self._looked if last.offset != one.committed else last.committed_after
+                after = self._polled_at if last.offset != one.committed else last.committed_after
                 found[where] = _Progress(owner, one.committed, at, usual, waits, committed_after=after)
             else:
                 found[where] = last
-        self._known, self._looked = found, at
+        self._known, self._polled_at = found, at
 
     def interrupt(self) -> None:
         """Record that the group rebalances, or has: the time until each next commit is not usual."""
@@ -81,7 +81,7 @@ class Commits:
         silent: dict[str, bool] = {}
         for one in self._known.values():
             if one.waits:
-                still = at - one.since >= max(_LEAST_SECONDS, _TIMES_USUAL * one.usual)
+                still = at - one.since >= max(_MIN_SECONDS, _TIMES_USUAL * one.usual)
                 silent[one.owner] = silent.get(one.owner, True) and still
         known = self._known.values()
         return Signs(

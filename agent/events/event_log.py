@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any, Final
 
 from samerack.agent.events.metrics import EventMetrics
-from samerack.agent.events.model import MOST_ASKED, Event, Kind
+from samerack.agent.events.model import MAX_ASKED, Event, Kind
 
 _SECONDS_PER_DAY: Final = 86_400.0
 
@@ -32,7 +32,7 @@ class EventLog:
         dollars: Callable[[float], float | None] = _unpriced,
         metrics: EventMetrics | None = None,
         clock: Callable[[], float] = time.time,
-        most: int = MOST_ASKED,
+        max_events: int = MAX_ASKED,
     ) -> None:
         """Create an empty log.
 
@@ -41,13 +41,13 @@ class EventLog:
             dollars: the cost of bytes that cross racks.
             metrics: where to count.
             clock: seconds since 1970.
-            most: how many events are kept; the oldest are dropped first.
+            max_events: how many events are kept; the oldest are dropped first.
         """
         self._rate = rate
         self._dollars = dollars
         self._metrics = metrics
         self._clock = clock
-        self._ring: deque[Event] = deque(maxlen=most)
+        self._ring: deque[Event] = deque(maxlen=max_events)
         self._former: frozenset[str] = frozenset()
         self._listeners: list[Callable[[Event], None]] = []
         self._lock = threading.Lock()
@@ -96,7 +96,7 @@ class EventLog:
 
     def latest(
         self,
-        most: int = MOST_ASKED,
+        limit: int = MAX_ASKED,
         *,
         group: str | None = None,
         kinds: Collection[str] = (),
@@ -106,7 +106,7 @@ class EventLog:
         """Return events, the newest first.
 
         Args:
-            most: no more than this many.
+            limit: no more than this many.
             group: of one group only.
             kinds: of these kinds only.
             since: not older than this, in seconds since 1970.
@@ -123,7 +123,7 @@ class EventLog:
             and (not former or event.id in remembered)
         ]
         found.sort(key=lambda event: event.at, reverse=True)  # a rebalance is added a moment after it was over
-        return tuple(found[:most])
+        return tuple(found[:limit])
 
     def _cost(self, share: float | None, rate: float | None) -> float | None:
         return None if share is None or rate is None else self._dollars(share * rate * _SECONDS_PER_DAY)

@@ -24,7 +24,7 @@ from samerack.traffic.model import Gap
 
 log = structlog.get_logger("events")
 
-MOST_WAITING: Final = 1_000
+MAX_WAITING: Final = 1_000
 _FIRST_PAUSE_SECONDS: Final = 1.0
 _LONGEST_PAUSE_SECONDS: Final = 30.0
 
@@ -38,9 +38,9 @@ class EventWriter(threading.Thread):
         *,
         events: EventLog,
         metrics: EventMetrics,
-        most: int,
+        max_events: int,
         days: float,
-        most_waiting: int = MOST_WAITING,
+        max_waiting: int = MAX_WAITING,
         first_pause_seconds: float = _FIRST_PAUSE_SECONDS,
     ) -> None:
         """Prepare; `start` opens the file.
@@ -49,18 +49,18 @@ class EventWriter(threading.Thread):
             path: the file.
             events: the event log; the file's events are added to it.
             metrics: where to count.
-            most: how many events the file keeps.
+            max_events: how many events the file keeps.
             days: for how many days.
-            most_waiting: how many may wait to be written.
+            max_waiting: how many may wait to be written.
             first_pause_seconds: before the first new attempt; later pauses double.
         """
         super().__init__(name="events", daemon=True)
         self._path = path
-        self._open: Callable[[], Store] = lambda: Store(path, most=most, days=days)
+        self._open: Callable[[], Store] = lambda: Store(path, max_events=max_events, days=days)
         self._events = events
         self._metrics = metrics
         self._waiting: deque[Event] = deque()
-        self._most_waiting = most_waiting
+        self._max_waiting = max_waiting
         self._first_pause_seconds = first_pause_seconds
         self._news = threading.Condition()
         self._stopping = False
@@ -78,7 +78,7 @@ class EventWriter(threading.Thread):
     def take(self, event: Event) -> None:
         """Have an event written; returns at once."""
         with self._news:
-            if len(self._waiting) >= self._most_waiting:
+            if len(self._waiting) >= self._max_waiting:
                 self._waiting.popleft()
                 self._metrics.dropped()
             self._waiting.append(event)
@@ -111,10 +111,10 @@ class EventWriter(threading.Thread):
         try:
             while True:
                 stopping = self._rest(pause)
-                well = self._safely(self._write)
+                succeeded = self._safely(self._write)
                 if stopping:
                     return
-                pause = 0.0 if well else min(_LONGEST_PAUSE_SECONDS, max(2 * pause, self._first_pause_seconds))
+                pause = 0.0 if succeeded else min(_LONGEST_PAUSE_SECONDS, max(2 * pause, self._first_pause_seconds))
         finally:
             if self._store is not None:
                 self._store.close()
@@ -166,10 +166,10 @@ class EventWriter(threading.Thread):
             if self._store is not None:
                 self._store.close()
                 self._store = None
-            self._metrics.stored(well=False)
+            self._metrics.stored(succeeded=False)
             return False
         self.trouble = ""
-        self._metrics.stored(well=True)
+        self._metrics.stored(succeeded=True)
         return True
 
 
@@ -178,4 +178,4 @@ def writer_of(settings: Settings, events: EventLog, metrics: EventMetrics) -> Ev
     path = path_of(settings)
     if path is None:
         return None
-    return EventWriter(path, events=events, metrics=metrics, most=settings.events.most, days=settings.events.days)
+    return EventWriter(path, events=events, metrics=metrics, max_events=settings.events.most, days=settings.events.days)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from samerack.agent.events.cause import GroupSnapshot, MemberSeen, Partition
+from samerack.agent.events.cause import GroupSnapshot, MemberSnapshot, Partition
 from samerack.assignors.evaluate import evaluate
 from samerack.assignors.model import NOBODY, Int32Array, Problem
 from samerack.cluster.group import GroupView, MemberView
@@ -26,7 +26,7 @@ def of_view(view: GroupView, *, cooperative: Collection[str], partitions: Mappin
     """
     return GroupSnapshot(
         members={
-            key_of(member): MemberSeen(
+            key_of(member): MemberSnapshot(
                 client_id=member.client_id,
                 static=member.instance_id is not None,
                 topics=frozenset(member.subscription.topics if member.subscription is not None else ()),
@@ -59,7 +59,7 @@ def of_plan(problem: Problem, owner: Int32Array, *, clients: Mapping[str, str], 
     for index, (member_id, instance) in enumerate(zip(problem.members, problem.instance_ids, strict=True)):
         key = instance or member_id
         subscribed = problem.subscriptions[problem.subscription_of[index]].tolist()
-        members[key] = MemberSeen(
+        members[key] = MemberSnapshot(
             client_id=clients.get(key) or client_id_of(member_id),
             static=instance is not None,
             topics=frozenset(topic for topic, is_read in zip(problem.topics, subscribed, strict=True) if is_read),
@@ -79,7 +79,7 @@ def of_traffic(group: GroupTraffic, *, cooperative: Collection[str], partitions:
             owned.setdefault(one.member, set()).add((one.topic, one.number))
     return GroupSnapshot(
         members={
-            member.instance_id or member.id: MemberSeen(
+            member.instance_id or member.id: MemberSnapshot(
                 client_id=member.client_id,
                 static=member.instance_id is not None,
                 topics=member.topics,

@@ -32,9 +32,9 @@ class EventMetrics:
         """Count an event."""
         self._events.labels(kind).inc()
 
-    def stored(self, *, well: bool) -> None:
+    def stored(self, *, succeeded: bool) -> None:
         """Set whether events are written."""
-        self._stored.set(float(well))
+        self._stored.set(float(succeeded))
 
     def dropped(self) -> None:
         """Count an event that will never be written."""

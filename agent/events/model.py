@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 
 from samerack.common.answers import read
 
-MOST_ASKED: Final = 10_000
+MAX_ASKED: Final = 10_000
 """The most events in one answer."""
 
 Kind: TypeAlias = Literal["rebalance", "decision", "plan", "role", "back-off", "takeover", "worker", "breaker"]

@@ -52,5 +52,5 @@ def _name(settings: Settings) -> str:
             *settings.traffic.groups,
         )
     )
-    shown = "".join(letter for letter in settings.election.identity[:40] if letter in _SAFE)
+    shown = "".join(character for character in settings.election.identity[:40] if character in _SAFE)
     return f"{shown or 'port-' + str(settings.web.port)}-{crc32(whole.encode()):08x}"

@@ -32,7 +32,7 @@ class _Followed:
     rebalances: Rebalances
     commits: Commits = field(default_factory=Commits)
     last: GroupTraffic | None = None
-    seen_at: float = float("-inf")
+    polled_at: float = float("-inf")
     held: bool = False
 
 
@@ -78,8 +78,8 @@ class RebalanceTracker:
             if not _is_as_before(followed.last, group):
                 followed.commits.interrupt()
             if group.state == STABLE:
-                followed.commits.look(group.partitions, keys, at)
-            followed.last, followed.seen_at = group, at
+                followed.commits.record(group.partitions, keys, at)
+            followed.last, followed.polled_at = group, at
         self._forget(at)
 
     def _compare(self, followed: _Followed, group: GroupTraffic, at: float, counts: dict[str, int]) -> None:
@@ -90,15 +90,15 @@ class RebalanceTracker:
         if group.kind == "other" or (group.state == STABLE and group.problem is None and group.members):
             return  # what its members own is not known
         same = _is_as_before(followed.last, group)
-        if same and not followed.rebalances.awaits_look:
+        if same and not followed.rebalances.awaits_poll:
             return
-        picture = of_traffic(group, cooperative=self._cooperative, partitions=counts)
-        followed.rebalances.stable(picture, at, share=None if same else share_of(group.problem), measured=True)
+        snapshot = of_traffic(group, cooperative=self._cooperative, partitions=counts)
+        followed.rebalances.stable(snapshot, at, share=None if same else share_of(group.problem), measured=True)
 
     def _forget(self, at: float) -> None:
         """Forget groups that are gone for good, not for a failed poll: there may be as many as ever existed."""
         with self._lock:
-            gone = [name for name, one in self._groups.items() if not one.held and at - one.seen_at > _GONE_SECONDS]
+            gone = [name for name, one in self._groups.items() if not one.held and at - one.polled_at > _GONE_SECONDS]
             for name in gone:
                 del self._groups[name]
 
@@ -109,13 +109,13 @@ class RebalanceTracker:
                 commits = Commits()
                 known = self._groups[group] = _Followed(
                     rebalances=Rebalances(
-                        tell=partial(self._tell, group), last=partial(self._last, group), signs=commits.signs
+                        record=partial(self._add_event, group), last=partial(self._last, group), signs=commits.signs
                     ),
                     commits=commits,
                 )
             return known
 
-    def _tell(self, group: str, *, at: float, **fields: Any) -> Event:
+    def _add_event(self, group: str, *, at: float, **fields: Any) -> Event:
         """Add an event; `at` is on this tracker's clock."""
         return self._events.add("rebalance", group, ago=max(0.0, self._clock() - at), **fields)
 

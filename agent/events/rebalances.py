@@ -24,22 +24,22 @@ from samerack.agent.events.cause import (
 )
 from samerack.agent.events.model import Event
 
-_LOOKS_FOR_SHARE: Final = 2
+_POLLS_FOR_SHARE: Final = 2
 """After this many polls a rebalance is recorded even without the cross-rack share of its outcome."""
-_MOST_OVERTAKEN: Final = 20
+_MAX_OVERTAKEN: Final = 20
 _MOMENT_SECONDS: Final = 0.001
 """Overtaken generations are recorded with the one that overtook them, each this much earlier."""
 _FALSE_ALARM_SECONDS: Final = 2.0
 """If the group is stable this long after the agent started a rebalance and did not join again, there was none."""
 
-Tell = Callable[..., Event]
+Record = Callable[..., Event]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """The agent's plan for the group, where it leads."""
 
-    picture: GroupSnapshot
+    snapshot: GroupSnapshot
     share_before: float
     share_after: float
     assignor: str
@@ -55,7 +55,7 @@ class _Over:
     missed: int
     overtaken: int = 0
     """Generations before it that began and never got an assignment."""
-    looks: int = 0
+    polls: int = 0
 
 
 class Rebalances:
@@ -64,18 +64,18 @@ class Rebalances:
     def __init__(
         self,
         *,
-        tell: Tell,
+        record: Record,
         last: Callable[[], tuple[int | None, int]],
         signs: Callable[[float], Signs] = lambda _at: Signs(),
     ) -> None:
         """Start with nothing known.
 
         Args:
-            tell: adds an event of this group.
+            record: adds an event of this group.
             last: the last recorded generation, and how many rebalances without one were recorded since.
             signs: what commits showed about members at that time.
         """
-        self._tell = tell
+        self._record = record
         self._last = last
         self._signs = signs
         self._lock = threading.RLock()
@@ -83,9 +83,9 @@ class Rebalances:
         self._before: GroupSnapshot | None = None
         self._share: float | None = None
         self._begun: float | None = None
-        self._ours = ""
+        self._agent_reason = ""
         self._passing: dict[str, str] = {}
-        self._seen = Signs()
+        self._begin_signs = Signs()
         self._since = float("-inf")
         self._is_measured = False
         self._is_lost = False
@@ -95,29 +95,29 @@ class Rebalances:
         """Whether the agent is a member: generations count then, not polls."""
 
     @property
-    def awaits_look(self) -> bool:
+    def awaits_poll(self) -> bool:
         """Whether a poll counts although it shows the same as the last one."""
         return self._before is None or self._begun is not None
 
-    def begins(self, at: float, *, ours: str = "") -> None:
-        """Record that a rebalance is under way; `ours` says why the agent starts one or leaves."""
+    def begins(self, at: float, *, agent_reason: str = "") -> None:
+        """Record that a rebalance is under way; `agent_reason` says why the agent starts one or leaves."""
         with self._lock:
             if self._over is not None:
                 self._finish(None, None)
             if self._begun is None:
-                self._begun, self._seen = at, self._signs(at)
-            self._ours = self._ours or ours
+                self._begun, self._begin_signs = at, self._signs(at)
+            self._agent_reason = self._agent_reason or agent_reason
 
     def loses(self, at: float) -> None:
         """Record that the brokers removed the agent: there was a rebalance without it, and it joins again."""
         with self._lock:
-            self.begins(at, ours="joined again")
+            self.begins(at, agent_reason="joined again")
             self._is_lost = True
 
     def moving(self, members: Mapping[str, str], at: float, *, measured: bool = False) -> None:
         """Record a poll of the group while no member has an assignment: client ids by key."""
         with self._lock:
-            if self._heeds(at, measured=measured) and self._over is None:
+            if self._counts(at, measured=measured) and self._over is None:
                 self.begins(at)
                 self._passing |= members
 
@@ -146,37 +146,37 @@ class Rebalances:
                 return
             self.begins(at)
             skipped = max(0, generation - last - 1 - unnumbered) if last is not None and generation > last else 0
-            overtaken = skipped if goes_on and skipped <= _MOST_OVERTAKEN else 0
+            overtaken = skipped if goes_on and skipped <= _MAX_OVERTAKEN else 0
             self._over = _Over(at=at, generation=generation, missed=skipped - overtaken, overtaken=overtaken)
             if plan is not None:
-                self._finish(plan.picture, plan.share_after, plan=plan)
+                self._finish(plan.snapshot, plan.share_after, plan=plan)
 
-    def stable(self, picture: GroupSnapshot, at: float, *, share: float | None = None, measured: bool = False) -> None:
+    def stable(self, snapshot: GroupSnapshot, at: float, *, share: float | None = None, measured: bool = False) -> None:
         """Record a poll of the group with an assignment in force, and its cross-rack share where that is new.
 
         Args:
-            picture: the group.
+            snapshot: the group.
             at: when it was requested.
             share: of its partitions, by weight.
             measured: whether measuring polled, which alone counts while the agent is no member.
         """
         with self._lock:
-            if not self._heeds(at, measured=measured):
+            if not self._counts(at, measured=measured):
                 return
-            if not self.inside and self._over is None and self._differs(picture):
+            if not self.inside and self._over is None and self._differs(snapshot):
                 if self._begun is None:
-                    self._seen = self._signs(at)
+                    self._begin_signs = self._signs(at)
                 self._over = _Over(at=at, generation=None, missed=0)
             if self._over is not None:
-                self._over.looks += 1
-                if share is not None or self._over.looks >= _LOOKS_FOR_SHARE or not self.inside:
-                    self._finish(picture, share)
+                self._over.polls += 1
+                if share is not None or self._over.polls >= _POLLS_FOR_SHARE or not self.inside:
+                    self._finish(snapshot, share)
                 return
             begun = self._begun
             if begun is not None and (at - begun > _FALSE_ALARM_SECONDS or self._is_first_seen_under_way()):
                 self._forget()
             if self._begun is None:
-                self._before, self._share = picture, share if share is not None else self._share
+                self._before, self._share = snapshot, share if share is not None else self._share
 
     def enters(self) -> None:
         """Record that the agent is a member from now on."""
@@ -190,7 +190,7 @@ class Rebalances:
                 self._finish(None, None)
             self.inside, self._generation, self._since = False, None, at
 
-    def _heeds(self, at: float, *, measured: bool) -> bool:
+    def _counts(self, at: float, *, measured: bool) -> bool:
         """Return whether a poll counts: of two sources outside only one, or an older poll would undo a newer one."""
         if self.inside:
             return not measured
@@ -199,14 +199,17 @@ class Rebalances:
 
     def _is_first_seen_under_way(self) -> bool:
         """Return whether the first poll from outside found a rebalance under way: what was before is not known."""
-        return self._before is None and not self.inside and not self._ours
+        return self._before is None and not self.inside and not self._agent_reason
 
-    def _differs(self, picture: GroupSnapshot) -> bool:
+    def _differs(self, snapshot: GroupSnapshot) -> bool:
         """Return whether there was a rebalance since the last poll."""
         before = self._before
         if before is None:
             return False
-        return self._begun is not None or (picture.members, picture.cooperative) != (before.members, before.cooperative)
+        return self._begun is not None or (snapshot.members, snapshot.cooperative) != (
+            before.members,
+            before.cooperative,
+        )
 
     def _finish(self, after: GroupSnapshot | None, share: float | None, *, plan: Plan | None = None) -> None:
         """Record the rebalance that is over."""
@@ -215,17 +218,17 @@ class Rebalances:
             return
         begun = self._begun
         known = Known(
-            ours=self._ours,
+            agent_reason=self._agent_reason,
             agent_leads=plan is not None,
             passing=self._passing,
-            signs=self._seen,
+            signs=self._begin_signs,
             released=self._released,
         )
         found = cause_of(before, after, known)
         for back in range(over.overtaken, 0, -1):
-            self._tell(
+            self._record(
                 at=over.at - back * _MOMENT_SECONDS,
-                reason=self._ours,
+                reason=self._agent_reason,
                 cause=found.cause,
                 generation=(over.generation or 0) - back,
                 detail="another followed before anybody was given anything",
@@ -233,9 +236,9 @@ class Rebalances:
         fields = self._outcome(before, after, over.at)
         if plan is not None:
             fields |= {"assignor": plan.assignor, "failure": plan.failure}
-        self._tell(
+        self._record(
             at=over.at,
-            reason=self._ours,
+            reason=self._agent_reason,
             cause=found.cause,
             joined=found.joined,
             left=found.left,
@@ -265,5 +268,5 @@ class Rebalances:
 
     def _forget(self) -> None:
         """Forget what was under way."""
-        self._begun, self._ours, self._passing, self._seen = None, "", {}, Signs()
+        self._begun, self._agent_reason, self._passing, self._begin_signs = None, "", {}, Signs()
         self._is_lost = False

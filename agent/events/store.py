@@ -49,12 +49,12 @@ class CorruptError(StoreError):
 class Store:
     """The only writer of a file."""
 
-    def __init__(self, path: Path, *, most: int, days: float, steps: Sequence[Step] = STEPS) -> None:
+    def __init__(self, path: Path, *, max_events: int, days: float, steps: Sequence[Step] = STEPS) -> None:
         """Open the file, and create it where there is none.
 
         Args:
             path: The file.
-            most: How many events are kept.
+            max_events: How many events are kept.
             days: For how many days.
             steps: See `STEPS`.
 
@@ -67,7 +67,7 @@ class Store:
                 "events.path a place on a local disk"
             )
         self._path = path
-        self._most = most
+        self._max_events = max_events
         self._days = days
         self._lock = _lock(path)
         try:
@@ -111,7 +111,7 @@ class Store:
             StoreError: It cannot be read.
         """
         with _explained(self._path):
-            return list(_events(self._connection, self._most))
+            return list(_events(self._connection, self._max_events))
 
     def close(self) -> None:
         """Close the file and release its lock."""
@@ -121,11 +121,11 @@ class Store:
     def _trim(self) -> None:
         self._connection.execute(
             "DELETE FROM events WHERE at < ? OR number <= (SELECT MAX(number) FROM events) - ?",
-            (time.time() - self._days * _DAY, self._most),
+            (time.time() - self._days * _DAY, self._max_events),
         )
 
 
-def read(path: Path, most: int) -> list[Event]:
+def read(path: Path, max_events: int) -> list[Event]:
     """Return the newest events of a file, the oldest of them first; also while an agent writes to it.
 
     Raises:
@@ -140,7 +140,7 @@ def read(path: Path, most: int) -> list[Event]:
             raise StoreError(
                 f"{path}: holds no events of this version of samerack (schema {version}, expected {len(STEPS)})"
             )
-        return list(_events(connection, most))
+        return list(_events(connection, max_events))
 
 
 def set_aside(path: Path) -> Path:
@@ -213,9 +213,9 @@ def _version(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
-def _events(connection: sqlite3.Connection, most: int) -> Iterator[Event]:
+def _events(connection: sqlite3.Connection, max_events: int) -> Iterator[Event]:
     rows = connection.execute(
-        "SELECT body FROM (SELECT number, body FROM events ORDER BY number DESC LIMIT ?) ORDER BY number", (most,)
+        "SELECT body FROM (SELECT number, body FROM events ORDER BY number DESC LIMIT ?) ORDER BY number", (max_events,)
     )
     for (body,) in rows:
         with suppress(ValueError):  # of a kind that only a newer version knows

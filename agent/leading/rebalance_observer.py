@@ -41,7 +41,7 @@ class RebalanceObserver:
 
     def begins(self, ours: str) -> None:
         """Records that the agent starts a rebalance, and why."""
-        self._rebalances.begins(self._clock(), ours=ours)
+        self._rebalances.begins(self._clock(), agent_reason=ours)
 
     def rejoins(self, *, expected: bool) -> None:
         """Records that the agent sends JoinGroup, or is about to; `expected`: the group has its instance id."""
@@ -52,7 +52,7 @@ class RebalanceObserver:
             return
         self._rebalances.enters()
         self._quiet = expected
-        self._rebalances.begins(self._clock(), ours="" if expected else "joined")
+        self._rebalances.begins(self._clock(), agent_reason="" if expected else "joined")
 
     def loses(self) -> None:
         """Records that the brokers have removed the agent from the group."""
@@ -115,4 +115,4 @@ class RebalanceObserver:
         self._rejoining = False
         self._rebalances.leaves(now)
         if member:
-            self._rebalances.begins(now, ours="left")
+            self._rebalances.begins(now, agent_reason="left")

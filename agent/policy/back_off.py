@@ -12,7 +12,7 @@ from typing import Final
 from samerack.agent.policy.back_off_causes import RULES, BackOffError, Cause
 from samerack.agent.policy.plan_health import PlanHealth, PlanRecord, lost, planned
 
-CALM_SECONDS: Final = 600.0
+RESET_SECONDS: Final = 600.0
 """After this time since the last pause, or the length of that pause if longer, pauses have the first length again."""
 
 
@@ -44,7 +44,7 @@ class BackOffState:
 def backed_off(state: BackOffState, cause: Cause, now: float) -> BackOffState:
     """Returns the state after a cause has occurred, for the first time or again."""
     rule, last = RULES[cause], state.pauses.get(cause)
-    again = last is not None and now - last.until < max(CALM_SECONDS, last.seconds)
+    again = last is not None and now - last.until < max(RESET_SECONDS, last.seconds)
     seconds = min(rule.max_seconds, 2 * last.seconds) if last is not None and again else rule.first_seconds
     return BackOffState(pauses={**state.pauses, cause: Pause(seconds=seconds, until=now + seconds)}, last=cause)
 

@@ -14,7 +14,7 @@ from typing import Final
 from samerack.common.errors import AgentError
 
 MAX_FAILED: Final = 3
-"""After so many fall-back plans in a row the group's own leader would plan as well."""
+"""After so many fall-back plans in a row the group's own leader would plan equally well."""
 MAX_REJECTED: Final = 3
 SOON_SECONDS: Final = 10.0
 """A rebalance so soon after a plan, with the same members and subscriptions and not asked for by the agent, counts as a
@@ -49,101 +49,101 @@ class Rule:
     """The rule of one cause.
 
     Attributes:
-        seen: what the agent sees.
+        symptom: what the agent sees.
         first_seconds: the first pause.
         max_seconds: the longest pause; each is twice the one before it.
-        gone: the condition for a return besides the end of the pause; empty if the agent just tries again.
+        return_when: the condition for a return besides the end of the pause; empty if the agent just tries again.
     """
 
-    seen: str
+    symptom: str
     first_seconds: float
     max_seconds: float
-    gone: str = ""
+    return_when: str = ""
 
 
 RULES: Final[Mapping[Cause, Rule]] = MappingProxyType(
     {
         Cause.FENCED: Rule(
-            seen="another agent with this instance id has taken the membership over",
+            symptom="another agent with this instance id has taken the membership over",
             first_seconds=0,
             max_seconds=0,
-            gone="an election has made this agent the active one again; without `election.group`, a restart",
+            return_when="an election has made this agent the active one again; without `election.group`, a restart",
         ),
         Cause.CONVERTED: Rule(
-            seen="the group has no classic leader any more: a member of the new protocol (KIP-848) has converted it",
+            symptom="the group has no classic leader any more: a member of the new protocol (KIP-848) has converted it",
             first_seconds=5,
             max_seconds=600,
-            gone="the brokers call the group classic",
+            return_when="the brokers call the group classic",
         ),
         Cause.FOREIGN_AGENT: Rule(
-            seen="another member without topics leads, under another instance id",
+            symptom="another member without topics leads, under another instance id",
             first_seconds=5,
             max_seconds=600,
-            gone="it is no member any more",
+            return_when="it is no member any more",
         ),
         Cause.EVICTED: Rule(
-            seen=f"the membership was lost {MAX_LOST} times in {LOST_SECONDS / 60:g} minutes, while the agent ran",
+            symptom=f"the membership was lost {MAX_LOST} times in {LOST_SECONDS / 60:g} minutes, while the agent ran",
             first_seconds=60,
             max_seconds=3600,
         ),
         Cause.NOT_ALLOWED: Rule(
-            seen="the brokers do not allow being in the group, or seeing its topics",
+            symptom="the brokers do not allow being in the group, or seeing its topics",
             first_seconds=2,
             max_seconds=60,
-            gone="the group's topics may be seen",
+            return_when="the group's topics may be seen",
         ),
         Cause.NO_SHARED_PROTOCOL: Rule(
-            seen="the brokers refuse the agent: the group's members share no protocol name with `leading.protocols`",
+            symptom="the brokers refuse the agent: the group's members share no protocol name with `leading.protocols`",
             first_seconds=10,
             max_seconds=600,
         ),
         Cause.UNREADABLE: Rule(
-            seen="the subscription of a member cannot be read, so that no plan could cover the member",
+            symptom="the subscription of a member cannot be read, so that no plan could cover the member",
             first_seconds=5,
             max_seconds=600,
-            gone="every subscription can be read",
+            return_when="every subscription can be read",
         ),
         Cause.TOPICS_UNKNOWN: Rule(
-            seen="topics of the group could not be looked at within `leading.deadline_seconds`",
+            symptom="topics of the group could not be looked at within `leading.deadline_seconds`",
             first_seconds=2,
             max_seconds=60,
-            gone="the group's topics have been looked at",
+            return_when="the group's topics have been looked at",
         ),
         Cause.STARVED: Rule(
-            seen="a plan would give nothing to a member although its topics have partitions enough",
+            symptom="a plan would give nothing to a member although its topics have partitions enough",
             first_seconds=60,
             max_seconds=3600,
         ),
         Cause.PLANS_FAILED: Rule(
-            seen=f"no plan passes the check, or {MAX_FAILED} plans in a row were the fall-back's",
+            symptom=f"no plan passes the check, or {MAX_FAILED} plans in a row were the fall-back's",
             first_seconds=60,
             max_seconds=3600,
         ),
         Cause.PLANS_REJECTED: Rule(
-            seen=f"{MAX_REJECTED} plans in a row were each followed within {SOON_SECONDS:g} s by a rebalance of the "
+            symptom=f"{MAX_REJECTED} plans in a row were each followed within {SOON_SECONDS:g} s by a rebalance of the "
             "same members with the same subscriptions that the agent did not ask for",
             first_seconds=60,
             max_seconds=3600,
         ),
         Cause.GIVEN_PARTITIONS: Rule(
-            seen="the group's leader goes on giving partitions to the agent",
+            symptom="the group's leader goes on giving partitions to the agent",
             first_seconds=600,
             max_seconds=3600,
         ),
         Cause.UNSOUND_LEADER: Rule(
-            seen="the group's leader uses an assignor that gives partitions to members without topics (kafkajs's)",
+            symptom="the group's leader uses an assignor that gives partitions to members without topics (kafkajs's)",
             first_seconds=2,
             max_seconds=10,
-            gone="all consumers have stopped, and start again",
+            return_when="all consumers have stopped, and start again",
         ),
         Cause.NO_PLACE: Rule(
-            seen="the group's leader may give partitions to the agent in every place",
+            symptom="the group's leader may give partitions to the agent in every place",
             first_seconds=600,
             max_seconds=3600,
         ),
         Cause.PLACE_LOST: Rule(
-            seen="a dynamic agent's place is gone: the members before it have left, or the coordinator does not know "
-            "the member id that it reserved; it might be given partitions",
+            symptom="a dynamic agent's place is gone: the members before it have left, or the coordinator does not "
+            "know the member id that it reserved; it might be given partitions",
             first_seconds=2,
             max_seconds=60,
         ),
@@ -155,5 +155,5 @@ class BackOffError(AgentError):
     """The agent must stay out of a group for a while; it leaves properly and reports why."""
 
     def __init__(self, cause: Cause, reason: str = "") -> None:
-        super().__init__(reason or RULES[cause].seen)
+        super().__init__(reason or RULES[cause].symptom)
         self.cause = cause

@@ -13,7 +13,7 @@ from typing import Final
 
 from samerack.agent.policy.model import TOLERANCE, Crossing, GroupCondition, Rules
 
-CALM_SECONDS: Final = 60.0
+UNDISTURBED_SECONDS: Final = 60.0
 MAX_OTHERS: Final = 3
 """So many rebalances of others may follow in that time: members that join or leave with it, one by one."""
 SETTLED_SECONDS: Final = 10.0
@@ -37,10 +37,10 @@ class Trial:
         crossed: The measured cross-rack share then; None if it was not measured.
         byte_saving: Predicted reduction of the cross-rack share of bytes.
         byte_share: Predicted cross-rack share of bytes.
-        ours: Rebalances by the agent since, including this one.
+        own_rebalances: Rebalances by the agent since, including this one.
         stable: When the group was first seen stable after it: monotonic, and in seconds since 1970.
         brought: Whether the assignment in force has reached the predicted saving.
-        calm: Whether CALM_SECONDS have passed without too many rebalances of others.
+        undisturbed: Whether UNDISTURBED_SECONDS have passed without too many rebalances of others.
         void: Whether the conditions have changed.
     """
 
@@ -52,10 +52,10 @@ class Trial:
     crossed: float | None = None
     byte_saving: float = 0.0
     byte_share: float = 0.0
-    ours: int = 1
+    own_rebalances: int = 1
     stable: tuple[float, float] | None = None
     brought: bool = False
-    calm: bool = False
+    undisturbed: bool = False
     void: bool = False
 
 
@@ -76,49 +76,49 @@ def is_open(breaker: Breaker, now: float, rules: Rules) -> bool:
     return now < breaker.opened + rules.breaker_seconds or breaker.trial is not None
 
 
-def reviewed(breaker: Breaker, situation: GroupCondition, now: float, wall: float, rules: Rules) -> Breaker:
+def reviewed(breaker: Breaker, condition: GroupCondition, now: float, wall: float, rules: Rules) -> Breaker:
     """Returns the breaker after a poll of the group, which is stable."""
     trial = breaker.trial
     if trial is None:
         return breaker
-    if not trial.calm and now - trial.at >= PATIENCE_SECONDS:
+    if not trial.undisturbed and now - trial.at >= PATIENCE_SECONDS:
         return replace(breaker, trial=None)  # the agent did not lead meanwhile: what happened since is not its result
     if trial.stable is None:
         trial = replace(trial, stable=(now, wall))
-    trial = replace(trial, void=trial.void or situation.conditions != trial.conditions)
-    if not trial.calm:
-        if (others := _others(trial, situation)) > MAX_OTHERS:
+    trial = replace(trial, void=trial.void or condition.conditions != trial.conditions)
+    if not trial.undisturbed:
+        if (others := _others(trial, condition)) > MAX_OTHERS:
             return _failed(breaker, now, rules, f"the group rebalanced {others} times more right after it")
-        trial = replace(trial, calm=now - trial.at >= CALM_SECONDS)
+        trial = replace(trial, undisturbed=now - trial.at >= UNDISTURBED_SECONDS)
     if not trial.brought and not trial.void:
-        trial = replace(trial, brought=_has_brought(trial, situation))
-        if not trial.brought and _has_settled(trial, situation, now):
-            return _failed(breaker, now, rules, _fell_short(trial, situation))
-    return _concluded(replace(breaker, trial=trial), trial, situation.crossing, now, rules)
+        trial = replace(trial, brought=_has_brought(trial, condition))
+        if not trial.brought and _has_settled(trial, condition, now):
+            return _failed(breaker, now, rules, _fell_short(trial, condition))
+    return _concluded(replace(breaker, trial=trial), trial, condition.crossing, now, rules)
 
 
-def superseded(breaker: Breaker, situation: GroupCondition, now: float, rules: Rules) -> Breaker:
+def superseded(breaker: Breaker, condition: GroupCondition, now: float, rules: Rules) -> Breaker:
     """Returns the breaker when the next rebalance is due before the last trial has ended."""
     trial = breaker.trial
     if trial is None:
         return breaker
     if not trial.brought and not trial.void:
-        return _failed(breaker, now, rules, _fell_short(trial, situation))
+        return _failed(breaker, now, rules, _fell_short(trial, condition))
     return replace(breaker, trial=None)
 
 
-def tried(breaker: Breaker, situation: GroupCondition, now: float) -> Breaker:
+def tried(breaker: Breaker, condition: GroupCondition, now: float) -> Breaker:
     """Returns the breaker after a rebalance for racks or traffic was triggered."""
-    rates, before = situation.rates, situation.present.cross_rack_share
+    rates, before = condition.rates, condition.present.cross_rack_share
     return replace(
         breaker,
         trial=Trial(
             at=now,
             before=before,
-            saving=before - situation.possible.cross_rack_share,
-            generation=situation.generation,
-            conditions=situation.conditions,
-            crossed=situation.crossing.share if situation.crossing is not None else None,
+            saving=before - condition.possible.cross_rack_share,
+            generation=condition.generation,
+            conditions=condition.conditions,
+            crossed=condition.crossing.share if condition.crossing is not None else None,
             byte_saving=rates.saving / rates.whole if rates is not None and rates.whole else 0.0,
             byte_share=rates.possible / rates.whole if rates is not None and rates.whole else 0.0,
         ),
@@ -128,28 +128,28 @@ def tried(breaker: Breaker, situation: GroupCondition, now: float) -> Breaker:
 def followed(breaker: Breaker) -> Breaker:
     """Returns the breaker after a rebalance by the agent for another reason, which must not count as one of others."""
     trial = breaker.trial
-    return breaker if trial is None else replace(breaker, trial=replace(trial, ours=trial.ours + 1))
+    return breaker if trial is None else replace(breaker, trial=replace(trial, own_rebalances=trial.own_rebalances + 1))
 
 
-def _others(trial: Trial, situation: GroupCondition) -> int:
-    if not trial.generation or not situation.generation:
+def _others(trial: Trial, condition: GroupCondition) -> int:
+    if not trial.generation or not condition.generation:
         return 0
-    return situation.generation - trial.generation - trial.ours
+    return condition.generation - trial.generation - trial.own_rebalances
 
 
-def _has_brought(trial: Trial, situation: GroupCondition) -> bool:
-    return trial.before - situation.present.cross_rack_share >= MIN_PART * trial.saving - TOLERANCE
+def _has_brought(trial: Trial, condition: GroupCondition) -> bool:
+    return trial.before - condition.present.cross_rack_share >= MIN_PART * trial.saving - TOLERANCE
 
 
-def _has_settled(trial: Trial, situation: GroupCondition, now: float) -> bool:
-    if situation.withheld and not situation.stuck:
+def _has_settled(trial: Trial, condition: GroupCondition, now: float) -> bool:
+    if condition.withheld and not condition.stuck:
         return False
     return trial.stable is not None and now - trial.stable[0] >= SETTLED_SECONDS
 
 
 def _concluded(breaker: Breaker, trial: Trial, crossing: Crossing | None, now: float, rules: Rules) -> Breaker:
     """Returns the breaker with the trial's result, if it is due."""
-    if not trial.calm:
+    if not trial.undisturbed:
         return breaker
     if trial.void:
         return replace(breaker, trial=None)
@@ -179,8 +179,8 @@ def _failed(breaker: Breaker, now: float, rules: Rules, cause: str) -> Breaker:
     return Breaker(failures=failures, opened=now if opens else None, cause=cause)
 
 
-def _fell_short(trial: Trial, situation: GroupCondition) -> str:
-    return _too_little(trial.saving, trial.before - situation.present.cross_rack_share)
+def _fell_short(trial: Trial, condition: GroupCondition) -> str:
+    return _too_little(trial.saving, trial.before - condition.present.cross_rack_share)
 
 
 def _too_little(predicted: float, brought: float) -> str:

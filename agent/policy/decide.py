@@ -44,12 +44,12 @@ def remembering(state: State, times: Iterable[float]) -> State:
     return replace(state, budget=budgets.remembering(state.budget, times))
 
 
-def decide(state: State, situation: GroupCondition, now: float, wall: float, rules: Rules) -> tuple[State, Decision]:
+def decide(state: State, condition: GroupCondition, now: float, wall: float, rules: Rules) -> tuple[State, Decision]:
     """Decides about a Stable group that the agent leads; returns the state after it and the decision.
 
     Args:
         state: The state before it.
-        situation: What is known of the group.
+        condition: What is known of the group.
         now: Seconds, monotonic.
         wall: The same moment, in seconds since 1970.
         rules: What the settings say.
@@ -57,45 +57,45 @@ def decide(state: State, situation: GroupCondition, now: float, wall: float, rul
     state = replace(
         state,
         budget=budgets.refilled(state.budget, now, rules),
-        breaker=breakers.reviewed(state.breaker, situation, now, wall, rules),
+        breaker=breakers.reviewed(state.breaker, condition, now, wall, rules),
     )
-    if situation.withheld and not situation.stuck:
-        return _follow(state, situation, Reason.SECOND_ROUND)
-    if situation.partitions_changed:
-        if not situation.stuck:
-            return _follow(state, situation, Reason.PARTITIONS_CHANGED)
+    if condition.withheld and not condition.stuck:
+        return _follow(state, condition, Reason.SECOND_ROUND)
+    if condition.partitions_changed:
+        if not condition.stuck:
+            return _follow(state, condition, Reason.PARTITIONS_CHANGED)
         if budgets.refusal(state.budget, rules) is None:
             # a withheld partition has no owner, like a new one: only the budget prevents endless rebalances
-            return _follow(replace(state, budget=budgets.spent(state.budget)), situation, Reason.PARTITIONS_CHANGED)
-    return _judge(state, situation, now, wall, rules)
+            return _follow(replace(state, budget=budgets.spent(state.budget)), condition, Reason.PARTITIONS_CHANGED)
+    return _evaluate(state, condition, now, wall, rules)
 
 
-def _judge(state: State, situation: GroupCondition, now: float, wall: float, rules: Rules) -> tuple[State, Decision]:
+def _evaluate(state: State, condition: GroupCondition, now: float, wall: float, rules: Rules) -> tuple[State, Decision]:
     """Decides by what a rebalance would save, and whether that is enough."""
-    saving = situation.present.cross_rack_share - situation.possible.cross_rack_share
+    saving = condition.present.cross_rack_share - condition.possible.cross_rack_share
     if saving <= TOLERANCE:
-        return replace(state, proposed=None), _decision(situation, Action.NOTHING, Reason.NOTHING_TO_GAIN)
+        return replace(state, proposed=None), _decision(condition, Action.NOTHING, Reason.NOTHING_TO_GAIN)
     if saving <= rules.min_saving + TOLERANCE:
-        return replace(state, proposed=None), _decision(situation, Action.SUPPRESS, Reason.BELOW_LEAST_SAVING)
-    state, weighed = _weigh(state, situation, now, wall, rules)
+        return replace(state, proposed=None), _decision(condition, Action.SUPPRESS, Reason.BELOW_LEAST_SAVING)
+    state, weighed = _weigh(state, condition, now, wall, rules)
     if weighed is not None:
-        return state, _decision(situation, Action.SUPPRESS, *weighed)
+        return state, _decision(condition, Action.SUPPRESS, *weighed)
     if state.proposed is not None and saving <= state.proposed + rules.min_saving + TOLERANCE:
-        return state, _decision(situation, Action.NOTHING, Reason.PROPOSED)
-    state, barred = _barred(state, situation, now, wall, rules)
+        return state, _decision(condition, Action.NOTHING, Reason.PROPOSED)
+    state, barred = _barred(state, condition, now, wall, rules)
     if barred is not None:
-        return state, _decision(situation, Action.SUPPRESS, *barred)
-    return _act(state, situation, now, rules)
+        return state, _decision(condition, Action.SUPPRESS, *barred)
+    return _act(state, condition, now, rules)
 
 
 def _weigh(
-    state: State, situation: GroupCondition, now: float, wall: float, rules: Rules
+    state: State, condition: GroupCondition, now: float, wall: float, rules: Rules
 ) -> tuple[State, _Refusal | None]:
     """Returns why the saving in bytes is not enough; None if it is, is not required, or was not measured in time."""
-    if not rules.least_bytes_per_second:
+    if not rules.min_bytes_per_second:
         return state, None
-    if situation.rates is not None:
-        too_little = situation.rates.saving <= rules.least_bytes_per_second
+    if condition.rates is not None:
+        too_little = condition.rates.saving <= rules.min_bytes_per_second
         return replace(state, unmeasured=None), (Reason.BELOW_LEAST_SAVING, None) if too_little else None
     since = now if state.unmeasured is None else state.unmeasured
     left = since + rules.unmeasured_seconds - now
@@ -103,7 +103,7 @@ def _weigh(
 
 
 def _barred(
-    state: State, situation: GroupCondition, now: float, wall: float, rules: Rules
+    state: State, condition: GroupCondition, now: float, wall: float, rules: Rules
 ) -> tuple[State, _Refusal | None]:
     """Returns why a rebalance that is worth it must wait, and until when; None if it need not."""
     opening = next_opening(rules.windows, wall) if rules.windows else None
@@ -115,7 +115,7 @@ def _barred(
     if refusal is not None:
         reason, until = refusal
         return state, (reason, wall + until - now)
-    state = replace(state, breaker=breakers.superseded(state.breaker, situation, now, rules))
+    state = replace(state, breaker=breakers.superseded(state.breaker, condition, now, rules))
     if breakers.is_open(state.breaker, now, rules):
         return state, _broken(state.breaker, now, wall, rules)
     return state, None
@@ -126,37 +126,37 @@ def _broken(breaker: Breaker, now: float, wall: float, rules: Rules) -> _Refusal
     return Reason.BREAKER_OPEN, wall + closes - now if closes > now else None
 
 
-def _act(state: State, situation: GroupCondition, now: float, rules: Rules) -> tuple[State, Decision]:
+def _act(state: State, condition: GroupCondition, now: float, rules: Rules) -> tuple[State, Decision]:
     """Triggers a rebalance, or proposes it."""
-    reason = _reason(situation)
+    reason = _reason(condition)
     state = replace(state, budget=budgets.spent(state.budget))
     if rules.proposes:
-        saving = situation.present.cross_rack_share - situation.possible.cross_rack_share
-        return replace(state, proposed=saving), _decision(situation, Action.PROPOSE, reason)
-    state = replace(state, breaker=breakers.tried(state.breaker, situation, now))
-    return state, _decision(situation, Action.REBALANCE, reason)
+        saving = condition.present.cross_rack_share - condition.possible.cross_rack_share
+        return replace(state, proposed=saving), _decision(condition, Action.PROPOSE, reason)
+    state = replace(state, breaker=breakers.tried(state.breaker, condition, now))
+    return state, _decision(condition, Action.REBALANCE, reason)
 
 
-def _reason(situation: GroupCondition) -> Reason:
+def _reason(condition: GroupCondition) -> Reason:
     """Returns why another plan is cheaper than the one in force."""
-    if situation.racks_changed is None:
+    if condition.racks_changed is None:
         return Reason.CHEAPER_PLAN
-    if situation.racks_changed:
+    if condition.racks_changed:
         return Reason.RACKS_CHANGED
-    return Reason.TRAFFIC_CHANGED if situation.traffic_changed else Reason.MEMBERS_RACKS_CHANGED
+    return Reason.TRAFFIC_CHANGED if condition.traffic_changed else Reason.MEMBERS_RACKS_CHANGED
 
 
-def _follow(state: State, situation: GroupCondition, reason: Reason) -> tuple[State, Decision]:
+def _follow(state: State, condition: GroupCondition, reason: Reason) -> tuple[State, Decision]:
     """Triggers a rebalance that the group needs."""
     state = replace(state, breaker=breakers.followed(state.breaker))
-    return state, _decision(situation, Action.REBALANCE, reason)
+    return state, _decision(condition, Action.REBALANCE, reason)
 
 
-def _decision(situation: GroupCondition, action: Action, reason: Reason, until: float | None = None) -> Decision:
+def _decision(condition: GroupCondition, action: Action, reason: Reason, until: float | None = None) -> Decision:
     return Decision(
         action=action,
         reason=reason,
-        before=situation.present.cross_rack_share,
-        after=situation.possible.cross_rack_share,
+        before=condition.present.cross_rack_share,
+        after=condition.possible.cross_rack_share,
         until=until,
     )

@@ -55,7 +55,7 @@ class Rules:
     Attributes:
         proposes: Whether rebalances for racks and traffic are proposed instead of triggered.
         min_saving: As a share of partitions, by weight.
-        least_bytes_per_second: 0 if no saving in bytes is required.
+        min_bytes_per_second: 0 if no saving in bytes is required.
         unmeasured_seconds: How long to wait for bytes to be measured.
         burst: The size of the token bucket.
         refill_seconds: Seconds per new token.
@@ -70,7 +70,7 @@ class Rules:
     refill_seconds: float
     max_per_hour: int
     proposes: bool = False
-    least_bytes_per_second: float = 0.0
+    min_bytes_per_second: float = 0.0
     unmeasured_seconds: float = 0.0
     windows: tuple[WindowSettings, ...] = ()
     breaker_failures: int = 3
@@ -79,12 +79,12 @@ class Rules:
 
 def rules_of(policy: PolicyRules, *, dollars_per_byte: float) -> Rules:
     """Returns the rules for these settings and prices."""
-    least_dollars = policy.min_saving_dollars_per_day
-    least_priced = least_dollars / (SECONDS_PER_DAY * dollars_per_byte) if least_dollars else 0.0
+    min_dollars = policy.min_saving_dollars_per_day
+    min_priced = min_dollars / (SECONDS_PER_DAY * dollars_per_byte) if min_dollars else 0.0
     return Rules(
         proposes=policy.mode == "propose",
         min_saving=policy.min_saving,
-        least_bytes_per_second=max(policy.min_saving_bytes_per_second, least_priced),
+        min_bytes_per_second=max(policy.min_saving_bytes_per_second, min_priced),
         unmeasured_seconds=policy.unmeasured_seconds,
         burst=policy.burst,
         refill_seconds=policy.refill_seconds,

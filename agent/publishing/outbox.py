@@ -49,37 +49,37 @@ class OutgoingRecord:
 class Outbox:
     """Waiting records, by kind and in order of numbers, and records in flight."""
 
-    def __init__(self, *, most_records: int, most_bytes: int) -> None:
+    def __init__(self, *, max_records: int, max_bytes: int) -> None:
         """Create an empty outbox.
 
         Args:
-            most_records: bound for waiting and in-flight records together.
-            most_bytes: the same in bytes.
+            max_records: bound for waiting and in-flight records together.
+            max_bytes: the same in bytes.
         """
-        self._most_records = most_records
-        self._most_bytes = most_bytes
+        self._max_records = max_records
+        self._max_bytes = max_bytes
         self._waiting: dict[Kind, list[OutgoingRecord]] = {kind: [] for kind in Kind}
-        self._on_way: dict[int, OutgoingRecord] = {}
+        self._in_flight: dict[int, OutgoingRecord] = {}
         self.bytes = 0
 
     def __len__(self) -> int:
         """Return how many records are not acknowledged."""
-        return len(self._on_way) + sum(map(len, self._waiting.values()))
+        return len(self._in_flight) + sum(map(len, self._waiting.values()))
 
     def count(self, kind: Kind) -> int:
         """Return how many of them are of a kind."""
-        return len(self._waiting[kind]) + sum(record.kind is kind for record in self._on_way.values())
+        return len(self._waiting[kind]) + sum(record.kind is kind for record in self._in_flight.values())
 
     def numbers(self) -> set[int]:
         """Return the numbers of all."""
-        return {*self._on_way, *(record.number for row in self._waiting.values() for record in row)}
+        return {*self._in_flight, *(record.number for row in self._waiting.values() for record in row)}
 
     def add(self, record: OutgoingRecord) -> list[OutgoingRecord]:
         """Add a record; return what was dropped for it, which may be the record itself."""
         heapq.heappush(self._waiting[record.kind], record)
         self.bytes += record.size
-        gone = []
-        while len(self) > self._most_records or self.bytes > self._most_bytes:
+        dropped = []
+        while len(self) > self._max_records or self.bytes > self._max_bytes:
             row = next(
                 (self._waiting[kind] for kind in (Kind.STATE, Kind.SAMPLE, Kind.EVENT) if self._waiting[kind]), None
             )
@@ -87,33 +87,33 @@ class Outbox:
                 break  # all the rest is in flight
             oldest = heapq.heappop(row)
             self.bytes -= oldest.size
-            gone.append(oldest)
-        return gone
+            dropped.append(oldest)
+        return dropped
 
-    def take(self, kind: Kind, most: int) -> list[OutgoingRecord]:
-        """Return the oldest waiting records, now in flight; at most `most` of a kind are in flight at a time."""
+    def take(self, kind: Kind, max_in_flight: int) -> list[OutgoingRecord]:
+        """Return the oldest waiting records of a kind, now in flight; no more than `max_in_flight` are at a time."""
         row = self._waiting[kind]
         taken: list[OutgoingRecord] = []
-        room = most - sum(record.kind is kind for record in self._on_way.values())
+        room = max_in_flight - sum(record.kind is kind for record in self._in_flight.values())
         while row and len(taken) < room:
             record = heapq.heappop(row)
-            self._on_way[record.number] = record
+            self._in_flight[record.number] = record
             taken.append(record)
         return taken
 
     def done(self, record: OutgoingRecord) -> None:
         """Remove a record that was acknowledged, or will never be sent again."""
-        if self._on_way.pop(record.number, None) is not None:
+        if self._in_flight.pop(record.number, None) is not None:
             self.bytes -= record.size
 
     def put_back(self, record: OutgoingRecord) -> None:
         """Let a record wait again that was not acknowledged, in its old position."""
-        if self._on_way.pop(record.number, None) is not None:
+        if self._in_flight.pop(record.number, None) is not None:
             heapq.heappush(self._waiting[record.kind], record)
 
     def put_all_back(self) -> None:
         """Let all records in flight wait again: their producer is gone."""
-        for record in list(self._on_way.values()):
+        for record in list(self._in_flight.values()):
             self.put_back(record)
 
     def empty(self) -> list[OutgoingRecord]:

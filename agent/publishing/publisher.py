@@ -45,7 +45,7 @@ _LAST_SECONDS: Final = 1.5
 
 
 class Publisher(threading.Thread):
-    """Publishes what is queued by `take` (the board) and `tell` (events)."""
+    """Publishes what is queued by `take` (the board) and `take_event` (events)."""
 
     def __init__(  # noqa: PLR0913 - all named
         self,
@@ -90,7 +90,7 @@ class Publisher(threading.Thread):
         self._windows = Windows(asked.every_seconds)
         self._interval = 0
         self._last_published = LastPublished()
-        self._outbox = Outbox(most_records=asked.max_buffered_records, most_bytes=asked.max_buffered_bytes)
+        self._outbox = Outbox(max_records=asked.max_buffered_records, max_bytes=asked.max_buffered_bytes)
         self._full = False
         self._sender = Sender(
             producer_config(settings.kafka, asked.kafka),
@@ -111,7 +111,7 @@ class Publisher(threading.Thread):
         """Publish what was counted since the last time; returns at once."""
         self._queue.put(published)
 
-    def tell(self, event: Event) -> None:
+    def take_event(self, event: Event) -> None:
         """Publish an event; returns at once. Of several agents that see a rebalance, its group's publishes it."""
         if Kind.EVENT in self._topics:
             self._queue.put(event)
@@ -242,17 +242,17 @@ class Publisher(threading.Thread):
             value=encode(record),
             group=group,
         )
-        gone = self._outbox.add(outgoing)
-        for one in gone:
+        dropped = self._outbox.add(outgoing)
+        for one in dropped:
             self._metrics.dropped(one.kind, Loss.BUFFER_FULL)
-        if gone and not self._full:
+        if dropped and not self._full:
             log.warning(
                 "buffer-full",
                 records=len(self._outbox),
                 bytes=self._outbox.bytes,
                 cure="the oldest go; raise publishing.max_buffered_records and publishing.max_buffered_bytes",
             )
-        self._full = bool(gone)
+        self._full = bool(dropped)
 
 
 def topics_of(settings: Settings) -> dict[Kind, str]:

@@ -27,7 +27,7 @@ from samerack.common.kafka_config import for_librdkafka, get_token, nearest
 
 log = structlog.get_logger("publishing")
 
-MAX_ON_WAY: Final = 5_000
+MAX_IN_FLIGHT: Final = 5_000
 """Most records of a kind that librdkafka has at a time."""
 _LAST_TURN_SECONDS: Final = 0.02
 _UNREACHABLE: Final = frozenset(
@@ -154,7 +154,7 @@ class Sender:
         if self._alone:
             self._alone &= self._outbox.numbers()  # without those dropped meanwhile
         one_record = bool(self._alone) or self._availability.refuses(topic)
-        for record in self._outbox.take(kind, 1 if one_record else MAX_ON_WAY):
+        for record in self._outbox.take(kind, 1 if one_record else MAX_IN_FLIGHT):
             try:
                 self._producer.produce(
                     topic, record.value, key=record.key, on_delivery=partial(self._delivered, record, self._life)

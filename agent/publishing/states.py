@@ -35,8 +35,8 @@ class StateRecord:
 class LastPublished:
     """What was published last of each group, and when (seconds, monotonic or since 1970)."""
 
-    def __init__(self, least_seconds: float = MIN_SECONDS) -> None:
-        self._least = least_seconds
+    def __init__(self, min_seconds: float = MIN_SECONDS) -> None:
+        self._min_seconds = min_seconds
         self._last: dict[str, tuple[Shape, float]] = {}
 
     def due(
@@ -51,7 +51,9 @@ class LastPublished:
         for group in groups:
             shape = _shape(group, cluster, replicas)
             last = self._last.get(group.group)
-            changed = last is None or (shape != last[0] and _is_known(group) and not 0 <= at - last[1] < self._least)
+            changed = last is None or (
+                shape != last[0] and _is_known(group) and not 0 <= at - last[1] < self._min_seconds
+            )
             if interval or changed:
                 self._last[group.group] = (shape, at)
                 found.append(group)
@@ -79,7 +81,7 @@ def state_record(group: GroupTraffic, cluster: ClusterView) -> StateRecord:
                 rack=rack_index.get(member.rack.rack or "", UNKNOWN),
                 fetches_with_rack=member.rack.fetches_with_rack,
                 topics=tuple(topic_index[name] for name in subscribed.get(member.id, ())),
-                tells_rack=_tells_rack(member),
+                tells_rack=_sends_rack(member),
             )
             for member in group.members
         ),
@@ -152,8 +154,8 @@ def _shape(group: GroupTraffic, cluster: ClusterView, replicas: dict[str, Shape]
 
 
 def _member(member: MemberTraffic) -> Shape:
-    return (member.id, member.rack.rack, member.rack.fetches_with_rack, _tells_rack(member))
+    return (member.id, member.rack.rack, member.rack.fetches_with_rack, _sends_rack(member))
 
 
-def _tells_rack(member: MemberTraffic) -> bool:
+def _sends_rack(member: MemberTraffic) -> bool:
     return member.rack.source == "subscription"

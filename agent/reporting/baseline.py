@@ -79,14 +79,14 @@ def own_share(group: GroupTraffic, seen: float | None = None) -> float | None:
     if group.problem is None:
         return None
     sending = {member.id for member in group.members if member.rack.source == "subscription"}
-    tells = np.array([member in sending for member in group.problem.members], dtype=np.bool_)
-    heedless = _dealt_share(group.problem, group.assignor, np.zeros_like(tells))
-    heeding = _dealt_share(group.problem, group.assignor, tells) if tells.any() else heedless
-    if heedless is None or heeding is None or abs(heeding - heedless) <= _ALIKE:
-        return heedless
+    sends_rack = np.array([member in sending for member in group.problem.members], dtype=np.bool_)
+    without_racks = _dealt_share(group.problem, group.assignor, np.zeros_like(sends_rack))
+    with_racks = _dealt_share(group.problem, group.assignor, sends_rack) if sends_rack.any() else without_racks
+    if without_racks is None or with_racks is None or abs(with_racks - without_racks) <= _ALIKE:
+        return without_racks
     if seen is None:
         return None
-    nearest = min(heeding, heedless, key=lambda one: abs(one - seen))
+    nearest = min(with_racks, without_racks, key=lambda one: abs(one - seen))
     return nearest if abs(nearest - seen) <= _NEAR else seen
 
 
@@ -109,9 +109,9 @@ def seen_share(events: Iterable[Event], assignor: str) -> float | None:
     return seen
 
 
-def _dealt_share(problem: Problem, assignor: str, tells: BoolArray) -> float | None:
+def _dealt_share(problem: Problem, assignor: str, sends_rack: BoolArray) -> float | None:
     try:
-        owner = own_plan(problem, assignor, tells)
+        owner = own_plan(problem, assignor, sends_rack)
     except AssignmentError:
         return None
     return evaluate(problem, owner).cross_rack_share if owner is not None else None

@@ -45,7 +45,7 @@ class MoneyCollector(Collector):
         self._active = active
         self._reports = reports
         self._ledger = ledger
-        self._most = max_series
+        self._max_series = max_series
         self._own: dict[_Labels, _Labels] = {}
 
     def collect(self) -> Iterator[Metric]:
@@ -76,7 +76,7 @@ class MoneyCollector(Collector):
         """Returns the series of a flow, always the same: its own, or beyond the limit that of all other topics."""
         mine = (key.group, key.topic, key.client_rack, key.replica_rack)
         if mine not in self._own:
-            beyond = len(self._own) >= self._most
+            beyond = len(self._own) >= self._max_series
             self._own[mine] = (key.group, OTHER, key.client_rack, key.replica_rack) if beyond else mine
         return self._own[mine]
 

@@ -78,6 +78,6 @@ def scheme(racks: AbstractSet[str]) -> str:
     return next((name for name, pattern in _SCHEMES if all(pattern.fullmatch(rack) for rack in racks)), "")
 
 
-def _some(racks: AbstractSet[str], most: int = 3) -> str:
-    shown = sorted(racks)[:most]
-    return ", ".join(shown) + (", ..." if len(racks) > most else "")
+def _some(racks: AbstractSet[str], max_shown: int = 3) -> str:
+    shown = sorted(racks)[:max_shown]
+    return ", ".join(shown) + (", ..." if len(racks) > max_shown else "")

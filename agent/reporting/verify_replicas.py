@@ -20,13 +20,13 @@ def share_with_every_replica(problem: Problem) -> float | None:
         return None
 
 
-def worst_topics(problem: Problem, most: int = 3) -> str:
+def worst_topics(problem: Problem, max_topics: int = 3) -> str:
     """Returns a text with the topics that have most partitions without a replica in some rack of a member."""
     wanted = np.unique(problem.member_rack[problem.member_rack != NOBODY])
     lacking = ~problem.replica_racks[:, wanted].all(axis=1)
     counts = np.bincount(problem.topic_of[lacking], minlength=len(problem.topics))
     totals = np.bincount(problem.topic_of, minlength=len(problem.topics))
-    worst = [int(topic) for topic in np.argsort(-counts, kind="stable")[:most] if counts[topic]]
+    worst = [int(topic) for topic in np.argsort(-counts, kind="stable")[:max_topics] if counts[topic]]
     if not worst:
         return "the members stand unevenly in the racks"
     return "; ".join(

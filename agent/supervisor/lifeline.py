@@ -11,7 +11,7 @@ from typing import Final
 from samerack.agent.supervisor.line import ALIVE, MemberIdentity, encode, encode_reception
 
 BEAT_SECONDS: Final = 0.2
-_MOST_HEARD: Final = 4096
+_MAX_HEARD: Final = 4096
 
 
 class Lifeline(threading.Thread):
@@ -25,30 +25,30 @@ class Lifeline(threading.Thread):
         self,
         end: socket.socket,
         *,
-        present: Callable[[], frozenset[MemberIdentity]],
-        well: Callable[[], bool],
-        received: Callable[[], str | None],
-        lost: Callable[[], None],
+        member_ids: Callable[[], frozenset[MemberIdentity]],
+        makes_progress: Callable[[], bool],
+        reception: Callable[[], str | None],
+        on_lost: Callable[[], None],
     ) -> None:
         """Prepare; `start` starts the thread.
 
         Args:
             end: this process's end of the socket.
-            present: the process's current member ids.
-            well: whether it makes progress; if not, no sign of life is sent.
-            received: whether brokers accept the process, see `agent.supervisor.line`; None while that is not known.
-            lost: called once, when the supervisor has ended.
+            member_ids: the process's current member ids.
+            makes_progress: whether it makes progress; if not, no sign of life is sent.
+            reception: whether brokers accept the process, see `agent.supervisor.line`; None while that is not known.
+            on_lost: called once, when the supervisor has ended.
         """
         super().__init__(name="lifeline", daemon=True)
         self._end = end
-        self._present = present
-        self._well = well
-        self._received = received
-        self._lost = lost
+        self._member_ids = member_ids
+        self._makes_progress = makes_progress
+        self._reception = reception
+        self._on_lost = on_lost
         end.settimeout(0)
         self._unsent = b""
         self._last_sent: frozenset[MemberIdentity] = frozenset()
-        self._told_reception: str | None = None
+        self._last_sent_reception: str | None = None
         self._lock = threading.Lock()
 
     def run(self) -> None:
@@ -57,16 +57,16 @@ class Lifeline(threading.Thread):
         heard.register(self._end, select.POLLIN)
         try:
             while True:
-                if self._well():
-                    self.tell()
-                if heard.poll(BEAT_SECONDS * 1000) and not self._end.recv(_MOST_HEARD):
+                if self._makes_progress():
+                    self.send()
+                if heard.poll(BEAT_SECONDS * 1000) and not self._end.recv(_MAX_HEARD):
                     return
         except OSError:
             return
         finally:
-            self._lost()
+            self._on_lost()
 
-    def tell(self) -> None:
+    def send(self) -> None:
         """Sends a sign of life or what is new, as far as the socket has space; any thread may call it.
 
         Raises:
@@ -74,22 +74,22 @@ class Lifeline(threading.Thread):
         """
         with self._lock:
             try:
-                self._send()
+                self._flush()
                 self._unsent = self._news()  # only after everything before it is sent
-                self._send()
+                self._flush()
             except BlockingIOError:
                 return
 
-    def _send(self) -> None:
+    def _flush(self) -> None:
         while self._unsent:
             self._unsent = self._unsent[self._end.send(self._unsent) :]
 
     def _news(self) -> bytes:
-        news, reception, present = b"", self._received(), self._present()
-        if reception is not None and reception != self._told_reception:
-            self._told_reception = reception
+        news, reception, member_ids = b"", self._reception(), self._member_ids()
+        if reception is not None and reception != self._last_sent_reception:
+            self._last_sent_reception = reception
             news += encode_reception(reception)
-        if present != self._last_sent:
-            self._last_sent = present
-            news += encode(present)
+        if member_ids != self._last_sent:
+            self._last_sent = member_ids
+            news += encode(member_ids)
         return news or ALIVE

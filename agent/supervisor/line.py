@@ -31,9 +31,9 @@ class MemberIdentity:
     pending: bool = False
 
 
-def encode(present: Iterable[MemberIdentity]) -> bytes:
+def encode(member_ids: Iterable[MemberIdentity]) -> bytes:
     """Returns all member ids as one line."""
-    return json.dumps([asdict(one) for one in sorted(present, key=_order)]).encode() + b"\n"
+    return json.dumps([asdict(one) for one in sorted(member_ids, key=_order)]).encode() + b"\n"
 
 
 def encode_reception(text: str) -> bytes:

@@ -75,16 +75,16 @@ def limits(root: Path = _ROOT) -> tuple[Limit, ...]:
     return tuple(_limits(root))
 
 
-def overgrown(process: int, *, most_mib: int, root: Path = _ROOT) -> str:
+def overgrown(process: int, *, max_mib: int, root: Path = _ROOT) -> str:
     """Returns why a process uses too much memory; empty if it does not.
 
     Args:
         process: its id.
-        most_mib: how much may be resident.
+        max_mib: how much may be resident.
         root: root of the file system.
     """
     resident = resident_bytes(process) / _MIB
-    if resident > most_mib:
+    if resident > max_mib:
         return f"{resident:.0f} MiB of memory, beyond supervisor.memory_mib"
     anonymous = anonymous_bytes(process) / _MIB
     allowed = min((one.limit_bytes for one in limits(root)), default=_NO_LIMIT) / _MIB

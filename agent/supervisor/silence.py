@@ -35,7 +35,7 @@ class Silence:
             now: Monotonic seconds.
         """
         self._process = process
-        self._looked_at = now
+        self._measured_at = now
         self._threads: dict[int, _Thread] = {}
         self._starved = 0.0
         self.seconds = 0.0
@@ -48,14 +48,14 @@ class Silence:
         self.is_first = False
         self._forget()
 
-    def look(self, now: float, *, expected: float) -> None:
+    def measure(self, now: float, *, expected: float) -> None:
         """Adds the time since the previous call.
 
         Args:
             now: Monotonic seconds.
             expected: The most time that should have passed. If more has, this process did not get to run either.
         """
-        elapsed, self._looked_at = now - self._looked_at, now
+        elapsed, self._measured_at = now - self._measured_at, now
         if elapsed > expected:
             if not self.is_first:
                 self._forget()

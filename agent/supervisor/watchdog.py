@@ -33,9 +33,9 @@ _OVERDUE_SECONDS: Final = 2.5
 """A worker that was asked to stop and is still in groups after so long may be stuck: another process leaves them."""
 _LEAVE_SECONDS: Final = 10.0
 _MEMORY_SECONDS: Final = 1.0
-_FREE_DEATHS: Final = 2
-"""After so many deaths in a row the worker is restarted at once; after later ones after a pause that doubles."""
-_MOST_PAUSE_SECONDS: Final = 30.0
+_FREE_RESTARTS: Final = 2
+"""So many workers that die in a row are replaced at once; later ones after a pause that doubles."""
+_MAX_PAUSE_SECONDS: Final = 30.0
 
 
 class Work(Protocol):
@@ -67,12 +67,12 @@ class Supervisor:
         self._settings = settings
         self._work = work
         self._leave_for = leave
-        self._deaths: deque[float] = deque()
+        self._restarts: deque[float] = deque()
         self._observing = False
         self._observing_until = 0.0
         self._signal = 0
         self._known: frozenset[MemberIdentity] = frozenset()
-        self._let_in = False
+        self._was_accepted = False
 
     def run(self) -> int:
         """Runs until SIGTERM, SIGINT or wrong input; returns the exit code.
@@ -90,17 +90,17 @@ class Supervisor:
                 reason = self._watch(worker)
                 if self._signalled():
                     return self._stop(worker)
-                if worker.reception and not self._let_in:
+                if worker.reception and not self._was_accepted:
                     self._stop(worker)
                     raise AgentError(worker.reception)
                 code = worker.process.exitcode
-                if worker.present is not None:
-                    self._known = worker.present  # else the groups still have the previous worker's member ids
+                if worker.member_ids is not None:
+                    self._known = worker.member_ids  # else the groups still have the previous worker's member ids
                 if code is None:
                     worker.kill()
-                elif code > 0 and not self._let_in:
+                elif code > 0 and not self._was_accepted:
                     return code  # it has reported why: wrong input, a port in use; a retry changes nothing
-                if reason != _CALM:
+                if reason != _LEADS_AGAIN:
                     self._handle_worker_exit(reason)
                 why = f"{reason}; only observes" if self._observing else reason
             finally:
@@ -122,12 +122,12 @@ class Supervisor:
             time.sleep(_TURN_SECONDS)
             now = time.monotonic()
             worker.listen()
-            self._let_in = self._let_in or worker.reception == ""
+            self._was_accepted = self._was_accepted or worker.reception == ""
             if worker.process.exitcode is not None:
                 return f"exit code {worker.process.exitcode}"
-            if worker.reception and not self._let_in:
+            if worker.reception and not self._was_accepted:
                 return worker.reception
-            worker.silence.look(now, expected=_TURN_SECONDS + _LATE_SECONDS)
+            worker.silence.measure(now, expected=_TURN_SECONDS + _LATE_SECONDS)
             if worker.silence.is_first:
                 if worker.silence.seconds > self._settings.start_seconds:
                     return f"no sign of life within {self._settings.start_seconds:g} s of its start"
@@ -138,24 +138,24 @@ class Supervisor:
                 if reason := worker.overgrown(self._settings.memory_mib):
                     return reason
             if self._observing and now > self._observing_until:
-                return self._calm(worker)
+                return self._lead_again(worker)
         return ""
 
-    def _calm(self, worker: Worker) -> str:
+    def _lead_again(self, worker: Worker) -> str:
         log.info("leads-again", after_seconds=self._settings.restart_window_seconds)
         worker.process.terminate()
         worker.process.join(_STOP_SECONDS)
         self._observing = False
-        self._deaths.clear()
-        return _CALM
+        self._restarts.clear()
+        return _LEADS_AGAIN
 
     def _handle_worker_exit(self, reason: str) -> None:
         """Releases what delays groups after a worker has died, and decides how the next worker starts."""
         now = time.monotonic()
-        self._deaths.append(now)
-        while self._deaths and now - self._deaths[0] > self._settings.restart_window_seconds:
-            self._deaths.popleft()
-        count = len(self._deaths)
+        self._restarts.append(now)
+        while self._restarts and now - self._restarts[0] > self._settings.restart_window_seconds:
+            self._restarts.popleft()
+        count = len(self._restarts)
         log.error("worker-died", reason=reason, deaths=count, groups=sorted({one.group for one in self._known}))
         # the next worker has the same instance ids; groups would wait for members without one until their session ends
         lost = frozenset(one for one in self._known if one.pending or one.instance_id is None)
@@ -168,7 +168,7 @@ class Supervisor:
                 reason=f"the worker died {count} times in {self._settings.restart_window_seconds:g} s",
                 seconds=self._settings.restart_window_seconds,
             )
-        pause = 0.0 if count <= _FREE_DEATHS else min(_MOST_PAUSE_SECONDS, 2.0 ** (count - _FREE_DEATHS - 1))
+        pause = 0.0 if count <= _FREE_RESTARTS else min(_MAX_PAUSE_SECONDS, 2.0 ** (count - _FREE_RESTARTS - 1))
         if pause or self._observing:
             # no worker will continue the membership before its session ends: the groups must not wait for it
             self._leave(self._known, wait=True)
@@ -184,15 +184,15 @@ class Supervisor:
         while worker.process.exitcode is None and time.monotonic() < began + _STOP_SECONDS:
             time.sleep(_TURN_SECONDS / 2)
             worker.listen()
-            if not asked and worker.present and time.monotonic() > began + _OVERDUE_SECONDS:
+            if not asked and worker.member_ids and time.monotonic() > began + _OVERDUE_SECONDS:
                 asked = True
-                self._leave(worker.present, wait=False)
+                self._leave(worker.member_ids, wait=False)
         if worker.process.exitcode is None:
             worker.kill()
             log.error("killed", reason=f"still running {_STOP_SECONDS:g} s after the signal")
         worker.listen()  # its last message: which groups it is still in
         # a worker that has sent nothing was in no group yet: the previous worker may still be
-        self._leave(self._known if worker.present is None else worker.present, wait=True)
+        self._leave(self._known if worker.member_ids is None else worker.member_ids, wait=True)
         code = worker.process.exitcode or 0
         return code if code >= 0 else 1
 
@@ -205,4 +205,4 @@ class Supervisor:
             leaving.join(_LEAVE_SECONDS)
 
 
-_CALM: Final = "leads again"
+_LEADS_AGAIN: Final = "leads again"

@@ -67,7 +67,7 @@ class Worker:
         self._line = ours
         self._rest = b""
         self.silence = Silence(self.process.pid, now=now)
-        self.present: frozenset[MemberIdentity] | None = None
+        self.member_ids: frozenset[MemberIdentity] | None = None
         """Its member ids; None before it has sent them."""
         self.reception: str | None = None
         """Whether brokers accept it: empty once they do, before that why they refuse it, or None."""
@@ -83,11 +83,11 @@ class Worker:
                     if isinstance(decoded, str):
                         self.reception = decoded
                     elif decoded is not None:
-                        self.present = decoded
+                        self.member_ids = decoded
 
-    def overgrown(self, most_mib: int) -> str:
+    def overgrown(self, max_mib: int) -> str:
         """Returns why the worker uses too much memory; empty if it does not, or has ended."""
-        return "" if self.process.pid is None else memory.overgrown(self.process.pid, most_mib=most_mib)
+        return "" if self.process.pid is None else memory.overgrown(self.process.pid, max_mib=max_mib)
 
     def kill(self) -> None:
         """Kills the worker at once, also if it is stopped."""

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from samerack.agent.events import MOST_ASKED, Kind
+from samerack.agent.events import MAX_ASKED, Kind
 from samerack.agent.events.model import all_to_json
 from samerack.agent.reporting import findings, host_racks, report
 from samerack.agent.reporting.report_service import ReportService
@@ -49,9 +49,9 @@ def routes(reports: ReportService, *, status: Callable[[], Mapping[str, Any]] = 
 
     def events(request: Request) -> Response:
         asked = request.query_params
-        given, kinds = asked.get("most", str(MOST_ASKED)), asked.getlist("kind")
-        if not given.isascii() or not given.isdigit() or len(given) > 9 or not 1 <= int(given) <= MOST_ASKED:
-            return refusal(400, f"most: {given[:20]!r} is no number from 1 to {MOST_ASKED}")
+        given, kinds = asked.get("most", str(MAX_ASKED)), asked.getlist("kind")
+        if not given.isascii() or not given.isdigit() or len(given) > 9 or not 1 <= int(given) <= MAX_ASKED:
+            return refusal(400, f"most: {given[:20]!r} is no number from 1 to {MAX_ASKED}")
         if unknown := [kind for kind in kinds if kind not in get_args(Kind)]:
             return refusal(400, f"kind: {unknown[0][:20]!r} is none of {', '.join(get_args(Kind))}")
         try:
@@ -71,7 +71,7 @@ def routes(reports: ReportService, *, status: Callable[[], Mapping[str, Any]] = 
         statuses = [{name: getattr(status, name) for name in POLICY} for status in reports.statuses()]
         return JSONResponse({"groups": statuses})
 
-    def standing(_: Request) -> Response:
+    def role_status(_: Request) -> Response:
         return JSONResponse(status())
 
     return [
@@ -80,5 +80,5 @@ def routes(reports: ReportService, *, status: Callable[[], Mapping[str, Any]] = 
         Route("/v1/events", events),
         Route("/v1/racks", racks),
         Route("/v1/policy", policy),
-        Route("/v1/status", standing),
+        Route("/v1/status", role_status),
     ]

@@ -16,7 +16,7 @@ from starlette.routing import Route
 from samerack.agent.web.body import BodyReader, RequestError, refusal
 from samerack.agent.web.guard import refused_change
 from samerack.traffic.groups import ObservedMember
-from samerack.traffic.statistics import MOST_BYTES, StatisticsError
+from samerack.traffic.statistics import MAX_BYTES, StatisticsError
 
 Take = Callable[[str, bytes, str | None], ObservedMember]
 """Takes the group, the body and a member id or instance id, and returns the member of the statistics."""
@@ -24,7 +24,7 @@ Take = Callable[[str, bytes, str | None], ObservedMember]
 
 def routes(take: Take) -> Sequence[Route]:
     """Return the route; `take` raises StatisticsError for invalid statistics."""
-    bodies = BodyReader(max_bytes=MOST_BYTES)
+    bodies = BodyReader(max_bytes=MAX_BYTES)
     one_at_a_time = asyncio.Lock()  # parsing takes many times the memory of the body
 
     async def statistics(request: Request) -> Response:

@@ -69,7 +69,7 @@ def matrix(pairs: Iterable[PairCost], racks: Iterable[str]) -> Matrix:
     known = set(racks) | {rack for pair in found for rack in pair if rack}
     columns = (*sorted(known), *([""] if any(replica == "" for _, replica in found) else []))
     names = (*sorted(known), *([""] if any(client == "" for client, _ in found) else []))
-    most = max((pair.wire_bytes for pair in found.values()), default=0)
+    highest = max((pair.wire_bytes for pair in found.values()), default=0)
 
     def cell(client: str, replica: str) -> Cell:
         pair = found.get((client, replica))
@@ -78,7 +78,7 @@ def matrix(pairs: Iterable[PairCost], racks: Iterable[str]) -> Matrix:
             wire_bytes=wire_bytes,
             dollars=pair.dollars if pair is not None else 0.0,
             kind="unknown" if not client or not replica else "near" if client == replica else "across",
-            heat=min(_HEATS - 1, -(-wire_bytes * (_HEATS - 1) // most)) if most else 0,
+            heat=min(_HEATS - 1, -(-wire_bytes * (_HEATS - 1) // highest)) if highest else 0,
         )
 
     return Matrix(
@@ -145,7 +145,7 @@ def routes(reports: ReportService) -> list[Route]:
             request,
             report=report,
             group=found,
-            standing=next((status for status in reports.statuses() if status.group == name), None),
+            group_status=next((status for status in reports.statuses() if status.group == name), None),
             matrix=matrix(found.pairs, report.racks),
             curve=reports.curve(name),
             events=reports.events.latest(_EVENTS_SHOWN, group=name),

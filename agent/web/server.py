@@ -71,9 +71,9 @@ class _Impatient(H11Protocol):
         """Starts the checks."""
         super().connection_made(transport)
         self._last: object = None
-        self.loop.call_later(HEAD_SECONDS, self._look)
+        self.loop.call_later(HEAD_SECONDS, self._check)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         if self.transport.is_closing():
             return
         # there is no cycle before the first request
@@ -81,7 +81,7 @@ class _Impatient(H11Protocol):
             self.transport.close()
             return
         self._last = self.cycle
-        self.loop.call_later(HEAD_SECONDS, self._look)
+        self.loop.call_later(HEAD_SECONDS, self._check)
 
 
 class WebServer:

@@ -20,10 +20,10 @@ from samerack.agent.web.body import JSON, BodyReader, RequestError, refusal
 from samerack.agent.web.guard import refused_change
 
 PATH: Final = "/v1/takeover"
-_MOST_BYTES: Final = 4096
+_MAX_BYTES: Final = 4096
 
 
-class Takes(Protocol):
+class TakeoverLeader(Protocol):
     """The leader of one group."""
 
     @property
@@ -34,9 +34,9 @@ class Takes(Protocol):
         """Requests a takeover."""
 
 
-def routes(leaders: Mapping[str, Takes]) -> list[Route]:
+def routes(leaders: Mapping[str, TakeoverLeader]) -> list[Route]:
     """Returns the routes for the leaders by group."""
-    bodies = BodyReader(max_bytes=_MOST_BYTES)
+    bodies = BodyReader(max_bytes=_MAX_BYTES)
 
     async def ask(request: Request) -> Response:
         if refused := refused_change(request, "run samerack lead beside the agent"):
@@ -53,14 +53,14 @@ def routes(leaders: Mapping[str, Takes]) -> list[Route]:
         status = 409 if progress.outcome is Outcome.REFUSED else 202
         return Response(to_json(progress), status_code=status, media_type=JSON)
 
-    async def tell(request: Request) -> Response:
+    async def show(request: Request) -> Response:
         group = request.query_params.get("group", "")
         leader = leaders.get(group)
         if leader is None:
             return refusal(404, _unknown(group, leaders))
         return Response(to_json(await run_in_threadpool(lambda: leader.takeover)), media_type=JSON)
 
-    return [Route(PATH, tell, methods=["GET"]), Route(PATH, ask, methods=["POST"])]
+    return [Route(PATH, show, methods=["GET"]), Route(PATH, ask, methods=["POST"])]
 
 
 def _question(body: bytes) -> tuple[str, bool]:
@@ -81,7 +81,7 @@ def _question(body: bytes) -> tuple[str, bool]:
     return group, dry_run
 
 
-def _unknown(group: str, leaders: Mapping[str, Takes]) -> str:
+def _unknown(group: str, leaders: Mapping[str, TakeoverLeader]) -> str:
     return (
         f"group {group[:100]!r}: the agent leads none of that name, but {', '.join(sorted(leaders)) or 'none at all'}"
     )

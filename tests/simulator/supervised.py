@@ -26,7 +26,7 @@ _NOTICE_MS: Final = 100
 _TOLD_MS: Final = 200
 """The supervisor does not receive the changes of the last moments before a process dies."""
 _LEAVING_MS: Final = 500
-_FREE_DEATHS: Final = 2
+_FREE_RESTARTS: Final = 2
 _MAX_PAUSE_MS: Final = 30_000
 HAND_OVER_SECONDS: Final = 2.0
 _RULES: Final = SupervisorSettings()
@@ -67,7 +67,7 @@ class SupervisedAgent:
         self.settings = settings_of(instance_id, takeover)
         self._timeline, self._network, self._place, self._election = timeline, network, place, election
         self._witness, self._plan_ms, self._look_ms = witness, plan_ms, look_ms
-        self._deaths: deque[int] = deque()
+        self._restarts: deque[int] = deque()
         self._told: list[tuple[int, frozenset[MemberIdentity]]] = []
         self._known: frozenset[MemberIdentity] = frozenset()
         self._observes_until = 0
@@ -255,18 +255,18 @@ class SupervisedAgent:
         if self._told:
             self._known = known[-1] if known else self._known
         calm = round(_RULES.restart_window_seconds * 1000)
-        self._deaths.append(now)
-        while now - self._deaths[0] > calm:
-            self._deaths.popleft()
-        count = len(self._deaths)
+        self._restarts.append(now)
+        while now - self._restarts[0] > calm:
+            self._restarts.popleft()
+        count = len(self._restarts)
         lost = frozenset(one for one in self._known if one.pending or one.instance_id is None)
         self._leave(lost)
         self._known -= lost
-        pause = 0 if count <= _FREE_DEATHS else min(_MAX_PAUSE_MS, 1000 * 2 ** (count - _FREE_DEATHS - 1))
+        pause = 0 if count <= _FREE_RESTARTS else min(_MAX_PAUSE_MS, 1000 * 2 ** (count - _FREE_RESTARTS - 1))
         if count >= _RULES.max_restarts:
             pause = calm
             self._observes_until = now + calm
-            self._deaths.clear()
+            self._restarts.clear()
         if pause:
             self._witness.given_up(self)
             self._leave(self._known)

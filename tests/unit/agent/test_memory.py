@@ -86,14 +86,14 @@ def test_a_worker_is_bounded_by_its_container(tmp_path: Path) -> None:
     """A worker's bound is the setting, or three quarters of its container's memory if that is less."""
     process, held = os.getpid(), anonymous_bytes()
     root = told(tmp_path, "0::/\n")
-    assert overgrown(process, most_mib=100_000, root=root) == ""
-    assert "beyond supervisor.memory_mib" in overgrown(process, most_mib=1, root=root)
+    assert overgrown(process, max_mib=100_000, root=root) == ""
+    assert "beyond supervisor.memory_mib" in overgrown(process, max_mib=1, root=root)
     group(root / "sys/fs/cgroup", V2, held)
-    reason = overgrown(process, most_mib=100_000, root=root)
+    reason = overgrown(process, max_mib=100_000, root=root)
     assert reason.endswith(f"beyond three quarters of the container's {held / MIB:.0f} MiB")
     group(root / "sys/fs/cgroup", V2, 2 * held)
-    assert overgrown(process, most_mib=100_000, root=root) == ""
-    assert overgrown(2**22 + 1, most_mib=1, root=root) == ""
+    assert overgrown(process, max_mib=100_000, root=root) == ""
+    assert overgrown(2**22 + 1, max_mib=1, root=root) == ""
 
 
 _COMMAND: Final = """

@@ -38,7 +38,7 @@ def test_the_causes_are_those_of_the_program() -> None:
     """Each cause is on the page with its symptom, its pauses and what has to be gone."""
     rows = re.findall(r"^\| `([\w-]+)` \| (.*) \| (.*) \| (.*) \| (.*) \|$", _PAGE, re.MULTILINE)
     assert rows == [
-        (cause.value, rule.seen, _seconds(rule.first_seconds), _seconds(rule.max_seconds), rule.gone or "-")
+        (cause.value, rule.symptom, _seconds(rule.first_seconds), _seconds(rule.max_seconds), rule.return_when or "-")
         for cause, rule in RULES.items()
     ]
 

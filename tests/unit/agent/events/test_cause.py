@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from samerack.agent.events.cause import (
     GroupSnapshot,
     Known,
-    MemberSeen,
+    MemberSnapshot,
     Partition,
     Released,
     Signs,
@@ -26,55 +26,55 @@ T = frozenset({"t"})
 A, B = frozenset({"a"}), frozenset({"b"})
 
 
-def seen(name: str, *numbers: int, static: bool = False, topics: frozenset[str] = T) -> tuple[str, MemberSeen]:
+def one(name: str, *numbers: int, static: bool = False, topics: frozenset[str] = T) -> tuple[str, MemberSnapshot]:
     """A member with client id `client-NAME` that owns these partitions of t."""
     owned = frozenset(("t", number) for number in numbers)
-    return name, MemberSeen(client_id=f"client-{name}", static=static, topics=topics, owned=owned)
+    return name, MemberSnapshot(client_id=f"client-{name}", static=static, topics=topics, owned=owned)
 
 
-def picture(*members: tuple[str, MemberSeen], cooperative: bool = False, count: int = 4) -> GroupSnapshot:
+def snapshot(*members: tuple[str, MemberSnapshot], cooperative: bool = False, count: int = 4) -> GroupSnapshot:
     """A group that reads t, which has this many partitions."""
     return GroupSnapshot(members=dict(members), cooperative=cooperative, partitions={"t": count})
 
 
-TWO = picture(seen("a", 0, 1), seen("b", 2, 3))
-WITHHELD = picture(seen("a", 0, 1), seen("b", 2), cooperative=True)
-TAKEN = picture(seen("a", 0, 1, 3), seen("b", 2), cooperative=True, count=5)
-MORE = picture(seen("a", 0, 1, 3, 4), seen("b", 2), cooperative=True, count=5)
-BOTH = replace(picture(seen("a", 0, 1), seen("b", 2, 3, topics=frozenset("tu"))), partitions={"t": 4, "u": 1})
+TWO = snapshot(one("a", 0, 1), one("b", 2, 3))
+WITHHELD = snapshot(one("a", 0, 1), one("b", 2), cooperative=True)
+TAKEN = snapshot(one("a", 0, 1, 3), one("b", 2), cooperative=True, count=5)
+MORE = snapshot(one("a", 0, 1, 3, 4), one("b", 2), cooperative=True, count=5)
+BOTH = replace(snapshot(one("a", 0, 1), one("b", 2, 3, topics=frozenset("tu"))), partitions={"t": 4, "u": 1})
 RELEASED = {("t", 3): Released(owner="b", at=10.0)}
 
 
 @pytest.mark.parametrize(
     ("before", "after", "known", "cause"),
     [
-        (TWO, TWO, Known(ours="racks-changed", agent_leads=True), "agent"),
-        (TWO, picture(seen("a", 0, 1, 2, 3)), Known(ours="racks-changed"), "agent"),
-        (TWO, picture(seen("a", 0, 1), seen("b", 2), seen("c", 3)), Known(agent_leads=True), "member-joined"),
+        (TWO, TWO, Known(agent_reason="racks-changed", agent_leads=True), "agent"),
+        (TWO, snapshot(one("a", 0, 1, 2, 3)), Known(agent_reason="racks-changed"), "agent"),
+        (TWO, snapshot(one("a", 0, 1), one("b", 2), one("c", 3)), Known(agent_leads=True), "member-joined"),
         (TWO, TWO, Known(agent_leads=True, passing={"c": "client-c"}), "member-joined"),
         (TWO, TWO, Known(agent_leads=True, passing={"a": "client-a"}), "unknown"),
-        (TWO, picture(seen("a", 0, 1, 2, 3)), Known(agent_leads=True, signs=Signs(alive=B)), "member-left"),
-        (TWO, picture(seen("a", 0, 1, 2, 3)), Known(agent_leads=True), "member-gone"),
-        (TWO, picture(seen("a", 0, 1, 2, 3)), Known(signs=Signs(alive=A)), "member-gone"),
-        (TWO, picture(seen("a", 0, 1, 2, 3)), Known(signs=Signs(silent=B, alive=B)), "session-expired"),
-        (TWO, picture(seen("a", 0, 1, 2, 3)), Known(signs=Signs(silent=A, alive=B)), "member-left"),
-        (TWO, picture(), Known(signs=Signs(alive=B)), "member-gone"),
-        (TWO, picture(), Known(signs=Signs(alive=A | B)), "member-left"),
-        (picture(seen("a", 0), seen("b", 1, static=True)), picture(seen("a", 0, 1)), Known(), "session-expired"),
-        (TWO, picture(seen("a", 0, 1), seen("c", 2, 3)), Known(), "member-gone"),
-        (picture(), TWO, Known(), "member-joined"),
+        (TWO, snapshot(one("a", 0, 1, 2, 3)), Known(agent_leads=True, signs=Signs(alive=B)), "member-left"),
+        (TWO, snapshot(one("a", 0, 1, 2, 3)), Known(agent_leads=True), "member-gone"),
+        (TWO, snapshot(one("a", 0, 1, 2, 3)), Known(signs=Signs(alive=A)), "member-gone"),
+        (TWO, snapshot(one("a", 0, 1, 2, 3)), Known(signs=Signs(silent=B, alive=B)), "session-expired"),
+        (TWO, snapshot(one("a", 0, 1, 2, 3)), Known(signs=Signs(silent=A, alive=B)), "member-left"),
+        (TWO, snapshot(), Known(signs=Signs(alive=B)), "member-gone"),
+        (TWO, snapshot(), Known(signs=Signs(alive=A | B)), "member-left"),
+        (snapshot(one("a", 0), one("b", 1, static=True)), snapshot(one("a", 0, 1)), Known(), "session-expired"),
+        (TWO, snapshot(one("a", 0, 1), one("c", 2, 3)), Known(), "member-gone"),
+        (snapshot(), TWO, Known(), "member-joined"),
         (TWO, BOTH, Known(), "subscription-changed"),
         (BOTH, TWO, Known(agent_leads=True), "subscription-changed"),
         (replace(BOTH, partitions={"t": 4}), TWO, Known(agent_leads=True), "unknown"),
-        (TWO, picture(seen("a", 0, 1, 4), seen("b", 2, 3), count=5), Known(agent_leads=True), "partitions-changed"),
-        (TWO, picture(seen("a", 0, 1), seen("b", 2), count=3), Known(), "partitions-changed"),
+        (TWO, snapshot(one("a", 0, 1, 4), one("b", 2, 3), count=5), Known(agent_leads=True), "partitions-changed"),
+        (TWO, snapshot(one("a", 0, 1), one("b", 2), count=3), Known(), "partitions-changed"),
         (replace(TWO, cooperative=True), WITHHELD, Known(), "leader"),
         (WITHHELD, TAKEN, Known(released=RELEASED), "second-round"),
         (WITHHELD, MORE, Known(released=RELEASED), "partitions-changed"),
-        (TWO, picture(seen("b", 0, 1), seen("a", 2, 3)), Known(), "leader"),
-        (TWO, picture(seen("b", 0, 1), seen("a", 2, 3)), Known(agent_leads=True), "unknown"),
+        (TWO, snapshot(one("b", 0, 1), one("a", 2, 3)), Known(), "leader"),
+        (TWO, snapshot(one("b", 0, 1), one("a", 2, 3)), Known(agent_leads=True), "unknown"),
         (None, TWO, Known(), "unknown"),
-        (None, TWO, Known(ours="joined"), "agent"),
+        (None, TWO, Known(agent_reason="joined"), "agent"),
         (TWO, None, Known(), "unknown"),
     ],
 )  # fmt: skip
@@ -84,9 +84,9 @@ def test_causes(before: GroupSnapshot | None, after: GroupSnapshot | None, known
 
 
 def test_who_came_and_went_is_named_whatever_the_cause() -> None:
-    """Joined and left members are named by client id, in order; those that were only seen in between joined too."""
-    after = picture(seen("a", 0, 1), seen("d", 2), seen("c", 3))
-    found = cause_of(TWO, after, Known(ours="racks-changed", passing={"e": "client-e", "a": "client-a"}))
+    """Joined and left members are named by client id, in order; those that were only member in between joined too."""
+    after = snapshot(one("a", 0, 1), one("d", 2), one("c", 3))
+    found = cause_of(TWO, after, Known(agent_reason="racks-changed", passing={"e": "client-e", "a": "client-a"}))
     assert (found.joined, found.left) == (("client-c", "client-d", "client-e"), ("client-b",))
 
 
@@ -95,11 +95,11 @@ def test_who_came_and_went_is_named_whatever_the_cause() -> None:
     [
         (TWO, TWO, {}, 8.0, 4.0),
         (TWO, TWO, {}, None, None),
-        (picture(), TWO, {}, 8.0, None),
+        (snapshot(), TWO, {}, 8.0, None),
         (replace(TWO, cooperative=True), WITHHELD, {}, 8.0, 0.0),
         (replace(TWO, cooperative=True), WITHHELD, {}, None, 0.0),
         (WITHHELD, TAKEN, RELEASED, 11.0, 2.0),
-        (replace(TWO, cooperative=True), picture(seen("a", 0, 1, 2, 3), cooperative=True), {}, 8.0, 4.0),
+        (replace(TWO, cooperative=True), snapshot(one("a", 0, 1, 2, 3), cooperative=True), {}, 8.0, 4.0),
     ],
 )
 def test_pauses(
@@ -118,13 +118,13 @@ def test_what_is_given_up_waits_until_somebody_has_it() -> None:
     first = release(replace(TWO, cooperative=True), WITHHELD, {}, ended=10.0)
     assert first == RELEASED
     assert release(WITHHELD, WITHHELD, first, ended=11.0) == RELEASED
-    assert release(WITHHELD, picture(seen("a", 3), cooperative=True), first, ended=11.0).keys() == {
+    assert release(WITHHELD, snapshot(one("a", 3), cooperative=True), first, ended=11.0).keys() == {
         ("t", 0),
         ("t", 1),
         ("t", 2),
     }
     assert release(replace(TWO, cooperative=True), replace(WITHHELD, partitions={"t": 3}), {}, ended=10.0) == {}
-    assert release(TWO, picture(seen("a", 0)), {}, ended=10.0) == {}
+    assert release(TWO, snapshot(one("a", 0)), {}, ended=10.0) == {}
 
 
 def test_a_move_counts_once_though_it_takes_two_rounds() -> None:
@@ -142,24 +142,24 @@ def pictures(draw: st.DrawFn) -> GroupSnapshot:
     """Some members; each of four partitions is owned by one of them or by none."""
     names = draw(st.sets(NAMES))
     owners = draw(st.lists(st.sampled_from([None, *sorted(names)]), min_size=4, max_size=4))
-    members = [seen(name, *(n for n, owner in enumerate(owners) if owner == name)) for name in sorted(names)]
-    return picture(*members, cooperative=draw(st.booleans()))
+    members = [one(name, *(n for n, owner in enumerate(owners) if owner == name)) for name in sorted(names)]
+    return snapshot(*members, cooperative=draw(st.booleans()))
 
 
 @given(
     before=pictures(),
     after=pictures(),
-    ours=st.sampled_from(["", "joined"]),
+    agent_reason=st.sampled_from(["", "joined"]),
     signs=st.builds(Signs, silent=st.frozensets(NAMES), alive=st.frozensets(NAMES)),
 )
-def test_what_holds_for_all(before: GroupSnapshot, after: GroupSnapshot, ours: str, signs: Signs) -> None:
+def test_what_holds_for_all(before: GroupSnapshot, after: GroupSnapshot, agent_reason: str, signs: Signs) -> None:
     """The agent's own request is the cause; otherwise members that left or joined are named and are the cause."""
-    found = cause_of(before, after, Known(ours=ours, signs=signs))
+    found = cause_of(before, after, Known(agent_reason=agent_reason, signs=signs))
     gone, came = before.members.keys() - after.members.keys(), after.members.keys() - before.members.keys()
     assert found.left == tuple(sorted(f"client-{name}" for name in gone))
     assert found.joined == tuple(sorted(f"client-{name}" for name in came))
-    assert (found.cause == "agent") is bool(ours)
-    if not ours:
+    assert (found.cause == "agent") is bool(agent_reason)
+    if not agent_reason:
         assert (found.cause in ("member-left", "session-expired", "member-gone")) is bool(gone)
         assert (found.cause == "session-expired") is bool(gone & signs.silent)
         assert (found.cause == "member-gone") is bool(not gone & signs.silent and gone - signs.alive)

@@ -68,9 +68,9 @@ def test_a_look_a_plan_and_measuring_show_the_same() -> None:
 def test_a_plan_for_members_that_nobody_looked_at() -> None:
     """Client ids are read from member ids, and a withheld partition has no owner."""
     withheld = np.where(MADE.number_of == 1, np.int32(-1), MADE.owner)
-    picture = of_plan(MADE, withheld, clients={}, cooperative=True)
-    assert picture.members["one"].client_id == client_id_of("one")
-    assert picture.owners() == {("clicks", 0): "one", ("clicks", 2): "two"}
+    snapshot = of_plan(MADE, withheld, clients={}, cooperative=True)
+    assert snapshot.members["one"].client_id == client_id_of("one")
+    assert snapshot.owners() == {("clicks", 0): "one", ("clicks", 2): "two"}
 
 
 def test_the_share_of_what_members_own() -> None:

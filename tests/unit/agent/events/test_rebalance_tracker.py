@@ -34,7 +34,7 @@ def silent(looks: Sequence[tuple[float, int | None, int]], at: float) -> bool:
     """Whether the owner of one partition is silent, after polls of its (time, committed offset, lag)."""
     commits = Commits()
     for when, offset, lag in looks:
-        commits.look([partition(0, offset, lag=lag)], {"m1": "key"}, when)
+        commits.record([partition(0, offset, lag=lag)], {"m1": "key"}, when)
     return commits.signs(at).silent == {"key"}
 
 
@@ -60,9 +60,9 @@ def test_one_partition_that_goes_on_is_a_sign_of_life() -> None:
     """One stuck partition does not make a member dead, and another owner starts anew."""
     commits = Commits()
     for when in range(10):
-        commits.look([partition(0, 1), partition(1, when)], {}, when)
+        commits.record([partition(0, 1), partition(1, when)], {}, when)
     assert commits.signs(9).silent == frozenset()
-    commits.look([partition(0, 1, member="m2"), partition(1, 9, member="m2")], {}, 9)
+    commits.record([partition(0, 1, member="m2"), partition(1, 9, member="m2")], {}, 9)
     assert commits.signs(12).silent == frozenset()
 
 
@@ -72,7 +72,7 @@ def test_a_rebalance_is_no_rhythm() -> None:
     for when, committed in ((0, 1), (1, 2), (5, 3), (6, 4)):
         if when == 5:
             commits.interrupt()
-        commits.look([partition(0, committed)], {"m1": "key"}, when)
+        commits.record([partition(0, committed)], {"m1": "key"}, when)
     assert commits.signs(10.5).silent == {"key"}
 
 
@@ -80,7 +80,7 @@ def test_who_has_committed_within_the_shortest_session_is_alive() -> None:
     """The time starts at the last poll without the commit; a first poll and an idle member prove nothing."""
     commits = Commits()
     for when, one, other in ((0, 1, 7), (5, 2, 7), (10, 2, 7)):
-        commits.look([partition(0, one), partition(1, other, lag=0, member="m2")], {}, when)
+        commits.record([partition(0, one), partition(1, other, lag=0, member="m2")], {}, when)
         assert commits.signs(when + 4.9).alive == ({"m1"} if when == 5 else frozenset())
 
 
@@ -147,6 +147,6 @@ def test_while_the_agent_is_inside_it_knows_better() -> None:
     measured.take(owned(group(members={"m1": A, "m2": B}), "111222"))
     assert measured.causes() == []
     rebalances.leaves(measured.now)
-    rebalances.begins(measured.now, ours="left")
+    rebalances.begins(measured.now, agent_reason="left")
     measured.take(owned(group(members={"m1": A, "m2": B, "m4": C}), "111222"))
     assert measured.causes() == ["agent"]

@@ -9,9 +9,9 @@ import pytest
 from samerack.agent.events import Event, EventLog
 from samerack.agent.events.rebalance_tracker import RebalanceTracker
 from samerack.agent.events.rebalances import Plan, Rebalances
-from tests.unit.agent.events.test_cause import TWO, picture, seen
+from tests.unit.agent.events.test_cause import TWO, one, snapshot
 
-ONE = picture(seen("a", 0, 1, 2, 3))
+ONE = snapshot(one("a", 0, 1, 2, 3))
 
 
 class Group:
@@ -34,14 +34,14 @@ class Group:
         """Let the agent lead a rebalance with this assignment as its result."""
         self.rebalances.begins(self.now)
         self.now += seconds
-        given = Plan(picture=plan, share_before=0.5, share_after=0.25, assignor="optimal", failure="")
+        given = Plan(snapshot=plan, share_before=0.5, share_after=0.25, assignor="optimal", failure="")
         self.rebalances.joined(generation, self.now, plan=given)
         self.now += 10
 
     def enter(self, generation: int) -> None:
         """Let the agent join as a new member and lead."""
         self.rebalances.enters()
-        self.rebalances.begins(self.now, ours="joined")
+        self.rebalances.begins(self.now, agent_reason="joined")
         self.led(generation)
 
 
@@ -50,7 +50,7 @@ def test_each_generation_is_told_once_with_cause_duration_and_cost() -> None:
     group = Group()
     group.enter(7)
     group.led(8, ONE, seconds=2.0)
-    group.rebalances.begins(group.now, ours="racks-changed")
+    group.rebalances.begins(group.now, agent_reason="racks-changed")
     group.led(9, ONE)
     assert group.told_of("generation", "cause", "reason", "missed") == [
         (7, "agent", "joined", 0),
@@ -104,7 +104,7 @@ def test_a_restarted_agent_goes_on_from_what_is_kept() -> None:
         after = Group(EventLog())
         after.events.remember(group.told())
         after.rebalances.enters()
-        after.rebalances.begins(after.now, ours="" if generation == 7 else "joined")
+        after.rebalances.begins(after.now, agent_reason="" if generation == 7 else "joined")
         after.rebalances.joined(generation, after.now, quiet=generation == 7)
         after.rebalances.stable(TWO, after.now, share=0.5)
         assert after.told_of("generation", "cause", "missed")[1:] == told
@@ -124,7 +124,7 @@ def test_what_was_begun_and_came_to_nothing_is_forgotten() -> None:
     """A request that caused no rebalance is neither the cause nor the start of the next one."""
     group = Group()
     group.enter(7)
-    group.rebalances.begins(group.now, ours="takeover")
+    group.rebalances.begins(group.now, agent_reason="takeover")
     group.rebalances.stable(TWO, group.now + 1)
     group.rebalances.stable(TWO, group.now + 3)
     group.now += 1_000
@@ -187,7 +187,7 @@ def test_what_was_looked_at_before_the_agent_left_does_not_count() -> None:
     group = Group()
     group.enter(7)
     group.rebalances.leaves(group.now)
-    group.rebalances.begins(group.now, ours="left")
+    group.rebalances.begins(group.now, agent_reason="left")
     group.rebalances.stable(TWO, group.now - 1, measured=True)
     assert len(group.told()) == 1
     group.rebalances.stable(TWO, group.now + 1, measured=True)

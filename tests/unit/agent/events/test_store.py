@@ -52,7 +52,7 @@ def path(tmp_path: Path) -> Path:
 class Kept:
     """An event log and its writer, which retries soon."""
 
-    def __init__(self, path: Path, *, most: int = 100, most_waiting: int = 1_000) -> None:
+    def __init__(self, path: Path, *, max_events: int = 100, max_waiting: int = 1_000) -> None:
         self.registry = CollectorRegistry()
         metrics = EventMetrics(self.registry)
         self.events = EventLog(metrics=metrics)
@@ -60,9 +60,9 @@ class Kept:
             path,
             events=self.events,
             metrics=metrics,
-            most=most,
+            max_events=max_events,
             days=DAYS,
-            most_waiting=most_waiting,
+            max_waiting=max_waiting,
             first_pause_seconds=0.01,
         )
 
@@ -91,7 +91,7 @@ def kept(path: Path, **bounds: int) -> Iterator[Kept]:
 
 def test_nobody_else_reads_what_happened(path: Path) -> None:
     """Only this user can read the file, its write-ahead log and the index of that log."""
-    with Store(path, most=10, days=DAYS) as store:
+    with Store(path, max_events=10, days=DAYS) as store:
         store.add([event(1)])
         rights = {one.name: one.stat().st_mode & 0o777 for one in path.parent.iterdir()}
     assert {"events.db", "events.db-wal", "events.db-shm"} <= rights.keys()
@@ -101,7 +101,7 @@ def test_nobody_else_reads_what_happened(path: Path) -> None:
 def test_what_is_written_is_read_in_order_also_while_it_is_open(path: Path) -> None:
     """All fields are read back; an event that is written twice is stored once."""
     full = Event(at=5e9, group="orders", kind="rebalance", cause="member-left", left=("a",), seconds=0.5, missed=2)
-    with Store(path, most=10, days=DAYS) as store:
+    with Store(path, max_events=10, days=DAYS) as store:
         store.add([event(1), full])
         store.add([full])
         assert store.events()[1] == read(path, 10)[1] == full
@@ -111,7 +111,7 @@ def test_what_is_written_is_read_in_order_also_while_it_is_open(path: Path) -> N
 
 def test_the_oldest_go(path: Path) -> None:
     """The oldest events are deleted, by number and by age."""
-    with Store(path, most=3, days=DAYS) as store:
+    with Store(path, max_events=3, days=DAYS) as store:
         store.add([event(0, at=time.time() - DAYS * 86_400 - 1), *map(event, range(1, 3))])
         assert numbers(store.events()) == [1, 2]
         store.add(map(event, range(3, 8)))
@@ -120,14 +120,14 @@ def test_the_oldest_go(path: Path) -> None:
 
 def test_an_older_file_goes_through_what_it_lacks(path: Path) -> None:
     """An older file runs each missing step once, and its events stay; a newer file is refused."""
-    with Store(path, most=9, days=DAYS) as store:
+    with Store(path, max_events=9, days=DAYS) as store:
         store.add([event(1)])
     steps = (*STEPS, lambda connection: connection.execute("ALTER TABLE events ADD COLUMN more TEXT"))
     for _ in range(2):
-        with Store(path, most=9, days=DAYS, steps=steps) as store:
+        with Store(path, max_events=9, days=DAYS, steps=steps) as store:
             assert numbers(store.events()) == [1]
     with pytest.raises(StoreError, match=r"written by a newer samerack \(schema 2, this one knows 1\)"):
-        Store(path, most=9, days=DAYS)
+        Store(path, max_events=9, days=DAYS)
     with pytest.raises(StoreError, match="holds no events of this version"):
         read(path, 9)
 
@@ -139,21 +139,21 @@ def test_a_step_that_fails_leaves_the_file_as_it_was(path: Path) -> None:
         raise sqlite3.OperationalError("no")
 
     with pytest.raises(StoreError, match=r"events\.db: no; "):
-        Store(path, most=9, days=DAYS, steps=(*STEPS, fail))
-    with Store(path, most=9, days=DAYS) as store:
+        Store(path, max_events=9, days=DAYS, steps=(*STEPS, fail))
+    with Store(path, max_events=9, days=DAYS) as store:
         assert store.events() == []
 
 
 def test_two_agents_never_share_a_file(path: Path) -> None:
     """A second agent is refused; it can open the file once the first has closed it."""
-    with Store(path, most=9, days=DAYS), pytest.raises(StoreError, match="another agent writes to it"):
-        Store(path, most=9, days=DAYS)
-    Store(path, most=9, days=DAYS).close()
+    with Store(path, max_events=9, days=DAYS), pytest.raises(StoreError, match="another agent writes to it"):
+        Store(path, max_events=9, days=DAYS)
+    Store(path, max_events=9, days=DAYS).close()
 
 
 def test_what_a_newer_version_wrote_in_this_schema_is_left_alone(path: Path) -> None:
     """A kind of event that this version does not know is not shown, and does not make the file corrupt."""
-    with Store(path, most=9, days=DAYS) as store:
+    with Store(path, max_events=9, days=DAYS) as store:
         store.add([event(1)])
         with closing(sqlite3.connect(path)) as other, other:
             other.execute("UPDATE events SET body = replace(body, 'rebalance', 'eclipse')")
@@ -195,7 +195,7 @@ def test_a_corrupt_file_is_set_aside(path: Path) -> None:
 def test_without_a_place_to_write_events_stay_in_memory(tmp_path: Path) -> None:
     """The agent continues, reports a gap and a metric, and counts the events that it can never write."""
     (tmp_path / "file").touch()
-    with kept(tmp_path / "file" / "state" / "events.db", most_waiting=2) as running:
+    with kept(tmp_path / "file" / "state" / "events.db", max_waiting=2) as running:
         for number in range(4):
             running.events.add("rebalance", "orders", generation=number)
         assert numbers(running.events.latest()) == [3, 2, 1, 0]
@@ -212,7 +212,7 @@ def test_without_a_place_to_write_events_stay_in_memory(tmp_path: Path) -> None:
 
 def test_a_locked_file_is_waited_for(path: Path) -> None:
     """Events during another agent's lock are written once the lock is free, after those of the other."""
-    other = Store(path, most=9, days=DAYS)
+    other = Store(path, max_events=9, days=DAYS)
     other.add([event(1)])
     with kept(path) as running:
         running.events.add("rebalance", "orders", generation=2)
@@ -228,7 +228,7 @@ import sys, time
 from pathlib import Path
 from samerack.agent.events.model import Event
 from samerack.agent.events.store import Store
-store = Store(Path(sys.argv[1]), most=100_000, days=30)
+store = Store(Path(sys.argv[1]), max_events=100_000, days=30)
 for number in range(100_000):
     store.add([Event(at=time.time(), group="orders", kind="rebalance", generation=number)])
     print(number, flush=True)
@@ -245,7 +245,7 @@ def test_a_killed_writer_loses_nothing_that_it_wrote(path: Path) -> None:
                 assert len(read(path, 1_000)) >= 50
             if last == 100:
                 writer.send_signal(signal.SIGKILL)
-    with Store(path, most=100_000, days=DAYS) as successor:
+    with Store(path, max_events=100_000, days=DAYS) as successor:
         found = numbers(successor.events())
         assert found == list(range(len(found)))
         assert len(found) >= last + 1
@@ -265,7 +265,7 @@ from samerack.agent.events.store import read
 import time
 path = Path(sys.argv[1])
 events = EventLog()
-writer = EventWriter(path, events=events, metrics=EventMetrics(CollectorRegistry()), most=9_000, days=30,
+writer = EventWriter(path, events=events, metrics=EventMetrics(CollectorRegistry()), max_events=9_000, days=30,
                 first_pause_seconds=0.05)
 writer.start()
 resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, resource.RLIM_INFINITY))
@@ -317,5 +317,5 @@ def test_events_are_not_kept_on_a_network_file_system(path: Path, monkeypatch: p
     with pytest.raises(
         StoreError, match=r"network file system \(nfs4 at /mnt/shared\).*events\.path a place on a local"
     ):
-        Store(path, most=10, days=DAYS)
+        Store(path, max_events=10, days=DAYS)
     assert not path.parent.exists()

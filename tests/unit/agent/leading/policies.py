@@ -27,7 +27,7 @@ def cost(cross_rack: int, assigned: int = 100) -> Cost:
     )
 
 
-def situation(
+def condition(
     present: int = 0,
     possible: int = 0,
     *,

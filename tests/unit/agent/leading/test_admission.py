@@ -50,7 +50,7 @@ class Scene:
 
     def back_off(self, cause: Cause) -> None:
         """Start a back-off, as `agent.leading.leader` does."""
-        self.admission.back_off.start(cause, RULES[cause].seen)
+        self.admission.back_off.start(cause, RULES[cause].symptom)
 
     def admits(self, view: GroupView) -> bool:
         """Ask again, without the last answer."""
@@ -69,7 +69,7 @@ def test_while_a_pause_lasts_the_agent_observes(scene: Scene) -> None:
     assert scene.admits(ALONE)
     scene.back_off(Cause.PLANS_FAILED)
     assert not scene.admits(ALONE)
-    assert (scene.reporter.role, scene.reporter.trouble) == (OBSERVING, RULES[Cause.PLANS_FAILED].seen)
+    assert (scene.reporter.role, scene.reporter.trouble) == (OBSERVING, RULES[Cause.PLANS_FAILED].symptom)
     assert scene.admission.is_troubled
     scene.now += RULES[Cause.PLANS_FAILED].first_seconds
     assert scene.admits(ALONE)
@@ -107,7 +107,7 @@ def test_a_converted_group_is_left_alone_after_the_pause_too(scene: Scene) -> No
     assert not scene.admits(ALONE)
     reason = "the brokers assign it (group type consumer)"
     assert (scene.reporter.role, scene.reporter.trouble, scene.admission.is_troubled) == (OBSERVING, reason, True)
-    assert [event.detail for event in scene.events.latest(kinds=("role",))] == [reason, RULES[Cause.CONVERTED].seen]
+    assert [event.detail for event in scene.events.latest(kinds=("role",))] == [reason, RULES[Cause.CONVERTED].symptom]
     scene.kind = "classic"
     assert scene.admits(ALONE)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from samerack.agent.policy.back_off import CALM_SECONDS, BackOff, BackOffState, backed_off
+from samerack.agent.policy.back_off import RESET_SECONDS, BackOff, BackOffState, backed_off
 from samerack.agent.policy.back_off_causes import (
     LOST_SECONDS,
     MAX_FAILED,
@@ -43,16 +43,16 @@ def test_a_pause_doubles_up_to_its_limit(cause: Cause) -> None:
 def test_after_calm_the_pause_begins_anew() -> None:
     """After ten minutes in the group, or the last pause if that is longer, the pause is the first one again."""
     state = backed_off(BackOffState(), Cause.PLANS_FAILED, 0)
-    soon = backed_off(state, Cause.PLANS_FAILED, 60 + CALM_SECONDS - 1)
+    soon = backed_off(state, Cause.PLANS_FAILED, 60 + RESET_SECONDS - 1)
     assert soon.seconds(Cause.PLANS_FAILED) == 120
-    later = backed_off(state, Cause.PLANS_FAILED, 60 + CALM_SECONDS)
+    later = backed_off(state, Cause.PLANS_FAILED, 60 + RESET_SECONDS)
     assert later.seconds(Cause.PLANS_FAILED) == 60
     longest = state
     for now in (60, 180, 420, 900, 1860, 3780):
         longest = backed_off(longest, Cause.PLANS_FAILED, now)
     assert longest.seconds(Cause.PLANS_FAILED) == 3600
     over = 3780 + 3600
-    assert backed_off(longest, Cause.PLANS_FAILED, over + CALM_SECONDS).seconds(Cause.PLANS_FAILED) == 3600
+    assert backed_off(longest, Cause.PLANS_FAILED, over + RESET_SECONDS).seconds(Cause.PLANS_FAILED) == 3600
     assert backed_off(longest, Cause.PLANS_FAILED, over + 3600).seconds(Cause.PLANS_FAILED) == 60
 
 
@@ -130,9 +130,13 @@ def test_a_group_is_remembered() -> None:
     with pytest.raises(BackOffError) as caught:
         back_off.lost()
     assert caught.value.cause is Cause.EVICTED
-    assert str(caught.value) == RULES[Cause.EVICTED].seen
+    assert str(caught.value) == RULES[Cause.EVICTED].symptom
     assert back_off.start(caught.value.cause, str(caught.value)) == 60
-    assert (back_off.is_out, back_off.reason, back_off.avoids_foreign_agent) == (True, RULES[Cause.EVICTED].seen, False)
+    assert (back_off.is_out, back_off.reason, back_off.avoids_foreign_agent) == (
+        True,
+        RULES[Cause.EVICTED].symptom,
+        False,
+    )
     now[0] += 60
     assert not back_off.is_out
     with pytest.raises(BackOffError):

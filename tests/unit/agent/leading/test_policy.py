@@ -20,25 +20,25 @@ from samerack.agent.policy import (
     rules_of,
 )
 from samerack.common.settings import PolicyRules
-from tests.unit.agent.leading.policies import MIDNIGHT, NIGHT, RULES, Run, cost, situation
+from tests.unit.agent.leading.policies import MIDNIGHT, NIGHT, RULES, Run, condition, cost
 
 CASES = {
-    "nothing to gain": (situation(7, 7), Action.NOTHING, Reason.NOTHING_TO_GAIN),
-    "a loss is no gain": (situation(3, 7), Action.NOTHING, Reason.NOTHING_TO_GAIN),
-    "less than the least saving": (situation(4, 0), Action.SUPPRESS, Reason.BELOW_LEAST_SAVING),
-    "exactly the least saving": (situation(35, 30), Action.SUPPRESS, Reason.BELOW_LEAST_SAVING),
-    "just more": (situation(36, 30), Action.REBALANCE, Reason.RACKS_CHANGED),
-    "after a restart": (situation(36, 30, racks_changed=None), Action.REBALANCE, Reason.CHEAPER_PLAN),
-    "members' racks": (situation(36, 30, racks_changed=False), Action.REBALANCE, Reason.MEMBERS_RACKS_CHANGED),
+    "nothing to gain": (condition(7, 7), Action.NOTHING, Reason.NOTHING_TO_GAIN),
+    "a loss is no gain": (condition(3, 7), Action.NOTHING, Reason.NOTHING_TO_GAIN),
+    "less than the least saving": (condition(4, 0), Action.SUPPRESS, Reason.BELOW_LEAST_SAVING),
+    "exactly the least saving": (condition(35, 30), Action.SUPPRESS, Reason.BELOW_LEAST_SAVING),
+    "just more": (condition(36, 30), Action.REBALANCE, Reason.RACKS_CHANGED),
+    "after a restart": (condition(36, 30, racks_changed=None), Action.REBALANCE, Reason.CHEAPER_PLAN),
+    "members' racks": (condition(36, 30, racks_changed=False), Action.REBALANCE, Reason.MEMBERS_RACKS_CHANGED),
     "traffic": (
-        situation(36, 30, racks_changed=False, traffic_changed=True),
+        condition(36, 30, racks_changed=False, traffic_changed=True),
         Action.REBALANCE,
         Reason.TRAFFIC_CHANGED,
     ),
-    "partitions changed": (situation(partitions_changed=True), Action.REBALANCE, Reason.PARTITIONS_CHANGED),
-    "second round": (situation(withheld=1, rounds=1), Action.REBALANCE, Reason.SECOND_ROUND),
+    "partitions changed": (condition(partitions_changed=True), Action.REBALANCE, Reason.PARTITIONS_CHANGED),
+    "second round": (condition(withheld=1, rounds=1), Action.REBALANCE, Reason.SECOND_ROUND),
     "second round first": (
-        situation(50, 0, withheld=1, rounds=MAX_ROUNDS, partitions_changed=True),
+        condition(50, 0, withheld=1, rounds=MAX_ROUNDS, partitions_changed=True),
         Action.REBALANCE,
         Reason.SECOND_ROUND,
     ),
@@ -53,7 +53,7 @@ BARRED = {
 
 @pytest.mark.parametrize(("case", "action", "reason"), CASES.values(), ids=CASES.keys())
 def test_each_situation_has_its_decision(case: GroupCondition, action: Action, reason: Reason) -> None:
-    """With a full budget only the situation decides, and the decision has the shares before and after."""
+    """With a full budget only the condition decides, and the decision has the shares before and after."""
     assert Run().decide(case) == Decision(
         action=action, reason=reason, before=case.present.cross_rack_share, after=case.possible.cross_rack_share
     )
@@ -74,9 +74,9 @@ def test_a_rebalance_for_racks_spends_a_token() -> None:
     """Each rebalance costs one token, and without a token a trigger is suppressed until the next one."""
     run = Run()
     for left, conditions in ((2.0, 0), (1.0, 1), (0.0, 2)):
-        assert run.decide(situation(50, conditions=conditions)).action is Action.REBALANCE
+        assert run.decide(condition(50, conditions=conditions)).action is Action.REBALANCE
         assert run.state.budget.tokens == left
-    waits = run.decide(situation(50, conditions=3))
+    waits = run.decide(condition(50, conditions=3))
     assert (waits.action, waits.reason, waits.until) == (Action.SUPPRESS, Reason.OUT_OF_BUDGET, MIDNIGHT + 60)
 
 
@@ -85,16 +85,16 @@ def test_an_empty_budget_gains_one_token_in_the_refill_time(after: float, action
     """With an empty budget one trigger is followed per refill time."""
     run = Run()
     run.spend(3)
-    assert run.decide(situation(50), after=after).action is action
+    assert run.decide(condition(50), after=after).action is action
 
 
 def test_the_budget_is_shown_refilled_without_a_trigger() -> None:
     """Decisions without a trigger refill the budget, so that its gauge is correct."""
     run = Run()
     run.spend(3)
-    run.decide(situation(), after=90)
+    run.decide(condition(), after=90)
     assert run.state.budget.tokens == 1.5
-    run.decide(situation(), after=1e6)
+    run.decide(condition(), after=1e6)
     assert run.state.budget.tokens == 3.0
 
 
@@ -102,20 +102,20 @@ def test_a_clock_that_steps_back_gives_nothing() -> None:
     """A clock that steps back does not refill the same time twice."""
     run = Run(now=100.0)
     run.spend(3)
-    run.decide(situation(), after=-60)
-    run.decide(situation(), after=60)
+    run.decide(condition(), after=-60)
+    run.decide(condition(), after=60)
     assert run.state.budget.tokens == 0.0
 
 
 def test_no_more_in_an_hour_than_the_cap() -> None:
     """After the hourly cap a trigger waits until the first rebalance of the hour is an hour old, despite tokens."""
     run = Run(rules=replace(RULES, burst=9, max_per_hour=2))
-    assert run.decide(situation(50)).action is Action.REBALANCE
-    assert run.decide(situation(50, conditions=1), after=600).action is Action.REBALANCE
-    waits = run.decide(situation(50, conditions=2), after=600)
+    assert run.decide(condition(50)).action is Action.REBALANCE
+    assert run.decide(condition(50, conditions=1), after=600).action is Action.REBALANCE
+    waits = run.decide(condition(50, conditions=2), after=600)
     assert (waits.reason, waits.until) == (Reason.HOURLY_CAP, MIDNIGHT + 3600)
-    assert run.decide(situation(50, conditions=2), after=2399).action is Action.SUPPRESS
-    assert run.decide(situation(50, conditions=2), after=1).action is Action.REBALANCE
+    assert run.decide(condition(50, conditions=2), after=2399).action is Action.SUPPRESS
+    assert run.decide(condition(50, conditions=2), after=1).action is Action.REBALANCE
 
 
 def test_what_was_triggered_before_a_restart_counts_for_the_hour() -> None:
@@ -123,40 +123,40 @@ def test_what_was_triggered_before_a_restart_counts_for_the_hour() -> None:
     run = Run(rules=replace(RULES, max_per_hour=2), now=5000.0)
     for _ in range(2):
         run.state = remembering(run.state, [1401.0, 1500.0])
-    waits = run.decide(situation(50))
+    waits = run.decide(condition(50))
     assert (waits.reason, waits.until) == (Reason.HOURLY_CAP, MIDNIGHT + 5001)
-    assert run.decide(situation(50), after=1).action is Action.REBALANCE
+    assert run.decide(condition(50), after=1).action is Action.REBALANCE
 
 
 def test_outside_of_windows_a_trigger_waits_for_the_next_to_open() -> None:
     """The decision has the time when the next window opens; the trigger is followed until the window closes."""
     run = Run(rules=replace(RULES, windows=(NIGHT,)))
-    waits = run.decide(situation(50))
+    waits = run.decide(condition(50))
     assert (waits.action, waits.reason, waits.until) == (Action.SUPPRESS, Reason.OUTSIDE_WINDOW, MIDNIGHT + 7200)
-    assert run.decide(situation(50), after=7199).action is Action.SUPPRESS
-    assert run.decide(situation(50), after=1).action is Action.REBALANCE
-    assert run.decide(situation(50, conditions=1), after=7199).action is Action.REBALANCE
-    assert run.decide(situation(50, conditions=2), after=1).action is Action.SUPPRESS
+    assert run.decide(condition(50), after=7199).action is Action.SUPPRESS
+    assert run.decide(condition(50), after=1).action is Action.REBALANCE
+    assert run.decide(condition(50, conditions=1), after=7199).action is Action.REBALANCE
+    assert run.decide(condition(50, conditions=2), after=1).action is Action.SUPPRESS
 
 
 def test_a_saving_must_exceed_the_least_in_bytes_too() -> None:
     """A saving of exactly the least bytes is not enough, however many partitions it is."""
-    run = Run(rules=replace(RULES, least_bytes_per_second=400.0))
-    enough, too_little = situation(50, rates=(500.1, 100.0)), situation(50, rates=(500.0, 100.0))
+    run = Run(rules=replace(RULES, min_bytes_per_second=400.0))
+    enough, too_little = condition(50, rates=(500.1, 100.0)), condition(50, rates=(500.0, 100.0))
     assert run.decide(too_little).reason is Reason.BELOW_LEAST_SAVING
     assert run.decide(enough).action is Action.REBALANCE
-    assert run.decide(situation(4, rates=(1000.0, 0.0))).reason is Reason.BELOW_LEAST_SAVING
+    assert run.decide(condition(4, rates=(1000.0, 0.0))).reason is Reason.BELOW_LEAST_SAVING
 
 
 def test_bytes_that_are_not_measured_are_waited_for_and_not_for_ever() -> None:
     """Without measured bytes the share decides after a wait; the wait restarts when they are missing again."""
-    run = Run(rules=replace(RULES, least_bytes_per_second=400.0, unmeasured_seconds=600.0))
-    waits = run.decide(situation(50), after=5)
+    run = Run(rules=replace(RULES, min_bytes_per_second=400.0, unmeasured_seconds=600.0))
+    waits = run.decide(condition(50), after=5)
     assert (waits.action, waits.reason, waits.until) == (Action.SUPPRESS, Reason.NOT_MEASURED, MIDNIGHT + 605)
-    assert run.decide(situation(50), after=599).reason is Reason.NOT_MEASURED
-    assert run.decide(situation(50), after=1).action is Action.REBALANCE
-    assert run.decide(situation(50, rates=(500.0, 400.0))).reason is Reason.BELOW_LEAST_SAVING
-    assert run.decide(situation(50, conditions=1)).reason is Reason.NOT_MEASURED
+    assert run.decide(condition(50), after=599).reason is Reason.NOT_MEASURED
+    assert run.decide(condition(50), after=1).action is Action.REBALANCE
+    assert run.decide(condition(50, rates=(500.0, 400.0))).reason is Reason.BELOW_LEAST_SAVING
+    assert run.decide(condition(50, conditions=1)).reason is Reason.NOT_MEASURED
 
 
 @pytest.mark.parametrize(
@@ -172,32 +172,32 @@ def test_bytes_that_are_not_measured_are_waited_for_and_not_for_ever() -> None:
 def test_the_greater_of_bytes_and_dollars_counts(least: dict[str, float], bytes_per_second: float) -> None:
     """Both minimums must be exceeded; dollars are converted to bytes by the price."""
     rules = rules_of(PolicyRules.model_validate(least), dollars_per_byte=1e-6)
-    assert rules.least_bytes_per_second == pytest.approx(bytes_per_second)
+    assert rules.min_bytes_per_second == pytest.approx(bytes_per_second)
 
 
 def test_a_proposal_is_made_once_and_spends_what_a_rebalance_would() -> None:
     """A proposal is made once, and again when the gain since then exceeds the least saving."""
     run = Run(rules=replace(RULES, proposes=True))
-    assert run.decide(situation(50, 30)).action is Action.PROPOSE
-    stands = run.decide(situation(50, 30), after=1000)
+    assert run.decide(condition(50, 30)).action is Action.PROPOSE
+    stands = run.decide(condition(50, 30), after=1000)
     assert (stands.action, stands.reason) == (Action.NOTHING, Reason.PROPOSED)
-    assert run.decide(situation(55, 30)).reason is Reason.PROPOSED
-    assert run.decide(situation(56, 30)).action is Action.PROPOSE
+    assert run.decide(condition(55, 30)).reason is Reason.PROPOSED
+    assert run.decide(condition(56, 30)).action is Action.PROPOSE
     assert run.state.budget.tokens == 2.0
-    assert run.decide(situation(7, 7)).reason is Reason.NOTHING_TO_GAIN
-    assert run.decide(situation(50, 30)).action is Action.PROPOSE
+    assert run.decide(condition(7, 7)).reason is Reason.NOTHING_TO_GAIN
+    assert run.decide(condition(50, 30)).action is Action.PROPOSE
 
 
 def test_second_rounds_end() -> None:
     """A member that never revokes a partition causes a bounded number of second rounds."""
-    last, after = (situation(withheld=1, rounds=rounds) for rounds in (MAX_ROUNDS, MAX_ROUNDS + 1))
+    last, after = (condition(withheld=1, rounds=rounds) for rounds in (MAX_ROUNDS, MAX_ROUNDS + 1))
     assert Run().decide(last).reason is Reason.SECOND_ROUND
     assert Run().decide(after).action is Action.NOTHING
 
 
 def test_what_a_stuck_member_withholds_is_no_new_partition_for_ever() -> None:
     """A partition that stays withheld after the last round is followed within the budget, then suppressed."""
-    stuck = situation(withheld=1, rounds=MAX_ROUNDS + 1, partitions_changed=True)
+    stuck = condition(withheld=1, rounds=MAX_ROUNDS + 1, partitions_changed=True)
     for rules, most in ((RULES, 3), (replace(RULES, max_per_hour=2), 2)):
         run = Run(rules=rules)
         decisions = [run.decide(stuck) for _ in range(20)]
@@ -215,4 +215,4 @@ def test_share_of_nothing_is_nothing() -> None:
 def test_acts_exactly_beyond_the_least_saving(least: int, present: int, possible: int) -> None:
     """A saving above the least in whole points acts and the least itself does not, despite float rounding."""
     run = Run(rules=replace(RULES, min_saving=least / 100))
-    assert (run.decide(situation(present, possible)).action is Action.REBALANCE) == (present - possible > least)
+    assert (run.decide(condition(present, possible)).action is Action.REBALANCE) == (present - possible > least)

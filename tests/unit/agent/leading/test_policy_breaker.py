@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from samerack.agent.policy import MAX_ROUNDS, Action, GroupCondition, Reason
-from samerack.agent.policy.breaker import CALM_SECONDS, MAX_OTHERS, PATIENCE_SECONDS, SETTLED_SECONDS
-from tests.unit.agent.leading.policies import MIDNIGHT, RULES, Run, situation
+from samerack.agent.policy.breaker import MAX_OTHERS, PATIENCE_SECONDS, SETTLED_SECONDS, UNDISTURBED_SECONDS
+from tests.unit.agent.leading.policies import MIDNIGHT, RULES, Run, condition
 
 HASTY = replace(RULES, burst=100, breaker_failures=3, breaker_seconds=3600.0)
-WORTH_IT = situation(50, 10)
-WELL = situation(10, 10)
+WORTH_IT = condition(50, 10)
+WELL = condition(10, 10)
 
 
 def triggered(case: GroupCondition = WORTH_IT, **rules: object) -> Run:
@@ -38,7 +38,7 @@ def test_a_rebalance_that_brings_what_was_predicted_succeeds() -> None:
     run.state = replace(run.state, breaker=replace(run.state.breaker, failures=2))
     run.decide(WELL, after=2)
     assert on_trial(run)
-    run.decide(WELL, after=CALM_SECONDS)
+    run.decide(WELL, after=UNDISTURBED_SECONDS)
     assert not on_trial(run)
     assert failures(run) == 0
 
@@ -47,7 +47,7 @@ def test_a_rebalance_that_brings_what_was_predicted_succeeds() -> None:
 def test_one_that_brings_less_than_half_fails(present: int, failed: int) -> None:
     """Of forty points twenty are enough; the trial is evaluated once the group was stable for some seconds."""
     run = triggered()
-    later = situation(present, present)  # as where the plan fell back: nothing better is known
+    later = condition(present, present)  # as where the plan fell back: nothing better is known
     run.decide(later, after=2)
     run.decide(later, after=SETTLED_SECONDS - 0.1)
     assert failures(run) == 0
@@ -83,7 +83,7 @@ def test_a_good_trial_closes_it() -> None:
     run.decide(WORTH_IT, after=1)
     assert run.decide(WORTH_IT, after=3600).action is Action.REBALANCE
     run.decide(WELL, after=1)
-    run.decide(WELL, after=CALM_SECONDS)
+    run.decide(WELL, after=UNDISTURBED_SECONDS)
     assert run.state.breaker.opened is None
 
 
@@ -91,7 +91,7 @@ def test_changed_partitions_are_followed_while_it_is_open() -> None:
     """Changed partitions are followed with an open breaker, because the group needs them."""
     run = triggered(breaker_failures=1)
     assert run.decide(WORTH_IT, after=1).reason is Reason.BREAKER_OPEN
-    assert run.decide(situation(50, 10, partitions_changed=True)).action is Action.REBALANCE
+    assert run.decide(condition(50, 10, partitions_changed=True)).action is Action.REBALANCE
 
 
 @pytest.mark.parametrize("opened", [False, True])
@@ -101,52 +101,52 @@ def test_changed_conditions_void_a_trial(*, opened: bool) -> None:
     if opened:
         run.decide(WORTH_IT, after=1)
         assert run.decide(WORTH_IT, after=3600).action is Action.REBALANCE
-    elsewhere = situation(50, 50, conditions=1)
+    elsewhere = condition(50, 50, conditions=1)
     run.decide(elsewhere, after=1)
-    run.decide(elsewhere, after=CALM_SECONDS)
+    run.decide(elsewhere, after=UNDISTURBED_SECONDS)
     assert not on_trial(run)
     assert failures(run) == int(opened)
-    assert run.decide(situation(50, 10, conditions=1)).action is Action.REBALANCE
+    assert run.decide(condition(50, 10, conditions=1)).action is Action.REBALANCE
 
 
 def test_a_second_round_is_waited_for() -> None:
     """Withheld partitions are waited for until the next cooperative round, except those of a stuck member."""
     run = triggered()
     for _ in range(3):
-        assert run.decide(situation(50, 10, withheld=1, rounds=1), after=SETTLED_SECONDS).reason is Reason.SECOND_ROUND
+        assert run.decide(condition(50, 10, withheld=1, rounds=1), after=SETTLED_SECONDS).reason is Reason.SECOND_ROUND
     assert failures(run) == 0
-    run.decide(situation(50, 50, withheld=1, rounds=MAX_ROUNDS + 1), after=1)
+    run.decide(condition(50, 50, withheld=1, rounds=MAX_ROUNDS + 1), after=1)
     assert failures(run) == 1
 
 
 def test_a_storm_right_after_it_is_a_failure() -> None:
     """A bounded number of other rebalances is no failure; one more is. The agent's second rounds do not count."""
-    run = triggered(situation(50, 10, generation=7))
-    assert run.decide(situation(10, 10, withheld=1, rounds=1, generation=8)).reason is Reason.SECOND_ROUND
-    run.decide(situation(10, 10, generation=9 + MAX_OTHERS), after=CALM_SECONDS - 1)
+    run = triggered(condition(50, 10, generation=7))
+    assert run.decide(condition(10, 10, withheld=1, rounds=1, generation=8)).reason is Reason.SECOND_ROUND
+    run.decide(condition(10, 10, generation=9 + MAX_OTHERS), after=UNDISTURBED_SECONDS - 1)
     assert failures(run) == 0
-    run.decide(situation(10, 10, generation=10 + MAX_OTHERS))
+    run.decide(condition(10, 10, generation=10 + MAX_OTHERS))
     assert failures(run) == 1
     assert f"{MAX_OTHERS + 1} times" in run.state.breaker.cause
 
 
 def test_rebalances_later_are_no_storm() -> None:
     """Rebalances after a calm minute have another cause, such as a deploy."""
-    run = triggered(situation(50, 10, generation=7, crossing=(0.5, 0.0), rates=(500.0, 100.0)))
-    run.decide(situation(10, 10, generation=8), after=CALM_SECONDS)
-    run.decide(situation(10, 10, generation=30), after=1)
+    run = triggered(condition(50, 10, generation=7, crossing=(0.5, 0.0), rates=(500.0, 100.0)))
+    run.decide(condition(10, 10, generation=8), after=UNDISTURBED_SECONDS)
+    run.decide(condition(10, 10, generation=30), after=1)
     assert failures(run) == 0
 
 
 def test_who_did_not_lead_for_minutes_has_no_verdict() -> None:
     """If the agent did not lead for minutes, the trial ends without result."""
-    run = triggered(situation(50, 10, generation=7))
-    run.decide(situation(60, 60, generation=90), after=PATIENCE_SECONDS)
+    run = triggered(condition(50, 10, generation=7))
+    run.decide(condition(60, 60, generation=90), after=PATIENCE_SECONDS)
     assert not on_trial(run)
     assert failures(run) == 0
 
 
-MEASURED = situation(50, 10, rates=(500.0, 100.0), crossing=(0.5, MIDNIGHT - 60))
+MEASURED = condition(50, 10, rates=(500.0, 100.0), crossing=(0.5, MIDNIGHT - 60))
 
 
 @pytest.mark.parametrize(("crosses", "failed"), [(0.3, 0), (0.31, 1), (0.5, 1)])
@@ -155,9 +155,9 @@ def test_measured_bytes_have_the_last_word(crosses: float, failed: int) -> None:
     run = triggered(MEASURED)
     run.decide(WELL, after=2)
     stable = MIDNIGHT + run.now
-    run.decide(situation(10, 10, crossing=(crosses, stable - 1)), after=CALM_SECONDS)
+    run.decide(condition(10, 10, crossing=(crosses, stable - 1)), after=UNDISTURBED_SECONDS)
     assert on_trial(run)
-    run.decide(situation(10, 10, crossing=(crosses, stable)), after=1)
+    run.decide(condition(10, 10, crossing=(crosses, stable)), after=1)
     assert not on_trial(run)
     assert failures(run) == failed
 
@@ -177,7 +177,7 @@ def test_a_new_trigger_ends_a_trial_that_waits_for_bytes() -> None:
     """A trial that waits for bytes ends with a new trigger, and is no failure."""
     run = triggered(MEASURED)
     run.decide(WELL, after=2)
-    assert run.decide(situation(40, 10, conditions=1), after=1).action is Action.REBALANCE
+    assert run.decide(condition(40, 10, conditions=1), after=1).action is Action.REBALANCE
     assert failures(run) == 0
 
 
@@ -190,11 +190,11 @@ def test_a_proposal_is_on_no_trial() -> None:
 
 def test_what_crossed_before_a_move_says_nothing_of_it() -> None:
     """If replicas have just moved, bytes before the move do not count: near the prediction is a success."""
-    just_moved = situation(50, 10, rates=(500.0, 100.0), crossing=(0.02, MIDNIGHT - 60))
+    just_moved = condition(50, 10, rates=(500.0, 100.0), crossing=(0.02, MIDNIGHT - 60))
     for crosses, failures in ((0.1, 0), (0.3, 0), (0.32, 1), (0.5, 1)):
         run = triggered(just_moved)
-        run.decide(situation(10, 10), after=10)
+        run.decide(condition(10, 10), after=10)
         stable = run.wall + run.now
-        run.decide(situation(10, 10, crossing=(crosses, stable)), after=CALM_SECONDS)
+        run.decide(condition(10, 10, crossing=(crosses, stable)), after=UNDISTURBED_SECONDS)
         assert run.state.breaker.failures == failures
         assert run.state.breaker.trial is None

@@ -12,7 +12,7 @@ from samerack.agent.policy.breaker import is_open
 from samerack.agent.policy.budget import HOUR_SECONDS
 from samerack.agent.policy.windows import next_opening
 from samerack.common.settings import WindowSettings
-from tests.unit.agent.leading.policies import MIDNIGHT, Run, situation
+from tests.unit.agent.leading.policies import MIDNIGHT, Run, condition
 
 Steps: TypeAlias = list[tuple[float, GroupCondition]]
 
@@ -20,7 +20,7 @@ RULES = st.builds(
     Rules,
     proposes=st.booleans(),
     min_saving=st.sampled_from([0.0, 0.05]),
-    least_bytes_per_second=st.sampled_from([0.0, 200.0]),
+    min_bytes_per_second=st.sampled_from([0.0, 200.0]),
     unmeasured_seconds=st.sampled_from([0.0, 600.0]),
     burst=st.integers(1, 4),
     refill_seconds=st.floats(1.0, 300.0),
@@ -30,7 +30,7 @@ RULES = st.builds(
     breaker_seconds=st.floats(1.0, 5000.0),
 )
 SITUATIONS = st.builds(
-    situation,
+    condition,
     st.integers(0, 100),
     st.sampled_from([0, 10, 50]),
     partitions_changed=st.sampled_from([False, False, False, True]),
@@ -78,9 +78,7 @@ def test_racks_and_traffic_are_followed_only_where_everything_allows_it(steps: S
         assert not barred
         assert not rules.windows or next_opening(rules.windows, MIDNIGHT + run.now) is None
         assert decision.before - decision.after > rules.min_saving
-        assert (
-            case.rates is None or case.rates.saving > rules.least_bytes_per_second or not rules.least_bytes_per_second
-        )
+        assert case.rates is None or case.rates.saving > rules.min_bytes_per_second or not rules.min_bytes_per_second
 
 
 @settings(deadline=None, max_examples=150)
@@ -123,5 +121,5 @@ def test_the_breaker_opens_and_closes_as_ruled(steps: Steps, rules: Rules) -> No
 def test_rebalances_that_never_bring_anything_are_few(pauses: list[float]) -> None:
     """A group that never improves has three rebalances in an hour, then one an hour, and not the hourly cap."""
     run = Run(rules=Rules(min_saving=0.05, burst=3, refill_seconds=60.0, max_per_hour=12))
-    acts = [run.now for pause in pauses if run.decide(situation(50, 10), after=pause).action is Action.REBALANCE]
+    acts = [run.now for pause in pauses if run.decide(condition(50, 10), after=pause).action is Action.REBALANCE]
     assert all(sum(start <= act < start + HOUR_SECONDS for act in acts) <= 4 for start in acts)

@@ -90,7 +90,7 @@ def test_what_happened_becomes_records() -> None:
     )
     one = publisher(given, cluster_id="")
     events = EventLog(clock=lambda: 5.0)
-    events.listen(one.tell)
+    events.listen(one.take_event)
     left = events.add("rebalance", "orders", cause="member-left", left=("a",), generation=7, seconds=0.5)
     events.add("rebalance", "of another agent", cause="leader")
     events.add("role", "of another agent", action="standby")

@@ -64,7 +64,7 @@ class Setting:
         self.now = 0.0
         self.made: list[Fake] = []
         self.registry = CollectorRegistry()
-        self.outbox = Outbox(most_records=100, most_bytes=10_000)
+        self.outbox = Outbox(max_records=100, max_bytes=10_000)
         self.sender = Sender(
             {"bootstrap.servers": "here:9092"},
             topics=TOPICS,
@@ -226,7 +226,7 @@ def test_a_wrong_setting_is_named() -> None:
         Sender(
             {"bootstrap.server": "here:9092", "log_level": "0"},
             topics=TOPICS,
-            outbox=Outbox(most_records=1, most_bytes=1),
+            outbox=Outbox(max_records=1, max_bytes=1),
             metrics=PublishingMetrics(CollectorRegistry(), ()),
         )
 
@@ -248,7 +248,7 @@ def test_the_producers_own_settings_win() -> None:
 
 def test_librdkafka_takes_what_we_send() -> None:
     """The mock broker of librdkafka, which creates topics on demand, acknowledges every record."""
-    registry, outbox = CollectorRegistry(), Outbox(most_records=10, most_bytes=10_000)
+    registry, outbox = CollectorRegistry(), Outbox(max_records=10, max_bytes=10_000)
     sender = Sender(
         producer_config(
             {"bootstrap.servers": "127.0.0.1:1"}, {"test.mock.num.brokers": "1", "allow.auto.create.topics": "true"}
@@ -316,6 +316,6 @@ def test_a_first_token_that_is_not_to_be_had() -> None:
         Sender(
             {"oauth_cb": token},
             topics=TOPICS,
-            outbox=Outbox(most_records=1, most_bytes=1),
+            outbox=Outbox(max_records=1, max_bytes=1),
             metrics=PublishingMetrics(CollectorRegistry(), ()),
         )

@@ -26,7 +26,7 @@ def _idle(_line: socket.socket, /, *, observing: bool, why: str) -> None:
 def _worker(present: frozenset[MemberIdentity] | None, code: int) -> Any:
     """A worker that has ended."""
     process = SimpleNamespace(exitcode=code, terminate=lambda: None)
-    return SimpleNamespace(present=present, process=process, listen=lambda: None)
+    return SimpleNamespace(member_ids=present, process=process, listen=lambda: None)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_a_worker_that_does_not_end_is_left_for_before_it_is_killed(monkeypatch:
     asked: list[tuple[frozenset[MemberIdentity], bool]] = []
     monkeypatch.setattr(supervisor, "_leave", lambda gone, *, wait: asked.append((gone, wait)))
     process = SimpleNamespace(exitcode=None, terminate=lambda: None)
-    worker: Any = SimpleNamespace(present=ALIVE, process=process, listen=lambda: None, kill=lambda: None)
+    worker: Any = SimpleNamespace(member_ids=ALIVE, process=process, listen=lambda: None, kill=lambda: None)
     supervisor._stop(worker)
     assert asked == [(ALIVE, False), (ALIVE, True)]
 

@@ -18,14 +18,18 @@ def test_news_are_told_at_once_and_together() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         lifeline = Lifeline(
-            theirs, present=lambda: present, well=lambda: True, received=lambda: received, lost=lambda: None
+            theirs,
+            member_ids=lambda: present,
+            makes_progress=lambda: True,
+            reception=lambda: received,
+            on_lost=lambda: None,
         )
-        lifeline.tell()
+        lifeline.send()
         assert ours.recv(4096) == ALIVE
         present, received = frozenset({PLACE}), ""
-        lifeline.tell()
+        lifeline.send()
         assert ours.recv(4096) == encode_reception("") + encode(present)
-        lifeline.tell()
+        lifeline.send()
         assert ours.recv(4096) == ALIVE
 
 
@@ -36,11 +40,13 @@ def test_a_supervisor_that_is_slow_is_not_gone() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
-        lifeline = Lifeline(theirs, present=lambda: present, well=lambda: True, received=lambda: "", lost=lost.set)
+        lifeline = Lifeline(
+            theirs, member_ids=lambda: present, makes_progress=lambda: True, reception=lambda: "", on_lost=lost.set
+        )
         lifeline.start()
         for number in range(2000):
             present = frozenset({MemberIdentity(group="orders" * 20, member_id=f"samerack-{number}")})
-            lifeline.tell()
+            lifeline.send()
         assert not lost.wait(0.5)
         ours.settimeout(5)
         heard = b""
