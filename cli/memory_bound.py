@@ -22,7 +22,7 @@ from samerack.agent.supervisor.memory import Limit, limits
 from samerack.common.errors import AgentError
 
 _RESERVE_BYTES: Final = 32 << 20
-_LEAST_BYTES: Final = 32 << 20
+_MIN_BYTES: Final = 32 << 20
 """Less than this is not even enough to load a command."""
 _STACK_BYTES: Final = 1 << 20
 """Of a thread: all of it counts, however little is used, and clients start a dozen of them."""
@@ -48,7 +48,7 @@ def bounded(command: Callable[[], None], *, root: Path = Path("/")) -> None:
         command()
         return
     room = tightest.left_bytes - _RESERVE_BYTES
-    if room < _LEAST_BYTES:
+    if room < _MIN_BYTES:
         raise _not_enough(tightest)
     sys.stdout.flush()
     if child := os.fork():

@@ -15,8 +15,8 @@ from samerack.cluster.errors import NotAllowedError, RefusedError
 from samerack.common.bearer import TokenError
 from samerack.common.errors import AgentError
 
-LEAST_SECONDS: Final = 2.0
-MOST_SECONDS: Final = 60.0
+MIN_SECONDS: Final = 2.0
+MAX_SECONDS: Final = 60.0
 """Limits of the pause before connecting again to brokers that refuse; it doubles after each refusal."""
 
 _UNTRUSTED: Final = (
@@ -131,4 +131,4 @@ def explained(error: BaseException) -> str:
 
 def next_pause(last: float) -> float:
     """Returns the pause in seconds after a refusal, given the previous pause (0 at first)."""
-    return min(MOST_SECONDS, max(LEAST_SECONDS, 2 * last))
+    return min(MAX_SECONDS, max(MIN_SECONDS, 2 * last))

@@ -45,7 +45,7 @@ POSTS: Final = (
     Post(client="kafka-python", rack="rack-b", tells_rack=False),
     Post(client="aiokafka", rack="rack-c", tells_rack=False),
 )
-_MOST_DEPLOYS: Final = 4
+_MAX_DEPLOYS: Final = 4
 """In a third of all starts another member has the first place until it is deployed itself."""
 _AFTER_KILL_SECONDS: Final = 12.0
 """The agent's session timeout, the group's rebalance after it, and a margin."""
@@ -122,7 +122,7 @@ def deploy_until_led(story: Story, crew: Crew, running: AgentProcess) -> None:
         SandboxError: The agent does not lead after all deployments.
     """
     running.wait_role("following")
-    for _ in range(_MOST_DEPLOYS):
+    for _ in range(_MAX_DEPLOYS):
         first = running.reaches(running.first_in_order, seconds=3.0)
         story.tell(f"the agent has joined and is {'next to lead' if first else 'behind another member in the order'}")
         story.tell("a deploy: each member is restarted in turn")
@@ -131,7 +131,7 @@ def deploy_until_led(story: Story, crew: Crew, running: AgentProcess) -> None:
             crew.wait_complete(PARTITIONS)
         if running.reaches(lambda: running.role() == "leading", seconds=3.0):
             return
-    raise SandboxError(f"the agent does not lead after {_MOST_DEPLOYS} deploys:\n{tail(running.log)}")
+    raise SandboxError(f"the agent does not lead after {_MAX_DEPLOYS} deploys:\n{tail(running.log)}")
 
 
 def _follow_a_move(story: Story, admin: Admin, crew: Crew) -> dict[str, float]:

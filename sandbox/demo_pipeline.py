@@ -44,7 +44,7 @@ _PUBLISHING: Final = {
 }
 _SECONDS: Final = 30.0
 """How long the groups are measured under each assignment."""
-_MOST_SECONDS: Final = 240.0
+_MAX_SECONDS: Final = 240.0
 """Limit for a command on Spark; most of its time is the start."""
 
 
@@ -98,10 +98,10 @@ def _samerack(*arguments: str, log: Path) -> bytes:
     with out.open("wb") as said, log.open("wb") as complaints:
         process = spawn(line, stdout=said, stderr=complaints)
     try:
-        code = process.wait(_MOST_SECONDS)
+        code = process.wait(_MAX_SECONDS)
     except subprocess.TimeoutExpired:
         raise SandboxError(
-            f"samerack pipeline {arguments[0]} has not ended in {_MOST_SECONDS:.0f} s:\n{tail(log)}"
+            f"samerack pipeline {arguments[0]} has not ended in {_MAX_SECONDS:.0f} s:\n{tail(log)}"
         ) from None
     finally:
         end(process)

@@ -36,7 +36,7 @@ from sandbox.members.ledger import longest_pauses, read_twice
 
 _ASSIGNORS: Final = {"kafka-python": "range"}
 """kafka-python's roundrobin fails on a member without topics; range of the others uses racks, which leaves no gain."""
-_MOST_PAUSE_SECONDS: Final = {"confluent": 3.0}
+_MAX_PAUSE_SECONDS: Final = {"confluent": 3.0}
 """librdkafka joins at most once a second; the limit of all others is one second."""
 _MANY: Final = 30
 """Larger groups may pause for as long as the dry run forecasts."""
@@ -87,7 +87,7 @@ class Row:
     @property
     def is_good(self) -> bool:
         """Whether all tries led, with short pauses, correct forecasts and no findings."""
-        most = _MOST_PAUSE_SECONDS.get(self.client, 1.0)
+        most = _MAX_PAUSE_SECONDS.get(self.client, 1.0)
         short = self.longest_pause_seconds < most or self.members > _MANY
         told = self.agreed in (None, self.tries) and not self.over_forecast
         return self.led == self.tries and short and told and not self.read_twice and not self.findings

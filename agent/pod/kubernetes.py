@@ -20,7 +20,7 @@ from samerack.common.fetching import NoAnswerError, ask
 from samerack.common.settings import PodSettings
 
 EVERY_NAMESPACE: Final = "*"
-_MOST_PODS: Final = 5
+_MAX_PODS: Final = 5
 """Pods that share an address run on one node; those that ended there before may still be listed."""
 
 
@@ -93,7 +93,7 @@ class Api:
         place = "" if namespace == EVERY_NAMESPACE else f"/namespaces/{quote(namespace, safe='')}"
         # pods that have ended keep their address, which others may have by now
         wanted = f"status.podIP={address},status.phase!=Succeeded,status.phase!=Failed"
-        query = urlencode({"fieldSelector": wanted, "limit": _MOST_PODS})
+        query = urlencode({"fieldSelector": wanted, "limit": _MAX_PODS})
         listed = self._get(f"/api/v1{place}/pods?{query}", verb="list", resource="pods", namespace=namespace)
         items = (listed or {}).get("items") or ()
         found = (self._pod(item) for item in items if isinstance(item, dict))

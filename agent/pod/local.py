@@ -10,7 +10,7 @@ from typing import Final
 from samerack.agent.pod.model import Answer
 from samerack.common.settings import PodSettings
 
-_MOST_BYTES: Final = 1 << 20
+_MAX_BYTES: Final = 1 << 20
 _LABEL_LINE: Final = re.compile(r'(?P<key>[^=\s]+)="(?P<value>[^"\\]*)"')
 
 
@@ -64,7 +64,7 @@ def _read(name: str) -> tuple[str, str]:
     """Return the text of a file, or "" and why it cannot be read."""
     try:
         with Path(name).open("rb") as stream:
-            return stream.read(_MOST_BYTES).decode(), ""
+            return stream.read(_MAX_BYTES).decode(), ""
     except OSError as error:
         return "", f"the file {name} cannot be read ({error.strerror})"
     except UnicodeDecodeError:

@@ -23,7 +23,7 @@ from samerack.common.settings import PodSettings
 
 log = structlog.get_logger("pod")
 
-MOST_QUESTIONS: Final = 50
+MAX_QUESTIONS: Final = 50
 """Addresses that are looked up in one turn; the next ones follow after a pause."""
 _PAUSE_SECONDS: Final = 1.0
 _UNKNOWN_SECONDS: Final = 30.0
@@ -142,7 +142,7 @@ class PodRacks(threading.Thread):
             self._wanted = {host: at for host, at in self._wanted.items() if now - at < 2 * refresh}
             self._known = {host: known for host, known in self._known.items() if host in self._wanted}
             due = [host for host in self._wanted if host not in self._known or now >= self._known[host].until]
-        for host in due[:MOST_QUESTIONS]:
+        for host in due[:MAX_QUESTIONS]:
             rack = rack_of(self._zones(host, now), self._settings.zones)
             self._asked("unknown" if rack is None else "found")
             with self._lock:
@@ -151,7 +151,7 @@ class PodRacks(threading.Thread):
                 self._known[host] = _Known(rack=rack, until=until)
                 if (before.rack if before is not None else None) != rack:
                     self._version += 1
-        return max(0, len(due) - MOST_QUESTIONS)
+        return max(0, len(due) - MAX_QUESTIONS)
 
     def _zones(self, host: str, now: float) -> tuple[str, ...]:
         namespaces = self._settings.kubernetes_namespaces or (self._api.namespace(self._environment),)

@@ -28,7 +28,7 @@ LOOKING: Final = PRESENT | {"waiting", OBSERVING}
 """Roles of an agent in a group that it is responsible for."""
 _ENTERING: Final = PRESENT | {"waiting"}
 _TAKE_OVER_SECONDS: Final = 20.0
-_MOST_EVENTS: Final = 10_000
+_MAX_EVENTS: Final = 10_000
 
 
 class Agent:
@@ -119,7 +119,7 @@ class Agent:
 
     def events(self, group: str) -> list[dict[str, Any]]:
         """Returns its events of a group over HTTP, newest first; none while it does not answer."""
-        status, text = self.process.get(f"/v1/events?group={group}&most={_MOST_EVENTS}") if self.running else (0, "")
+        status, text = self.process.get(f"/v1/events?group={group}&most={_MAX_EVENTS}") if self.running else (0, "")
         return list(json.loads(text)["events"]) if status == OK else []
 
     def told(self, since: int = 0) -> list[dict[str, Any]]:

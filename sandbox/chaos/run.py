@@ -20,7 +20,7 @@ from sandbox.history.checker import check
 from sandbox.history.model import Bounds, Finding, History
 from sandbox.history.spans import clipped, longest_stop, stops
 
-_LEAST_STOP: Final = 0.05
+_MIN_STOP: Final = 0.05
 """Seconds; anything shorter is no stop: a poll or a flush takes as long."""
 _TELLING_SECONDS: Final = 3.0
 """An agent looks at each group once a second, and a killed one must start first."""
@@ -208,7 +208,7 @@ def _suffer(fault: Fault, world: World) -> Outcome:
 
 def longest(history: History, counts_from: int, since_ns: int, until_ns: int) -> float:
     """Returns the longest stop within a time, in seconds, without waits that the members' client chose itself."""
-    found = clipped(stops(history, least=_LEAST_STOP), counts_from)
+    found = clipped(stops(history, least=_MIN_STOP), counts_from)
     return longest_stop(found, since_ns=since_ns, until_ns=until_ns, waits=own_waits(history))
 
 

@@ -79,7 +79,7 @@ _BESIDE: Final = frozenset({"standby", "fenced"})
 """A fenced agent is on standby until an election makes it active again."""
 _START_SECONDS: Final = 60.0
 _SETTLE_SECONDS: Final = 60.0
-_MOST_DEPLOYS: Final = 2
+_MAX_DEPLOYS: Final = 2
 """In a cooperative group the agent keeps the place that it chose, and each new member may get a place before it."""
 _QUIET_SECONDS: Final = 0.5
 
@@ -230,7 +230,7 @@ class World:
             if not group.setup.led_late:
                 continue
             tries = 0
-            while name not in agents.led() and tries < _MOST_DEPLOYS:
+            while name not in agents.led() and tries < _MAX_DEPLOYS:
                 tries += 1
                 leader = agents.leader(name)
                 for seat in [seat for seat in group.present if leader.startswith(seat.name)]:

@@ -36,10 +36,10 @@ _MOVED: Final = {0: [3], 3: [2]}
 """Partition to its new broker; the best plan exchanges the two."""
 _SETTLE_SECONDS: Final = 180.0
 _STAYS_SECONDS: Final = 3.0
-_MOST_ROUNDS: Final = 3
+_MAX_ROUNDS: Final = 3
 _TOLD_SECONDS: Final = 0.5
 _WAITING_SECONDS: Final = 15.0
-_LEAST_STOP: Final = 0.15
+_MIN_STOP: Final = 0.15
 """Reads are gathered for a tenth of a second."""
 _INSIDE: Final = frozenset({"leading", "following", "observing"})
 
@@ -159,7 +159,7 @@ class CourseOfGroup:
     def _is_deployed(self) -> Step:
         agent, begun = self._agent, now_ns()
         led, restarts = agent.role() == "leading", 0
-        for _ in range(_MOST_ROUNDS):
+        for _ in range(_MAX_ROUNDS):
             for seat in list(self.group.seats):
                 self.group.redeploy(seat)
                 self._settle()
@@ -262,4 +262,4 @@ class CourseOfGroup:
         until = now_ns()
         time.sleep(_TOLD_SECONDS)
         history = read_history(sorted((self._folder / "members").glob("*.jsonl")))
-        return round(longest_stop(stops(history, least=_LEAST_STOP), since_ns=begun, until_ns=until), 1)
+        return round(longest_stop(stops(history, least=_MIN_STOP), since_ns=begun, until_ns=until), 1)

@@ -45,7 +45,7 @@ class Looking:
         """Poll until a condition holds."""
         deadline = time.monotonic() + seconds
         while True:
-            snapshot = self.watch.look()
+            snapshot = self.watch.poll()
             if holds(snapshot):
                 return snapshot
             assert time.monotonic() < deadline, snapshot
@@ -60,7 +60,7 @@ class Looking:
         self.until(lambda seen: all(one.lag_records == 0 for one in named(seen, group).partitions))
         heard = len(member.events)
         member.wait(lambda: any(event.brokers for event in member.events[heard:]), "it tells what it received")
-        self.watch.look()
+        self.watch.poll()
         totals = self.board.totals().items()
         return Rest(
             received=sum(member.received.values()),

@@ -18,10 +18,10 @@ from tests.integration.cluster import ContainerCluster
 from tests.integration.pods import IMAGE, PYTHON, SAMERACK, Container, Pods, execute, shown, told, wait_ready
 from tests.integration.scene import INTERLEAVED, A, B, C, Scene
 
-_MOST_BYTES: Final = 250_000_000
-_MOST_OWN_CODE_BYTES: Final = 6_000_000
-_MOST_READY_SECONDS: Final = 20.0
-_MOST_MEMORY_BYTES: Final = 256 << 20
+_MAX_BYTES: Final = 250_000_000
+_MAX_OWN_CODE_BYTES: Final = 6_000_000
+_MAX_READY_SECONDS: Final = 20.0
+_MAX_MEMORY_BYTES: Final = 256 << 20
 _USER: Final = "65532"
 _CONNECT: Final = """
 import socket
@@ -65,8 +65,8 @@ def lead(pods: Pods, scene: Scene) -> Container:
             "SAMERACK_RACKS__CLIENT_IDS": racks,
             "SAMERACK_ELECTION__GROUP": f"samerack-{scene.group}",
         },
-        mem_limit=_MOST_MEMORY_BYTES,
-        memswap_limit=_MOST_MEMORY_BYTES,
+        mem_limit=_MAX_MEMORY_BYTES,
+        memswap_limit=_MAX_MEMORY_BYTES,
         healthcheck={"interval": 1_000_000_000},
     )
 
@@ -84,7 +84,7 @@ def test_the_confined_agent_leads_a_group(pods: Pods, scene: Scene) -> None:
     scene.lay_out(INTERLEAVED)
     agent = lead(pods, scene)
     seconds = wait_ready(agent)
-    assert seconds < _MOST_READY_SECONDS
+    assert seconds < _MAX_READY_SECONDS
     wait_until(lambda: role(agent, scene) == "waiting", "the agent waits for consumers", timeout=90)
     for client, rack in (("java", A), ("confluent", B), ("aiokafka", C)):
         scene.join(client, rack)
@@ -187,8 +187,8 @@ def test_the_image_is_small_and_says_what_it_is() -> None:
     finally:
         docker.close()
     own, _, _ = added
-    assert 0 < own < _MOST_OWN_CODE_BYTES
-    assert sum(added) < _MOST_BYTES
+    assert 0 < own < _MAX_OWN_CODE_BYTES
+    assert sum(added) < _MAX_BYTES
     assert config["User"] == f"{_USER}:{_USER}"
     assert config["Entrypoint"] == [SAMERACK]
     assert config["Labels"]["org.opencontainers.image.licenses"] == "Apache-2.0"

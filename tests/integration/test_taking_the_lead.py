@@ -4,7 +4,7 @@ import pytest
 
 from tests.integration.scene import INTERLEAVED, A, B, C, Scene
 
-_MOST_DEPLOYS = 10
+_MAX_DEPLOYS = 10
 """Another member may be first in the order until it is restarted itself; in a cooperative group the agent keeps its
 place, and new members may come before it."""
 
@@ -27,7 +27,7 @@ def test_a_deploy_hands_over_the_lead(scene: Scene, assignor: str, clients: tupl
     scene.wait_settled()
     deploys = 0
     while agent.role() != "leading":
-        assert deploys < _MOST_DEPLOYS
+        assert deploys < _MAX_DEPLOYS
         deploys += 1
         agent.reaches(agent.first_in_order, seconds=5)
         for seat in tuple(scene.seats):

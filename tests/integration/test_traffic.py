@@ -91,7 +91,7 @@ def test_statistics_make_a_member_exact(cluster: KafkaCluster, placed: str, grou
         }
         taken = looking.watch.post(group, json.dumps(body).encode())
         assert taken.rack.rack == "rack-a"
-        one = measured(looking.watch.look(), group)
+        one = measured(looking.watch.poll(), group)
         assert one is not None
         assert sorted(member.method for member in one.members) == ["estimated", "exact"]
         exact = [flow for flow in one.flows if flow.key.method == "exact"]

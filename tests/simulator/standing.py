@@ -29,13 +29,13 @@ class SimulatedStanding:
         """The number of the last election."""
         return self.verdict.term if self.verdict is not None else 0
 
-    def is_active(self, duty: str) -> bool:
+    def is_active(self, responsibility: str) -> bool:
         """Whether this agent is active for the duty."""
-        return self.verdict is not None and duty in self.verdict.active
+        return self.verdict is not None and responsibility in self.verdict.active
 
-    def has_deputy(self, duty: str) -> bool:
+    def has_standby(self, responsibility: str) -> bool:
         """Whether another agent can replace it."""
-        return self.verdict is not None and duty in self.verdict.deputized
+        return self.verdict is not None and responsibility in self.verdict.with_standby
 
     def listen(self, listener: Callable[[], None]) -> None:
         """Call this listener after each election."""
@@ -113,7 +113,7 @@ class SimulatedElection:
             barred = other and len(present) > 1 and identity in holders
             said[identity] = Advertisement(
                 identity=identity,
-                duties=() if barred else (self._duty,),
+                responsibilities=() if barred else (self._duty,),
                 held=() if known is None or barred else tuple(known.active),
                 term=0 if known is None else known.term,
             )

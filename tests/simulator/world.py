@@ -26,7 +26,7 @@ from tests.simulator.timeline import Action, Timeline
 TOPIC: Final = "t"
 FOREIGN: Final = "mine"
 """A protocol that agents do not offer."""
-_MOST_TOPICS: Final = 4
+_MAX_TOPICS: Final = 4
 _TURN_MS: Final = 500
 _CALM_TURNS: Final = 12
 _PATIENCE_MS: Final = 150_000
@@ -266,7 +266,7 @@ class World:
 
     def create_topic(self, milliseconds: int) -> None:
         """A topic is created; clients with patterns find it one after the other."""
-        if not self.patterns or len(self.place.topics) >= _MOST_TOPICS:
+        if not self.patterns or len(self.place.topics) >= _MAX_TOPICS:
             return
         topic = f"{TOPIC}{len(self.place.topics)}"
         self.place.topics[topic] = [self._replicas(number) for number in range(3)]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 DAY = date(2025, 11, 1)
-MOST_IN_A_MINUTE = 60 * BYTES_PER_SECOND
+MAX_IN_A_MINUTE = 60 * BYTES_PER_SECOND
 ODD = "longer than 1000 characters, or with control characters"
 NOON = datetime(2025, 11, 1, 12)  # noqa: DTZ001 - Spark gives times without a zone; the session's is UTC
 
@@ -115,11 +115,11 @@ def test_every_rule_names_what_is_wrong_with_a_sample(spark: SparkSession) -> No
         sample(1, bytes=0.5): "bytes: missing, or of the wrong type",
         sample(1, bytes=2**63): "bytes: missing, or of the wrong type",
         sample(1, bytes=2**62): "bytes: absurdly many",
-        sample(1, bytes=MOST_IN_A_MINUTE, records=MOST_IN_A_MINUTE): None,
-        sample(1, bytes=MOST_IN_A_MINUTE + 1): "bytes: absurdly many",
-        sample(1, records=MOST_IN_A_MINUTE + 1): "records: absurdly many",
-        sample(1, bytes=MOST_IN_A_MINUTE, window_end=START + 1): None,
-        sample(1, bytes=60 * MOST_IN_A_MINUTE, window_end=START + 60 * MINUTE): None,
+        sample(1, bytes=MAX_IN_A_MINUTE, records=MAX_IN_A_MINUTE): None,
+        sample(1, bytes=MAX_IN_A_MINUTE + 1): "bytes: absurdly many",
+        sample(1, records=MAX_IN_A_MINUTE + 1): "records: absurdly many",
+        sample(1, bytes=MAX_IN_A_MINUTE, window_end=START + 1): None,
+        sample(1, bytes=60 * MAX_IN_A_MINUTE, window_end=START + 60 * MINUTE): None,
         sample(1, records=-1): "records: negative",
         sample(1, window_end=START): "window: ends before it begins",
         sample(1, window_end=START + 86_400_000): "window: absurdly long",
@@ -218,7 +218,7 @@ def test_a_newer_agents_fields_are_left_out_and_its_versions_count_nowhere(spark
 
 def test_a_sum_that_does_not_fit_stops_at_the_most(spark: SparkSession) -> None:
     """If samples of one key exceed the largest sum, their row has that sum and other rows are unaffected."""
-    hour = {"window_end": START + 60 * MINUTE, "bytes": 60 * MOST_IN_A_MINUTE}
+    hour = {"window_end": START + 60 * MINUTE, "bytes": 60 * MAX_IN_A_MINUTE}
     frame = parsed(raw(spark, samples=[*(sample(n, **hour) for n in range(3000)), sample(9999, group="other")]))
     found = {row["group"]: (row["bytes"], row["samples"]) for row in by_minute(frame).collect()}
     assert found == {"orders": (FULL, 3000), "other": (1000, 1)}

@@ -112,7 +112,7 @@ def test_changes_come_in_the_order_of_what_they_save(rows: DataFrame) -> None:
     found = whatif.changes(rows)
     saves = [one.saves_dollars for one in whatif.ranked(found).collect()]
     assert saves == sorted(saves, reverse=True)
-    assert saves[-1] >= whatif.LEAST_DOLLARS
+    assert saves[-1] >= whatif.MIN_DOLLARS
     assert sum(one.saves_dollars for one in whatif.by_change(found).collect()) == pytest.approx(sum(saves))
 
 

@@ -21,7 +21,7 @@ def partition(*replicas: int, leader: int | None = None, in_sync: Sequence[int] 
     )
 
 
-def look(
+def view_of(
     brokers: Mapping[int, Rack] = RACKS, absent: Sequence[str] = (), **topics: Sequence[PartitionView]
 ) -> ClusterView:
     """One poll of a cluster."""

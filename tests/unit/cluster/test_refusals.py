@@ -8,7 +8,7 @@ import pytest
 from kafka import errors as kafka_errors
 
 from samerack.cluster.errors import CoordinatorMovesError, NotAllowedError, RefusedError
-from samerack.cluster.refusals import MOST_SECONDS, NotAcceptedError, explained, is_refusal, next_pause, refusal
+from samerack.cluster.refusals import MAX_SECONDS, NotAcceptedError, explained, is_refusal, next_pause, refusal
 from samerack.common.bearer import TokenError
 from samerack.common.errors import AgentError
 from samerack.common.identities import AwsIdentity
@@ -98,10 +98,10 @@ def test_a_missing_permission_names_itself() -> None:
 def test_pauses_double_up_to_a_minute() -> None:
     """The pauses are 2, 4, 8 ... seconds and never more than a minute."""
     pauses = [0.0]
-    while pauses[-1] < MOST_SECONDS:
+    while pauses[-1] < MAX_SECONDS:
         pauses.append(next_pause(pauses[-1]))
     assert pauses == [0, 2, 4, 8, 16, 32, 60]
-    assert next_pause(MOST_SECONDS) == MOST_SECONDS
+    assert next_pause(MAX_SECONDS) == MAX_SECONDS
 
 
 def test_a_refused_token_has_the_cure_of_whoever_gave_it() -> None:

@@ -19,7 +19,7 @@ from samerack.cluster.errors import RefusedError
 from samerack.cluster.view import ClusterView, SettlingTimes
 from samerack.cluster.watch import ClusterWatch
 from samerack.common.errors import AgentError
-from tests.unit.agent.values import RACKS, UNSET, cluster, look, partition
+from tests.unit.agent.values import RACKS, UNSET, cluster, partition, view_of
 
 Look = Callable[[Any, Collection[str]], ClusterView]
 
@@ -96,8 +96,8 @@ def test_listeners_hear_of_changes_only(looks: list[ClusterView | Exception]) ->
     counts, heard = Counts(), []
     eye = watcher(counts)
     eye.listen(lambda: heard.append(eye.cluster))
-    first, gone = look(t=[partition(1)]), look({1: "a", 3: "c"}, t=[partition(1)])
-    looks += [first, first, gone, look({**RACKS, 1: "z"}, t=[partition(1)])]
+    first, gone = view_of(t=[partition(1)]), view_of({1: "a", 3: "c"}, t=[partition(1)])
+    looks += [first, first, gone, view_of({**RACKS, 1: "z"}, t=[partition(1)])]
     for _ in range(4):
         eye.look_once()
     assert heard == [cluster(t=[(1,)]), cluster({**RACKS, 1: "z"}, t=[(1,)])]
@@ -107,7 +107,7 @@ def test_listeners_hear_of_changes_only(looks: list[ClusterView | Exception]) ->
 def test_a_failed_look_changes_nothing(looks: list[ClusterView | Exception]) -> None:
     """The last settled cluster stays in force, and so does the time of the last successful poll."""
     eye = watcher(Counts())
-    looks += [look(t=[partition(1)]), AgentError("no answer")]
+    looks += [view_of(t=[partition(1)]), AgentError("no answer")]
     eye.look_once()
     before, at = eye.cluster, eye.last_look
     with pytest.raises(AgentError):
@@ -120,7 +120,7 @@ def test_no_failure_ends_the_thread(looks: list[ClusterView | Exception]) -> Non
     counts = Counts()
     eye = watcher(counts)
     eye.listen(eye.stop)
-    looks += [AgentError("no answer"), RuntimeError("a mistake"), look(t=[partition(1)])]
+    looks += [AgentError("no answer"), RuntimeError("a mistake"), view_of(t=[partition(1)])]
     with capture_logs() as logs:
         eye.run()
     assert (counts.failed, counts.looks) == (2, 3)
@@ -144,7 +144,7 @@ def test_the_first_look_at_a_topic_is_waited_for(looks: list[ClusterView | Excep
     eye, topics = watcher(Counts()), frozenset({"t", "gone"})
     eye.show_interest("orders", topics)
     assert eye.wait_for(topics, 0.01) == topics
-    looks += [look(t=[partition(1)], absent=["gone"])]
+    looks += [view_of(t=[partition(1)], absent=["gone"])]
     looking = threading.Timer(0.05, eye.look_once)
     looking.start()
     assert eye.wait_for(topics, 10) == frozenset()
@@ -155,7 +155,7 @@ def test_the_first_look_at_a_topic_is_waited_for(looks: list[ClusterView | Excep
 def test_an_absent_topic_that_somebody_reads_is_not_believed_at_once(looks: list[ClusterView | Exception]) -> None:
     """A broker that has just started may know no topic yet; a topic without a reader counts as absent at once."""
     eye = watcher(Counts(), settling=0.05)
-    looks += [look(absent=["t"])]
+    looks += [view_of(absent=["t"])]
     eye.look_once()
     topics = frozenset({"t"})
     assert eye.unknown(topics) == frozenset()
@@ -191,7 +191,7 @@ def test_the_selector_is_read_once(
         return broker_configs.BrokerConfigs(rack_aware=answer, initial_delay_seconds=3.0)
 
     monkeypatch.setattr(watch, "read_broker_configs", configs)
-    looks.append(look())
+    looks.append(view_of())
     eye = watcher(Counts(), "auto")
     for _ in range(2):
         eye.look_once()

@@ -7,7 +7,7 @@ import pytest
 from samerack.cluster.wire import Wire
 from samerack.common.settings import Settings
 from samerack.election.counting import NOTHING, Claim, Claims
-from samerack.election.model import Told, observe
+from samerack.election.model import ReportingMember, observe
 from samerack.traffic.attribute import spans_of
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.broker_poller import BrokerPoller, Poll
@@ -21,10 +21,10 @@ SETTINGS = Settings(kafka={"bootstrap.servers": "127.0.0.1:1"})
 DUTY = observe("*")
 
 
-def active(term: int, *elsewhere: Told) -> Claims:
+def active(term: int, *elsewhere: ReportingMember) -> Claims:
     """Claims of an agent that has counted all groups since an election."""
     claim = Claim(what=DUTY, term=term, since=0.0)
-    return Claims({DUTY: claim}, duties=[DUTY], elsewhere=frozenset(elsewhere))
+    return Claims({DUTY: claim}, responsibilities=[DUTY], elsewhere=frozenset(elsewhere))
 
 
 class Seeing(BrokerPoller):

@@ -22,7 +22,7 @@ from tests.simulator.story import tell
 from tests.simulator.world import Setting, World
 
 SEEDS = 25
-MOST_SEEDS = 1000
+MAX_SEEDS = 1000
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def _simulation() -> Iterator[None]:
 def _found(plant: str, first: int, *, shorten: bool) -> ViolationError:
     """The violation that the simulator finds for a mistake."""
     with PLANTS[plant]():
-        for number in range(first, first + MOST_SEEDS):
+        for number in range(first, first + MAX_SEEDS):
             try:
                 tell(number, shorten=shorten)
             except ViolationError as violation:

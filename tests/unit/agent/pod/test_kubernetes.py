@@ -210,12 +210,12 @@ def test_all_namespaces_need_a_cluster_role(api: ApiServer) -> None:
 def test_one_look_asks_a_bounded_number(api: ApiServer) -> None:
     """One poll asks for a bounded number of addresses, the next poll for more."""
     racks = asking(api)
-    for number in range(members.MOST_QUESTIONS + 10):
+    for number in range(members.MAX_QUESTIONS + 10):
         racks.rack_of(f"10.1.0.{number}")
     assert racks.look(time.monotonic()) == 10
-    assert len(api.asked) == members.MOST_QUESTIONS
+    assert len(api.asked) == members.MAX_QUESTIONS
     assert racks.look(time.monotonic()) == 0
-    assert len(api.asked) == members.MOST_QUESTIONS + 10
+    assert len(api.asked) == members.MAX_QUESTIONS + 10
 
 
 def test_the_thread_asks_by_itself(api: ApiServer, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -157,7 +157,7 @@ def test_tags_hold_with_several_standbys_per_task() -> None:
 
 def test_several_standbys_beyond_the_network_are_placed_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """If one key has too many tasks and clients for its network, turns reach the optimum in at least 38 of 40 cases."""
-    monkeypatch.setattr("samerack.assignors.streams.tags.MOST_ARCS", 0)
+    monkeypatch.setattr("samerack.assignors.streams.tags.MAX_ARCS", 0)
     exact = 0
     for seed in range(40):
         case, tags, active = tagged(seed, most=3, keys=1)
