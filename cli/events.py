@@ -29,7 +29,7 @@ from samerack.common.options import ConfigOption, SetOption, settings_from
 KINDS: Final = get_args(Kind)
 _FOLLOW_SECONDS: Final = 1.0
 _LATE_SECONDS: Final = 60.0
-"""What happened is told a moment later at times, after things that happened after it."""
+"""An event may be recorded later than events that happened after it, by up to this time."""
 _UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 
 
@@ -137,9 +137,9 @@ def _stored(
     path: Path, *, group: str | None, kinds: tuple[str, ...], since: float | None, limit: int
 ) -> tuple[Event, ...]:
     kept = store.read(path, MAX_ASKED)
-    book = EventLog(max_events=len(kept) or 1)
-    book.remember(kept)
-    return book.latest(limit, group=group, kinds=kinds, since=float("-inf") if since is None else since)
+    event_log = EventLog(max_events=len(kept) or 1)
+    event_log.remember(kept)
+    return event_log.latest(limit, group=group, kinds=kinds, since=float("-inf") if since is None else since)
 
 
 def _follow(console: Console, asked: Asked, shown: tuple[Event, ...], *, with_group: bool, as_json: bool) -> None:

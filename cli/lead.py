@@ -76,8 +76,8 @@ def lead(
     if not base.startswith(("http://", "https://")):
         raise SettingsError(f"--url {url}: expected http://HOST:PORT")
     console = Console(highlight=False)
-    tell: Callable[[Did], None] = (lambda _: None) if as_json else (lambda did: _tell(console, did))
-    progress = follow(base, _asked(base, group, dry_run=dry_run), tell)
+    report: Callable[[Did], None] = (lambda _: None) if as_json else (lambda did: _show_step(console, did))
+    progress = follow(base, _asked(base, group, dry_run=dry_run), report)
     if as_json:
         typer.echo(to_json(progress))
     else:
@@ -88,8 +88,8 @@ def lead(
         raise typer.Exit(1)
 
 
-def follow(base: str, progress: Progress, tell: Callable[[Did], None]) -> Progress:
-    """Asks the agent until the takeover is over; `tell` is told of each step that is.
+def follow(base: str, progress: Progress, report: Callable[[Did], None]) -> Progress:
+    """Asks the agent until the takeover is over; calls `report` with each step that is done.
 
     Raises:
         AgentError: The agent does not answer any more, or begins another one.
@@ -98,7 +98,7 @@ def follow(base: str, progress: Progress, tell: Callable[[Did], None]) -> Progre
     answered = time.monotonic()
     while True:
         for did in progress.did[shown:]:
-            tell(did)
+            report(did)
         shown = len(progress.did)
         if progress.outcome not in UNDER_WAY:
             return progress
@@ -154,7 +154,7 @@ def _answer(base: str, method: str, path: str, body: bytes | None = None) -> Pro
     raise AgentError(f"{base}: answers {answer.status}: {reason}")
 
 
-def _tell(console: Console, did: Did) -> None:
+def _show_step(console: Console, did: Did) -> None:
     console.print(f"{did.seconds:6.2f} s  {did.step:<8} {_WORDS.get(did.step, '')}")
 
 

@@ -64,7 +64,7 @@ def plan(
 
     Reads only: the group is described, not joined. Racks that members do not send come from `racks.client_ids` and
     `racks.networks`, e.g. --set 'racks.client_ids={"*-rack-a": rack-a}', and from an agent that measures the group (at
-    web.host:web.port): what agents beside members tell, and the Kubernetes API.
+    web.host:web.port): what agents beside members report, and the Kubernetes API.
     """
     settings = settings_from(config, bootstrap, assignments)
     log.configure(settings)
