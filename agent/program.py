@@ -228,9 +228,9 @@ def run(settings: Settings, *, line: socket.socket, observing: bool, why: str = 
             raise SystemExit(0)  # nothing is started, and unreachable brokers would delay the end for seconds
         stop.set()
 
-    agent = Agent(_observing(settings) if observing else settings)
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGINT):  # before anything connects
         signal.signal(number, on_signal)
+    agent = Agent(_observing(settings) if observing else settings)
     agent.probe_brokers()
     probing = False
     agent.start()

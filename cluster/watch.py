@@ -151,8 +151,11 @@ class ClusterWatch(threading.Thread):
         Raises:
             NotAllowedError, AgentError: It is not known, with the reason.
         """
-        if self._selector_error is not None and self._selector == "auto":
-            raise self._selector_error
+        if self._selector == "auto":
+            if self._selector_error is not None:
+                raise self._selector_error
+            if self._selector_at == float("-inf"):
+                raise AgentError("kafka: no broker has answered for its replica.selector.class yet")
         return self.rack_aware_fetch
 
     def stop(self) -> None:

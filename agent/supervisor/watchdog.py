@@ -156,7 +156,7 @@ class Supervisor:
         while self._restarts and now - self._restarts[0] > self._settings.restart_window_seconds:
             self._restarts.popleft()
         count = len(self._restarts)
-        log.error("worker-died", reason=reason, deaths=count, groups=sorted({one.group for one in self._known}))
+        log.error("worker-died", reason=reason, restarts=count, groups=sorted({one.group for one in self._known}))
         # the next worker has the same instance ids; groups would wait for members without one until their session ends
         lost = frozenset(one for one in self._known if one.pending or one.instance_id is None)
         self._leave(lost, wait=False)
