@@ -99,6 +99,6 @@ class Health:
             return ""
         never = watch.last_look == float("-inf")
         since = (
-            "metadata has not been read yet" if never else f"no look at the cluster in the last {_STALE_SECONDS:.0f} s"
+            "metadata has not been read yet" if never else f"no poll of the cluster in the last {_STALE_SECONDS:.0f} s"
         )
         return f"{since}; {watch.trouble}" if watch.trouble else since

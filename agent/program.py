@@ -135,7 +135,7 @@ class Agent:
         except RefusedError:
             raise
         except AgentError as error:
-            log.warning("kafka-away", error=str(error))
+            log.warning("kafka-unreachable", error=str(error))
 
     def start(self) -> None:
         """Starts all services, and before them what they record to and what shows them."""

@@ -126,7 +126,7 @@ def _show_group(console: Console, group: GroupCost) -> None:
         console.print(
             f"what {words.plain(group.assignor)} would read across racks is not known: another member has not led the "
             "group yet, so "
-            "that nobody has seen whether it heeds racks",
+            "that it is not known whether it uses racks",
             highlight=False,
         )
     console.print(words.plain(_evenness(group)), highlight=False)

@@ -29,7 +29,7 @@ _LOST_SECONDS: Final = 15.0
 _WORDS: Final = {
     "gather": "everybody has given up their partitions",
     "again": "the group's leader was faster: once more",
-    "hold": "the group is held, nobody has anything",
+    "hold": "the rebalance is held open, no member has partitions",
     "evict": "the former leader is out, and in again",
     "release": "the agent leads",
 }
@@ -58,7 +58,7 @@ def lead(
     ] = None,
     *,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only tell what it would bring and cost, or what speaks against it.")
+        bool, typer.Option("--dry-run", help="Only show gain and cost, or why it is not possible.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object at the end instead of the steps.")] = False,
     assignments: SetOption = None,
@@ -67,7 +67,7 @@ def lead(
 
     For groups whose members give up all partitions in a rebalance (range, roundrobin, sticky); nothing is lost and
     nothing read twice, and everybody pauses as in any other rebalance. The agent must be in the group as a follower, on
-    this machine (in Kubernetes: kubectl exec). It refuses where something speaks against it, and undoes what does not
+    this machine (in Kubernetes: kubectl exec). It refuses a takeover that is not possible, and undoes what does not
     go as it should; the exit code is 1 then, with the reason. docs/takeover.md tells what happens step by step.
     """
     settings = settings_from(config, None, assignments, needs_kafka=False)
@@ -164,8 +164,8 @@ def _end(progress: Progress) -> str:
         return (
             f"the agent leads {progress.group}, {progress.seconds:.1f} s after it began"
             + (f" (at most {most:.1f} s were forecast)" if most is not None else "")
-            + f"; the group was held for {progress.held_seconds:.2f} s"
+            + f"; the rebalance was held open for {progress.held_seconds:.2f} s"
         )
     if progress.outcome is Outcome.WOULD:
-        return f"nothing speaks against taking {progress.group} over; without --dry-run the agent does"
+        return f"the agent can take {progress.group} over, and does so without --dry-run"
     return f"{progress.outcome.value}: {progress.group}: {progress.reason}"

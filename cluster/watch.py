@@ -178,7 +178,7 @@ class ClusterWatch(threading.Thread):
                 refused_pause = next_pause(refused_pause) if self.refused else 0.0
             except Exception as error:  # one bad poll must not end the watch of every group
                 self._metrics.watch_failed()
-                log.exception("look-failed", error=str(error))
+                log.exception("poll-failed", error=str(error))
             took = time.monotonic() - started
             self._metrics.looked(took)
             self._took.append(took)
@@ -191,7 +191,7 @@ class ClusterWatch(threading.Thread):
         """Counts a failed poll, logs it unless logged before, and drops the client, which would continue to retry."""
         self._metrics.watch_failed()
         if str(error) != self.trouble:
-            log.warning("look-failed", error=str(error))
+            log.warning("poll-failed", error=str(error))
         self.trouble = str(error)
         self._admin = None
 

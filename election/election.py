@@ -209,7 +209,7 @@ class Election(ElectionResults, threading.Thread):
         try:
             while not self._stopping.is_set():
                 if waiting.turn(self._reporting_members) and self._is_needed(waiting):
-                    log.info("is-needed", agents=waiting.members_inside)
+                    log.info("enters-election", agents=waiting.members_inside)
                     return
                 self._outcome.claim(waiting.claims(time.monotonic()))
                 self._wake.wait(_TURN_SECONDS)
@@ -224,7 +224,7 @@ class Election(ElectionResults, threading.Thread):
         try:
             return waiting.is_needed(self._stopping.wait)
         except kafka_errors.KafkaError as error:
-            log.info("look-failed", error=f"{type(error).__name__}: {error}")
+            log.info("poll-failed", error=f"{type(error).__name__}: {error}")
             waiting.look_later()
             return False
 

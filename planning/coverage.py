@@ -73,7 +73,7 @@ def denied_topics_reason(unseen: frozenset[str]) -> str:
 
 def unpolled_topics_reason(unknown: frozenset[str]) -> str:
     """Returns the reason that these topics could not be polled."""
-    return f"topics {', '.join(sorted(unknown))} could not be looked at in time" if unknown else ""
+    return f"topics {', '.join(sorted(unknown))} could not be described in time" if unknown else ""
 
 
 def unreadable_member_reason(view: GroupView) -> str:

@@ -137,12 +137,12 @@ class TrafficWatch(threading.Thread):
         except AgentError as error:
             self._metrics.failed(Family.METADATA)
             if str(error) != self._trouble:
-                log.warning("look-failed", error=str(error))
+                log.warning("poll-failed", error=str(error))
             self._trouble = str(error)
             return isinstance(error, RefusedError)
         except Exception as error:  # one failed poll must not end measuring
             self._metrics.failed(None)
-            log.exception("look-failed", error=str(error))
+            log.exception("poll-failed", error=str(error))
         else:
             self._trouble = ""
         return False

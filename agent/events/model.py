@@ -139,4 +139,4 @@ def all_from_json(text: bytes | str) -> tuple[Event, ...]:
     Raises:
         AgentError: The text has none.
     """
-    return read(_LIST, text, "tells no events").events
+    return read(_LIST, text, "has no events").events

@@ -51,7 +51,7 @@ def reason(event: Event) -> str:
         if event.members is not None:
             parts.append(f"{event.members} member{'' if event.members == 1 else 's'}")
         if event.missed:
-            parts.append(f"{event.missed} more before it that nobody saw")
+            parts.append(f"{event.missed} more before it that were not seen")
     elif event.kind == "plan":
         parts.append(event.action)
         parts.append(event.failure)

@@ -83,7 +83,9 @@ class GroupDescription:
         member, assigning = self._member, self._parts.assigning
         others = replace(view, members=tuple(one for one in view.members if one.id != member.member_id))
         if member.leading and not assigning.may_be_of(member.generation_id, others):
-            self._reporter.log.info("outdated-look", generation=member.generation_id, members=len(others.members))
+            self._reporter.log.info(
+                "outdated-description", generation=member.generation_id, members=len(others.members)
+            )
             return
         if others == self.others:
             others = self.others  # results are cached by object identity

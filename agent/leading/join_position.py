@@ -86,7 +86,7 @@ class JoinPosition:
             raise BackOffError(Cause.NO_PLACE)
         membership.adopt(chosen)
         self._notify_supervisor()  # else the id would be lost if this process ended before its next sign of life
-        self._log.info("place-chosen", members_before=members_before(view, chosen))
+        self._log.info("position-chosen", members_before=members_before(view, chosen))
 
     def keep(self, membership: Member, view: GroupView) -> bool:
         """Takes the best available position and gives partitions back; returns whether the membership has changed.
@@ -114,7 +114,7 @@ class JoinPosition:
             if not view.stable:
                 return True
             if _in_place(view, membership, front=front):
-                self._log.info("in-place", first=front, rejoins=rejoins, leader=membership.leader_id)
+                self._log.info("in-position", first=front, rejoins=rejoins, leader=membership.leader_id)
                 return True
         self._wait(rejoins=_MAX_REJOINS)
         if is_exposed(view, membership.member_id):
@@ -154,7 +154,7 @@ class JoinPosition:
 
     def _wait(self, *, rejoins: int) -> None:
         self._retry_at = self._clock() + self._retry_seconds
-        self._log.info("front-taken", rejoins=rejoins, retry_seconds=self._retry_seconds)
+        self._log.info("position-taken", rejoins=rejoins, retry_seconds=self._retry_seconds)
 
     def _return_partitions(self, membership: Member) -> bool:
         """Asks for a new assignment if the group's leader gave partitions to the agent, so that consumers get them."""

@@ -89,7 +89,7 @@ class Membership(HoldingMember):
         with self._lock:
             self._generation = Generation.NO_GENERATION
             self.state = MemberState.UNJOINED
-            self._reason = "looks for the front of the order"
+            self._reason = "takes a position at the front of the order"
             self.request_rejoin()
 
     def await_return(self, seconds: float) -> None:

@@ -125,7 +125,7 @@ def _masks(members: int) -> tuple[int, ...]:
     return tuple(size - 1 for size in (buckets // 2, buckets, buckets * 2) if size >= FIRST_TABLE)
 
 
-def is_led_unawares(group: GroupView, leader_id: str, instance_id: str | None) -> bool:
+def is_led_unknowingly(group: GroupView, leader_id: str, instance_id: str | None) -> bool:
     """Returns whether a static member that got this leader id leads itself: the id is its own former member id.
 
     JoinGroup before v9 returns that to a member that restarts within its session timeout (KIP-814). It must start a

@@ -107,4 +107,4 @@ def from_json(text: bytes | str) -> Progress:
     Raises:
         AgentError: The text contains none.
     """
-    return read(_PROGRESS, text, "tells of no takeover")
+    return read(_PROGRESS, text, "reports no takeover")

@@ -16,7 +16,7 @@ from samerack.agent.leading.group_description import GroupDescription
 from samerack.agent.leading.group_reporter import LEADING
 from samerack.agent.leading.joining import PARKED_SECONDS, Joining
 from samerack.agent.leading.member import Member
-from samerack.agent.leading.order import is_led_unawares
+from samerack.agent.leading.order import is_led_unknowingly
 from samerack.agent.leading.parts import Parts
 from samerack.agent.leading.rebalance_evaluator import Evaluation
 from samerack.agent.policy import Action
@@ -193,8 +193,8 @@ class Session:
             raise BackOffError(Cause.FOREIGN_AGENT, other)
         if reason := unsound(view.protocol):
             raise BackOffError(Cause.UNSOUND_LEADER, reason)
-        if is_led_unawares(view, member.leader_id, member.group_instance_id):
-            self._reporter.log.info("leads-unawares", leader=member.leader_id)
+        if is_led_unknowingly(view, member.leader_id, member.group_instance_id):
+            self._reporter.log.info("leads-unknowingly", leader=member.leader_id)
             self._group.forget()
             member.nudge()
             return 0.0

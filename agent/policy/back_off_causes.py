@@ -104,10 +104,10 @@ RULES: Final[Mapping[Cause, Rule]] = MappingProxyType(
             return_when="every subscription can be read",
         ),
         Cause.TOPICS_UNKNOWN: Rule(
-            symptom="topics of the group could not be looked at within `leading.deadline_seconds`",
+            symptom="topics of the group could not be described within `leading.deadline_seconds`",
             first_seconds=2,
             max_seconds=60,
-            return_when="the group's topics have been looked at",
+            return_when="the group's topics have been described",
         ),
         Cause.STARVED: Rule(
             symptom="a plan would give nothing to a member although its topics have partitions enough",

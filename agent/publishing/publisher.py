@@ -280,4 +280,4 @@ def ask_cluster_id(kafka: Mapping[str, str]) -> str:
     try:
         return str(admin.describe_cluster(request_timeout=_ASK_SECONDS).result(_ASK_SECONDS).cluster_id)
     except (KafkaException, TimeoutError) as error:
-        raise AgentError(f"kafka: no broker tells the cluster's id: {error}") from error
+        raise AgentError(f"kafka: no broker returns the cluster's id: {error}") from error

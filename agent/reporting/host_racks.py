@@ -57,4 +57,4 @@ def from_json(text: bytes | str) -> HostRacks:
     Raises:
         AgentError: The text contains none.
     """
-    return read(_JSON, text, "tells no racks")
+    return read(_JSON, text, "has no racks")

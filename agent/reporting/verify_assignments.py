@@ -35,7 +35,7 @@ def at_random_baseline(evidence: Evidence) -> Iterator[Finding]:
                 where=in_group(group),
                 cause=f"its members have racks, but {shares.present_bytes:.0%} of its bytes cross racks, as at random "
                 f"({shares.random:.0%}); {shares.optimal or 0:.0%} would do. Its assignor {group.assignor or '-'} "
-                "does not heed racks, or its members do not fetch with theirs",
+                "ignores racks, or its members do not fetch with theirs",
                 cure=_how_to_lead(group),
                 costs=True,
                 dollars_per_month=avoidable_dollars(evidence, group, cost),

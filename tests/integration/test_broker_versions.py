@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from samerack.agent.leading.order import is_led_unawares
+from samerack.agent.leading.order import is_led_unknowingly
 from samerack.cluster import group_member
 from samerack.cluster.versions import FLOOR, TESTED
 from sandbox.jvm import BROKER_VERSION
@@ -47,7 +47,7 @@ def test_a_restarted_leader_that_is_not_told_so_asks_for_one_rebalance(
     again = enter("agent")
     _settle([again])
     assert (again.membership.leading, again.membership.leader_id) == (False, former)
-    assert is_led_unawares(again.membership.describe(), former, "agent")
+    assert is_led_unknowingly(again.membership.describe(), former, "agent")
     again.membership.nudge()
     _settle([again, other])
     assert again.membership.leading

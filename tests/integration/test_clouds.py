@@ -235,7 +235,7 @@ def test_credentials_are_renewed_and_a_role_is_lost_and_given_back(
         before = aws.given
         agent.wait(lambda: aws.given >= before + 3, "credentials have been replaced three times")
         assert agent.role() == "leading"
-        assert not agent.events("look-failed")
+        assert not agent.events("poll-failed")
         aws.account_token = "of-another-account"  # noqa: S105 - of this test
         agent.wait(lambda: "refuses the role" in agent.get("/readyz")[1], "it is not ready, and says why", timeout=90)
         assert (agent.running, agent.get("/healthz")[0]) == (True, 200)

@@ -299,10 +299,10 @@ def test_no_secret_can_be_read_anywhere(
     nobody = f"127.0.0.1:{_free_port()}"
     config = _config(tmp_path, own, nobody, form)
     with Talkative(nobody, config=config, group=group, log=tmp_path / "away.log", form=form) as away:
-        away.wait(lambda: b"kafka-away" in away.log.read_bytes(), "it says that nobody answers")
+        away.wait(lambda: b"kafka-unreachable" in away.log.read_bytes(), "it says that nobody answers")
         written.look_at(away)
     written.look_at_files(away)
-    assert b"kafka-away" in written.places["away.log"]
+    assert b"kafka-unreachable" in written.places["away.log"]
 
     assert len(written.places) > len(PAGES) + 5
     assert written.hits(*own.secrets, wrong) == []

@@ -19,7 +19,7 @@ def test_a_sticky_leader_gives_the_agent_nothing(scene: Scene, assignor: str) ->
             (present,) = [member for member in scene.describe().members if member.client_id == "samerack"]
             assert present.group_instance_id is None
             assert not present.assignment.topic_partitions
-            assert agent.events("place-chosen")
+            assert agent.events("position-chosen")
             assert not agent.events("returns-partitions")
         scene.wait_settled()
     assert scene.owned_twice_ever() == []

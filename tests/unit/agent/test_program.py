@@ -69,7 +69,7 @@ def test_readiness_asks_for_looks_and_roles(agent: Agent, monkeypatch: pytest.Mo
     assert agent.health.unready() == {}
     agent.parts.metrics.board.publish(GroupStatus(group="orders", role="fenced"))
     agent.parts.watch.last_look = time.monotonic() - 31
-    assert agent.health.unready() == {"watch": "no look at the cluster in the last 30 s", "group orders": "fenced"}
+    assert agent.health.unready() == {"watch": "no poll of the cluster in the last 30 s", "group orders": "fenced"}
 
 
 def test_sigterm_before_the_first_answer_ends_it_at_once() -> None:
@@ -85,4 +85,4 @@ def test_sigterm_before_the_first_answer_ends_it_at_once() -> None:
                 said = agent.communicate(timeout=60)[1]
     assert agent.returncode == 0, said
     assert '"stopping"' in said
-    assert "kafka-away" not in said
+    assert "kafka-unreachable" not in said

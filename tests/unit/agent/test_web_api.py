@@ -88,7 +88,7 @@ def test_racks_of_hosts_are_told_as_far_as_only_the_agent_knows_them(url: str) -
     assert (told.hosts().agents("10.0.0.0"), told.hosts().kubernetes("10.0.0.0")) == ("a", None)
     assert host_racks.from_json(ask(f"{url}/v1/racks?group=orders")[1]).bootstrap == SHOWN.bootstrap
     assert host_racks.from_json(ask(f"{url}/v1/racks?group=nobody")[1]).agents == {}
-    with pytest.raises(AgentError, match="tells no racks"):
+    with pytest.raises(AgentError, match="has no racks"):
         host_racks.from_json(b"{}")
 
 

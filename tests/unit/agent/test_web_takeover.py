@@ -175,7 +175,7 @@ def test_a_progress_is_told_and_read_back() -> None:
     """A progress is read back equal, and other JSON is refused."""
     progress = Progress(group="orders", number=2, outcome=Outcome.UNDONE, reason="why", gain=GAIN)
     assert from_json(to_json(progress)) == progress
-    with pytest.raises(AgentError, match="tells of no takeover"):
+    with pytest.raises(AgentError, match="reports no takeover"):
         from_json("{}")
 
 

@@ -124,7 +124,7 @@ def test_no_failure_ends_the_thread(looks: list[ClusterView | Exception]) -> Non
     with capture_logs() as logs:
         eye.run()
     assert (counts.failed, counts.looks) == (2, 3)
-    assert [line["error"] for line in logs if line["event"] == "look-failed"] == ["no answer", "a mistake"]
+    assert [line["error"] for line in logs if line["event"] == "poll-failed"] == ["no answer", "a mistake"]
     assert eye.cluster == cluster(t=[(1,)])
 
 

@@ -127,7 +127,7 @@ def test_planning_has_what_is_left_of_the_deadline(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("protocol", ["range", "cooperative-sticky"])
-def test_no_plan_is_made_without_a_topic_that_could_not_be_looked_at(protocol: str) -> None:
+def test_no_plan_is_made_without_a_topic_that_could_not_be_described(protocol: str) -> None:
     """One unknown topic of two is enough: its readers would get none of its partitions, and nothing would show that."""
     leads = _assigning(Eye(cluster=cluster(t=[(1,)])))
     with pytest.raises(BackOffError, match=r"topics u could not be looked at") as caught:

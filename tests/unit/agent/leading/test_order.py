@@ -10,7 +10,7 @@ from samerack.agent.leading.order import (
     front_is_free,
     is_exposed,
     is_first,
-    is_led_unawares,
+    is_led_unknowingly,
     is_well_behind,
     offers_safe_place,
 )
@@ -137,4 +137,4 @@ def test_well_behind_is_the_later_half() -> None:
 )
 def test_a_former_id_that_leads_is_the_agent_itself(leader: str, instance: str | None, *, unawares: bool) -> None:
     """Only an id of this instance outside the group is the agent's: other static leaders may be replaced too."""
-    assert is_led_unawares(group(member("samerack-2"), member("y")), leader, instance) is unawares
+    assert is_led_unknowingly(group(member("samerack-2"), member("y")), leader, instance) is unawares
