@@ -9,26 +9,10 @@ from __future__ import annotations
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
 
 from samerack.agent.group_status import GroupStatus, StatusBoard
-from samerack.agent.policy import EXEMPT, Reason
+from samerack.agent.policy import EXEMPT, REFUSALS, TRIGGERS
 from samerack.agent.policy.back_off_causes import Cause
 from samerack.agent.supervisor.memory import resident_bytes
 
-FOLLOWED = (
-    *sorted(EXEMPT, key=lambda reason: reason.value),
-    Reason.RACKS_CHANGED,
-    Reason.MEMBERS_RACKS_CHANGED,
-    Reason.TRAFFIC_CHANGED,
-    Reason.CHEAPER_PLAN,
-)
-PROPOSED = tuple(reason for reason in FOLLOWED if reason not in EXEMPT)
-NOT_FOLLOWED = (
-    Reason.BELOW_LEAST_SAVING,
-    Reason.NOT_MEASURED,
-    Reason.OUTSIDE_WINDOW,
-    Reason.BREAKER_OPEN,
-    Reason.OUT_OF_BUDGET,
-    Reason.HOURLY_CAP,
-)
 ASSIGNORS = ("optimal", "range")
 GROUP_ERRORS = ("internal", "kafka", "leave", "plan", "refused")
 WATCH_ERROR = "watch"
@@ -144,11 +128,11 @@ class Metrics:
         self._position_rejoins.labels(group)
         for assignor in ASSIGNORS:
             self._plans.labels(group, assignor)
-        for reason in FOLLOWED:
+        for reason in TRIGGERS:
             self._rebalances.labels(group, reason.value)
-        for reason in PROPOSED:
-            self._proposals.labels(group, reason.value)
-        for reason in NOT_FOLLOWED:
+            if reason not in EXEMPT:
+                self._proposals.labels(group, reason.value)
+        for reason in REFUSALS:
             self._suppressed.labels(group, reason.value)
         for kind in GROUP_ERRORS:
             self._errors.labels(group, kind)

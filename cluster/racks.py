@@ -6,12 +6,12 @@ Also warns of racks that can never match: names that differ only in case, or mem
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from samerack.common.settings import RackSettings
 from samerack.protocol.model import Subscription
@@ -61,35 +61,38 @@ def client_id_of(member_id: str) -> str:
     return _GENERATED_SUFFIX.sub("", member_id)
 
 
-def member_rack(  # noqa: PLR0913 - all that is known of a member
-    settings: RackSettings,
-    *,
-    subscription: Subscription | None,
-    client_id: str,
-    client_host: str | None,
-    tags: Iterable[tuple[str, str]] = (),
-    hosts: Hosts = NO_HOSTS,
-) -> MemberRack:
-    """Returns the rack of one member from the first source that knows it; `tags` are a Kafka Streams client's."""
-    if subscription is not None and subscription.rack:
-        return MemberRack(rack=subscription.rack, source="subscription", fetches_with_rack=True)
-    fetches = any(fnmatchcase(client_id, pattern) for pattern in settings.fetch_with_rack)
-    if client_host and (reported := hosts.agents(client_host)):
-        return MemberRack(rack=reported, source="agent", fetches_with_rack=fetches)
-    tagged = dict(tags)
-    for name in settings.client_tags:
-        if tagged.get(name):
-            return MemberRack(rack=tagged[name], source="client-tag", fetches_with_rack=fetches)
-    for pattern, rack in settings.client_ids.items():
-        if fnmatchcase(client_id, pattern):
-            return MemberRack(rack=rack, source="client-id", fetches_with_rack=fetches)
-    if client_host:
-        rack_of_host = _by_network(client_host, tuple(settings.networks.items()))
-        if rack_of_host is not None:
-            return MemberRack(rack=rack_of_host, source="network", fetches_with_rack=fetches)
-        if found := hosts.kubernetes(client_host):
-            return MemberRack(rack=found, source="kubernetes", fetches_with_rack=fetches)
-    return MemberRack(rack=None, source="none", fetches_with_rack=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Member:
+    """What is known of a member when its rack is looked up; see `member_rack`."""
+
+    settings: RackSettings
+    subscription: Subscription | None
+    client_id: str
+    client_host: str | None
+    tags: Iterable[tuple[str, str]]
+    hosts: Hosts
+
+
+def _in_subscription(member: _Member) -> str | None:
+    return (member.subscription.rack or None) if member.subscription is not None else None
+
+
+def _from_agent(member: _Member) -> str | None:
+    return (member.hosts.agents(member.client_host) or None) if member.client_host else None
+
+
+def _by_client_tag(member: _Member) -> str | None:
+    tags = dict(member.tags)
+    return next((tags[name] for name in member.settings.client_tags if tags.get(name)), None)
+
+
+def _by_client_id(member: _Member) -> str | None:
+    patterns = member.settings.client_ids.items()
+    return next((rack for pattern, rack in patterns if fnmatchcase(member.client_id, pattern)), None)
+
+
+def _by_host(member: _Member) -> str | None:
+    return _by_network(member.client_host, tuple(member.settings.networks.items())) if member.client_host else None
 
 
 @lru_cache(maxsize=4096)
@@ -102,6 +105,62 @@ def _by_network(host: str, networks: tuple[tuple[str, str], ...]) -> str | None:
         (network, rack) for text, rack in networks if address in (network := ip_network(text))
     ]
     return max(holding, key=lambda entry: entry[0].prefixlen)[1] if holding else None
+
+
+def _from_kubernetes(member: _Member) -> str | None:
+    return (member.hosts.kubernetes(member.client_host) or None) if member.client_host else None
+
+
+class RackSource(NamedTuple):
+    """A source of members' racks.
+
+    Attributes:
+        find: returns the rack of a member, or None if this source does not know it.
+        text: where the rack comes from, for the table in docs/racks.md.
+    """
+
+    find: Callable[[_Member], str | None]
+    text: str
+
+
+SOURCES: Final[Mapping[Source, RackSource]] = {
+    "subscription": RackSource(_in_subscription, "`RackId` in the member's subscription"),
+    "agent": RackSource(
+        _from_agent,
+        "an agent that runs beside the member and reports its host's addresses and its rack to the other agents",
+    ),
+    "client-tag": RackSource(_by_client_tag, "`racks.client_tags`: the client tags of a Kafka Streams member"),
+    "client-id": RackSource(_by_client_id, "`racks.client_ids`: the member's client id"),
+    "network": RackSource(_by_host, "`racks.networks`: the member's address"),
+    "kubernetes": RackSource(_from_kubernetes, "the Kubernetes API, where `pod.kubernetes_members` is true"),
+}
+"""The sources in the order in which they are asked; `none` is not one."""
+
+
+def member_rack(  # noqa: PLR0913 - all that is known of a member
+    settings: RackSettings,
+    *,
+    subscription: Subscription | None,
+    client_id: str,
+    client_host: str | None,
+    tags: Iterable[tuple[str, str]] = (),
+    hosts: Hosts = NO_HOSTS,
+) -> MemberRack:
+    """Returns the rack of one member from the first source that knows it; `tags` are a Kafka Streams client's."""
+    member = _Member(
+        settings=settings,
+        subscription=subscription,
+        client_id=client_id,
+        client_host=client_host,
+        tags=tags,
+        hosts=hosts,
+    )
+    for source, known in SOURCES.items():
+        rack = known.find(member)
+        if rack is not None:
+            fetches = source == "subscription" or any(fnmatchcase(client_id, one) for one in settings.fetch_with_rack)
+            return MemberRack(rack=rack, source=source, fetches_with_rack=fetches)
+    return MemberRack(rack=None, source="none", fetches_with_rack=False)
 
 
 def rack_warnings(member_racks: Iterable[str], broker_racks: Iterable[str]) -> tuple[str, ...]:

@@ -6,12 +6,15 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from samerack.agent.policy import EXEMPT, REFUSALS, TRIGGERS
 from samerack.assignors.consumer.registry import ASSIGNORS
+from samerack.cluster.racks import SOURCES
 from tests.docs import pages
 
 _TABLE: Final = re.compile(
     r"^<!-- table (?P<name>[a-z-]+): made by `python -m tests\.doc_tables` -->\n(?P<rows>(?:\|.*\n)*)", re.MULTILINE
 )
+_IF_WORTH_IT: Final = "it saves more than `policy.min_saving`, and the budget lasts"
 
 
 def replaced(page: str) -> str:
@@ -37,7 +40,47 @@ def _assignors_of_plugins() -> str:
     )
 
 
-TABLES: Final[Mapping[str, Callable[[], str]]] = {"assignors-of-plugins": _assignors_of_plugins}
+def _sources_of_racks() -> str:
+    return _table(
+        {"source in `samerack_member_racks`": "---", "where the rack comes from": "---"},
+        ((f"`{name}`", source.text) for name, source in SOURCES.items()),
+    )
+
+
+def _triggers_of_leading() -> str:
+    return _table(
+        {"trigger": "---", "when it acts": "---", "event reason": "---"},
+        (
+            (trigger.meaning, "always" if reason in EXEMPT else _IF_WORTH_IT, f"`{reason.value}`")
+            for reason, trigger in TRIGGERS.items()
+        ),
+    )
+
+
+def _triggers_of_metrics() -> str:
+    return _table(
+        {"reason": "---", "meaning": "---", "budget": "---"},
+        (
+            (f"`{reason.value}`", trigger.meaning, "exempt" if reason in EXEMPT else "one each")
+            for reason, trigger in TRIGGERS.items()
+        ),
+    )
+
+
+def _refusals() -> str:
+    return _table(
+        {"reason": "---", "meaning": "---"},
+        ((f"`{reason.value}`", refusal.meaning) for reason, refusal in REFUSALS.items()),
+    )
+
+
+TABLES: Final[Mapping[str, Callable[[], str]]] = {
+    "assignors-of-plugins": _assignors_of_plugins,
+    "refusals": _refusals,
+    "sources-of-racks": _sources_of_racks,
+    "triggers": _triggers_of_leading,
+    "triggers-and-budget": _triggers_of_metrics,
+}
 """Each table by the name in its mark."""
 
 

@@ -5,30 +5,24 @@ every least saving; then windows, budget and breaker must allow it. Changed part
 cooperative rebalance do not depend on cost: they always cause a rebalance, except in a group with a member that revokes
 nothing round after round.
 
-`model` has the values, `decide` the sequence of checks, `budget` the token bucket and the hourly cap, `windows` the
-allowed times, `breaker` the comparison of rebalances with their prediction.
+`condition` has what is known of a group, `reasons` every reason with its texts, `model` the rules and the decision,
+`decide` the sequence of checks, `budget` the token bucket and the hourly cap, `windows` the allowed times, `breaker`
+the comparison of rebalances with their prediction.
 """
 
 from samerack.agent.policy.breaker import Breaker
+from samerack.agent.policy.condition import MAX_ROUNDS, ByteRates, Crossing, GroupCondition
 from samerack.agent.policy.decide import State, decide, fresh, remembering
-from samerack.agent.policy.model import (
-    EXEMPT,
-    MAX_ROUNDS,
-    SECONDS_PER_DAY,
-    Action,
-    ByteRates,
-    Crossing,
-    Decision,
-    GroupCondition,
-    Reason,
-    Rules,
-    rules_of,
-)
+from samerack.agent.policy.model import SECONDS_PER_DAY, Action, Decision, Rules, rules_of
+from samerack.agent.policy.reasons import EXEMPT, REFUSALS, TRIGGERS, WAITS, Reason
 
 __all__ = [
     "EXEMPT",
     "MAX_ROUNDS",
+    "REFUSALS",
     "SECONDS_PER_DAY",
+    "TRIGGERS",
+    "WAITS",
     "Action",
     "Breaker",
     "ByteRates",

@@ -11,7 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from samerack.agent.policy.model import TOLERANCE, Crossing, GroupCondition, Rules
+from samerack.agent.policy.condition import Crossing, GroupCondition
+from samerack.agent.policy.model import TOLERANCE, Rules
 
 UNDISTURBED_SECONDS: Final = 60.0
 MAX_OTHERS: Final = 3

@@ -10,7 +10,9 @@ from samerack.agent.policy import breaker as breakers
 from samerack.agent.policy import budget as budgets
 from samerack.agent.policy.breaker import Breaker
 from samerack.agent.policy.budget import Budget
-from samerack.agent.policy.model import TOLERANCE, Action, Decision, GroupCondition, Reason, Rules
+from samerack.agent.policy.condition import GroupCondition
+from samerack.agent.policy.model import TOLERANCE, Action, Decision, Rules
+from samerack.agent.policy.reasons import Reason, why_cheaper
 from samerack.agent.policy.windows import next_opening
 
 _Refusal: TypeAlias = tuple[Reason, float | None]
@@ -128,22 +130,13 @@ def _broken(breaker: Breaker, now: float, wall: float, rules: Rules) -> _Refusal
 
 def _act(state: State, condition: GroupCondition, now: float, rules: Rules) -> tuple[State, Decision]:
     """Triggers a rebalance, or proposes it."""
-    reason = _reason(condition)
+    reason = why_cheaper(condition)
     state = replace(state, budget=budgets.spent(state.budget))
     if rules.proposes:
         saving = condition.present.cross_rack_share - condition.possible.cross_rack_share
         return replace(state, proposed=saving), _decision(condition, Action.PROPOSE, reason)
     state = replace(state, breaker=breakers.tried(state.breaker, condition, now))
     return state, _decision(condition, Action.REBALANCE, reason)
-
-
-def _reason(condition: GroupCondition) -> Reason:
-    """Returns why another plan is cheaper than the one in force."""
-    if condition.racks_changed is None:
-        return Reason.CHEAPER_PLAN
-    if condition.racks_changed:
-        return Reason.RACKS_CHANGED
-    return Reason.TRAFFIC_CHANGED if condition.traffic_changed else Reason.MEMBERS_RACKS_CHANGED
 
 
 def _follow(state: State, condition: GroupCondition, reason: Reason) -> tuple[State, Decision]:

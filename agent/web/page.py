@@ -16,22 +16,12 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from samerack.agent.events.words import duration, happened, reason
-from samerack.agent.policy import Reason
+from samerack.agent.policy import WAITS
 from samerack.agent.reporting.report import PairCost, Report
 from samerack.agent.reporting.report_service import ReportService
 from samerack.common import pages, words
 from samerack.common.money import SECONDS_PER_MONTH
 
-_WAITS: Final[Mapping[str, str]] = {
-    Reason.BELOW_LEAST_SAVING.value: "what a rebalance would save is not worth it by the least savings",
-    Reason.NOT_MEASURED.value: "a rebalance waits until bytes are measured",
-    Reason.OUTSIDE_WINDOW.value: "a rebalance waits for the next window",
-    Reason.BREAKER_OPEN.value: "no rebalance is triggered, as the last ones brought too little",
-    Reason.OUT_OF_BUDGET.value: "a rebalance waits for the budget to refill",
-    Reason.HOURLY_CAP.value: "a rebalance waits, as there were enough in the last hour",
-    Reason.PROPOSED.value: "a rebalance is proposed, and in mode propose not triggered",
-}
-"""Texts for the reasons why a rebalance that would save something is not made."""
 _EVENTS_SHOWN: Final = 30
 _GROUPS_SHOWN: Final = 200
 _REFRESH_SECONDS: Final = 10
@@ -91,7 +81,7 @@ def environment() -> Environment:
     made = pages.environment("agent.web")
     made.filters.update(rate=words.rate, when=words.when)
     made.filters.update(duration=duration, happened=happened, reason=reason)
-    made.filters["waits"] = lambda name: _WAITS.get(name, name)
+    made.filters["waits"] = lambda name: WAITS.get(name, name)
     made.filters["link"] = lambda group: f"/group?name={quote(group, safe='')}"
     return made
 

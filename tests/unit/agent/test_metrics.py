@@ -10,8 +10,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from samerack.agent.events.metrics import EventMetrics
 from samerack.agent.group_status import GroupStatus
-from samerack.agent.metrics import FOLLOWED, GROUP_ERRORS, NOT_FOLLOWED, Metrics
-from samerack.agent.policy import Reason
+from samerack.agent.metrics import GROUP_ERRORS, Metrics
+from samerack.agent.policy import REFUSALS, TRIGGERS, Reason
 from samerack.agent.publishing.metrics import Loss, PublishingMetrics, Refusal
 from samerack.agent.publishing.outbox import Kind
 from samerack.agent.reporting.findings import Code
@@ -104,7 +104,7 @@ def test_every_query_uses_metrics_that_exist() -> None:
 
 def test_the_page_names_every_reason_and_kind() -> None:
     """The page explains each value that a label may have."""
-    values = [reason.value for reason in (*FOLLOWED, *NOT_FOLLOWED)]
+    values = [reason.value for reason in (*TRIGGERS, *REFUSALS)]
     values += [
         *GROUP_ERRORS,
         "watch",
@@ -123,7 +123,7 @@ def test_the_page_names_every_reason_and_kind() -> None:
 
 def test_every_reason_is_counted_somewhere() -> None:
     """Each reason is followed or suppressed, except a proposal that is already made and nothing to gain."""
-    assert {*FOLLOWED, *NOT_FOLLOWED, Reason.PROPOSED, Reason.NOTHING_TO_GAIN} == set(Reason)
+    assert {*TRIGGERS, *REFUSALS, Reason.PROPOSED, Reason.NOTHING_TO_GAIN} == set(Reason)
 
 
 def test_the_exposition_has_no_times_of_creation() -> None:

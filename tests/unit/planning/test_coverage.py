@@ -130,7 +130,7 @@ def test_planning_has_what_is_left_of_the_deadline(monkeypatch: pytest.MonkeyPat
 def test_no_plan_is_made_without_a_topic_that_could_not_be_described(protocol: str) -> None:
     """One unknown topic of two is enough: its readers would get none of its partitions, and nothing would show that."""
     leads = _assigning(Eye(cluster=cluster(t=[(1,)])))
-    with pytest.raises(BackOffError, match=r"topics u could not be looked at") as caught:
+    with pytest.raises(BackOffError, match=r"topics u could not be described") as caught:
         leads.assign(_joined(protocol, a=_reader("t", "u")))
     assert (caught.value.cause, leads.sent) == (Cause.TOPICS_UNKNOWN, None)
 

@@ -1,0 +1,70 @@
+"""The condition of a group that the agent leads: what has changed, and what a rebalance would bring."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from samerack.assignors.model import Cost
+
+MAX_ROUNDS: Final = 5
+"""A cooperative rebalance needs two rounds; a member that never revokes a partition must not cause endless rounds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ByteRates:
+    """Measured bytes per second of a group: all, those across racks with the present assignment, and with the plan."""
+
+    whole: float
+    present: float
+    possible: float
+
+    @property
+    def saving(self) -> float:
+        """Bytes per second that would stay in their rack."""
+        return self.present - self.possible
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crossing:
+    """What was measured to cross racks: a share of all bytes, from `since` (seconds since 1970) until now."""
+
+    share: float
+    since: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupCondition:
+    """What is known of a Stable group that the agent leads.
+
+    Attributes:
+        present: Cost of the assignment in force, under the racks that count now.
+        possible: Cost of the plan that a rebalance would bring.
+        partitions_changed: Whether the assignment in force lacks partitions that exist, or has some that do not.
+        withheld: Partitions that the last cooperative round withheld.
+        rounds: Rounds in a row that withheld partitions.
+        racks_changed: Whether racks, replicas or leaders changed since the assignment was made; None if that is not
+            known, as this process did not make it.
+        traffic_changed: Whether the weights of partitions changed.
+        rates: Bytes per second under either plan; None while they are not measured.
+        crossing: What crossed racks in the last minutes; None if it is not measured.
+        generation: The group's generation; 0 if it is not known.
+        conditions: A number that changes whenever members, cluster or the racks of hosts change.
+    """
+
+    present: Cost
+    possible: Cost
+    partitions_changed: bool
+    withheld: int
+    rounds: int
+    racks_changed: bool | None
+    traffic_changed: bool = False
+    rates: ByteRates | None = None
+    crossing: Crossing | None = None
+    generation: int = 0
+    conditions: int = 0
+
+    @property
+    def stuck(self) -> bool:
+        """Whether partitions are withheld that more rounds will not assign."""
+        return bool(self.withheld) and self.rounds > MAX_ROUNDS

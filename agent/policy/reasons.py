@@ -1,0 +1,120 @@
+"""Why a rebalance is triggered, and why it is not: each reason with its condition and its texts, in one place.
+
+The decision, the metrics, the web page and the tables in docs/ go by `TRIGGERS` and `REFUSALS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Final, NamedTuple
+
+from samerack.agent.policy.condition import GroupCondition
+
+
+class Reason(Enum):
+    """Why a rebalance is triggered or proposed, or was not."""
+
+    PARTITIONS_CHANGED = "partitions-changed"
+    SECOND_ROUND = "second-round"
+    RACKS_CHANGED = "racks-changed"
+    MEMBERS_RACKS_CHANGED = "member-racks-changed"
+    TRAFFIC_CHANGED = "traffic-changed"
+    CHEAPER_PLAN = "cheaper-plan"
+    BELOW_LEAST_SAVING = "below-least-saving"
+    NOT_MEASURED = "not-measured"
+    OUTSIDE_WINDOW = "outside-window"
+    BREAKER_OPEN = "breaker-open"
+    OUT_OF_BUDGET = "out-of-budget"
+    HOURLY_CAP = "hourly-cap"
+    PROPOSED = "proposed"
+    NOTHING_TO_GAIN = "nothing-to-gain"
+
+
+class Trigger(NamedTuple):
+    """A reason to rebalance.
+
+    Attributes:
+        meaning: what has happened, for the tables in docs/leading.md and docs/metrics.md.
+        made_cheaper: of a reason that counts only if another plan costs less, whether it is why; the first that says so
+            counts. None for a reason that always causes a rebalance, whatever mode, windows, budget and breaker say.
+    """
+
+    meaning: str
+    made_cheaper: Callable[[GroupCondition], bool] | None = None
+
+
+class Refusal(NamedTuple):
+    """A reason why a trigger is not followed.
+
+    Attributes:
+        meaning: for the table in docs/metrics.md.
+        waits: for the page of the group.
+    """
+
+    meaning: str
+    waits: str
+
+
+TRIGGERS: Final[Mapping[Reason, Trigger]] = {
+    Reason.PARTITIONS_CHANGED: Trigger(
+        "partitions of the subscribed topics were added or removed, or a topic appeared or disappeared"
+    ),
+    Reason.SECOND_ROUND: Trigger(
+        "a cooperative round withheld partitions until their owners revoked them; at most five rounds in a row"
+    ),
+    Reason.RACKS_CHANGED: Trigger(
+        "replicas or leaders moved, or a broker came back under another rack",
+        lambda condition: bool(condition.racks_changed),
+    ),
+    Reason.CHEAPER_PLAN: Trigger(
+        "it is not known what changed, as the agent has started since the plan in force was made",
+        lambda condition: condition.racks_changed is None,
+    ),
+    Reason.TRAFFIC_CHANGED: Trigger(
+        "other partitions than before carry most bytes (`leading.weigh_by: bytes`)",
+        lambda condition: condition.traffic_changed,
+    ),
+    Reason.MEMBERS_RACKS_CHANGED: Trigger("the members or their racks changed", lambda _: True),
+}
+EXEMPT: Final = frozenset(reason for reason, trigger in TRIGGERS.items() if trigger.made_cheaper is None)
+"""Reasons that always cause a rebalance, whatever mode, windows, budget and breaker say."""
+REFUSALS: Final[Mapping[Reason, Refusal]] = {
+    Reason.BELOW_LEAST_SAVING: Refusal(
+        "the saving is not above `policy.min_saving`, or not above the least in bytes or dollars",
+        "what a rebalance would save is not worth it by the least savings",
+    ),
+    Reason.NOT_MEASURED: Refusal(
+        "there is a least saving in bytes or dollars, and the bytes are not measured yet",
+        "a rebalance waits until bytes are measured",
+    ),
+    Reason.OUTSIDE_WINDOW: Refusal(
+        "it is worth it, but no window of `policy.windows` is open", "a rebalance waits for the next window"
+    ),
+    Reason.BREAKER_OPEN: Refusal(
+        "it is, but `policy.breaker_failures` rebalances in a row brought too little: see `samerack_breaker_open`",
+        "no rebalance is triggered, as the last ones brought too little",
+    ),
+    Reason.OUT_OF_BUDGET: Refusal(
+        "it is, but `policy.burst` rebalances have just been made; one more comes every `policy.refill_seconds`",
+        "a rebalance waits for the budget to refill",
+    ),
+    Reason.HOURLY_CAP: Refusal(
+        "it is, but there were `policy.max_per_hour` in the last hour",
+        "a rebalance waits, as there were enough in the last hour",
+    ),
+}
+WAITS: Final[Mapping[str, str]] = {
+    **{reason.value: refusal.waits for reason, refusal in REFUSALS.items()},
+    Reason.PROPOSED.value: "a rebalance is proposed, and in mode propose not triggered",
+}
+"""Texts for the reasons why a rebalance that would save something is not made."""
+
+
+def why_cheaper(condition: GroupCondition) -> Reason:
+    """Returns why another plan is cheaper than the one in force."""
+    return next(
+        reason
+        for reason, trigger in TRIGGERS.items()
+        if trigger.made_cheaper is not None and trigger.made_cheaper(condition)
+    )
