@@ -118,7 +118,7 @@ class Election(ElectionResults, threading.Thread):
             pause = _RETRY_SECONDS
             try:
                 self._session()
-                pause = 0.0
+                pause = refused_pause = 0.0
             except RefusedError as error:
                 pause = refused_pause = next_pause(refused_pause)
                 log.warning("election-failed", error=str(error), retry_seconds=pause)

@@ -97,6 +97,7 @@ class RegistryReader(threading.Thread):
             pause = _RETRY_SECONDS
             try:
                 self._read_while_active()
+                refused_pause = 0.0
                 self._wake.wait()  # until it is active
                 continue
             except RefusedError:

@@ -8,6 +8,7 @@ of a takeover are in `agent.leading.takeover_attempt`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from kafka import errors as kafka_errors
@@ -111,5 +112,7 @@ class HoldingMember(ReservingMember):
         else:  # the hold was ended meanwhile
             leaving = self._leave_request({pending_member: None})
             future = self._manager.send(leaving, node_id=self._coordinator_broker)
-            if left_error(await self._answer_of(future, LEAVE_SECONDS)) in LEFT:
-                self.pending -= {pending_member}
+            # a broker that does not answer must not end the join; the id stays in `pending` and is released later
+            with suppress(kafka_errors.KafkaError):
+                if left_error(await self._answer_of(future, LEAVE_SECONDS)) in LEFT:
+                    self.pending -= {pending_member}

@@ -203,6 +203,24 @@ def test_a_hold_that_is_given_up_meanwhile_leaves_no_pending_member(
     assert membership.hold_state is Hold.NONE
 
 
+def test_a_late_pending_member_that_cannot_leave_ends_no_join(
+    membership: Membership, coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Found: the error of a LeaveGroup that got no answer ended the join between JoinGroup and SyncGroup."""
+    send = membership._manager.send
+
+    def lost(request: Any, **options: object) -> Any:
+        if type(request).__name__ == "LeaveGroupRequest":
+            return Future().failure(kafka_errors.RequestTimedOutError())
+        return send(request, **options)
+
+    monkeypatch.setattr(membership._manager, "send", lost)
+    coordinator.meanwhile = membership.let_go
+    membership.hold()
+    assert membership.join(_WAIT)
+    assert membership.pending == {"pending"}
+
+
 def test_without_a_pending_member_the_hold_has_failed(membership: Membership, coordinator: Coordinator) -> None:
     """If the coordinator grants no pending member, as for a full group, the hold fails."""
     coordinator.reserves = kafka_errors.GroupMaxSizeReachedError.errno
