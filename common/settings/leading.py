@@ -45,6 +45,14 @@ class RackSettings(Section):
         "`rack-aware` and `leader` say it where the agent may not read configurations.",
     )
 
+    @field_validator("client_ids", "networks")
+    @classmethod
+    def _racks_are_named(cls, racks: dict[str, str]) -> dict[str, str]:
+        for key, rack in racks.items():
+            if not rack.strip():
+                raise ValueError(f"{key!r} has an empty rack; name one, or leave it away")
+        return racks
+
     @field_validator("networks")
     @classmethod
     def _networks_parse(cls, networks: dict[str, str]) -> dict[str, str]:

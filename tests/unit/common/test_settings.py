@@ -224,6 +224,7 @@ def test_an_unknown_key_names_its_source(tmp_path: Path) -> None:
         ({"log": {"level": "loud"}}, ("log.level: ", "'debug', 'info', 'warning' or 'error'", "got 'loud'")),
         ({"racks": {"networks": {"10.0.0.1/8": "a"}}}, ("racks.networks: ", "10.0.0.1/8 has host bits set")),
         ({"racks": {"networks": {"everywhere": "a"}}}, ("racks.networks: ", "'everywhere'")),
+        ({"racks": {"client_ids": {"x*": ""}}}, ("racks.client_ids: ", "'x*' has an empty rack")),
         ({"leading": {"protocols": []}}, ("leading.protocols: ", "at least 1")),
         ({"leading": {"session_timeout_seconds": 0}}, ("leading.session_timeout_seconds: ", "greater than 0")),
         ({"groups": ["a", "b", "a"]}, ("groups: 'a' stands twice; keep one",)),
