@@ -339,7 +339,7 @@ def test_without_one_permission(
         assert "allow DESCRIBE_CONFIGS on the cluster" in warning
     status = 200 if row.role in {"leading", "following"} else 503
     agent.wait(lambda: agent.get("/readyz")[0] == status, f"its readiness is {status}")
-    assert all(f'"family": "{family}"' in seen.logged() for family in measured)
+    assert all(f'"what": "{family}"' in seen.logged() for family in measured)
     if "leading" in row.refused:
         assert "allow " in agent.get("/readyz")[1]
     _allow(acls, gone & ALLOWED)
