@@ -145,8 +145,8 @@ class ClusterWatch(threading.Thread):
         topics = self._interest.get(group, frozenset()) & refused.keys()
         return frozenset(one for one in topics if refused[one] < latest or not self.cluster.topics.get(one))
 
-    def selector(self) -> bool:
-        """Returns whether brokers serve from the reader's rack.
+    def selector(self) -> bool | None:
+        """Returns whether brokers serve from the reader's rack; None before they have answered for the first time.
 
         Raises:
             NotAllowedError, AgentError: It is not known, with the reason.
@@ -155,7 +155,7 @@ class ClusterWatch(threading.Thread):
             if self._selector_error is not None:
                 raise self._selector_error
             if self._selector_at == float("-inf"):
-                raise AgentError("kafka: no broker has answered for its replica.selector.class yet")
+                return None
         return self.rack_aware_fetch
 
     def stop(self) -> None:
