@@ -19,7 +19,7 @@ from samerack.agent.events.rebalance_tracker import RebalanceTracker
 from samerack.agent.leading.assigning import unweighed
 from samerack.agent.leading.foreign_protocols import ForeignProtocols
 from samerack.agent.leading.leader import GroupLeader
-from samerack.agent.leading.parts import build_parts
+from samerack.agent.leading.parts import build_group_parts
 from samerack.agent.leading.takeover_lock import TakeoverLock
 from samerack.agent.metrics import Metrics
 from samerack.agent.pod.members import PodRacks
@@ -49,7 +49,7 @@ from samerack.traffic.metrics import TrafficCollector, TrafficMetrics
 from samerack.traffic.watch import TrafficWatch
 
 
-class Parts:
+class AgentParts:
     """All parts of one agent; a part that the settings turn off is None."""
 
     def __init__(self, settings: Settings, *, notify_supervisor: Callable[[], None]) -> None:
@@ -153,7 +153,7 @@ class Parts:
         foreign_protocols = ForeignProtocols(kept.with_suffix(".protocols.json") if kept is not None else None)
         return [
             GroupLeader(
-                build_parts(
+                build_group_parts(
                     group=group,
                     settings=settings,
                     watch=self.watch,

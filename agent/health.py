@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final
 
-from samerack.agent.assembly import Parts
+from samerack.agent.assembly import AgentParts
 from samerack.agent.service import Service
 from samerack.traffic.model import Gap
 
@@ -20,7 +20,7 @@ _STALE_SECONDS: Final = 30.0
 class Health:
     """The health of one agent; any thread may ask for it."""
 
-    def __init__(self, parts: Parts, services: Sequence[Service]) -> None:
+    def __init__(self, parts: AgentParts, services: Sequence[Service]) -> None:
         """Keeps what the checks read.
 
         Args:

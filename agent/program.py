@@ -18,7 +18,7 @@ from typing import Final
 
 import structlog
 
-from samerack.agent.assembly import Parts
+from samerack.agent.assembly import AgentParts
 from samerack.agent.health import Health
 from samerack.agent.reporting.ledger import Ledger
 from samerack.agent.reporting.money_metrics import MoneyCollector
@@ -27,7 +27,7 @@ from samerack.agent.service import Service
 from samerack.agent.supervisor.lifeline import Lifeline
 from samerack.agent.supervisor.line import MemberIdentity
 from samerack.agent.web import api as web_api
-from samerack.agent.web import client_reports as traffic_web
+from samerack.agent.web import client_reports as web_client_reports
 from samerack.agent.web import page as web_page
 from samerack.agent.web import takeover as web_takeover
 from samerack.agent.web.server import WebServer, application
@@ -62,7 +62,7 @@ class Agent:
         """
         self.on_member_ids: Callable[[], None] = lambda: None
         """Called when the agent's member ids change, which the supervisor must know at once."""
-        self.parts = Parts(settings, notify_supervisor=self._notify_supervisor)
+        self.parts = AgentParts(settings, notify_supervisor=self._notify_supervisor)
         self._services = tuple(_services(self.parts))
         self.health = Health(self.parts, self._services)
         self.parts.metrics.up.set_function(lambda: float(not self.health.unready()))
@@ -107,7 +107,7 @@ class Agent:
                     *web_api.routes(reports, status=self.health.status),
                     *web_page.routes(reports),
                     *web_takeover.routes({leader.group: leader for leader in parts.leaders}),
-                    *(traffic_web.routes(parts.measuring.post) if parts.measuring is not None else ()),
+                    *(web_client_reports.routes(parts.measuring.post) if parts.measuring is not None else ()),
                 ),
                 hosts=web.hosts,
             ),
@@ -160,7 +160,7 @@ class Agent:
         self.web.stop()
 
 
-def _services(parts: Parts) -> Iterator[Service]:
+def _services(parts: AgentParts) -> Iterator[Service]:
     """Yields the services in the order in which they start; they stop in the reverse order.
 
     The leaders stop first, then the election: other agents elect and take the memberships over while the leaders still

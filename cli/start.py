@@ -28,7 +28,7 @@ class Web(NamedTuple):
 def main() -> None:
     """Answers a probe, or runs the command."""
     name, *arguments = sys.argv[1:] or [""]
-    if name == "health" and is_well(arguments, os.environ):
+    if name == "health" and is_healthy(arguments, os.environ):
         print("ok")  # noqa: T201 - what the command prints
         return
     from samerack.cli.commands import COMMANDS  # noqa: PLC0415 - all that a probe does without
@@ -48,7 +48,7 @@ def main() -> None:
         sys.exit(tell(error))
 
 
-def is_well(arguments: Sequence[str], environment: Mapping[str, str]) -> bool:
+def is_healthy(arguments: Sequence[str], environment: Mapping[str, str]) -> bool:
     """Returns whether the agent of these settings says that it is healthy; False also if that is not simple to see."""
     path = _OPTIONS.get(tuple(arguments))
     web = _web(environment)

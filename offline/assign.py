@@ -24,10 +24,10 @@ from samerack.offline.assign_answers import (
     answer_line,
     answer_of,
     crossing_by_member,
-    partitions_by_member,
     solve,
 )
 from samerack.offline.assign_json import Question, QuestionError, parse
+from samerack.planning.group import partitions_by_member
 
 HELP = """Assign a consumer group that is described in JSON.
 

@@ -16,6 +16,7 @@ from samerack.assignors.model import NOBODY, AssignmentError, Int32Array, Proble
 from samerack.assignors.transfer import transferring, withhold
 from samerack.offline.assign_json import RACKS_SINCE, Question, QuestionError, options_of, parse, problem_of
 from samerack.planning.deadline import FALL_BACK, LateError, assign_in_time, fall_back
+from samerack.planning.group import name_of, partitions_by_member
 
 Answer: TypeAlias = dict[str, Any]
 
@@ -96,28 +97,15 @@ def answer_of(solution: Solution) -> Answer:
     if question.cooperative or ASSIGNORS[question.assignor].cooperative:
         waiting = np.flatnonzero(transferring(problem, solution.owner)).tolist()
         answer["transferring"] = [
-            [*_name(problem, partition), problem.members[solution.owner[partition]]] for partition in waiting
+            [*name_of(problem, partition), problem.members[solution.owner[partition]]] for partition in waiting
         ]
     return answer
-
-
-def partitions_by_member(problem: Problem, owner: Int32Array) -> dict[str, list[tuple[str, int]]]:
-    """Returns the partitions of every member of the problem, sorted by topic and number."""
-    result: dict[str, list[tuple[str, int]]] = {member: [] for member in problem.members}
-    for partition, index in enumerate(owner.tolist()):
-        if index != NOBODY:
-            result[problem.members[index]].append(_name(problem, partition))
-    return result
 
 
 def crossing_by_member(problem: Problem, owner: Int32Array) -> list[int]:
     """Returns how many partitions every member of the problem reads across racks."""
     counts: list[int] = np.bincount(owner[cross_rack_mask(problem, owner)], minlength=len(problem.members)).tolist()
     return counts
-
-
-def _name(problem: Problem, partition: int) -> tuple[str, int]:
-    return problem.topics[problem.topic_of[partition]], int(problem.number_of[partition])
 
 
 def answer_line(line: bytes) -> Answer:

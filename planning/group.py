@@ -44,11 +44,11 @@ def assign_group(
         raise AssignmentError(f"assignor {assignor!r} is unknown; give one of {', '.join(ASSIGNORS)}")
     problem = build_problem(topics=topics, members=members, weights=weights)
     owner = assign_problem(problem, assignor, options)
-    result: dict[str, dict[str, list[int]]] = {member: {} for member in problem.members}
-    for partition, index in enumerate(owner.tolist()):
-        if index != NOBODY:
-            topic = problem.topics[problem.topic_of[partition]]
-            result[problem.members[index]].setdefault(topic, []).append(int(problem.number_of[partition]))
+    result: dict[str, dict[str, list[int]]] = {}
+    for member, partitions in partitions_by_member(problem, owner).items():
+        result[member] = {}
+        for topic, number in partitions:
+            result[member].setdefault(topic, []).append(number)
     return result
 
 
@@ -67,3 +67,17 @@ def assign_problem(problem: Problem, assignor: str, options: Options) -> Int32Ar
         owner = withhold(problem, owner)
     check(problem, owner, cooperative=known.cooperative)
     return owner
+
+
+def partitions_by_member(problem: Problem, owner: Int32Array) -> dict[str, list[tuple[str, int]]]:
+    """Returns the partitions of every member of the problem, sorted by topic and number."""
+    result: dict[str, list[tuple[str, int]]] = {member: [] for member in problem.members}
+    for partition, index in enumerate(owner.tolist()):
+        if index != NOBODY:
+            result[problem.members[index]].append(name_of(problem, partition))
+    return result
+
+
+def name_of(problem: Problem, partition: int) -> tuple[str, int]:
+    """Returns topic and number of a partition of the problem."""
+    return problem.topics[problem.topic_of[partition]], int(problem.number_of[partition])

@@ -19,7 +19,7 @@ from kafka.net.compat import KafkaNetClient
 from samerack.agent.leading.group_reporter import WAITING
 from samerack.agent.leading.member import Member
 from samerack.agent.leading.membership import Membership
-from samerack.agent.leading.parts import Parts
+from samerack.agent.leading.parts import GroupParts
 from samerack.cluster.client import close, connect
 from samerack.cluster.group import EMPTY_STATES, GroupView, MemberView, is_agent
 from samerack.cluster.group_poller import GroupPoll, GroupPoller
@@ -34,7 +34,7 @@ class ConsumerWait:
     """The wait for the first consumers of one group."""
 
     def __init__(
-        self, parts: Parts, poller: GroupPoller, new_membership: Callable[[KafkaNetClient], Membership]
+        self, parts: GroupParts, poller: GroupPoller, new_membership: Callable[[KafkaNetClient], Membership]
     ) -> None:
         """Prepare; `wait` polls.
 

@@ -13,7 +13,7 @@ from kafka import errors as kafka_errors
 from samerack.agent.leading.group_reporter import INSIDE, OBSERVING
 from samerack.agent.leading.member import Member
 from samerack.agent.leading.order import is_first
-from samerack.agent.leading.parts import Parts
+from samerack.agent.leading.parts import GroupParts
 from samerack.cluster.coordinator_requests import EndedError
 from samerack.cluster.group import GroupView
 from samerack.cluster.refusals import is_refusal
@@ -22,7 +22,7 @@ from samerack.cluster.refusals import is_refusal
 class GroupDescription:
     """The last description of one group during one membership."""
 
-    def __init__(self, parts: Parts, member: Member) -> None:
+    def __init__(self, parts: GroupParts, member: Member) -> None:
         """Starts without a description; a poll is due.
 
         Args:

@@ -7,39 +7,24 @@ of a takeover are in `agent.leading.takeover_attempt`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 from kafka import errors as kafka_errors
-from kafka.net.compat import KafkaNetClient
 
 from samerack.agent.leading.member import Hold
 from samerack.agent.leading.reserving_member import ReservingMember
-from samerack.cluster.group_member import Assign
 from samerack.cluster.member_session import LEAVE_SECONDS, LEFT, left_error
 from samerack.common.errors import AgentError
-from samerack.common.settings import LeadingSettings
 
 
 class HoldingMember(ReservingMember):
     """A member that can hold the group's next rebalance open."""
 
-    def __init__(
-        self,
-        client: KafkaNetClient,
-        *,
-        group: str,
-        settings: LeadingSettings,
-        assign: Assign,
-        wake: Callable[[], None],
-    ) -> None:
-        """Prepare, as the base class does; nothing is held."""
-        super().__init__(client, group=group, settings=settings, assign=assign, wake=wake)
-        self._hold = Hold.NONE
-        self._parked = False
-        self._once_more: Any = None
-        """A future of the response to a JoinGroup that was sent right after the one that is answered next."""
+    _hold = Hold.NONE
+    _parked = False
+    _once_more: Any = None
+    """A future of the response to a JoinGroup that was sent right after the one that is answered next."""
 
     @property
     def hold_state(self) -> Hold:

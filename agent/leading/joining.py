@@ -13,7 +13,7 @@ from samerack.agent.leading.birth import Birth, earliest_eviction, is_forming, s
 from samerack.agent.leading.group_description import GroupDescription
 from samerack.agent.leading.group_reporter import FOLLOWING, LEADING
 from samerack.agent.leading.member import Member
-from samerack.agent.leading.parts import Parts
+from samerack.agent.leading.parts import GroupParts
 from samerack.agent.policy.back_off_causes import BackOffError, Cause
 from samerack.agent.policy.plan_health import PlanRecord
 from samerack.cluster.group import GroupView
@@ -29,7 +29,7 @@ class Joining:
     """The joins of one membership."""
 
     def __init__(
-        self, parts: Parts, member: Member, group: GroupDescription, *, seen_at: float, empty_at: float | None
+        self, parts: GroupParts, member: Member, group: GroupDescription, *, seen_at: float, empty_at: float | None
     ) -> None:
         """Prepare; nothing is sent.
 

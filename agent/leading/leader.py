@@ -18,7 +18,7 @@ from samerack.agent.leading.consumer_wait import ConsumerWait
 from samerack.agent.leading.group_reporter import FENCED, OUTSIDE, STANDBY, WAITING
 from samerack.agent.leading.membership import Membership
 from samerack.agent.leading.membership_errors import ends_membership, is_refused
-from samerack.agent.leading.parts import Parts
+from samerack.agent.leading.parts import GroupParts
 from samerack.agent.leading.progress import Progress
 from samerack.agent.leading.responsibility import Responsibility
 from samerack.agent.leading.session import TURN_SECONDS, Session
@@ -41,7 +41,7 @@ _OVERDUE_SECONDS: Final = 1.0
 class GroupLeader(threading.Thread):
     """Leads one consumer group whenever this agent is elected for it."""
 
-    def __init__(self, parts: Parts, *, poller: GroupPoller, leadership: LeadershipState | None = None) -> None:
+    def __init__(self, parts: GroupParts, *, poller: GroupPoller, leadership: LeadershipState | None = None) -> None:
         """Prepare; `start` starts the thread.
 
         Args:

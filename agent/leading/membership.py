@@ -8,13 +8,11 @@ one, changing its position in the broker's order, leaving; and descriptions of t
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
 
 from kafka import errors as kafka_errors
 from kafka.coordinator.base import Generation
-from kafka.net.compat import KafkaNetClient
 from kafka.protocol.admin.groups import DescribeGroupsRequest
 from kafka.protocol.consumer.group import DEFAULT_GENERATION_ID
 from kafka.structs import MemberState
@@ -22,9 +20,7 @@ from kafka.structs import MemberState
 from samerack.agent.leading.holding_member import HoldingMember
 from samerack.agent.policy.back_off_causes import BackOffError, Cause
 from samerack.cluster.group import DESCRIBE_VERSION, GroupView, view_group
-from samerack.cluster.group_member import Assign
 from samerack.cluster.member_session import LEAVE_SECONDS
-from samerack.common.settings import LeadingSettings
 from samerack.protocol.consumer import decode_assignment
 from samerack.protocol.model import NO_PARTITIONS
 
@@ -36,21 +32,10 @@ _ALONE_SECONDS: Final = 0.1
 class Membership(HoldingMember):
     """The agent in one consumer group; one thread drives it."""
 
-    def __init__(
-        self,
-        client: KafkaNetClient,
-        *,
-        group: str,
-        settings: LeadingSettings,
-        assign: Assign,
-        wake: Callable[[], None],
-    ) -> None:
-        """Prepare, as the base class does: nothing is sent before `ensure_active_group`."""
-        super().__init__(client, group=group, settings=settings, assign=assign, wake=wake)
-        self._return_until = float("-inf")
-        self.parked_id = ""
-        """The id of this static member before the response to its first JoinGroup, if DescribeGroups shows it."""
-        self.assigned = NO_PARTITIONS
+    parked_id = ""
+    """The id of this static member before the response to its first JoinGroup, if DescribeGroups shows it."""
+    assigned = NO_PARTITIONS
+    _return_until = float("-inf")
 
     def _take(self, content: bytes) -> None:
         self.assigned = decode_assignment(content).partitions if content else NO_PARTITIONS

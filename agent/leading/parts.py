@@ -30,7 +30,7 @@ from samerack.common.settings import Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
+class GroupParts:
     """The parts that lead one group, for as long as the agent runs.
 
     Attributes:
@@ -60,7 +60,7 @@ class Parts:
     clock: Callable[[], float] = time.monotonic
 
 
-def build_parts(  # noqa: PLR0913 - it brings all parts of leading one group together
+def build_group_parts(  # noqa: PLR0913 - it brings all parts of leading one group together
     *,
     group: str,
     settings: Settings,
@@ -76,7 +76,7 @@ def build_parts(  # noqa: PLR0913 - it brings all parts of leading one group tog
     rebalances: Rebalances | None = None,
     lock: TakeoverLock | None = None,
     notify_supervisor: Callable[[], None] = lambda: None,
-) -> Parts:
+) -> GroupParts:
     """Returns the parts that lead one group.
 
     Args:
@@ -120,7 +120,7 @@ def build_parts(  # noqa: PLR0913 - it brings all parts of leading one group tog
         log=reporter.log,
         notify_supervisor=notify_supervisor,
     )
-    return Parts(
+    return GroupParts(
         group=group,
         settings=settings,
         watch=watch,

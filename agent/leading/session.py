@@ -17,7 +17,7 @@ from samerack.agent.leading.group_reporter import LEADING
 from samerack.agent.leading.joining import PARKED_SECONDS, Joining
 from samerack.agent.leading.member import Member
 from samerack.agent.leading.order import is_led_unknowingly
-from samerack.agent.leading.parts import Parts
+from samerack.agent.leading.parts import GroupParts
 from samerack.agent.leading.rebalance_evaluator import Evaluation
 from samerack.agent.policy import Action
 from samerack.agent.policy.back_off_causes import BackOffError, Cause
@@ -34,7 +34,7 @@ _HELD_JOIN_SECONDS: Final = 0.02
 class Session:
     """One membership, from the first poll to leaving."""
 
-    def __init__(self, parts: Parts, member: Member, *, seen_at: float, empty_at: float | None = None) -> None:
+    def __init__(self, parts: GroupParts, member: Member, *, seen_at: float, empty_at: float | None = None) -> None:
         """Starts without knowledge of the group.
 
         Args:

@@ -29,7 +29,7 @@ from samerack.agent.leading import membership as membership_module
 from samerack.agent.leading import parts as parts_module
 from samerack.agent.leading.foreign_protocols import ForeignProtocols
 from samerack.agent.leading.leader import GroupLeader
-from samerack.agent.leading.parts import build_parts
+from samerack.agent.leading.parts import build_group_parts
 from samerack.agent.metrics import Metrics
 from samerack.agent.policy.back_off_causes import Cause
 from samerack.cluster import client, connections, coordinator_requests, group_member, group_poller, member_session
@@ -144,7 +144,7 @@ def build(
         looking: Any = watch
         stands: Any = standing
         with mock.patch.object(parts_module, "time", SimpleNamespace(monotonic=process.seconds, time=wall)):
-            parts = build_parts(
+            parts = build_group_parts(
                 group=GROUP,
                 settings=settings,
                 watch=looking,

@@ -12,7 +12,7 @@ from typing import Final
 from samerack.agent.events import EventLog
 from samerack.agent.leading.foreign_protocols import ForeignProtocols
 from samerack.agent.leading.leader import GroupLeader
-from samerack.agent.leading.parts import build_parts
+from samerack.agent.leading.parts import build_group_parts
 from samerack.agent.metrics import Metrics
 from samerack.cluster.admin import open_admin
 from samerack.cluster.group_poller import GroupPoller
@@ -41,7 +41,7 @@ def leader_of(broker: ScriptedBroker, group: str, metrics: Metrics) -> GroupLead
     poller = GroupPoller(Wire(for_kafka_python(settings.kafka)), seconds=0.2)
     poller.start()
     broker.on_close = poller.stop
-    parts = build_parts(
+    parts = build_group_parts(
         group=group,
         settings=settings,
         watch=watch,

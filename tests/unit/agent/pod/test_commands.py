@@ -17,7 +17,7 @@ from samerack.agent.metrics import Metrics
 from samerack.agent.pod.writing import property_line
 from samerack.agent.web.server import WebServer, application
 from samerack.cli.main import app
-from samerack.cli.start import is_well
+from samerack.cli.start import is_healthy
 
 NOWHERE = ["-s", "pod.label_file=/nowhere/labels"]
 
@@ -137,25 +137,25 @@ def test_a_probe_of_an_agent_that_is_well_is_answered_at_once(tmp_path: Path) ->
     file.write_text(f"web: {{port: {server.port}}}", encoding="utf-8")
     here = {"SAMERACK_CONFIG": str(file)}
     try:
-        assert is_well([], here)
-        assert is_well(["--ready"], here)
-        assert is_well([], {"SAMERACK_WEB__PORT": str(server.port), "SAMERACK_WEB__HOST": "0.0.0.0"})  # noqa: S104 - as a server listens
-        assert not is_well([], {**here, "SAMERACK_WEB__PORT": "x"})
-        assert not is_well([], {**here, "SAMERACK_WEB__COLOUR": "red"})
-        assert not is_well([], {"SAMERACK_CONFIG": str(tmp_path)})
-        assert not is_well(["--help"], here)
+        assert is_healthy([], here)
+        assert is_healthy(["--ready"], here)
+        assert is_healthy([], {"SAMERACK_WEB__PORT": str(server.port), "SAMERACK_WEB__HOST": "0.0.0.0"})  # noqa: S104 - as a server listens
+        assert not is_healthy([], {**here, "SAMERACK_WEB__PORT": "x"})
+        assert not is_healthy([], {**here, "SAMERACK_WEB__COLOUR": "red"})
+        assert not is_healthy([], {"SAMERACK_CONFIG": str(tmp_path)})
+        assert not is_healthy(["--help"], here)
         wrong["group orders"] = "outside"
-        assert not is_well(["--ready"], here)
-        assert is_well([], here)
+        assert not is_healthy(["--ready"], here)
+        assert is_healthy([], here)
     finally:
         server.stop()
-    assert not is_well([], here)
+    assert not is_healthy([], here)
 
 
 def test_probes_load_next_to_nothing() -> None:
     """A probe, called every few seconds, loads a minimum; the command of an init container loads no clients."""
     program = (
-        "import sys; from samerack.cli import start; start.is_well([], {'SAMERACK_WEB__PORT': '1'}); "
+        "import sys; from samerack.cli import start; start.is_healthy([], {'SAMERACK_WEB__PORT': '1'}); "
         "print([name for name in ('typer', 'pydantic', 'yaml') if name in sys.modules]); "
         "from typer.testing import CliRunner; from samerack.cli.main import app; CliRunner().invoke(app, ['rack']); "
         "print([name for name in ('numpy', 'ortools', 'confluent_kafka', 'kafka', 'rich') if name in sys.modules])"
