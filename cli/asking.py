@@ -169,7 +169,7 @@ def _measuring(where: Place, seconds: float) -> Measuring:
 
 
 def ask(url: str, path: str) -> bytes | None:
-    """What a running agent answers; None where nobody listens.
+    """What a running agent answers; None if no agent listens.
 
     Raises:
         AgentError: Somebody listens who gives no such answer.

@@ -2,7 +2,7 @@
 
 When a container's memory is used up, the kernel ends whoever holds most of it, or all of it: the agent. So a command
 takes no more than what is left, less a reserve for the agent, and says so where that is not enough. It runs in a
-process of its own: libraries that get no memory abort, and somebody has to say why.
+process of its own: libraries that get no memory abort, and the parent process says why.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ def run(
     # The one thread that a library would start when it is loaded, for matrices that the agent has none of.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     gc.disable()  # all that is loaded stays
-    from samerack.agent import log, program  # noqa: PLC0415 - clients and solvers: not before wrong settings are told
+    from samerack.agent import log, program  # noqa: PLC0415 - clients and solvers: not before errors in settings are reported
     from samerack.agent.leading.leaving import leave_or_tell  # noqa: PLC0415 - see above
     from samerack.agent.supervisor.watchdog import Supervisor  # noqa: PLC0415 - see above
 

@@ -54,7 +54,7 @@ def is_healthy(arguments: Sequence[str], environment: Mapping[str, str]) -> bool
     web = _web(environment)
     if path is None or web is None:
         return False
-    from samerack.common.fetching import NoAnswerError, address, ask  # noqa: PLC0415 - only where there is somebody to ask
+    from samerack.common.fetching import NoAnswerError, address, ask  # noqa: PLC0415 - only if there is an agent to ask
 
     try:
         return ask(address(web), path, seconds=_SECONDS).status == 200

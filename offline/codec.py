@@ -145,7 +145,7 @@ def _ending_well(command: str) -> Iterator[None]:
         typer.echo(f"samerack {command}: {plain(str(error))}", err=True)
         raise typer.Exit(2) from None
     except BrokenPipeError:
-        # the interpreter flushes once more at its end, and nobody must hear of that either
+        # the interpreter flushes once more at its end, and that must show no error either
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(0) from None
     except KeyboardInterrupt:
