@@ -100,10 +100,16 @@ def test_three_failed_plans_are_enough(scene: Scene) -> None:
     for rack in (A, B, A):
         scene.join("confluent", rack)
     scene.wait_settled()
-    agent.wait(lambda: failed() or (agent.role() == "following" and agent.first_in_order()), "it is next to lead")
-    for seat in tuple(scene.seats):
+
+    def can_lead() -> bool:
+        return failed() or agent.role() == "leading" or (agent.role() == "following" and agent.first_in_order())
+
+    while not failed():
+        agent.wait(can_lead, "it leads, or is next to lead")
+        leader = str(agent.events("joined")[-1]["leader"]) if agent.role() == "following" else ""
+        led = [seat for seat in scene.seats if leader.startswith(seat.settings.client_id)]
         if not failed():
-            scene.redeploy(seat)
+            scene.redeploy((led or scene.seats)[0])
             scene.wait_settled()
     _backed_off(agent, scene, Cause.PLANS_FAILED)
     causes = {event["cause"] for event in agent.events("backs-off")}

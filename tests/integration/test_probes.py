@@ -24,6 +24,6 @@ def test_alive_but_not_ready_without_kafka(tmp_path: Path) -> None:
             for broker in cluster.brokers:
                 cluster.stop_broker(broker, kill=True)
             agent.wait(lambda: agent.get("/readyz")[0] == 503, "it is not ready", timeout=60)
-            agent.wait(lambda: "no look at the cluster" in agent.get("/readyz")[1], "it says why", timeout=60)
+            agent.wait(lambda: "no poll of the cluster" in agent.get("/readyz")[1], "it says why", timeout=60)
             assert agent.get("/healthz")[0] == 200
             assert agent.metric("samerack_up") == 0
