@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
-from functools import partial
 from zlib import crc32
 
 from samerack.agent.events import EventLog
@@ -26,10 +25,9 @@ from samerack.agent.pod.members import PodRacks
 from samerack.agent.pod.own import own_rack, with_own_rack
 from samerack.agent.policy.measured import UNMEASURED, check_min_savings, measured
 from samerack.agent.publishing.metrics import PublishingMetrics
-from samerack.agent.publishing.publisher import Publisher, ask_cluster_id, topics_of
-from samerack.cluster.admin import open_admin
+from samerack.agent.publishing.publisher import Publisher, topics_of
 from samerack.cluster.group_poller import GroupPoller
-from samerack.cluster.group_type import find_group_type
+from samerack.cluster.group_type import GroupTypes
 from samerack.cluster.racks import NO_HOSTS, Hosts
 from samerack.cluster.version_watch import VersionWatch
 from samerack.cluster.view import SettlingTimes
@@ -89,7 +87,7 @@ class AgentParts:
         self._tracker = RebalanceTracker(self.events, cooperative=settings.leading.cooperative_protocols)
         self.traffic.listen(self._tracker.take)
         self.watch = ClusterWatch(
-            partial(open_admin, settings.kafka),
+            Wire(for_kafka_python(settings.kafka)),
             pause=settings.watch.cluster_seconds,
             times=SettlingTimes(
                 change=settings.policy.settling_seconds, leader=settings.policy.leader_settling_seconds
@@ -149,6 +147,7 @@ class AgentParts:
         """Returns one leader for each group that the settings name."""
         settings = self.settings
         takeover_lock = TakeoverLock()
+        types = GroupTypes(Wire(for_kafka_python(settings.kafka)))
         kept = path_of(settings)
         foreign_protocols = ForeignProtocols(kept.with_suffix(".protocols.json") if kept is not None else None)
         return [
@@ -158,7 +157,7 @@ class AgentParts:
                     settings=settings,
                     watch=self.watch,
                     foreign_protocols=foreign_protocols,
-                    group_type=partial(find_group_type, settings.kafka),
+                    group_type=types.find,
                     unsupported_reason=self.versions.unsupported_reason,
                     metrics=self.metrics,
                     events=self.events,
@@ -184,7 +183,7 @@ class AgentParts:
             metrics=PublishingMetrics(self.metrics.registry, topics_of(settings).values()),
             roles=self.roles,
             mine=self._is_counted,
-            cluster_id=partial(ask_cluster_id, settings.kafka),
+            cluster_id=lambda: self.watch.cluster_id,
             election=lambda: settings.election.group if self.election and not self.election.refused else "",
         )
 

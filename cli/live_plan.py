@@ -6,6 +6,7 @@ The group is described and its topics are polled once. The result is JSON values
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from dataclasses import asdict
 from glob import escape
 from typing import Any
@@ -22,15 +23,15 @@ from samerack.assignors.evaluate import cross_rack_mask
 from samerack.assignors.model import NOBODY, Int32Array, Problem
 from samerack.cli.asking import hosts_known
 from samerack.cli.curve import points_of
-from samerack.cluster.admin import Admin, open_admin
 from samerack.cluster.broker_configs import read_broker_configs
 from samerack.cluster.client import close, connect
 from samerack.cluster.group import CONSUMER, GroupView, topics_of
-from samerack.cluster.group_type import find_group_type
+from samerack.cluster.group_type import GroupTypes
 from samerack.cluster.metadata import look
 from samerack.cluster.racks import rack_warnings
 from samerack.cluster.view import ClusterView, NoRack, Settling, SettlingTimes, settle
-from samerack.common.errors import AgentError
+from samerack.cluster.wire import Wire
+from samerack.common.errors import AgentError, one_line
 from samerack.common.kafka_config import for_kafka_python
 from samerack.common.settings import Settings
 from samerack.planning import planner
@@ -63,7 +64,7 @@ def describe(group: str, settings: Settings) -> GroupView:
             time.sleep(_PAUSE_SECONDS)
         return view  # noqa: TRY300 - an else would hide that the loop belongs to the try
     except kafka_errors.KafkaError as error:
-        raise AgentError(f"group {group}: {type(error).__name__}: {error}") from error
+        raise AgentError(f"group {group}: {one_line(error)}") from error
     finally:
         close(client)
 
@@ -95,9 +96,9 @@ def examine(
     Raises:
         AgentError: The group is not there, not a classic consumer group, or rebalancing; or brokers do not answer.
     """
-    admin = open_admin(settings.kafka)
-    kind = find_group_type(settings.kafka, group)
-    if kind not in ("classic", "unknown"):
+    with closing(Wire(for_kafka_python(settings.kafka))) as wire:
+        kind = GroupTypes(wire).find(group)
+    if kind != "classic":
         raise AgentError(f"group {group}: is assigned by the brokers (type {kind}); only classic groups can be planned")
     view = describe(group, settings)
     if view.state == "Dead":
@@ -109,10 +110,11 @@ def examine(
     if not view.stable:
         raise AgentError(f"group {group}: is {view.state}; it needs members and no rebalance under way: try again")
     subscriptions = [member.subscription for member in view.members if member.subscription is not None]
-    seen = look(admin, topics_of(subscriptions))
+    with closing(Wire(for_kafka_python(settings.kafka))) as wire:
+        seen = look(wire, topics_of(subscriptions))
+        aware, unknown = _rack_aware(settings, wire, seen)
     hosts, unasked = hosts_known(settings, group)
     cluster = settle(Settling(), seen, 0.0, SettlingTimes(change=0.0, leader=0.0)).state.settled
-    aware, unknown = _rack_aware(settings, admin, seen)
     mode = mode_of(view.protocol, settings.leading, rack_aware_fetch=aware)
     members = [
         member
@@ -178,13 +180,13 @@ def _evenness(problem: Problem, owner: Int32Array, rates: Rates | None) -> dict[
     }
 
 
-def _rack_aware(settings: Settings, admin: Admin, seen: ClusterView) -> tuple[bool, list[str]]:
+def _rack_aware(settings: Settings, wire: Wire, seen: ClusterView) -> tuple[bool, list[str]]:
     """Returns whether any replica in a member's rack serves it, and why that is not known: then only leaders count."""
     selector = settings.racks.replica_selector
     if selector != "auto":
         return selector == "rack-aware", []
     try:
-        return read_broker_configs(admin, seen.brokers).rack_aware, []
+        return read_broker_configs(wire, seen.brokers).rack_aware, []
     except AgentError as error:
         return False, [f"only leader replicas count as near, as for an agent that runs: {error}"]
 

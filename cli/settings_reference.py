@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from samerack.common.kafka_config import FOR_BOTH, MECHANISMS
+from samerack.common.kafka_config import FOR_BOTH, KNOWN, MECHANISMS
 from samerack.common.settings import sections
 from samerack.common.settings.schema import json_schema
 
@@ -112,15 +112,16 @@ def _kafka_section() -> list[str]:
         "## Keys of `kafka`",
         "",
         *_wrapped(
-            "The agent watches the cluster with librdkafka and leads groups with kafka-python. Every key goes to "
-            "librdkafka as it is, which refuses what it does not know. These reach both clients:"
+            "The agent asks brokers and leads groups with kafka-python, and publishes with librdkafka. These keys "
+            "reach both clients:"
         ),
         "",
         *_wrapped(both + "."),
         "",
         *_wrapped(
             "Any other key that begins with `sasl.` or `ssl.` is refused rather than secure only one of the two "
-            f"connections. SASL mechanisms: {', '.join(f'`{name}`' for name in MECHANISMS)}."
+            f"connections. SASL mechanisms: {', '.join(f'`{name}`' for name in MECHANISMS)}. These reach librdkafka "
+            f"only: {', '.join(f'`{key}`' for key in sorted(KNOWN - FOR_BOTH))}. An unknown key is refused."
         ),
     ]
 

@@ -5,21 +5,25 @@ Consumers read from replicas in their own rack only if every broker has a rack-a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Final
 
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import ConfigResource  # type: ignore[attr-defined]  # exported in fact
+from kafka import errors as kafka_errors
+from kafka.protocol.admin.configs import DescribeConfigsRequest
 
-from samerack.cluster.admin import REQUEST_SECONDS, Admin, error_class, error_text, open_admin
-from samerack.cluster.metadata import look
+from samerack.cluster.errors import error_class, error_text
+from samerack.cluster.metadata import LOOK_SECONDS, look
+from samerack.cluster.wire import Question, Wire
 from samerack.common.errors import AgentError
+from samerack.common.kafka_config import for_kafka_python
 from samerack.common.settings import Settings
 
 RACK_AWARE_SELECTOR: Final = "RackAwareReplicaSelector"
 _SELECTOR_KEY: Final = "replica.selector.class"
 _INITIAL_DELAY_KEY: Final = "group.initial.rebalance.delay.ms"
+_BROKER_RESOURCE: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,38 +40,49 @@ class BrokerConfigs:
     initial_delay_seconds: float | None
 
 
-def read_broker_configs(admin: Admin, brokers: Iterable[int]) -> BrokerConfigs:
+def read_broker_configs(wire: Wire, brokers: Iterable[int]) -> BrokerConfigs:
     """Reads the configuration of every broker.
 
     Raises:
         NotAllowedError: The agent may not read it.
+        RefusedError: TLS or SASL failed.
         AgentError: No response.
     """
-    questions = [
-        [ConfigResource(ConfigResource.Type.BROKER, str(broker))] for broker in brokers
-    ]  # librdkafka accepts one broker per call
     selectors: list[str] = []
     delays: list[str] = []
-    try:
-        answers = [admin.describe_configs(question, request_timeout=REQUEST_SECONDS) for question in questions]
-        for future in (future for answer in answers for future in answer.values()):
-            entries = admin.answer(future)
-            selectors.append(_value(entries, _SELECTOR_KEY))
-            delays.append(_value(entries, _INITIAL_DELAY_KEY))
-    except (KafkaException, TimeoutError) as error:
-        raise error_class(error)(
-            f"kafka: {_SELECTOR_KEY} of the brokers: {error_text(error)}; allow DESCRIBE_CONFIGS on the cluster or set "
-            "racks.replica_selector to rack-aware or leader"
-        ) from error
+    for answer in wire.ask([_question(broker) for broker in brokers], LOOK_SECONDS):
+        error = answer.error
+        if error is None:
+            (result,) = answer.response.results
+            values = {config.name: config.value or "" for config in result.configs or ()}
+            error = kafka_errors.for_code(result.error_code)() if result.error_code else None
+        if error is not None:
+            raise error_class(error)(
+                f"kafka: {_SELECTOR_KEY} of the brokers: {error_text(error, LOOK_SECONDS)}; allow DESCRIBE_CONFIGS on "
+                "the cluster or set racks.replica_selector to rack-aware or leader"
+            ) from error
+        selectors.append(values.get(_SELECTOR_KEY, ""))
+        delays.append(values.get(_INITIAL_DELAY_KEY, ""))
     return BrokerConfigs(
         rack_aware=bool(selectors) and all(selector.endswith(RACK_AWARE_SELECTOR) for selector in selectors),
         initial_delay_seconds=min(map(int, delays)) / 1000 if delays and all(map(str.isdigit, delays)) else None,
     )
 
 
-def _value(entries: Mapping[str, Any], key: str) -> str:
-    entry = entries.get(key)
-    return (entry.value or "") if entry is not None else ""
+def _question(broker: int) -> Question:
+    resource: Any = DescribeConfigsRequest.DescribeConfigsResource
+    request = DescribeConfigsRequest(
+        resources=[
+            resource(
+                resource_type=_BROKER_RESOURCE,
+                resource_name=str(broker),
+                configuration_keys=[_SELECTOR_KEY, _INITIAL_DELAY_KEY],
+            )
+        ],
+        include_synonyms=False,
+        max_version=4,
+    )
+    return Question(broker=broker, request=request)
 
 
 def ask_selector(settings: Settings) -> Callable[[], bool]:
@@ -82,15 +97,15 @@ def ask_selector(settings: Settings) -> Callable[[], bool]:
     setting = settings.racks.replica_selector
     if setting != "auto":
         return lambda: setting == "rack-aware"
-    admin = open_admin(settings.kafka)
-    brokers = look(admin, ()).brokers
-    try:
-        aware = read_broker_configs(admin, brokers).rack_aware
-    except AgentError as error:
-        unknown = error
+    with closing(Wire(for_kafka_python(settings.kafka))) as wire:
+        brokers = look(wire, ()).brokers
+        try:
+            aware = read_broker_configs(wire, brokers).rack_aware
+        except AgentError as error:
+            unknown = error
 
-        def raise_reason() -> bool:
-            raise unknown
+            def raise_reason() -> bool:
+                raise unknown
 
-        return raise_reason
+            return raise_reason
     return lambda: aware

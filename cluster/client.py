@@ -13,7 +13,8 @@ from kafka.net.selector import NetworkSelector
 
 from samerack.cluster.connections import Connections, Refusals, identity_of
 from samerack.cluster.refusals import refusal
-from samerack.common.errors import AgentError
+from samerack.common.bearer import TokenError
+from samerack.common.errors import AgentError, one_line
 
 _REFUSALS: Final = Refusals()
 
@@ -22,16 +23,20 @@ def connect(config: dict[str, Any], timeout: float = 10.0) -> KafkaNetClient:
     """Returns a new client with its network thread running.
 
     Raises:
-        RefusedError: A bootstrap server refuses the agent, or the agent refuses the server.
+        RefusedError: A bootstrap server refuses the agent, the agent refuses the server, or there is no token for it.
         AgentError: No bootstrap server answers within `timeout` seconds.
     """
-    identity = identity_of(config)
+    identity, servers = identity_of(config), config.get("bootstrap_servers")
     _REFUSALS.check(identity)
+    try:
+        if tokens := config.get("sasl_oauth_token_provider"):
+            tokens.token()  # the reason why there is none is better than that brokers do not answer
+    except TokenError as error:
+        raise _REFUSALS.remember(identity, f"kafka {servers}: {error}") from error
     net = NetworkSelector(**config)
     manager = Connections(net, **config)
     client = KafkaNetClient(net=net, manager=manager, **config)
     net.start()
-    servers = config.get("bootstrap_servers")
     try:
         manager.bootstrap(timeout_ms=round(timeout * 1000))
     except Exception as error:
@@ -39,9 +44,7 @@ def connect(config: dict[str, Any], timeout: float = 10.0) -> KafkaNetClient:
         last = manager.last_failure or error
         if words := refusal(last, config):
             raise _REFUSALS.remember(identity, f"kafka {servers}: {words}") from error
-        raise AgentError(
-            f"kafka {servers}: {type(last).__name__}: {last}; check bootstrap.servers and security.protocol"
-        ) from error
+        raise AgentError(f"kafka {servers}: {one_line(last)}; check bootstrap.servers and security.protocol") from error
     _REFUSALS.forget(identity)
     return client
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from samerack.common.errors import AgentError
+from typing import Final
+
+from kafka import errors as kafka_errors
+
+from samerack.common.errors import AgentError, one_line
 
 
 class NotAllowedError(AgentError):
@@ -15,3 +19,25 @@ class RefusedError(AgentError):
 
 class CoordinatorMovesError(AgentError):
     """A group has no coordinator at the moment, or another one than was asked: retry soon."""
+
+
+_COORDINATOR_MOVES: Final = (
+    kafka_errors.NotCoordinatorError,
+    kafka_errors.CoordinatorNotAvailableError,
+    kafka_errors.CoordinatorLoadInProgressError,
+)
+_NO_ANSWER: Final = (kafka_errors.KafkaTimeoutError, kafka_errors.RequestTimedOutError, TimeoutError)
+
+
+def error_class(error: Exception) -> type[AgentError]:
+    """Returns the class of the agent's error for a failed request: callers react by class."""
+    if isinstance(error, _COORDINATOR_MOVES):
+        return CoordinatorMovesError
+    return NotAllowedError if isinstance(error, kafka_errors.AuthorizationError) else AgentError
+
+
+def error_text(error: Exception, seconds: float) -> str:
+    """Returns why a request with this limit in seconds failed."""
+    if isinstance(error, _NO_ANSWER):
+        return f"no answer in {seconds:.0f} s; check bootstrap.servers and security.protocol"
+    return one_line(error)

@@ -196,14 +196,14 @@ class GroupPoller(threading.Thread):
         """Finds the coordinators of all these groups in one request (KIP-699), or one by one before Kafka 3.0."""
         left: list[str] = []
         for chunk in _chunks(groups):
-            (answer,) = self._wire.ask([_find(chunk)], _ANSWER_SECONDS)
+            (answer,) = self._wire.ask([coordinator_question(chunk)], _ANSWER_SECONDS)
             if answer.error is None and not answer.response.coordinators:
                 left += chunk
             elif answer.error is None:
                 for found in answer.response.coordinators:
                     self._note_coordinator(str(found.key), found)
         for group in left:
-            (answer,) = self._wire.ask([_find([group])], _ANSWER_SECONDS)
+            (answer,) = self._wire.ask([coordinator_question([group])], _ANSWER_SECONDS)
             if answer.error is None:
                 self._note_coordinator(group, answer.response)
 
@@ -218,7 +218,8 @@ def _describe(groups: list[str]) -> DescribeGroupsRequest:
     return DescribeGroupsRequest(groups=groups, include_authorized_operations=False, max_version=DESCRIBE_VERSION)
 
 
-def _find(groups: list[str]) -> Question:
+def coordinator_question(groups: list[str]) -> Question:
+    """Returns the question for the coordinators of these groups; brokers before Kafka 3.0 answer for the first one."""
     request = FindCoordinatorRequest(key=groups[0], key_type=0, coordinator_keys=groups)
     return Question(broker=ANY_BROKER, request=request, about=groups)
 

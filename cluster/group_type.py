@@ -2,46 +2,94 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
-from confluent_kafka import KafkaError, KafkaException
+from kafka import errors as kafka_errors
+from kio.schema.consumer_group_describe.v0.request import ConsumerGroupDescribeRequest
+from kio.schema.consumer_group_describe.v0.response import ConsumerGroupDescribeResponse
+from kio.schema.types import GroupId
 
-from samerack.cluster.admin import REQUEST_SECONDS, Admin, error_class, error_text, open_admin
-from samerack.cluster.errors import CoordinatorMovesError
+from samerack.cluster.errors import CoordinatorMovesError, error_class, error_text
+from samerack.cluster.group_poller import coordinator_question
+from samerack.cluster.wire import KioRequest, Question, Wire
+from samerack.common.errors import AgentError
 
 _PATIENCE_SECONDS: Final = 3.0
 _AGAIN_SECONDS: Final = 0.2
+_ANSWER_SECONDS: Final = 5.0
+_NO_CONSUMER_GROUP: Final = frozenset(
+    {kafka_errors.GroupIdNotFoundError.errno, kafka_errors.UnsupportedVersionError.errno}
+)
 
 
-def find_group_type(kafka: Mapping[str, str], group: str, *, patience: float = _PATIENCE_SECONDS) -> str:
-    """Returns `group_type`; retries while the group moves from one coordinator to another.
+class GroupTypes:
+    """Asks for types of groups over connections of its own; any thread may ask, one at a time."""
 
-    Each request has its own client: librdkafka continues to ask a broker that no longer coordinates the group.
-    """
-    deadline = time.monotonic() + patience
-    while True:
-        try:
-            return group_type(open_admin(kafka), group)
-        except CoordinatorMovesError:
-            if time.monotonic() > deadline:
-                raise
+    def __init__(self, wire: Wire) -> None:
+        """Prepare; the first question connects."""
+        self._wire = wire
+        self._lock = threading.Lock()
+
+    def find(self, group: str, *, patience: float = _PATIENCE_SECONDS) -> str:
+        """Returns the type of a group: "classic" or "consumer" (KIP-848).
+
+        A group that does not exist is classic, because the agent would create it by joining. Asks again while the group
+        moves from one coordinator to another.
+
+        Args:
+            group: The group's name.
+            patience: Seconds until a group without a coordinator is an error.
+
+        Raises:
+            CoordinatorMovesError: The group has no coordinator, or another one than was asked.
+            NotAllowedError: The agent may not describe the group.
+            RefusedError: TLS or SASL failed.
+            AgentError: No response.
+        """
+        deadline = time.monotonic() + patience
+        while True:
+            try:
+                with self._lock:
+                    return self._ask(group)
+            except CoordinatorMovesError:
+                if time.monotonic() > deadline:
+                    raise
             time.sleep(_AGAIN_SECONDS)
 
+    def close(self) -> None:
+        """Disconnects."""
+        self._wire.close()
 
-def group_type(admin: Admin, group: str) -> str:
-    """Returns the type of a group: "classic", "consumer" (KIP-848) or another; "unknown" if brokers do not return it.
-
-    Raises:
-        CoordinatorMovesError: The group has no coordinator at the moment, or another one.
-        NotAllowedError: The agent may not describe the group.
-        AgentError: No response.
-    """
-    try:
-        described = admin.answer(admin.describe_consumer_groups([group], request_timeout=REQUEST_SECONDS)[group])
-    except (KafkaException, TimeoutError) as error:
-        if isinstance(error, KafkaException) and error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
+    def _ask(self, group: str) -> str:
+        found = self._response(group, coordinator_question([group]))
+        found = found.coordinators[0] if found.coordinators else found
+        _check(group, found.error_code)
+        coordinator = int(found.node_id)
+        if not self._wire.supports(coordinator, ConsumerGroupDescribeRequest.__api_key__):
             return "classic"
-        raise error_class(error)(f"kafka: group {group}: {error_text(error)}") from error
-    return str(described.type.name).lower()
+        entity = ConsumerGroupDescribeRequest(group_ids=(GroupId(group),), include_authorized_operations=False)
+        request = KioRequest(entity, ConsumerGroupDescribeResponse)
+        (described,) = self._response(group, Question(broker=coordinator, request=request)).groups
+        code = int(described.error_code.value)
+        if code in _NO_CONSUMER_GROUP:
+            return "classic"
+        _check(group, code)
+        return "consumer"
+
+    def _response(self, group: str, question: Question) -> Any:
+        (answer,) = self._wire.ask([question], _ANSWER_SECONDS)
+        if answer.error is not None:
+            raise _error(group, answer.error) from answer.error
+        return answer.response
+
+
+def _check(group: str, code: int) -> None:
+    """Raises the agent's error for an error code other than 0."""
+    if code:
+        raise _error(group, kafka_errors.for_code(code)())
+
+
+def _error(group: str, error: Exception) -> AgentError:
+    return error_class(error)(f"kafka: group {group}: {error_text(error, _ANSWER_SECONDS)}")

@@ -2,50 +2,121 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from kafka import errors as kafka_errors
+from kafka.protocol.metadata import MetadataRequest
 
-from samerack.cluster.admin import REQUEST_SECONDS, Admin, error_text
-from samerack.cluster.view import NO_LEADER, ClusterView, NoRack, PartitionView, Rack
+from samerack.cluster.errors import error_text
+from samerack.cluster.view import ClusterView, NoRack, PartitionView, Rack
+from samerack.cluster.wire import ANSWER_SECONDS, ANY_BROKER, Question, Wire
 from samerack.common.errors import AgentError
 
+LOOK_SECONDS: Final = 5.0
+"""Limit for one request of `look`."""
+_TOPICS_PER_REQUEST: Final = 2_000
+"""Responses stay below a few hundred kilobytes."""
+_ABSENT: Final = frozenset({kafka_errors.UnknownTopicOrPartitionError.errno, kafka_errors.InvalidTopicError.errno})
+"""A topic with an invalid name cannot exist, and one member that subscribes to it must not hide all other topics."""
+_REFUSED: Final = kafka_errors.TopicAuthorizationFailedError.errno
 
-def look(admin: Admin, topics: Collection[str]) -> ClusterView:
-    """Polls all brokers and these topics once; distinguishes absent topics from those that may not be described.
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataAnswer:
+    """The responses to one question about brokers and topics.
+
+    Attributes:
+        view: the brokers and topics that were described.
+        error_codes: by topic, why it was not described.
+        failures: why requests have no response.
+    """
+
+    view: ClusterView
+    error_codes: Mapping[str, int]
+    failures: tuple[Exception, ...]
+
+
+def ask_metadata(wire: Wire, topics: Collection[str], timeout: float = ANSWER_SECONDS) -> MetadataAnswer:
+    """Asks for all brokers and these topics; distinguishes absent topics from those that may not be described.
+
+    A response without any broker counts as a failure: a broker that has just started may send one.
+
+    Args:
+        wire: Connections.
+        topics: Names of topics.
+        timeout: Seconds for each request.
 
     Raises:
         RefusedError: TLS or SASL failed.
-        AgentError: The cluster did not answer.
+        AgentError: No broker can be reached at all.
     """
-    try:
-        cluster = admin.answer(admin.describe_cluster(request_timeout=REQUEST_SECONDS))
-        brokers: dict[int, Rack] = {node.id: node.rack or NoRack.UNSET for node in cluster.nodes}
-        views: dict[str, tuple[PartitionView, ...]] = {}
-        refused: set[str] = set()
-        if topics:
-            answers = admin.describe_topics(TopicCollection(sorted(topics)), request_timeout=REQUEST_SECONDS)
-            for topic, answer in answers.items():
-                try:
-                    views[topic] = _partitions(admin.answer(answer))
-                except KafkaException as error:
-                    if error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-                        refused.add(topic)
-                    elif error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                        raise
-    except (KafkaException, TimeoutError) as error:
-        raise AgentError(f"kafka: metadata: {error_text(error)}") from error
-    absent = frozenset(topics) - views.keys() - refused
-    return ClusterView(brokers=brokers, topics=views, absent=absent, refused=frozenset(refused))
+    names = sorted(topics)
+    chunks = [names[at : at + _TOPICS_PER_REQUEST] for at in range(0, len(names), _TOPICS_PER_REQUEST)] or [[]]
+    cluster_id = ""
+    brokers: dict[int, Rack] = {}
+    views: dict[str, tuple[PartitionView, ...]] = {}
+    codes: dict[str, int] = {}
+    failures: list[Exception] = []
+    for answer in wire.turns((_question(chunk) for chunk in chunks), timeout):
+        if answer.error is not None or not answer.response.brokers:
+            failures.append(answer.error or kafka_errors.BrokerNotAvailableError("a broker lists no brokers"))
+            continue
+        cluster_id = answer.response.cluster_id or ""
+        brokers |= {int(one.node_id): one.rack or NoRack.UNSET for one in answer.response.brokers}
+        for topic in answer.response.topics:
+            if topic.error_code:
+                codes[str(topic.name)] = int(topic.error_code)
+            else:
+                views[str(topic.name)] = _partitions(topic)
+    view = ClusterView(
+        cluster_id=cluster_id,
+        brokers=brokers,
+        topics=views,
+        absent=frozenset(topic for topic, code in codes.items() if code in _ABSENT),
+        refused=frozenset(topic for topic, code in codes.items() if code == _REFUSED),
+    )
+    return MetadataAnswer(view=view, error_codes=codes, failures=tuple(failures))
 
 
-def _partitions(described: Any) -> tuple[PartitionView, ...]:
+def look(wire: Wire, topics: Collection[str]) -> ClusterView:
+    """Polls all brokers and these topics once, and returns a view only if it is complete.
+
+    Raises:
+        RefusedError: TLS or SASL failed.
+        AgentError: The cluster did not answer, or could not describe a topic.
+    """
+    answer = ask_metadata(wire, topics, LOOK_SECONDS)
+    for failure in answer.failures:
+        raise AgentError(f"kafka: metadata: {error_text(failure, LOOK_SECONDS)}") from failure
+    for topic, code in answer.error_codes.items():
+        if code not in _ABSENT and code != _REFUSED:
+            raise AgentError(
+                f"kafka: metadata: topic {topic}: {error_text(kafka_errors.for_code(code)(), LOOK_SECONDS)}"
+            )
+    return answer.view
+
+
+def _question(names: Sequence[str]) -> Question:
+    topic = MetadataRequest.MetadataRequestTopic
+    request = MetadataRequest(
+        topics=[topic(name=name) for name in names],
+        allow_auto_topic_creation=False,
+        include_topic_authorized_operations=False,
+        max_version=9,  # newer ones ask by topic id
+    )
+    return Question(broker=ANY_BROKER, request=request)
+
+
+def _partitions(topic: Any) -> tuple[PartitionView, ...]:
+    shared: dict[tuple[int, ...], tuple[int, ...]] = {}  # thousands of partitions share few sets of brokers
+
+    def brokers(nodes: Iterable[int]) -> tuple[int, ...]:
+        found = tuple(nodes)
+        return shared.setdefault(found, found)
+
     return tuple(
-        PartitionView(
-            leader=partition.leader.id if partition.leader is not None else NO_LEADER,
-            replicas=tuple(node.id for node in partition.replicas),
-            in_sync=tuple(node.id for node in partition.isr),
-        )
-        for partition in sorted(described.partitions, key=lambda partition: partition.id)
+        PartitionView(leader=one.leader_id, replicas=brokers(one.replica_nodes), in_sync=brokers(one.isr_nodes))
+        for one in sorted(topic.partitions, key=lambda one: int(one.partition_index))
     )

@@ -13,7 +13,7 @@ from kafka import errors as kafka_errors
 
 from samerack.cluster.errors import NotAllowedError, RefusedError
 from samerack.common.bearer import TokenError
-from samerack.common.errors import AgentError
+from samerack.common.errors import AgentError, one_line
 
 MIN_SECONDS: Final = 2.0
 MAX_SECONDS: Final = 60.0
@@ -124,7 +124,7 @@ def explained(error: BaseException) -> str:
     """Returns a failure in one line, with a cure if one is known."""
     if isinstance(error, (AgentError, NotAcceptedError)):
         return str(error)
-    said = f"{type(error).__name__}: {error}"
+    said = one_line(error)
     cure = next((cure for kind, cure in _SAID_CURES if isinstance(error, kind)), "")
     return f"{said}; {cure}" if cure else said
 

@@ -39,13 +39,15 @@ class ClusterView:
     """The result of one poll of the cluster: the racks of the brokers in metadata, and the topics of interest.
 
     `topics` are those that exist, `absent` those that were asked for and do not, `refused` those that the agent is not
-    allowed to see, whether they exist or not. A topic in none of them was not asked for.
+    allowed to see, whether they exist or not. A topic in none of them was not asked for. `cluster_id` is empty if
+    brokers do not return it.
     """
 
     brokers: Mapping[int, Rack]
     topics: Mapping[str, tuple[PartitionView, ...]]
     absent: frozenset[str] = frozenset()
     refused: frozenset[str] = frozenset()
+    cluster_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

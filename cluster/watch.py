@@ -1,4 +1,4 @@
-"""Polls the brokers and the topics that groups read, with confluent-kafka, on one thread.
+"""Polls the brokers and the topics that groups read, on one thread.
 
 Publishes a SettledCluster that other threads read without locks; `cluster.view` decides what counts as a change.
 A failed poll changes nothing and is counted: the last settled cluster stays in force.
@@ -15,12 +15,12 @@ from typing import Final, Protocol
 
 import structlog
 
-from samerack.cluster.admin import Admin
 from samerack.cluster.broker_configs import read_broker_configs
 from samerack.cluster.errors import RefusedError
 from samerack.cluster.metadata import look
 from samerack.cluster.refusals import next_pause
 from samerack.cluster.view import ClusterView, SettledCluster, Settling, SettlingTimes, settle
+from samerack.cluster.wire import Wire
 from samerack.common.errors import AgentError
 
 log = structlog.get_logger("watch")
@@ -51,7 +51,7 @@ class ClusterWatch(threading.Thread):
 
     def __init__(
         self,
-        opened: Callable[[], Admin],
+        wire: Wire,
         *,
         pause: float,
         times: SettlingTimes,
@@ -61,19 +61,15 @@ class ClusterWatch(threading.Thread):
         """Prepare; `start` starts polling.
 
         Args:
-            opened: Creates a client for polling, and another one after a failed poll: librdkafka waits up to five
-                minutes for the broker that it considers the controller, and with KRaft that can be any broker.
+            wire: Connections of the watch's own. After a failed poll they are closed, and the next poll connects to any
+                bootstrap server.
             pause: Seconds between two polls.
             times: How long changes must persist.
             selector: `auto`, `rack-aware` or `leader` (setting racks.replica_selector).
             metrics: Counts polls and failures.
-
-        Raises:
-            SettingsError: The client refuses a setting.
         """
         super().__init__(name="cluster-watch", daemon=True)
-        self._opened = opened
-        self._admin: Admin | None = opened()
+        self._wire = wire
         self._stopping = threading.Event()
         self.trouble = ""
         self.refused = False
@@ -91,6 +87,8 @@ class ClusterWatch(threading.Thread):
         self._state = Settling()
         self._listeners: list[Callable[[], None]] = []
         self.cluster = SettledCluster()
+        self.cluster_id = ""
+        """The cluster's id; empty before the first successful poll."""
         self.rack_aware_fetch = selector == "rack-aware"
         self.initial_delay_seconds: float | None = None
         """`group.initial.rebalance.delay.ms` of the brokers, in seconds; None while it is not known."""
@@ -186,14 +184,15 @@ class ClusterWatch(threading.Thread):
                 self._stopping.wait(refused_pause)
             else:
                 self._wake.wait(max(self._pause, min(self._took) * _PAUSE_PER_POLL))
+        self._wire.close()
 
     def _fail(self, error: AgentError) -> None:
-        """Counts a failed poll, logs it unless logged before, and drops the client, which would continue to retry."""
+        """Counts a failed poll, logs it unless logged before, and disconnects."""
         self._metrics.watch_failed()
         if str(error) != self.trouble:
             log.warning("poll-failed", error=str(error))
         self.trouble = str(error)
-        self._admin = None
+        self._wire.close()
 
     def look_once(self) -> None:
         """Polls once and applies the result.
@@ -203,11 +202,11 @@ class ClusterWatch(threading.Thread):
         """
         with self._lock:
             topics = frozenset().union(*self._interest.values()) if self._interest else frozenset()
-        self._admin = admin = self._admin or self._opened()
-        view = look(admin, topics)
+        view = look(self._wire, topics)
+        self.cluster_id = view.cluster_id
         now = time.monotonic()
         if now >= self._selector_at:
-            self._read_configs(admin, view)
+            self._read_configs(view)
             known = self._selector_error is None
             self._selector_at = now + (_SELECTOR_SECONDS if known else _SELECTOR_AGAIN_SECONDS)
         outcome = settle(self._state, view, now, self._times)
@@ -234,10 +233,10 @@ class ClusterWatch(threading.Thread):
             log.error("topics-refused", topics=sorted(refused), cure="allow DESCRIBE on these topics")
         self._refused_since = {topic: before.get(topic, now) for topic in refused}
 
-    def _read_configs(self, admin: Admin, view: ClusterView) -> None:
+    def _read_configs(self, view: ClusterView) -> None:
         """Reads which replicas serve reads; on failure the last known value stays valid (at first: leaders only)."""
         try:
-            configs = read_broker_configs(admin, view.brokers)
+            configs = read_broker_configs(self._wire, view.brokers)
         except AgentError as error:
             if str(error) != str(self._selector_error):
                 log.warning("broker-configs-unknown", error=str(error), rack_aware=self.rack_aware_fetch)

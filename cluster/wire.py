@@ -49,7 +49,7 @@ class Answer:
 
 
 class Wire:
-    """The traffic package's own client; one thread may send requests at a time."""
+    """A client for raw requests; one thread may send requests at a time."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         """Prepare; the first request connects.
@@ -114,7 +114,7 @@ class Wire:
         if self._renew_at is None:
             self._renew_at = time.monotonic() + MAX_SECONDS
 
-    def turns(self, questions: Iterable[Question]) -> Iterator[Answer]:
+    def turns(self, questions: Iterable[Question], timeout: float = ANSWER_SECONDS) -> Iterator[Answer]:
         """Yield the answers to many questions, one per broker at a time, so that no more are in memory together.
 
         Raises:
@@ -124,7 +124,7 @@ class Wire:
         for question in questions:
             lanes.setdefault(question.broker, []).append(question)
         for turn in zip_longest(*lanes.values()):
-            yield from self.ask([question for question in turn if question is not None])
+            yield from self.ask([question for question in turn if question is not None], timeout)
 
     def supports(self, broker: int, api_key: int) -> bool:
         """Return whether a broker knows an API at all; False where it does not answer."""

@@ -18,6 +18,7 @@ from urllib.request import HTTPSHandler, OpenerDirector, Request, build_opener
 
 from samerack.common import identities
 from samerack.common.bearer import Token, TokenError
+from samerack.common.errors import one_line
 from samerack.common.identities import ClientCredentials
 
 CURE: Final = (
@@ -58,7 +59,7 @@ def fetch(identity: ClientCredentials) -> Token:
     except URLError as error:
         raise TokenError(f"{where}: {error.reason}; check it, and kafka.https.ca.location if it is https") from None
     except (OSError, HTTPException) as error:
-        raise TokenError(f"{where}: {type(error).__name__}: {error}; check it") from None
+        raise TokenError(f"{where}: {one_line(error)}; check it") from None
     return _read(content, where)
 
 

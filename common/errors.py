@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 
 class SettingsError(Exception):
     """Wrong input from the user: a key, a value, a file or an argument (exit code 2)."""
@@ -9,3 +11,10 @@ class SettingsError(Exception):
 
 class AgentError(Exception):
     """Something outside failed: brokers, permissions, ports (exit code 1)."""
+
+
+def one_line(error: BaseException) -> str:
+    """Returns the kind and text of an error of a library, the kind once: kafka-python's texts begin with it."""
+    name, text = type(error).__name__, " ".join(str(error).split())
+    text = re.sub(rf"^(\[Error \S+\] )?{name}(: |$)", "", text)
+    return f"{name}: {text}" if text else name

@@ -1,13 +1,13 @@
 """Converts one set of Kafka settings, in librdkafka's names, for both clients.
 
-confluent-kafka takes them unchanged; kafka-python (which leads groups) takes those that this table translates. A
-security setting without a counterpart is refused rather than dropped.
+kafka-python, which asks brokers and leads groups, takes those that this table translates; confluent-kafka, which
+publishes, takes all unchanged. A security setting without a counterpart is refused rather than dropped.
 """
 
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,15 +21,32 @@ MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", identities.OAUTH
 """Values of `sasl.mechanism`; the last is a name of the settings only, both clients get OAUTHBEARER for it."""
 _KERBEROS: Final = "GSSAPI"
 _OFF: Final = frozenset({"false", "f", "0"})
-"""Values that librdkafka reads as false; it refuses all that are neither these nor their counterparts for true."""
+_ON: Final = frozenset({"true", "t", "1"})
+"""Values that librdkafka reads as false and as true."""
+_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_LOOKUPS: Final = ("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only")
+
+
+def _one_of(text: str, values: Collection[str]) -> str:
+    if text not in values:
+        raise ValueError(f"is none of {', '.join(values)}")
+    return text
 
 
 def _checks_hostname(text: str) -> bool:
-    return text.lower() == "https"
+    return _one_of(text.lower(), ("https", "none")) == "https"
 
 
-def _upper(text: str) -> str:
-    return text.upper()
+def _lookup(text: str) -> str:
+    return _one_of(text, _LOOKUPS)
+
+
+def _protocol(text: str) -> str:
+    return _one_of(text.upper(), _PROTOCOLS)
+
+
+def _is_on(text: str) -> bool:
+    return _one_of(text.lower(), (*sorted(_OFF), *sorted(_ON))) in _ON
 
 
 def _mechanism(text: str) -> str:
@@ -47,7 +64,7 @@ def _mechanism(text: str) -> str:
 _TO_KAFKA_PYTHON: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     "bootstrap.servers": ("bootstrap_servers", str),
     "client.id": ("client_id", str),
-    "client.dns.lookup": ("client_dns_lookup", str),
+    "client.dns.lookup": ("client_dns_lookup", _lookup),
     "connections.max.idle.ms": ("connections_max_idle_ms", int),
     "metadata.max.age.ms": ("metadata_max_age_ms", int),
     "reconnect.backoff.max.ms": ("reconnect_backoff_max_ms", int),
@@ -56,7 +73,7 @@ _TO_KAFKA_PYTHON: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     "sasl.mechanisms": ("sasl_mechanism", _mechanism),
     "sasl.password": ("sasl_plain_password", str),
     "sasl.username": ("sasl_plain_username", str),
-    "security.protocol": ("security_protocol", _upper),
+    "security.protocol": ("security_protocol", _protocol),
     "socket.connection.setup.timeout.ms": ("socket_connection_setup_timeout_ms", int),
     "ssl.ca.location": ("ssl_cafile", str),
     "ssl.certificate.location": ("ssl_certfile", str),
@@ -102,7 +119,7 @@ _ONLY_LIBRDKAFKA: Final = (
 FOR_BOTH: Final = frozenset({*_TO_KAFKA_PYTHON, *identities.KEYS, _VERIFY})
 """Keys that both clients support; those of tokens become one object, so they are not in the table."""
 KNOWN: Final = FOR_BOTH.union(_ONLY_LIBRDKAFKA)
-"""Keys that hints suggest and that the chart's values may contain. The agent itself asks librdkafka."""
+"""All keys that the agent and the chart's values accept. Those of librdkafka alone count where it publishes."""
 
 
 _CLIENT_ID: Final = "samerack"
@@ -161,8 +178,8 @@ def for_kafka_python(kafka: Mapping[str, str]) -> dict[str, Any]:
     """Returns the settings for kafka-python's KafkaNetClient.
 
     Raises:
-        SettingsError: A value has the wrong type, a security setting has no counterpart there, or a certificate cannot
-            be read.
+        SettingsError: A key is unknown, a value has the wrong type, a security setting has no counterpart there, or a
+            certificate cannot be read.
     """
     result: dict[str, Any] = {"client_id": _CLIENT_ID}
     for key, text in kafka.items():
@@ -171,11 +188,13 @@ def for_kafka_python(kafka: Mapping[str, str]) -> dict[str, Any]:
             result[name] = _converted(key, text, convert)
         elif key.startswith(_SECURED_BY) and key not in FOR_BOTH:
             raise SettingsError(f"kafka.{key}: the client that leads groups has no counterpart{nearest(key)}")
+        elif key not in KNOWN:
+            raise SettingsError(f"kafka.{key}: there is no such setting{nearest(key)}")
     if result.get("sasl_mechanism") == identities.OAUTHBEARER:
         result["sasl_oauth_token_provider"] = _provider(kafka)
     if result.get("security_protocol") in ("SSL", "SASL_SSL"):
         _check_files(result)
-    if kafka.get(_VERIFY, "true").lower() in _OFF:
+    if not _converted(_VERIFY, kafka.get(_VERIFY, "true"), _is_on):
         result["ssl_context"] = _unverified(result)
     return result
 

@@ -20,7 +20,7 @@ from kafka.net.compat import KafkaNetClient
 from samerack.cluster.client import close, connect
 from samerack.cluster.errors import RefusedError
 from samerack.cluster.refusals import next_pause
-from samerack.common.errors import AgentError
+from samerack.common.errors import AgentError, one_line
 from samerack.common.kafka_config import for_kafka_python
 from samerack.common.settings import Settings
 from samerack.election.counting import Claims
@@ -130,7 +130,7 @@ class Election(ElectionResults, threading.Thread):
                 pause = _DISPLACED_SECONDS
             except (kafka_errors.KafkaError, AgentError) as error:
                 refused_pause = 0.0
-                log.warning("election-failed", error=f"{type(error).__name__}: {error}", retry_seconds=pause)
+                log.warning("election-failed", error=one_line(error), retry_seconds=pause)
             except Exception as error:  # an error here must not affect the agent's other work
                 log.exception("election-failed", error=str(error), retry_seconds=pause)
             self._stopping.wait(pause)
@@ -224,7 +224,7 @@ class Election(ElectionResults, threading.Thread):
         try:
             return waiting.is_needed(self._stopping.wait)
         except kafka_errors.KafkaError as error:
-            log.info("poll-failed", error=f"{type(error).__name__}: {error}")
+            log.info("poll-failed", error=one_line(error))
             waiting.look_later()
             return False
 
@@ -234,7 +234,7 @@ class Election(ElectionResults, threading.Thread):
         log.error(
             "may-not-wait-outside",
             group=waiting.group,
-            reason=f"{type(error).__name__}: {error}",
+            reason=one_line(error),
             consequence=f"takes part in the election while it has no more than {UNREGISTERED_ROOM} agents",
             cure=f"allow Read on groups with the prefix {self._settings.election.group}",
         )

@@ -17,7 +17,7 @@ from kafka import errors as kafka_errors
 from samerack.cluster.client import close, connect
 from samerack.cluster.errors import RefusedError
 from samerack.cluster.refusals import next_pause
-from samerack.common.errors import AgentError
+from samerack.common.errors import AgentError, one_line
 from samerack.common.kafka_config import for_kafka_python
 from samerack.common.settings import Settings
 from samerack.election.asking import Answer, GroupAsker
@@ -103,7 +103,7 @@ class RegistryReader(threading.Thread):
             except RefusedError:
                 pause = refused_pause = next_pause(refused_pause)  # the election's thread logs why
             except (kafka_errors.KafkaError, AgentError) as error:
-                self._fails(f"{type(error).__name__}: {error}")
+                self._fails(one_line(error))
             except Exception as error:  # an error here must not end the thread
                 log.exception("agents-outside-unread", error=str(error))
             self._stopping.wait(pause)
@@ -138,7 +138,7 @@ class RegistryReader(threading.Thread):
             self._fresh_since = self._registry.complete_since()
         if new or self.is_fresh() != was_fresh:
             self._changed()
-        failed = {f"{type(one).__name__}: {one}" for one in answers.values() if isinstance(one, Exception)}
+        failed = {one_line(one) for one in answers.values() if isinstance(one, Exception)}
         if self.refused or not failed:
             self._failed = ""
         else:

@@ -26,7 +26,7 @@ from pyspark.sql.types import (
 )
 
 from samerack.assignors.model import AssignmentError
-from samerack.common.errors import SettingsError
+from samerack.common.errors import SettingsError, one_line
 from samerack.common.money import SECONDS_PER_MONTH, PriceTable
 from samerack.common.records import GroupState
 from samerack.pipeline.problem import StateError
@@ -160,7 +160,7 @@ def rows_of(text: str, questions: Questions) -> list[tuple[Any, ...]]:
     except (StateError, AssignmentError) as error:
         reason = str(error)
     except Exception as error:  # noqa: BLE001 - an error in one group must not stop the others
-        reason = f"{type(error).__name__}: {error}"
+        reason = one_line(error)
     known = {} if state is None else {"cluster": state.cluster, "group": state.group, "at": state.at}
     return [tuple({**known, "error": reason}.get(name) for name in _NAMES)]
 

@@ -19,6 +19,7 @@ from samerack.assignors.model import NOBODY, Cost, Int32Array, Problem
 from samerack.assignors.transfer import withhold
 from samerack.cluster.racks import MemberRack
 from samerack.cluster.view import SettledCluster, SettledPartition
+from samerack.common.errors import one_line
 from samerack.planning.deadline import assign_in_time, fall_back
 from samerack.planning.members import PlanMember
 from samerack.planning.mode import Mode
@@ -94,7 +95,7 @@ def make_plan(
             final, _ = assign_in_time("optimal", problem, options, seconds=mode.deadline_seconds)
             return _checked(problem, final, mode, name="optimal", failure=None, cover=cover)
         except Exception as error:  # noqa: BLE001 - whatever breaks, the group must get a plan
-            failure = f"{type(error).__name__}: {error}"
+            failure = one_line(error)
     final = fall_back(problem, seconds=mode.deadline_seconds)
     return _checked(problem, final, mode, name="range", failure=failure, cover=cover)
 

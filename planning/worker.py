@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 
 from samerack.assignors.consumer.registry import ASSIGNORS
 from samerack.assignors.model import AssignmentError
+from samerack.common.errors import one_line
 
 
 def serve(questions: BinaryIO, answers: BinaryIO) -> None:
@@ -33,7 +34,7 @@ def serve(questions: BinaryIO, answers: BinaryIO) -> None:
         except AssignmentError as error:
             answer = (None, 0, str(error))
         except Exception as error:  # noqa: BLE001 - the parent has a fall-back, and reports why it was needed
-            answer = (None, 0, f"{type(error).__name__}: {error}")
+            answer = (None, 0, one_line(error))
         signal.setitimer(signal.ITIMER_REAL, 0)
         pickle.dump(answer, answers, protocol=pickle.HIGHEST_PROTOCOL)
         answers.flush()

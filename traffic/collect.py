@@ -14,9 +14,9 @@ from kafka import errors as kafka_errors
 from kafka.protocol.admin.cluster import DescribeLogDirsRequest
 from kafka.protocol.admin.configs import DescribeConfigsRequest
 from kafka.protocol.consumer.offsets import ListOffsetsRequest
-from kafka.protocol.metadata import MetadataRequest
 
-from samerack.cluster.view import ClusterView, NoRack, PartitionView, Rack
+from samerack.cluster.metadata import ask_metadata
+from samerack.cluster.view import ClusterView
 from samerack.cluster.wire import ANY_BROKER, Question, Wire
 from samerack.traffic.gaps import failed, refused
 from samerack.traffic.model import Family, Gap
@@ -31,7 +31,6 @@ _AT_ONCE: Final = 2_000
 _LATEST: Final = -1
 _EARLIEST: Final = -2
 _TOPIC_RESOURCE: Final = 2
-_BROKER_RESOURCE: Final = 4
 
 
 def plain_key(topic: str, number: int) -> Partition:
@@ -71,45 +70,11 @@ def metadata(wire: Wire, topics: Collection[str]) -> tuple[ClusterView, list[Gap
     Raises:
         AgentError: No broker can be reached at all.
     """
-    names = sorted(topics)
-    brokers: dict[int, Rack] = {}
-    views: dict[str, tuple[PartitionView, ...]] = {}
-    gaps: list[Gap] = []
-    for answer in wire.turns(_metadata_question(chunk) for chunk in _chunks(names, _AT_ONCE) or [[]]):
-        if answer.error is not None:
-            gaps.append(failed(Family.METADATA, "", answer.error))
-            continue
-        brokers |= {int(one.node_id): one.rack or NoRack.UNSET for one in answer.response.brokers}
-        for topic in answer.response.topics:
-            if topic.error_code:
-                gaps += refused(Family.METADATA, str(topic.name), topic.error_code)
-            else:
-                views[str(topic.name)] = _partitions(topic)
-    return ClusterView(brokers=brokers, topics=views, absent=frozenset(names) - views.keys()), gaps
-
-
-def _metadata_question(names: Sequence[str]) -> Question:
-    topic = MetadataRequest.MetadataRequestTopic
-    request = MetadataRequest(
-        topics=[topic(name=name) for name in names],
-        allow_auto_topic_creation=False,
-        include_topic_authorized_operations=False,
-        max_version=9,  # newer ones ask by topic id
-    )
-    return Question(broker=ANY_BROKER, request=request)
-
-
-def _partitions(topic: Any) -> tuple[PartitionView, ...]:
-    shared: dict[tuple[int, ...], tuple[int, ...]] = {}  # thousands of partitions share few sets of brokers
-
-    def brokers(nodes: Iterable[int]) -> tuple[int, ...]:
-        found = tuple(nodes)
-        return shared.setdefault(found, found)
-
-    return tuple(
-        PartitionView(leader=one.leader_id, replicas=brokers(one.replica_nodes), in_sync=brokers(one.isr_nodes))
-        for one in sorted(topic.partitions, key=lambda one: int(one.partition_index))
-    )
+    answer = ask_metadata(wire, topics)
+    gaps = [failed(Family.METADATA, "", failure) for failure in answer.failures]
+    for topic, code in answer.error_codes.items():
+        gaps += refused(Family.METADATA, topic, code)
+    return answer.view, gaps
 
 
 def leaders(cluster: ClusterView, partitions: Iterable[Partition]) -> dict[int, list[Partition]]:

@@ -6,6 +6,7 @@ from typing import Final
 
 from kafka import errors as kafka_errors
 
+from samerack.common.errors import one_line
 from samerack.traffic.model import Family, Gap
 
 CONSEQUENCES: Final = {
@@ -57,7 +58,7 @@ def failed(family: Family, where: str, error: Exception) -> Gap:
         what=family,
         refused=type(error).__name__ in _REFUSALS,
         where=where,
-        reason=f"{type(error).__name__}: {error}".removesuffix(": "),
+        reason=one_line(error),
         consequence=CONSEQUENCES[family],
     )
 

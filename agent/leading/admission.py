@@ -26,7 +26,7 @@ from samerack.planning.coverage import (
 
 NO_PLACE: Final = "its leader would give partitions to a member without topics, whatever its place"
 """Why the agent stays out of a group with a sticky assignor until its members have other ids."""
-_CLASSIC: Final = frozenset({"classic", "unknown"})
+_CLASSIC: Final = "classic"
 
 
 def no_reason() -> str:
@@ -115,7 +115,7 @@ class Admission:
         if view is not self._decided_for or trouble != self._trouble:
             reason = trouble or refusal(view, self._leading)
             self._trouble, self._reporter.refused = trouble, bool(unseen)
-            if not reason and (kind := self._group_type(self._group)) not in _CLASSIC:
+            if not reason and (kind := self._group_type(self._group)) != _CLASSIC:
                 reason = f"the brokers assign it (group type {kind})"
             if reason and reason != self._refusal:
                 self._reporter.log.warning("observing", reason=reason)

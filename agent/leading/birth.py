@@ -18,6 +18,7 @@ from structlog.typing import FilteringBoundLogger
 
 from samerack.agent.leading.member import Member
 from samerack.cluster.group import CONSUMER, FORMING_STATE, GroupView, MemberView, is_agent
+from samerack.common.errors import one_line
 
 _MAX_EVICTIONS: Final = 3
 _SAFE_PART: Final = 0.8
@@ -134,7 +135,7 @@ class Birth:
             pass  # one of them has left by itself meanwhile
         except kafka_errors.KafkaError as error:
             # the group is healthy, whichever member leads: the agent continues as an ordinary member
-            self._log.warning("birth-failed", error=f"{type(error).__name__}: {error}")
+            self._log.warning("birth-failed", error=one_line(error))
             self._evictions = _MAX_EVICTIONS
             return False
         self._log.info("evicted-while-forming", members=len(rivals), attempt=self._evictions)

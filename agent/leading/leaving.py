@@ -15,7 +15,7 @@ from kafka.errors import KafkaError, RetriableError
 from samerack.agent.leading.membership import Membership
 from samerack.agent.supervisor.line import MemberIdentity
 from samerack.cluster.client import close, connect
-from samerack.common.errors import AgentError
+from samerack.common.errors import AgentError, one_line
 from samerack.common.kafka_config import for_kafka_python
 from samerack.common.settings import LeadingSettings
 
@@ -41,7 +41,7 @@ def leave(kafka: dict[str, str], present: frozenset[MemberIdentity]) -> list[str
                 try:
                     _release(membership, one)
                 except KafkaError as error:
-                    failed.append(f"{group}, {one.member_id}: {type(error).__name__}: {error}")
+                    failed.append(f"{group}, {one.member_id}: {one_line(error)}")
     finally:
         close(client)
     return failed

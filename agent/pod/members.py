@@ -19,6 +19,7 @@ import structlog
 from samerack.agent.pod.kubernetes import Api, KubernetesError, NoSuchNodeError
 from samerack.agent.pod.model import rack_of
 from samerack.cluster.racks import Hosts
+from samerack.common.errors import one_line
 from samerack.common.settings import PodSettings
 
 log = structlog.get_logger("pod")
@@ -113,7 +114,7 @@ class PodRacks(threading.Thread):
         except KubernetesError as error:
             self._failed(str(error))
         except Exception as error:  # one unexpected answer must not end the thread
-            self._failed(f"{type(error).__name__}: {error}")
+            self._failed(one_line(error))
             log.exception("pod-racks-failed", error=str(error))
         else:
             self._retry, self._last_reported = _RETRY_SECONDS, ""

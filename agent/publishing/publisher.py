@@ -18,7 +18,6 @@ from functools import partial
 from typing import Final
 
 import structlog
-from confluent_kafka import KafkaException
 
 from samerack.agent.events import Event
 from samerack.agent.publishing.metrics import Loss, PublishingMetrics
@@ -26,8 +25,7 @@ from samerack.agent.publishing.outbox import Kind, Outbox, OutgoingRecord
 from samerack.agent.publishing.sender import Sender, producer_config
 from samerack.agent.publishing.states import LastPublished, state_record
 from samerack.agent.publishing.windows import Counted, Windows
-from samerack.cluster.admin import open_admin
-from samerack.common.errors import AgentError, SettingsError
+from samerack.common.errors import SettingsError
 from samerack.common.records import GroupEvent, GroupState, Record, TrafficSample, encode
 from samerack.common.settings import Settings
 from samerack.traffic.board import Published
@@ -36,8 +34,6 @@ from samerack.traffic.model import Gap, GroupTraffic, TrafficSnapshot
 log = structlog.get_logger("publishing")
 
 _TURN_SECONDS: Final = 0.2
-_ASK_SECONDS: Final = 2.0
-_ASK_AGAIN_SECONDS: Final = 5.0
 _MAX_UNNAMED: Final = 1_000
 """Most events that wait for the cluster's id; an agent without it cannot reach its cluster."""
 _LAST_SECONDS: Final = 1.5
@@ -64,7 +60,7 @@ class Publisher(threading.Thread):
             metrics: where to count.
             roles: the agent's role in each group.
             mine: whether this agent publishes a group's state; samples are of what it counted.
-            cluster_id: asks the measured cluster for its id; raises AgentError.
+            cluster_id: returns the id of the measured cluster, empty while it is not known.
             election: the election whose agents together count each byte once; "" while this one counts alone.
 
         Raises:
@@ -79,7 +75,6 @@ class Publisher(threading.Thread):
         self._topics = topics_of(settings)
         self._cluster = asked.cluster
         self._cluster_id = cluster_id
-        self._ask_at = float("-inf")
         self._agent = f"{settings.leading.instance_id}@{socket.gethostname()}"
         self._run = uuid.uuid4().hex
         self._number = 0
@@ -136,7 +131,7 @@ class Publisher(threading.Thread):
     def _turn(self) -> None:
         with suppress(queue.Empty):
             self._take_in(self._queue.get(timeout=_TURN_SECONDS))
-        if self._unnamed and (self._cluster or self._learn_cluster()):
+        if self._unnamed and (self._knows_cluster()):
             self._add_events()
         self._sender.turn()
 
@@ -144,7 +139,7 @@ class Publisher(threading.Thread):
         while not self._queue.empty():
             self._take_in(self._queue.get())
         rest = self._windows.rest()
-        if (rest or self._unnamed) and not self._cluster and not self._learn_cluster():
+        if (rest or self._unnamed) and not self._knows_cluster():
             lost = len(rest) + len(self._unnamed)
             log.warning("records-lost", records=lost, reason="the cluster's id was never known")
             rest = []
@@ -166,7 +161,7 @@ class Publisher(threading.Thread):
         at = snapshot.window_end
         if Kind.SAMPLE in self._topics:
             self._windows.add(published.totals, at)
-        if not self._cluster and not self._learn_cluster():
+        if not self._knows_cluster():
             return  # what was counted waits in its windows
         for counted in self._windows.closed():
             self._add_sample(counted)
@@ -178,16 +173,9 @@ class Publisher(threading.Thread):
                 self._add_state(group, snapshot, roles.get(group.group, ""))
             self._interval = interval
 
-    def _learn_cluster(self) -> bool:
-        now = time.monotonic()
-        if now < self._ask_at:
-            return False
-        try:
-            self._cluster = self._cluster_id()
-        except AgentError as error:
-            if self._ask_at == float("-inf"):
-                log.warning("cluster-unknown", error=str(error), cure="records wait; publishing.cluster names it too")
-            self._ask_at = now + _ASK_AGAIN_SECONDS
+    def _knows_cluster(self) -> bool:
+        """Returns whether the id of the cluster is known: every record has it."""
+        self._cluster = self._cluster or self._cluster_id()
         return bool(self._cluster)
 
     def _add_sample(self, counted: Counted) -> None:
@@ -268,16 +256,3 @@ def topics_of(settings: Settings) -> dict[Kind, str]:
         )
     topics = {Kind.SAMPLE: asked.traffic_topic, Kind.STATE: asked.states_topic, Kind.EVENT: events}
     return {kind: topic for kind, topic in topics.items() if topic}
-
-
-def ask_cluster_id(kafka: Mapping[str, str]) -> str:
-    """Return the id of the measured cluster.
-
-    Raises:
-        AgentError: No broker returns it.
-    """
-    admin = open_admin(kafka)  # a response needs its client until it arrives
-    try:
-        return str(admin.describe_cluster(request_timeout=_ASK_SECONDS).result(_ASK_SECONDS).cluster_id)
-    except (KafkaException, TimeoutError) as error:
-        raise AgentError(f"kafka: no broker returns the cluster's id: {error}") from error

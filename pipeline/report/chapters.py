@@ -16,6 +16,7 @@ from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import DateType, LongType, StringType, StructField, StructType, TimestampType
 
 from samerack.assignors.model import AssignmentError
+from samerack.common.errors import one_line
 from samerack.common.records import LEADING, UNKNOWN, GroupState
 from samerack.pipeline.problem import LEADABLE, Crossing, Group, StateError, crossing, group_of, led_plan, own, present
 from samerack.pipeline.report.figures import GROUP, GROUP_DAY
@@ -123,7 +124,7 @@ def row_of(text: str) -> dict[str, Any]:
     except (StateError, AssignmentError) as error:
         return {"error": str(error)}
     except Exception as error:  # noqa: BLE001 - an error in one group must not stop the others
-        return {"error": f"{type(error).__name__}: {error}"}
+        return {"error": one_line(error)}
 
 
 def _shares(state: GroupState) -> dict[str, Any]:

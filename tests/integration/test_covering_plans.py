@@ -8,8 +8,6 @@ import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
-from typing import Any
 
 import pytest
 
@@ -19,10 +17,10 @@ from samerack.agent.metrics import Metrics
 from samerack.agent.policy.back_off_causes import BackOffError, Cause
 from samerack.cluster import metadata
 from samerack.cluster import watch as watching
-from samerack.cluster.admin import open_admin
 from samerack.cluster.client import close, connect
 from samerack.cluster.view import ClusterView, SettlingTimes
 from samerack.cluster.watch import ClusterWatch
+from samerack.cluster.wire import Wire
 from samerack.common.kafka_config import for_kafka_python
 from samerack.common.settings import Settings
 from samerack.protocol.consumer import encode_subscription
@@ -130,7 +128,7 @@ def _settings(scene: Scene) -> Settings:
 
 def _watch(scene: Scene) -> ClusterWatch:
     return ClusterWatch(
-        partial(open_admin, _settings(scene).kafka),
+        Wire(for_kafka_python(_settings(scene).kafka)),
         pause=0.1,
         times=SettlingTimes(change=1.0, leader=600.0),
         selector="leader",
@@ -158,7 +156,7 @@ def test_a_group_whose_topics_are_unknown_is_left(scene: Scene) -> None:
         _come_first(membership)
         scene.join("confluent", A)
         scene.join("aiokafka", B)
-        with pytest.raises(BackOffError, match="could not be looked at") as caught:
+        with pytest.raises(BackOffError, match="could not be described") as caught:
             wait_until(lambda: not _join(membership), "the agent refuses to plan")
         assert (caught.value.cause, _planned_for(assigning)) == (Cause.TOPICS_UNKNOWN, 0)
         membership.leave()
@@ -201,9 +199,9 @@ def test_a_broker_that_lags_behind_takes_no_partition_away(scene: Scene, monkeyp
     scene.lay_out(INTERLEAVED)
     real, looks = metadata.look, 0
 
-    def lagging(admin: Any, topics: Collection[str]) -> ClusterView:
+    def lagging(wire: Wire, topics: Collection[str]) -> ClusterView:
         nonlocal looks
-        view, looks = real(admin, topics), looks + 1
+        view, looks = real(wire, topics), looks + 1
         if looks % 2:
             return view
         return replace(view, topics={topic: views[: len(views) // 2] for topic, views in view.topics.items()})

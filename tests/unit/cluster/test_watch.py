@@ -5,21 +5,23 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection
-from functools import partial
-from types import SimpleNamespace
-from typing import Any
+from typing import Any, Final
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from kafka import errors as kafka_errors
 from structlog.testing import capture_logs
 
-from samerack.cluster import admin as admin_module
-from samerack.cluster import broker_configs, group_type, metadata, watch
-from samerack.cluster.errors import RefusedError
+from samerack.cluster import broker_configs, metadata, watch
+from samerack.cluster.errors import NotAllowedError, RefusedError
 from samerack.cluster.view import ClusterView, SettlingTimes
 from samerack.cluster.watch import ClusterWatch
+from samerack.cluster.wire import Wire
 from samerack.common.errors import AgentError
+from samerack.common.kafka_config import for_kafka_python
 from tests.unit.agent.values import RACKS, UNSET, cluster, partition, view_of
+from tests.unit.cluster.scripted_wire import ScriptedWire, configs_response, metadata_response
+from tests.unit.cluster.scripted_wire import partition as response_partition
+from tests.unit.cluster.scripted_wire import topic as response_topic
 
 Look = Callable[[Any, Collection[str]], ClusterView]
 
@@ -46,34 +48,11 @@ class Counts:
         self.reasons.append(reason)
 
 
-class Answer:
-    """A future that is done."""
-
-    def __init__(self, value: object) -> None:
-        self._value = value
-
-    def result(self, _: float) -> Any:
-        """The value, or the error."""
-        if isinstance(self._value, Exception):
-            raise self._value
-        return self._value
-
-
-def asked(**questions: object) -> Any:
-    """A client that answers these requests."""
-    return SimpleNamespace(answer=lambda question: question.result(5.0), **questions)
-
-
-def refused(code: int) -> KafkaException:
-    """An error of librdkafka."""
-    return KafkaException(KafkaError(code))
-
-
 def watcher(counts: Counts, selector: str = "leader", settling: float = 0.0) -> ClusterWatch:
     """A watch without a client, which settles at once unless a time is given."""
     times = SettlingTimes(change=settling, leader=0.0)
-    opened = partial(asked, describe_configs=lambda _question, **_options: {})
-    return ClusterWatch(opened, pause=0.01, times=times, selector=selector, metrics=counts)
+    wire = ScriptedWire(lambda question: configs_response(question.broker, {}))
+    return ClusterWatch(wire, pause=0.01, times=times, selector=selector, metrics=counts)
 
 
 @pytest.fixture
@@ -204,72 +183,75 @@ def test_the_selector_is_read_once(
     assert (asked, eye.rack_aware_fetch) == ([[1, 2, 3]], aware)
 
 
-def described(*partitions: Any) -> Answer:
-    """A topic's description."""
-    return Answer(SimpleNamespace(partitions=partitions))
+ONE_BROKER: Final[dict[int, str | None]] = {1: "a"}
 
 
-def node(number: int, rack: str | None = None) -> SimpleNamespace:
-    """A broker."""
-    return SimpleNamespace(id=number, rack=rack)
+def look(*responses: object) -> ClusterView:
+    """Poll with these responses, in turn, for topics that do not matter."""
+    given = iter(responses)
+    return metadata.look(ScriptedWire(lambda _: next(given)), {"t", "gone", "secret"})
 
 
 def test_a_look_becomes_values() -> None:
     """Racks are known or unset, partitions are in order of number, and absent or refused topics are named."""
-    second = SimpleNamespace(id=1, leader=None, replicas=[node(2)], isr=[])
-    first = SimpleNamespace(id=0, leader=node(1), replicas=[node(1), node(2)], isr=[node(1)])
-    topics = {
-        "t": described(second, first),
-        "gone": Answer(refused(KafkaError.UNKNOWN_TOPIC_OR_PART)),
-        "secret": Answer(refused(KafkaError.TOPIC_AUTHORIZATION_FAILED)),
-    }
-    admin = asked(
-        describe_cluster=lambda **_: Answer(SimpleNamespace(nodes=[node(1, "a"), node(2), node(3, "")])),
-        describe_topics=lambda _, **__: topics,
+    seen = look(
+        metadata_response(
+            {1: "a", 2: None, 3: ""},
+            response_topic("t", response_partition(1, -1, [2], []), response_partition(0, 1, [1, 2], [1])),
+            response_topic("gone", error_code=kafka_errors.UnknownTopicOrPartitionError.errno),
+            response_topic("secret", error_code=kafka_errors.TopicAuthorizationFailedError.errno),
+        )
     )
-    seen = metadata.look(admin, {"t", "gone", "secret"})
     assert dict(seen.brokers) == {1: "a", 2: UNSET, 3: UNSET}
     assert seen.topics == {"t": (partition(1, 2, in_sync=[1]), partition(2, leader=-1, in_sync=[]))}
-    assert seen.absent == {"gone"}
-    assert seen.refused == {"secret"}
+    assert (sorted(seen.absent), sorted(seen.refused), seen.cluster_id) == (["gone"], ["secret"], "cluster")
+
+
+def test_a_broker_that_lists_no_brokers_is_not_believed() -> None:
+    """Found: librdkafka ended the process at such a response, which a broker may send that has just started."""
+    with pytest.raises(AgentError, match=r"kafka: metadata: .* a broker lists no brokers"):
+        look(metadata_response({}))
+
+
+def test_one_invalid_topic_name_hides_no_other_topic() -> None:
+    """Found: while any member subscribed to a topic that cannot exist, every poll failed."""
+    invalid = response_topic("gone", error_code=kafka_errors.InvalidTopicError.errno)
+    seen = look(metadata_response(ONE_BROKER, response_topic("t", response_partition(0, 1, [1], [1])), invalid))
+    assert (sorted(seen.topics), sorted(seen.absent)) == (["t"], ["gone"])
+
+
+def test_a_topic_that_cannot_be_described_now_fails_the_poll() -> None:
+    """Such a topic is neither known nor absent, so the whole response is not used."""
+    electing = response_topic("t", error_code=kafka_errors.LeaderNotAvailableError.errno)
+    with pytest.raises(AgentError, match=r"kafka: metadata: topic t: .*LeaderNotAvailableError"):
+        look(metadata_response(ONE_BROKER, electing))
+
+
+def test_many_topics_are_asked_for_in_parts() -> None:
+    """No request is for more than 2,000 topics, and the view has the topics of all responses."""
+    names = [f"t-{number}" for number in range(4_500)]
+    wire = ScriptedWire(
+        lambda question: metadata_response(
+            ONE_BROKER,
+            *(response_topic(one.name, response_partition(0, 1, [1], [1])) for one in question.request.topics),
+        )
+    )
+    assert set(metadata.look(wire, names).topics) == set(names)
+    assert [len(question.request.topics) for question in wire.asked] == [2_000, 2_000, 500]
 
 
 @pytest.mark.parametrize(
     ("error", "text"),
     [
-        (refused(KafkaError._TRANSPORT), "kafka: metadata: _TRANSPORT: "),
-        (TimeoutError(), "kafka: metadata: no answer in 5 s; check bootstrap.servers"),
+        (kafka_errors.KafkaConnectionError("refused"), "kafka: metadata: KafkaConnectionError: refused"),
+        (kafka_errors.RequestTimedOutError(), "kafka: metadata: no answer in 5 s; check bootstrap.servers"),
     ],
 )
 def test_a_cluster_that_does_not_answer(error: Exception, text: str) -> None:
     """An error and a timeout both become one error of the agent."""
-    admin = asked(describe_cluster=lambda **_: Answer(error))
     with pytest.raises(AgentError) as raised:
-        metadata.look(admin, ())
+        look(error)
     assert str(raised.value).startswith(text)
-
-
-@pytest.mark.parametrize(
-    ("answer", "kind"),
-    [
-        (SimpleNamespace(type=SimpleNamespace(name="CLASSIC")), "classic"),
-        (SimpleNamespace(type=SimpleNamespace(name="CONSUMER")), "consumer"),
-        (SimpleNamespace(type=SimpleNamespace(name="UNKNOWN")), "unknown"),
-        (refused(KafkaError.GROUP_ID_NOT_FOUND), "classic"),
-    ],
-)
-def test_the_type_of_a_group(answer: object, kind: str) -> None:
-    """A group that does not exist yet is a classic one, because the agent will create it by joining."""
-    admin = asked(describe_consumer_groups=lambda names, **_: {names[0]: Answer(answer)})
-    assert group_type.group_type(admin, "orders") == kind
-
-
-@pytest.mark.parametrize("error", [refused(KafkaError.GROUP_AUTHORIZATION_FAILED), TimeoutError()])
-def test_a_group_whose_type_nobody_tells(error: Exception) -> None:
-    """The error names the group."""
-    admin = asked(describe_consumer_groups=lambda names, **_: {names[0]: Answer(error)})
-    with pytest.raises(AgentError, match="kafka: group orders: "):
-        group_type.group_type(admin, "orders")
 
 
 SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
@@ -281,27 +263,47 @@ SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 )
 def test_every_broker_must_select_by_rack(selectors: tuple[str | None, ...], aware: bool) -> None:  # noqa: FBT001 - a column of the table
     """All replicas count only if every broker has the selector: one without it serves from leaders only."""
-    values = list(selectors)
+    wire = ScriptedWire(
+        lambda question: configs_response(question.broker, {"replica.selector.class": selectors[question.broker]})
+    )
+    assert broker_configs.read_broker_configs(wire, range(len(selectors))).rack_aware is aware
 
-    def describe(question: list[Any], **_: object) -> dict[Any, Answer]:
-        return {question[0]: Answer({"replica.selector.class": SimpleNamespace(value=values.pop(0))})}
 
-    admin = asked(describe_configs=describe)
-    assert broker_configs.read_broker_configs(admin, range(len(selectors))).rack_aware is aware
+def test_the_shortest_initial_delay_counts() -> None:
+    """The agent must be in a group before the first of its coordinators ends the first rebalance."""
+    wire = ScriptedWire(
+        lambda question: configs_response(
+            question.broker, {"group.initial.rebalance.delay.ms": str(1000 * question.broker)}
+        )
+    )
+    assert broker_configs.read_broker_configs(wire, (3, 2)).initial_delay_seconds == 2.0
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        (configs_response(1, {}, kafka_errors.ClusterAuthorizationFailedError.errno), NotAllowedError),
+        (kafka_errors.RequestTimedOutError(), AgentError),
+    ],
+)
+def test_the_configuration_may_be_refused(answer: object, kind: type[AgentError]) -> None:
+    """The error names the permission that is missing, and the setting that makes it unnecessary."""
+    with pytest.raises(AgentError, match="allow DESCRIBE_CONFIGS on the cluster or set racks") as found:
+        broker_configs.read_broker_configs(ScriptedWire(lambda _: answer), [1])
+    assert type(found.value) is kind
 
 
 def test_a_client_that_gets_no_token_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Librdkafka takes ten seconds to report a missing token; the agent gives the reason at once."""
+    """The agent gives the reason at once, before it connects."""
     for variable in ("AWS_ACCESS_KEY_ID", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_FULL_URI"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     begun = time.monotonic()
+    kafka = {
+        "bootstrap.servers": "b-1.kafka.eu-test-1.amazonaws.com:9098",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "AWS_MSK_IAM",
+    }
     with pytest.raises(RefusedError, match=r"^kafka b-1\.kafka\.eu-test-1\.amazonaws\.com:9098: no AWS credentials: "):
-        admin_module.open_admin(
-            {
-                "bootstrap.servers": "b-1.kafka.eu-test-1.amazonaws.com:9098",
-                "security.protocol": "SASL_SSL",
-                "sasl.mechanism": "AWS_MSK_IAM",
-            }
-        )
+        metadata.look(Wire(for_kafka_python(kafka)), ())
     assert time.monotonic() - begun < 5

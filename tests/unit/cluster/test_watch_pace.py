@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from functools import partial
 
 import pytest
 
 from samerack.agent.metrics import Metrics
-from samerack.cluster.admin import open_admin
 from samerack.cluster.view import SettlingTimes
 from samerack.cluster.watch import ClusterWatch
 from samerack.common.errors import AgentError
+from tests.unit.cluster.scripted_wire import ScriptedWire
 
 
 class Paced(ClusterWatch):
@@ -20,7 +19,7 @@ class Paced(ClusterWatch):
 
     def __init__(self, *seconds: float) -> None:
         super().__init__(
-            partial(open_admin, {"bootstrap.servers": "127.0.0.1:1"}),
+            ScriptedWire(lambda _: AssertionError("not asked")),
             pause=0.02,
             times=SettlingTimes(change=1.0, leader=1.0),
             selector="leader",
@@ -74,11 +73,11 @@ class Blind(Paced):
         raise AgentError("kafka: metadata: Timed out waiting for controller")
 
 
-def test_a_failed_look_is_followed_by_one_with_another_client(started: list[Paced]) -> None:
-    """The client may wait for a broker that is away, although others would answer."""
+def test_a_failed_look_is_followed_by_one_with_new_connections(started: list[Paced]) -> None:
+    """The client may keep asking a broker that is away, although others would answer."""
     watch = Blind(0.001)
-    first = watch._admin
+    wire = watch._wire
     started.append(watch)
     assert _looks(watch, 0.5) > 1
-    assert first is not None
-    assert watch._admin is not first
+    assert isinstance(wire, ScriptedWire)
+    assert wire.closed >= len(watch.begun) - 1

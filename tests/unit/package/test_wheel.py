@@ -30,7 +30,7 @@ def test_one_top_level_package(environment: Environment) -> None:
     [
         (("--help",), 0, "Keeps Kafka consumer traffic"),
         (("run", "-b", "127.0.0.1:1"), 2, "samerack: groups: is empty"),
-        (("plan", "orders", "-b", "127.0.0.1:1"), 1, "samerack: kafka: group orders: no answer"),
+        (("plan", "orders", "-b", "127.0.0.1:1"), 1, "samerack: kafka 127.0.0.1:1: "),
     ],
 )
 def test_files_of_the_working_directory_are_not_imported(

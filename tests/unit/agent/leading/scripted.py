@@ -6,7 +6,6 @@ import gc
 import time
 import warnings
 from collections.abc import Callable
-from functools import partial
 from typing import Final
 
 from samerack.agent.events import EventLog
@@ -14,7 +13,6 @@ from samerack.agent.leading.foreign_protocols import ForeignProtocols
 from samerack.agent.leading.leader import GroupLeader
 from samerack.agent.leading.parts import build_group_parts
 from samerack.agent.metrics import Metrics
-from samerack.cluster.admin import open_admin
 from samerack.cluster.group_poller import GroupPoller
 from samerack.cluster.view import SettlingTimes
 from samerack.cluster.watch import ClusterWatch
@@ -32,7 +30,7 @@ def leader_of(broker: ScriptedBroker, group: str, metrics: Metrics) -> GroupLead
         {"kafka": {"bootstrap.servers": broker.address}, "watch": {"group_seconds": 0.2}}
     )
     watch = ClusterWatch(  # not started: nothing is known of topics, and nothing is planned
-        partial(open_admin, settings.kafka),
+        Wire(for_kafka_python(settings.kafka)),
         pause=1.0,
         times=SettlingTimes(change=1.0, leader=1.0),
         selector="auto",

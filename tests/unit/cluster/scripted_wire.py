@@ -1,0 +1,100 @@
+"""A Wire whose responses a test writes: every question is kept, and a function of the test answers it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any
+
+from kafka.protocol.admin.configs import DescribeConfigsResponse
+from kafka.protocol.metadata import ApiVersionsResponse, FindCoordinatorResponse, MetadataResponse
+from kio.schema.consumer_group_describe.v0.response import ConsumerGroupDescribeResponse, DescribedGroup
+from kio.schema.errors import ErrorCode
+from kio.schema.types import GroupId
+from kio.static.primitive import i32, i32Timedelta
+
+from samerack.cluster.wire import ANSWER_SECONDS, Answer, Question, Wire
+
+Respond = Callable[[Question], Any]
+"""The response to a question; an exception stands for none."""
+
+
+class ScriptedWire(Wire):
+    """Answers without a connection."""
+
+    def __init__(self, respond: Respond) -> None:
+        super().__init__({})
+        self.respond = respond
+        self.closed = 0
+        self.asked: list[Question] = []
+
+    def ask(self, questions: Sequence[Question], timeout: float = ANSWER_SECONDS) -> list[Answer]:
+        """Answer all."""
+        assert timeout > 0
+        answers = []
+        for question in questions:
+            self.asked.append(question)
+            given = self.respond(question)
+            failed = isinstance(given, Exception)
+            answers.append(
+                Answer(question=question, error=given) if failed else Answer(question=question, response=given)
+            )
+        return answers
+
+    def close(self) -> None:
+        """Count it."""
+        self.closed += 1
+
+
+def topic(name: str, *partitions: Any, error_code: int = 0) -> Any:
+    """A topic of a metadata response."""
+    return MetadataResponse.MetadataResponseTopic(error_code=error_code, name=name, partitions=list(partitions))
+
+
+def partition(number: int, leader: int, replicas: Sequence[int], in_sync: Sequence[int]) -> Any:
+    """A partition of a metadata response."""
+    kind = MetadataResponse.MetadataResponseTopic.MetadataResponsePartition
+    return kind(partition_index=number, leader_id=leader, replica_nodes=list(replicas), isr_nodes=list(in_sync))
+
+
+def metadata_response(racks: dict[int, str | None], *topics: Any, cluster_id: str = "cluster") -> Any:
+    """A metadata response with brokers of these racks."""
+    broker = MetadataResponse.MetadataResponseBroker
+    brokers = [broker(node_id=number, host="127.0.0.1", port=1, rack=rack) for number, rack in racks.items()]
+    return MetadataResponse(brokers=brokers, topics=list(topics), cluster_id=cluster_id)
+
+
+def configs_response(broker: int, values: dict[str, str | None], error_code: int = 0) -> Any:
+    """The response with the configuration of one broker."""
+    result = DescribeConfigsResponse.DescribeConfigsResult
+    configs = [result.DescribeConfigsResourceResult(name=name, value=value) for name, value in values.items()]
+    one = result(error_code=error_code, resource_type=4, resource_name=str(broker), configs=configs)
+    return DescribeConfigsResponse(results=[one])
+
+
+def coordinator_response(group: str, broker: int, error_code: int = 0) -> Any:
+    """The response with the coordinator of a group."""
+    one = FindCoordinatorResponse.Coordinator(
+        key=group, node_id=broker, host="127.0.0.1", port=1, error_code=error_code
+    )
+    return FindCoordinatorResponse(coordinators=[one])
+
+
+def group_response(group: str, error_code: ErrorCode = ErrorCode.none) -> ConsumerGroupDescribeResponse:
+    """The response about a group that brokers assign, or with why there is none."""
+    described = DescribedGroup(
+        error_code=error_code,
+        error_message=None,
+        group_id=GroupId(group),
+        group_state="Stable",
+        group_epoch=i32(1),
+        assignment_epoch=i32(1),
+        assignor_name="uniform",
+        members=(),
+    )
+    return ConsumerGroupDescribeResponse(throttle_time=i32Timedelta.parse(timedelta(0)), groups=(described,))
+
+
+def versions_response(*keys: int) -> Any:
+    """The ApiVersions response of a broker with these APIs."""
+    return ApiVersionsResponse(api_keys=[ApiVersionsResponse.ApiVersion(api_key=key) for key in keys])
