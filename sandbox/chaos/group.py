@@ -306,7 +306,7 @@ class Group:
         Raises:
             SandboxError: Records are not confirmed or not read in time.
         """
-        self._feeder.finish()
+        self._feeder.finish(timeout=timeout)
         ends: dict[Partition, int] = {}
         for event in read_history([self._written]).written:
             for partition in event.partitions:

@@ -162,6 +162,7 @@ def _wrong(run: Run) -> Iterator[str]:
     alone = [one.seconds for one in run.samples if one.led < len(run.per_second)]
     if alone:
         yield f"not all groups were led in {len(alone)} of {len(run.samples)} samples, first at {alone[0]:.0f} s"
+    yield from (f"a worker ended: {reason}" for reason in run.worker_ends)
     for group, findings in run.findings.items():
         yield from (f"{group}: {finding}" for finding in findings)
 
@@ -190,6 +191,7 @@ def as_json(verdict: Verdict) -> dict[str, Any]:
             name: {figure: _rounded(found) for figure, found in figures.items()}
             for name, figures in verdict.processes.items()
         },
+        "worker_ends": list(run.worker_ends),
         "lag": {group: _rounded(found) for group, found in verdict.lag.items()},
     }
 

@@ -93,6 +93,7 @@ class Run:
         records: records written to all of them.
         findings: what was wrong in the members' histories, by group.
         longest_stop: the longest time, in seconds, that a partition with records to read was not read.
+        worker_ends: why workers of agents ended during the run.
     """
 
     seconds: float
@@ -102,3 +103,4 @@ class Run:
     records: int
     findings: Mapping[str, tuple[Finding, ...]]
     longest_stop: float
+    worker_ends: tuple[str, ...] = ()

@@ -47,6 +47,8 @@ SETUPS: Final = tuple(
 )
 _MEANS: Final = Means(network=False, clock=False, disk=False)
 _BOUNDS: Final = Bounds(unowned=30.0, stop=30.0)
+_FINISH_SECONDS: Final = 600.0
+"""Brokers of a starved machine have minutes of records to catch up on."""
 _FOLLOW_SECONDS: Final = 30.0
 _TURN_SECONDS: Final = 0.1
 _MINUTE: Final = 60.0
@@ -74,7 +76,8 @@ def run(pace: Pace, *, folder: Path, tell: Callable[[str], None]) -> Run:
             soak.play(pace)
         until = now_ns()
         tell("everything written is read to its end, and the histories are checked")
-        histories = {name: group.finish() for name, group in world.groups.items()}
+        histories = {name: group.finish(timeout=_FINISH_SECONDS) for name, group in world.groups.items()}
+        ends = soak.worker_ends()
     return Run(
         seconds=pace.seconds,
         samples=tuple(soak.samples),
@@ -83,6 +86,7 @@ def run(pace: Pace, *, folder: Path, tell: Callable[[str], None]) -> Run:
         records=sum(event.count for history in histories.values() for event in history.written),
         findings={name: tuple(check(history, _BOUNDS)) for name, history in histories.items()},
         longest_stop=max(_longest_stop(history, since, until) for history in histories.values()),
+        worker_ends=ends,
     )
 
 
@@ -132,6 +136,12 @@ class _Soak:
             self._look()
             time.sleep(_TURN_SECONDS)
         self._sample()
+
+    def worker_ends(self) -> tuple[str, ...]:
+        """Returns why workers ended before their supervisors were asked to end, by the supervisors' logs."""
+        agents: Agents | None = self._world.agents
+        ended = () if agents is None else (one.process.events("worker-died") for one in agents.all)
+        return tuple(str(event["reason"]) for event in chain.from_iterable(ended))
 
     def _now(self) -> float:
         return time.monotonic() - self._begun
