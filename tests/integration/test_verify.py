@@ -257,4 +257,4 @@ def test_nobody_answers() -> None:
     line = [sys.executable, "-m", "samerack.cli.main", "verify", "--measure", "-b", "127.0.0.1:1"]
     done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=120, env=_environment())
     assert done.returncode == 1
-    assert done.stderr.splitlines()[-1].startswith("samerack: kafka: ")
+    assert done.stderr.splitlines()[-1].startswith("samerack: kafka 127.0.0.1:1: ")
