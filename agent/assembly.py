@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
+from typing import Final
 from zlib import crc32
 
 from samerack.agent.events import EventLog
@@ -45,6 +46,10 @@ from samerack.planning import planner
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.metrics import TrafficCollector, TrafficMetrics
 from samerack.traffic.watch import TrafficWatch
+
+_LAST_POLL_SECONDS: Final = 1.0
+_MAX_HAND_OVER_SECONDS: Final = 1.5
+"""Half of the time in which an agent ends: other services end after the memberships."""
 
 
 class AgentParts:
@@ -141,6 +146,7 @@ class AgentParts:
             hosts=self._hosts,
             rack_aware=self.watch.selector,
             leadership=self.leadership,
+            stop_seconds=_LAST_POLL_SECONDS if topics_of(self.settings) else 0.0,  # what is measured last is published
         )
 
     def _group_leaders(self, notify_supervisor: Callable[[], None]) -> list[GroupLeader]:
@@ -172,6 +178,7 @@ class AgentParts:
                 ),
                 poller=self.poller,
                 leadership=self.leadership,
+                hand_over_seconds=min(settings.election.hand_over_seconds, _MAX_HAND_OVER_SECONDS),
             )
             for group in settings.groups
         ]

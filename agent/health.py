@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from threading import Thread
 from typing import Any, Final
 
 from samerack.agent.assembly import AgentParts
-from samerack.agent.service import Service
+from samerack.common.service import Service
 from samerack.traffic.model import Gap
 
 _STALE_SECONDS: Final = 30.0
@@ -25,14 +26,14 @@ class Health:
 
         Args:
             parts: the parts of the agent.
-            services: those that run on threads, without the event writer.
+            services: those of the agent.
         """
         self._parts = parts
         self._services = services
 
     def unhealthy(self) -> dict[str, str]:
         """Returns the parts whose thread has ended."""
-        threads = {service.name: service.thread for service in self._services if service.is_checked}
+        threads: dict[str, Thread] = {service.name: service for service in self._services if service.is_checked}
         if self._parts.writer is not None:
             threads["events"] = self._parts.writer
         return {name: "its thread has ended" for name, thread in threads.items() if not thread.is_alive()}
@@ -43,8 +44,8 @@ class Health:
         wrong = self.unhealthy()
         if stale := self._stale_metadata():
             wrong.setdefault("watch", stale)
-        if parts.poller.trouble:
-            wrong.setdefault("poller", parts.poller.trouble)
+        if parts.poller.last_error:
+            wrong.setdefault("poller", parts.poller.last_error)
         if parts.election is not None and parts.election.trouble:
             wrong["election"] = parts.election.trouble
         troubles = self._troubles()
@@ -93,12 +94,12 @@ class Health:
     def _stale_metadata(self) -> str:
         """Returns why the agent has no current metadata of the cluster; empty if it has."""
         watch = self._parts.watch
-        if watch.refused:
-            return watch.trouble
+        if watch.was_refused:
+            return watch.last_error
         if time.monotonic() - watch.last_look <= _STALE_SECONDS:
             return ""
         never = watch.last_look == float("-inf")
         since = (
             "metadata has not been read yet" if never else f"no poll of the cluster in the last {_STALE_SECONDS:.0f} s"
         )
-        return f"{since}; {watch.trouble}" if watch.trouble else since
+        return f"{since}; {watch.last_error}" if watch.last_error else since

@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import partial
 from types import FrameType
 from typing import Final
 
@@ -23,7 +22,6 @@ from samerack.agent.health import Health
 from samerack.agent.reporting.ledger import Ledger
 from samerack.agent.reporting.money_metrics import MoneyCollector
 from samerack.agent.reporting.report_service import ReportService
-from samerack.agent.service import Service
 from samerack.agent.supervisor.lifeline import Lifeline
 from samerack.agent.supervisor.line import MemberIdentity
 from samerack.agent.web import api as web_api
@@ -32,13 +30,12 @@ from samerack.agent.web import page as web_page
 from samerack.agent.web import takeover as web_takeover
 from samerack.agent.web.server import WebServer, application
 from samerack.cluster.client import close, connect, reception
-from samerack.cluster.errors import RefusedError
-from samerack.common.errors import AgentError
+from samerack.common.errors import AgentError, RefusedError
 from samerack.common.kafka_config import for_kafka_python
+from samerack.common.service import Service
 from samerack.common.settings import Settings
 from samerack.election.metrics import ElectionCollector
 from samerack.planning import planner
-from samerack.traffic.watch import TrafficWatch
 
 log = structlog.get_logger("agent")
 
@@ -46,7 +43,6 @@ STOP_SECONDS: Final = 3.0
 """Everything must have ended by then: the agent promises to stop within five seconds of SIGTERM, and librdkafka takes
 one second to close."""
 _MIN_JOIN_SECONDS: Final = 0.1
-_LAST_POLL_SECONDS: Final = 1.0
 _PROBE_SECONDS: Final = 3.0
 
 
@@ -143,7 +139,7 @@ class Agent:
             self.parts.writer.start()
         self.web.start()
         for service in self._services:
-            service.thread.start()
+            service.start()
 
     def stop(self) -> None:
         """Hands every group over or leaves it, and ends all services within STOP_SECONDS."""
@@ -153,7 +149,7 @@ class Agent:
         self.web.end()  # open connections take a second to close, which runs in parallel with the rest
         for service in reversed(self._services):
             if service.is_awaited:
-                service.thread.join(_left(deadline))
+                service.join(_left(deadline))
         if self.parts.writer is not None:
             self.parts.writer.stop()  # after all services that may still add events
             self.parts.writer.join(_left(deadline))
@@ -166,29 +162,18 @@ def _services(parts: AgentParts) -> Iterator[Service]:
     The leaders stop first, then the election: other agents elect and take the memberships over while the leaders still
     wait. What is measured last is published last.
     """
-    publisher, measuring, pods, election = parts.publisher, parts.measuring, parts.pods, parts.election
-    if publisher is not None:
-        yield Service(name="publishing", thread=publisher, stop=publisher.stop, is_awaited=True)
-    if measuring is not None:
-        stop = measuring.stop if publisher is None else partial(_stop_after_last_poll, measuring)
-        yield Service(name="traffic", thread=measuring, stop=stop)
-    if pods is not None:
-        yield Service(name="pods", thread=pods, stop=pods.stop)
-    yield Service(name="versions", thread=parts.versions, stop=parts.versions.stop, is_checked=False)
-    yield Service(name="poller", thread=parts.poller, stop=parts.poller.stop)
-    yield Service(name="watch", thread=parts.watch, stop=parts.watch.stop)
-    if election is not None:
-        yield Service(name="election", thread=election, stop=election.stop, is_awaited=True)
-    hand_over_seconds = min(parts.settings.election.hand_over_seconds, STOP_SECONDS / 2)
-    for leader in reversed(parts.leaders):
-        stop = partial(leader.stop, hand_over_seconds=hand_over_seconds)
-        yield Service(name=f"group {leader.group}", thread=leader, stop=stop, is_awaited=True)
-
-
-def _stop_after_last_poll(measuring: TrafficWatch) -> None:
-    """Stops measuring, and waits for its last measurement, so that it is published too."""
-    measuring.stop()
-    measuring.join(_LAST_POLL_SECONDS)
+    if parts.publisher is not None:
+        yield parts.publisher
+    if parts.measuring is not None:
+        yield parts.measuring
+    if parts.pods is not None:
+        yield parts.pods
+    yield parts.versions
+    yield parts.poller
+    yield parts.watch
+    if parts.election is not None:
+        yield parts.election
+    yield from reversed(parts.leaders)
 
 
 def _left(deadline: float) -> float:

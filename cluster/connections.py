@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, TypeAlias
 
@@ -17,8 +18,9 @@ from kafka import errors as kafka_errors
 from kafka.future import Future
 from kafka.net.manager import KafkaConnectionManager
 
-from samerack.cluster.errors import RefusedError
-from samerack.cluster.refusals import NotAcceptedError, next_pause, refusal
+from samerack.cluster.refusals import NotAcceptedError, refusal
+from samerack.common.attempts import REFUSALS, Attempts
+from samerack.common.errors import RefusedError
 
 Identity: TypeAlias = tuple[tuple[str, str], ...]
 _IDENTIFYING: Final = ("bootstrap_servers", "security_protocol", "sasl_", "ssl_")
@@ -84,19 +86,28 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]  # the library 
                 self._auth_failures[one] = NotAcceptedError(words)
 
 
+@dataclass(slots=True, kw_only=True)
+class _Refused:
+    """Why an identity was refused, how often in a row, and until when no client connects as it (monotonic seconds)."""
+
+    text: str = ""
+    attempts: Attempts = field(default_factory=lambda: Attempts(REFUSALS))
+    until: float = 0.0
+
+
 class Refusals:
     """Recent refusals, shared by all clients of a process: together they connect no more often than one would."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._known: dict[Identity, tuple[str, float, float]] = {}
+        self._known: dict[Identity, _Refused] = {}
         self._let_in = False
 
     @property
     def reception(self) -> str | None:
         """Empty once any client was accepted; before that, why one was refused; None while no client got an answer."""
         with self._lock:
-            return "" if self._let_in else next((text for text, _, _ in self._known.values()), None)
+            return "" if self._let_in else next((one.text for one in self._known.values()), None)
 
     def check(self, identity: Identity) -> None:
         """Raises the last refusal of this identity until its pause is over.
@@ -105,15 +116,15 @@ class Refusals:
             RefusedError: It was refused recently.
         """
         with self._lock:
-            text, _, until = self._known.get(identity, ("", 0.0, 0.0))
-        if time.monotonic() < until:
-            raise RefusedError(text)
+            known = self._known.get(identity)
+        if known is not None and time.monotonic() < known.until:
+            raise RefusedError(known.text)
 
     def remember(self, identity: Identity, text: str) -> RefusedError:
         """Records that this identity was refused; returns the error to raise."""
         with self._lock:
-            pause = next_pause(self._known.get(identity, ("", 0.0, 0.0))[1])
-            self._known[identity] = (text, pause, time.monotonic() + pause)
+            known = self._known.setdefault(identity, _Refused())
+            known.text, known.until = text, time.monotonic() + known.attempts.failed()
         return RefusedError(text)
 
     def forget(self, identity: Identity) -> None:

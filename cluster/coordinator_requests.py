@@ -14,7 +14,7 @@ from kafka import errors as kafka_errors
 from kafka.coordinator.base import BaseCoordinator
 from kafka.net.compat import KafkaNetClient
 
-from samerack.cluster.attempts import Attempts
+from samerack.common.attempts import REQUESTS, Attempts
 
 SLICE_SECONDS: Final = 0.1
 """A thread that waits for a response checks this often whether its membership must end."""
@@ -41,7 +41,7 @@ class CoordinatorRequests(BaseCoordinator):  # type: ignore[misc]  # the library
         """
         super().__init__(client, **config)
         self._coordinator_broker: int | None = None
-        self._lookups = Attempts()
+        self._lookups = Attempts(REQUESTS)
         self._failure: kafka_errors.KafkaError | None = None
         self._reported: tuple[type, float] = (type(None), float("-inf"))
         self._end_at = float("inf")

@@ -16,9 +16,9 @@ from kafka.net.compat import KafkaNetClient
 from kafka.protocol.consumer.group import JoinGroupRequest, SyncGroupRequest
 from kafka.structs import MemberState
 
-from samerack.cluster.attempts import Attempts
 from samerack.cluster.coordinator_requests import SLICE_SECONDS
 from samerack.cluster.member_session import MemberSession
+from samerack.common.attempts import REQUESTS, Attempts
 
 JOIN_VERSION: Final = 9
 """JoinGroup v9 tells a restarted static leader that it still leads; since v8 the request carries the reason."""
@@ -88,7 +88,7 @@ class GroupMember(MemberSession):
         self._joined_unseen = False
         self._unplanned: Exception | None = None
         """Why the last plan could not be made; kept because the join may end while no call waits for it."""
-        self._joins = Attempts()
+        self._joins = Attempts(REQUESTS)
         self.leader_id = ""
         self.waited_seconds = 0.0
         """How long the last JoinGroup was parked: the time that the slowest member took to rejoin."""

@@ -13,18 +13,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-import structlog
 from kafka import errors as kafka_errors
 from kafka.protocol.admin.groups import DescribeGroupsRequest
 from kafka.protocol.metadata import FindCoordinatorRequest
 
-from samerack.cluster.errors import RefusedError
 from samerack.cluster.group import DESCRIBE_VERSION, EMPTY_STATES, GroupView, view_group
-from samerack.cluster.refusals import next_pause
 from samerack.cluster.wire import ANY_BROKER, Question, Wire
-from samerack.common.errors import AgentError
-
-log = structlog.get_logger("group-poller")
+from samerack.common.attempts import RetryPauses
+from samerack.common.service import Service
 
 MAX_GROUPS_PER_REQUEST: Final = 2_000
 _ANSWER_SECONDS: Final = 2.0
@@ -50,7 +46,7 @@ class GroupPoll:
     empty_at: float | None = None
 
 
-class GroupPoller(threading.Thread):
+class GroupPoller(Service):
     """Polls every watched group; any thread may add and remove groups."""
 
     def __init__(self, wire: Wire, *, seconds: float) -> None:
@@ -60,7 +56,7 @@ class GroupPoller(threading.Thread):
             wire: Connections of the poller's own.
             seconds: Time between two polls.
         """
-        super().__init__(name="group-poller", daemon=True)
+        super().__init__("poller", retries=RetryPauses(first=seconds, most=seconds))
         self._wire = wire
         self._seconds = seconds
         self._listeners: dict[str, Callable[[], None]] = {}
@@ -68,10 +64,6 @@ class GroupPoller(threading.Thread):
         self._empty_at: dict[str, float] = {}
         self._coordinators: dict[str, int] = {}
         self._lock = threading.Lock()
-        self._wake = threading.Event()
-        self._stopping = threading.Event()
-        self.trouble = ""
-        """Why the last poll failed; empty while polls succeed."""
 
     def watch(self, group: str, listener: Callable[[], None], *, empty_at: float | None = None) -> None:
         """Polls this group from now on, and calls `listener` when its description has changed.
@@ -86,7 +78,7 @@ class GroupPoller(threading.Thread):
             self._forget_polls(group)
             if empty_at is not None:
                 self._empty_at[group] = empty_at
-        self._wake.set()
+        self.wake()
 
     def unwatch(self, group: str) -> None:
         """Stops polling this group."""
@@ -102,26 +94,14 @@ class GroupPoller(threading.Thread):
         """Returns the last poll since `watch`; the same object while nothing changes, None before the first."""
         return self._polls.get(group)
 
-    def stop(self) -> None:
-        """Asks the thread to end."""
-        self._stopping.set()
-        self._wake.set()
+    def turn(self) -> float:
+        """Polls once; returns the pause."""
+        self.poll_once()
+        self._stopping.wait(_MIN_PAUSE_SECONDS)
+        return self._seconds - _MIN_PAUSE_SECONDS
 
-    def run(self) -> None:
-        """Polls until stopped."""
-        refused_pause = 0.0
-        while not self._stopping.is_set():
-            self._wake.clear()
-            try:
-                self.poll_once()
-                self.trouble, refused_pause = "", 0.0
-            except AgentError as error:
-                refused_pause = next_pause(refused_pause) if isinstance(error, RefusedError) else 0.0
-                self._fail(error)
-            except Exception as error:  # every group that waits depends on this thread
-                log.exception("poll-failed", error=str(error))
-            self._stopping.wait(_MIN_PAUSE_SECONDS)
-            self._wake.wait(max(refused_pause, self._seconds - _MIN_PAUSE_SECONDS))
+    def ended(self) -> None:
+        """Disconnects."""
         self._wire.close()
 
     def poll_once(self) -> None:
@@ -151,11 +131,6 @@ class GroupPoller(threading.Thread):
                 continue
             for described in answer.response.groups:
                 self._take(described, asked_at)
-
-    def _fail(self, error: AgentError) -> None:
-        if str(error) != self.trouble:
-            log.warning("poll-failed", error=str(error))
-        self.trouble = str(error)
 
     def _forget(self, groups: Iterable[str]) -> None:
         for group in groups:

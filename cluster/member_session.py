@@ -15,8 +15,8 @@ from kafka.net.compat import KafkaNetClient
 from kafka.protocol.consumer.group import LeaveGroupRequest
 from kafka.structs import MemberState
 
-from samerack.cluster.attempts import Attempts
 from samerack.cluster.coordinator_requests import CoordinatorRequests
+from samerack.common.attempts import REQUESTS, Attempts
 
 LEAVE_SECONDS: Final = 2.0
 _AGAIN_SECONDS: Final = 0.1
@@ -50,7 +50,7 @@ class MemberSession(CoordinatorRequests):
         self._wake = wake
         self._fenced = False
         self._refusal: kafka_errors.KafkaError | None = None
-        self._beats = Attempts()
+        self._beats = Attempts(REQUESTS)
 
     @property
     def member_id(self) -> str:
@@ -118,7 +118,7 @@ class MemberSession(CoordinatorRequests):
         self._disable_heartbeat()
         self.end_by(float("inf"))
         request = self._leave_request({member_id: self.group_instance_id})
-        deadline, attempts = time.monotonic() + LEAVE_SECONDS, Attempts()
+        deadline, attempts = time.monotonic() + LEAVE_SECONDS, Attempts(REQUESTS)
         while (error := self._left(request)) is not None:
             # the new coordinator waits for a member that left only the former one, until its session times out
             if not isinstance(error, kafka_errors.RetriableError) or time.monotonic() > deadline:

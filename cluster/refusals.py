@@ -11,13 +11,9 @@ from typing import Any, Final
 
 from kafka import errors as kafka_errors
 
-from samerack.cluster.errors import NotAllowedError, RefusedError
+from samerack.cluster.errors import NotAllowedError
 from samerack.common.bearer import TokenError
-from samerack.common.errors import AgentError, one_line
-
-MIN_SECONDS: Final = 2.0
-MAX_SECONDS: Final = 60.0
-"""Limits of the pause before connecting again to brokers that refuse; it doubles after each refusal."""
+from samerack.common.errors import AgentError, RefusedError, one_line
 
 _UNTRUSTED: Final = (
     "the broker's certificate is signed by an authority that is not trusted here; set kafka.ssl.ca.location to the "
@@ -127,8 +123,3 @@ def explained(error: BaseException) -> str:
     said = one_line(error)
     cure = next((cure for kind, cure in _SAID_CURES if isinstance(error, kind)), "")
     return f"{said}; {cure}" if cure else said
-
-
-def next_pause(last: float) -> float:
-    """Returns the pause in seconds after a refusal, given the previous pause (0 at first)."""
-    return min(MAX_SECONDS, max(MIN_SECONDS, 2 * last))

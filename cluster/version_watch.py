@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -17,14 +16,16 @@ from kafka.protocol.metadata import ApiVersionsRequest
 
 from samerack.cluster.client import close, connect
 from samerack.cluster.versions import FEATURES, FLOOR, TESTED, Ranges, Versions, versions_of
+from samerack.common.attempts import RetryPauses
 from samerack.common.errors import AgentError
 from samerack.common.kafka_config import for_kafka_python
+from samerack.common.service import Service
 
 log = structlog.get_logger("versions")
 
 _ASK_SECONDS: Final = 300.0
 """Replacing brokers one by one takes longer than this."""
-_AGAIN_SECONDS: Final = 15.0
+_RETRIES: Final = RetryPauses(first=15.0, most=15.0)
 _REQUEST_MILLISECONDS: Final = 5000
 
 
@@ -49,8 +50,12 @@ def ask(client: KafkaNetClient) -> Versions:
     return versions_of(answers)
 
 
-class VersionWatch(threading.Thread):
+class VersionWatch(Service):
     """Polls the brokers' versions and keeps the last result."""
+
+    failure_event = "versions-unknown"
+    expected_errors = (kafka_errors.KafkaError, AgentError)
+    is_checked = False
 
     def __init__(self, kafka: Mapping[str, str]) -> None:
         """Prepare; `start` starts polling.
@@ -58,9 +63,8 @@ class VersionWatch(threading.Thread):
         Args:
             kafka: How to reach the brokers.
         """
-        super().__init__(name="versions", daemon=True)
+        super().__init__("versions", retries=_RETRIES)
         self._kafka = dict(kafka)
-        self._stopping = threading.Event()
         self.found: Versions | None = None
 
     def unsupported_reason(self) -> str:
@@ -81,30 +85,21 @@ class VersionWatch(threading.Thread):
             "unsupported": found.unsupported_reason,
         }
 
-    def stop(self) -> None:
-        """Ends the thread."""
-        self._stopping.set()
-
-    def run(self) -> None:
-        """Polls, logs changes and pauses until stopped."""
-        while not self._stopping.is_set():
-            self._stopping.wait(_ASK_SECONDS if self.look() else _AGAIN_SECONDS)
-
-    def look(self) -> bool:
-        """Polls once; returns whether brokers answered. Unreachable brokers are reported by `cluster.watch`."""
+    def turn(self) -> float:
+        """Polls once; returns the pause."""
+        client = connect(for_kafka_python(self._kafka))
         try:
-            client = connect(for_kafka_python(self._kafka))
-            try:
-                found = ask(client)
-            finally:
-                close(client)
-        except (kafka_errors.KafkaError, AgentError) as error:
-            log.debug("versions-unknown", error=str(error))
-            return False
+            found = ask(client)
+        finally:
+            close(client)
         if found != self.found:
             self.found = found
             self._tell(found)
-        return True
+        return _ASK_SECONDS
+
+    def report(self, trouble: str) -> None:
+        """Logs why a poll failed at debug level: `cluster.watch` reports that brokers cannot be reached."""
+        log.debug(self.failure_event, error=trouble)
 
     def _tell(self, found: Versions) -> None:
         log.info(

@@ -16,12 +16,12 @@ from typing import Final, Protocol
 import structlog
 
 from samerack.cluster.broker_configs import read_broker_configs
-from samerack.cluster.errors import RefusedError
 from samerack.cluster.metadata import look
-from samerack.cluster.refusals import next_pause
 from samerack.cluster.view import ClusterView, SettledCluster, Settling, SettlingTimes, settle
 from samerack.cluster.wire import Wire
+from samerack.common.attempts import RetryPauses
 from samerack.common.errors import AgentError
+from samerack.common.service import Service
 
 log = structlog.get_logger("watch")
 
@@ -46,7 +46,7 @@ class WatchMetrics(Protocol):
         """Counts something that a poll found but that is not a change."""
 
 
-class ClusterWatch(threading.Thread):
+class ClusterWatch(Service):
     """Polls the cluster periodically and publishes what settled; `cluster` is replaced as a whole, never changed."""
 
     def __init__(
@@ -68,11 +68,8 @@ class ClusterWatch(threading.Thread):
             selector: `auto`, `rack-aware` or `leader` (setting racks.replica_selector).
             metrics: Counts polls and failures.
         """
-        super().__init__(name="cluster-watch", daemon=True)
+        super().__init__("watch", retries=RetryPauses(first=pause, most=pause))
         self._wire = wire
-        self._stopping = threading.Event()
-        self.trouble = ""
-        self.refused = False
         self._pause = pause
         self._times = times
         self._metrics = metrics
@@ -82,7 +79,6 @@ class ClusterWatch(threading.Thread):
         self._polled = threading.Condition()
         self._absent: frozenset[str] = frozenset()
         """Topics that do not exist according to the last poll."""
-        self._wake = threading.Event()
         self._took: deque[float] = deque(maxlen=_LAST_POLLS)
         self._state = Settling()
         self._listeners: list[Callable[[], None]] = []
@@ -108,7 +104,7 @@ class ClusterWatch(threading.Thread):
             known = frozenset().union(*self._interest.values()) if self._interest else frozenset()
             self._interest[group] = topics
         if not topics <= known:
-            self._wake.set()
+            self.wake()
 
     def unknown(self, topics: AbstractSet[str], owned: AbstractSet[str] = frozenset()) -> frozenset[str]:
         """Returns the topics that cannot be planned: no poll has found them or found that they do not exist.
@@ -156,42 +152,24 @@ class ClusterWatch(threading.Thread):
                 return None
         return self.rack_aware_fetch
 
-    def stop(self) -> None:
-        """Ends the thread within the time of one request."""
-        self._stopping.set()
-        self._wake.set()
-
-    def run(self) -> None:
-        """Polls, settles changes, publishes and pauses until stopped."""
-        refused_pause = 0.0
-        while not self._stopping.is_set():
-            self._wake.clear()
-            started = time.monotonic()
-            try:
-                self.look_once()
-                self.trouble, self.refused, refused_pause = "", False, 0.0
-            except AgentError as error:
-                self._fail(error)
-                self.refused = isinstance(error, RefusedError)
-                refused_pause = next_pause(refused_pause) if self.refused else 0.0
-            except Exception as error:  # one bad poll must not end the watch of every group
-                self._metrics.watch_failed()
-                log.exception("poll-failed", error=str(error))
+    def turn(self) -> float:
+        """Polls once; returns the pause, which is longer if polls take long."""
+        started = time.monotonic()
+        try:
+            self.look_once()
+        finally:
             took = time.monotonic() - started
             self._metrics.looked(took)
             self._took.append(took)
-            if refused_pause:
-                self._stopping.wait(refused_pause)
-            else:
-                self._wake.wait(max(self._pause, min(self._took) * _PAUSE_PER_POLL))
+        return max(self._pause, min(self._took) * _PAUSE_PER_POLL)
+
+    def failed(self, error: Exception) -> None:  # noqa: ARG002 - all failures count the same
+        """Counts a failed poll and disconnects."""
+        self._metrics.watch_failed()
         self._wire.close()
 
-    def _fail(self, error: AgentError) -> None:
-        """Counts a failed poll, logs it unless logged before, and disconnects."""
-        self._metrics.watch_failed()
-        if str(error) != self.trouble:
-            log.warning("poll-failed", error=str(error))
-        self.trouble = str(error)
+    def ended(self) -> None:
+        """Disconnects."""
         self._wire.close()
 
     def look_once(self) -> None:

@@ -20,9 +20,9 @@ from kafka.protocol.metadata import ApiVersionsRequest
 from kio.serial import entity_reader, entity_writer
 
 from samerack.cluster.client import close, connect
-from samerack.cluster.errors import RefusedError
-from samerack.cluster.refusals import MAX_SECONDS, NotAcceptedError
-from samerack.common.errors import AgentError
+from samerack.cluster.refusals import NotAcceptedError
+from samerack.common.attempts import REFUSALS
+from samerack.common.errors import AgentError, RefusedError
 
 ANY_BROKER: Final = -1
 ANSWER_SECONDS: Final = 10.0
@@ -112,7 +112,7 @@ class Wire:
             self.close()
             raise RefusedError(f"kafka {self._config.get('bootstrap_servers')}: {refused[0]}")
         if self._renew_at is None:
-            self._renew_at = time.monotonic() + MAX_SECONDS
+            self._renew_at = time.monotonic() + REFUSALS.most
 
     def turns(self, questions: Iterable[Question], timeout: float = ANSWER_SECONDS) -> Iterator[Answer]:
         """Yield the answers to many questions, one per broker at a time, so that no more are in memory together.

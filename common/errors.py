@@ -13,6 +13,10 @@ class AgentError(Exception):
     """Something outside failed: brokers, permissions, ports (exit code 1)."""
 
 
+class RefusedError(AgentError):
+    """TLS or SASL failed: a retry soon does not help, and many clients that retry overload the brokers."""
+
+
 def one_line(error: BaseException) -> str:
     """Returns the kind and text of an error of a library, the kind once: kafka-python's texts begin with it."""
     name, text = type(error).__name__, " ".join(str(error).split())

@@ -8,7 +8,6 @@ fenced by another one with its identity drops all responsibilities, and waits un
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Mapping
 from typing import Final
@@ -18,10 +17,9 @@ from kafka import errors as kafka_errors
 from kafka.net.compat import KafkaNetClient
 
 from samerack.cluster.client import close, connect
-from samerack.cluster.errors import RefusedError
-from samerack.cluster.refusals import next_pause
 from samerack.common.errors import AgentError, one_line
 from samerack.common.kafka_config import for_kafka_python
+from samerack.common.service import Service
 from samerack.common.settings import Settings
 from samerack.election.counting import Claims
 from samerack.election.member import ElectionMember
@@ -35,7 +33,6 @@ log = structlog.get_logger("election")
 
 _TURN_SECONDS: Final = 0.5
 _JOIN_SECONDS: Final = 0.5
-_RETRY_SECONDS: Final = 1.0
 _REFUSED_SECONDS: Final = 60.0
 _DISPLACED_SECONDS: Final = 5.0
 _REFUSED: Final = (
@@ -50,8 +47,13 @@ _CURES: Final[Mapping[type, str]] = {
 }
 
 
-class Election(ElectionResults, threading.Thread):
+class Election(ElectionResults, Service):
     """The thread of this agent's part in the election."""
+
+    failure_event = "election-failed"
+    expected_errors = (kafka_errors.KafkaError, AgentError)
+    may_hurry = False  # `wake` is for what this agent advertises
+    is_awaited = True
 
     def __init__(self, settings: Settings, *, advertisement: Advertisement) -> None:
         """Prepares; `start` begins.
@@ -60,14 +62,12 @@ class Election(ElectionResults, threading.Thread):
             settings: All settings; `election.group` is not empty.
             advertisement: What this agent advertises.
         """
-        threading.Thread.__init__(self, name="election", daemon=True)
-        self._wake = threading.Event()
-        self._stopping = threading.Event()
+        Service.__init__(self, "election")
         ElectionResults.__init__(
             self,
             group=settings.election.group,
             identity=advertisement.identity,
-            reader=RegistryReader(settings, changed=self._wake.set),
+            reader=RegistryReader(settings, changed=self.wake),
         )
         self._settings = settings
         self._advertisement = advertisement
@@ -101,39 +101,26 @@ class Election(ElectionResults, threading.Thread):
         """Advertises which members report their reads to this agent, by another election."""
         if reporting != self._reporting_members:
             self._reporting_members = reporting
-            self._wake.set()
+            self.wake()
 
     def stop(self) -> None:
         """Asks the thread to leave the agents' group at once and end: the others elect without this agent."""
-        self._stopping.set()
         self._reader.stop()
-        self._wake.set()
+        super().stop()
 
     # the thread
 
-    def run(self) -> None:
-        """Takes part or waits outside until stopped."""
-        refused_pause = 0.0
-        while not self._stopping.is_set():
-            pause = _RETRY_SECONDS
-            try:
-                self._session()
-                pause = refused_pause = 0.0
-            except RefusedError as error:
-                pause = refused_pause = next_pause(refused_pause)
-                log.warning("election-failed", error=str(error), retry_seconds=pause)
-            except _REFUSED as error:
-                self._refuse(f"{type(error).__name__}: {_CURES[type(error)]}")
-                pause = _REFUSED_SECONDS
-            except kafka_errors.FencedInstanceIdError:
-                self._give_up()
-                pause = _DISPLACED_SECONDS
-            except (kafka_errors.KafkaError, AgentError) as error:
-                refused_pause = 0.0
-                log.warning("election-failed", error=one_line(error), retry_seconds=pause)
-            except Exception as error:  # an error here must not affect the agent's other work
-                log.exception("election-failed", error=str(error), retry_seconds=pause)
-            self._stopping.wait(pause)
+    def turn(self) -> float:
+        """Takes part or waits outside until that has to begin anew."""
+        try:
+            self._session()
+        except _REFUSED as error:
+            self._refuse(f"{type(error).__name__}: {_CURES[type(error)]}")
+            self._stopping.wait(_REFUSED_SECONDS)
+        except kafka_errors.FencedInstanceIdError:
+            self._give_up()
+            self._stopping.wait(_DISPLACED_SECONDS)
+        return 0.0
 
     def _session(self) -> None:
         """Runs one period in the election, or outside it."""
@@ -143,7 +130,7 @@ class Election(ElectionResults, threading.Thread):
                 client,
                 settings=self._settings.election,
                 advertisement=self._advertisement,
-                wake=self._wake.set,
+                wake=self.wake,
                 registers=self._registers,
             )
             if self._displaced:
@@ -161,7 +148,7 @@ class Election(ElectionResults, threading.Thread):
     def _take_part(self, client: KafkaNetClient) -> None:
         """Takes part until stopped, or until the election does not need this agent."""
         member = ElectionMember(
-            client, settings=self._settings.election, advertisement=self._advertisement, wake=self._wake.set
+            client, settings=self._settings.election, advertisement=self._advertisement, wake=self.wake
         )
         member.verdict, member.reporting = self._outcome.verdict, self._reporting_members
         self._member = member
@@ -193,7 +180,7 @@ class Election(ElectionResults, threading.Thread):
                 self._notify()
             return
         if not member.join(_JOIN_SECONDS):
-            self._wake.set()
+            self.wake()
             return
         self._refuse("")
         if member.verdict is not None:

@@ -15,10 +15,9 @@ import structlog
 from kafka import errors as kafka_errors
 
 from samerack.cluster.client import close, connect
-from samerack.cluster.errors import RefusedError
-from samerack.cluster.refusals import next_pause
 from samerack.common.errors import AgentError, one_line
 from samerack.common.kafka_config import for_kafka_python
+from samerack.common.service import Service
 from samerack.common.settings import Settings
 from samerack.election.asking import Answer, GroupAsker
 from samerack.election.places import ROOM, waiting_groups
@@ -27,7 +26,6 @@ from samerack.election.waiting import LEASE_SECONDS
 
 log = structlog.get_logger("election")
 
-_RETRY_SECONDS: Final = 1.0
 _REFUSED_SECONDS: Final = 60.0
 _EMPTY_SECONDS: Final = 10.0
 _MIN_SECONDS: Final = 2.0
@@ -38,8 +36,11 @@ _LARGEST_ANSWER_BYTES: Final = 100_000_000
 """kafka-python accepts one million by default; ten thousand agents at one broker are larger."""
 
 
-class RegistryReader(threading.Thread):
+class RegistryReader(Service):
     """Reads all groups of agents periodically. Results are replaced as a whole, so any thread may read them."""
+
+    failure_event = "agents-outside-unread"
+    expected_errors = (kafka_errors.KafkaError, AgentError)
 
     def __init__(self, settings: Settings, *, changed: Callable[[], None]) -> None:
         """Prepare; `follow` starts it.
@@ -48,14 +49,12 @@ class RegistryReader(threading.Thread):
             settings: All settings.
             changed: Called after each poll that found something new or changed `is_fresh`.
         """
-        super().__init__(name="agents outside", daemon=True)
+        super().__init__("agents outside")
         self._settings = settings
         self._election = settings.election.group
         self._changed = changed
         self._registry = Registry(self._election, waiting_groups(self._election))
         self._reading = threading.Event()
-        self._wake = threading.Event()
-        self._stopping = threading.Event()
         self._members_inside = 0
         self._failed = ""
         self.registry = self._registry
@@ -75,7 +74,7 @@ class RegistryReader(threading.Thread):
             self._reading.clear()
         else:
             self._reading.set()
-        self._wake.set()
+        self.wake()
         if active and not self._stopping.is_set() and self.ident is None:
             self.start()  # most agents are never active
 
@@ -85,47 +84,30 @@ class RegistryReader(threading.Thread):
 
     # the thread
 
-    def stop(self) -> None:
-        """Ask the thread to end."""
-        self._stopping.set()
-        self._wake.set()
-
-    def run(self) -> None:
-        """Read until stopped."""
-        refused_pause = 0.0
-        while not self._stopping.is_set():
-            pause = _RETRY_SECONDS
+    def turn(self) -> float:
+        """Reads while this agent is active for something; then waits until it is."""
+        if self._reading.is_set():
+            largest = {"receive_message_max_bytes": _LARGEST_ANSWER_BYTES}
+            client = connect({**for_kafka_python(self._settings.kafka), **largest})
             try:
-                self._read_while_active()
-                refused_pause = 0.0
-                self._wake.wait()  # until it is active
-                continue
-            except RefusedError:
-                pause = refused_pause = next_pause(refused_pause)  # the election's thread logs why
-            except (kafka_errors.KafkaError, AgentError) as error:
-                self._fails(one_line(error))
-            except Exception as error:  # an error here must not end the thread
-                log.exception("agents-outside-unread", error=str(error))
-            self._stopping.wait(pause)
+                asker = GroupAsker(client)
+                while self._reading.is_set() and not self._stopping.is_set():
+                    self._wake.clear()
+                    self._read(asker)
+                    self._wake.wait(self._interval())
+            finally:
+                close(client)
+        return threading.TIMEOUT_MAX
 
-    def _fails(self, error: str) -> None:
+    def report(self, trouble: str) -> None:
+        """Logs why nothing was read; the election logs it if brokers refuse the agent."""
+        if not self.was_refused:
+            self._unread(trouble)
+
+    def _unread(self, error: str) -> None:
         if error != self._failed:
-            log.warning("agents-outside-unread", error=error, retry_seconds=_RETRY_SECONDS)
+            log.warning(self.failure_event, error=error)
         self._failed = error
-
-    def _read_while_active(self) -> None:
-        self._wake.clear()
-        if not self._reading.is_set():
-            return
-        client = connect({**for_kafka_python(self._settings.kafka), "receive_message_max_bytes": _LARGEST_ANSWER_BYTES})
-        try:
-            asker = GroupAsker(client)
-            while self._reading.is_set() and not self._stopping.is_set():
-                self._wake.clear()
-                self._read(asker)
-                self._wake.wait(self._pause())
-        finally:
-            close(client)
 
     def _read(self, asker: GroupAsker) -> None:
         asked_at = time.monotonic()
@@ -142,7 +124,7 @@ class RegistryReader(threading.Thread):
         if self.refused or not failed:
             self._failed = ""
         else:
-            self._fails(sorted(failed)[0])
+            self._unread(sorted(failed)[0])
 
     def _take(self, answers: dict[str, Answer], asked_at: float) -> None:
         refused = False
@@ -162,7 +144,7 @@ class RegistryReader(threading.Thread):
             )
         self.refused = refused
 
-    def _pause(self) -> float:
+    def _interval(self) -> float:
         if self.refused:
             return _REFUSED_SECONDS if self._members_inside <= ROOM else _EMPTY_SECONDS
         if not self._registry.waiting and self._members_inside < ROOM:

@@ -5,7 +5,6 @@ Every failure is counted by family, logged once and retried; measuring never sto
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
@@ -14,12 +13,12 @@ from typing import Final
 import structlog
 
 from samerack.cluster.broker_configs import ask_selector
-from samerack.cluster.errors import RefusedError
 from samerack.cluster.racks import NO_HOSTS, Hosts
-from samerack.cluster.refusals import next_pause
 from samerack.cluster.wire import Wire
+from samerack.common.attempts import RetryPauses
 from samerack.common.errors import AgentError
 from samerack.common.kafka_config import for_kafka_python
+from samerack.common.service import Service
 from samerack.common.settings import ClientEndpoint, Settings
 from samerack.election.leadership_state import Alone, LeadershipState
 from samerack.traffic.board import TrafficBoard
@@ -44,7 +43,7 @@ RackAware = Callable[[], bool | None]
 """Whether the brokers serve from the reader's rack; None where not asked yet; AgentError says why it is not known."""
 
 
-class TrafficWatch(threading.Thread):
+class TrafficWatch(Service):
     """Measures periodically and publishes on the board."""
 
     def __init__(  # noqa: PLR0913 - it brings measuring and the agent together
@@ -56,6 +55,7 @@ class TrafficWatch(threading.Thread):
         rack_aware: RackAware,
         hosts: Hosts = NO_HOSTS,
         leadership: LeadershipState | None = None,
+        stop_seconds: float = 0.0,
     ) -> None:
         """Prepare; `start` begins.
 
@@ -66,11 +66,14 @@ class TrafficWatch(threading.Thread):
             rack_aware: What the brokers' replica selector does.
             hosts: What other sources know of client hosts.
             leadership: What this agent counts; everything where it is alone.
+            stop_seconds: How long `stop` waits for the last measurement.
 
         Raises:
             SettingsError: A Kafka setting has no counterpart in the client.
         """
-        super().__init__(name="traffic", daemon=True)
+        pause = settings.traffic.poll_seconds
+        super().__init__("traffic", retries=RetryPauses(first=pause, most=pause))
+        self._stop_seconds = stop_seconds
         self.weights = WeightBook()
         self.last_poll = float("-inf")
         self._settings = settings.traffic
@@ -88,64 +91,46 @@ class TrafficWatch(threading.Thread):
             hosts=hosts,
             leadership=self._leadership,
         )
-        self._stopping = threading.Event()
-        self._hurry = threading.Event()
         self._asked = False
         self._held: AbstractSet[object] = frozenset()
         self._leadership.listen(self._elected)
         self._last_reported: frozenset[Gap] = frozenset()
-        self._trouble = ""
         self._scraped: tuple[Gap, ...] = ()
 
     def stop(self) -> None:
-        """End the thread after the current poll."""
-        self._stopping.set()
-        self._hurry.set()
+        """Ends the thread after the current poll, and waits for its measurement."""
+        super().stop()
+        if self._stop_seconds and self.is_alive():
+            self.join(self._stop_seconds)
 
     def _elected(self) -> None:
         """Poll at once after an election that gave this agent new claims: it counts from that poll on."""
         held = frozenset(self._leadership.claims.held.values())
         if held - self._held:
-            self._hurry.set()
+            self.wake()
         self._held = held
 
-    def run(self) -> None:
-        """Poll, publish, pause."""
-        try:
-            refused_pause = 0.0
-            while not self._stopping.is_set():
-                started = time.monotonic()
-                refused_pause = next_pause(refused_pause) if self._turn() else 0.0
-                took = time.monotonic() - started
-                self._rest(max(self._settings.poll_seconds - took, took * (_SHARE_OF_TIME - 1), refused_pause))
-        finally:
-            self._wire.close()
+    def turn(self) -> float:
+        """Polls once; returns the pause."""
+        started = time.monotonic()
+        self.poll()
+        took = time.monotonic() - started
+        return max(self._settings.poll_seconds - took, took * (_SHARE_OF_TIME - 1))
 
-    def _rest(self, seconds: float) -> None:
+    def rest(self, seconds: float) -> None:
         """Wait for the next poll: a standby polls rarely, unless a client's report needs a newer poll."""
         for _ in range(_STANDBY_SHARE):
-            if self._hurry.wait(seconds) or self._asked or self._leadership.claims.counts_groups:
+            if self._wake.wait(seconds) or self._asked or self._leadership.claims.counts_groups:
                 break
         self._asked = False
-        if not self._stopping.is_set():
-            self._hurry.clear()
 
-    def _turn(self) -> bool:
-        """Poll, which may fail; return whether the brokers refuse the agent, or the agent refuses them."""
-        try:
-            self.poll()
-        except AgentError as error:
-            self._metrics.failed(Family.METADATA)
-            if str(error) != self._trouble:
-                log.warning("poll-failed", error=str(error))
-            self._trouble = str(error)
-            return isinstance(error, RefusedError)
-        except Exception as error:  # one failed poll must not end measuring
-            self._metrics.failed(None)
-            log.exception("poll-failed", error=str(error))
-        else:
-            self._trouble = ""
-        return False
+    def failed(self, error: Exception) -> None:
+        """Counts a failed poll."""
+        self._metrics.failed(Family.METADATA if isinstance(error, AgentError) else None)
+
+    def ended(self) -> None:
+        """Disconnects."""
+        self._wire.close()
 
     def poll(self) -> TrafficSnapshot:
         """Poll now; to be called from one thread at a time.

@@ -19,6 +19,7 @@ from samerack.agent.events.metrics import EventMetrics
 from samerack.agent.events.model import Event
 from samerack.agent.events.place import path_of
 from samerack.agent.events.store import CorruptError, Store, StoreError, set_aside
+from samerack.common.attempts import Attempts, RetryPauses
 from samerack.common.settings import Settings
 from samerack.traffic.model import Gap
 
@@ -26,7 +27,7 @@ log = structlog.get_logger("events")
 
 MAX_WAITING: Final = 1_000
 _FIRST_PAUSE_SECONDS: Final = 1.0
-_LONGEST_PAUSE_SECONDS: Final = 30.0
+_MAX_PAUSE_SECONDS: Final = 30.0
 
 
 class EventWriter(threading.Thread):
@@ -61,7 +62,7 @@ class EventWriter(threading.Thread):
         self._metrics = metrics
         self._waiting: deque[Event] = deque()
         self._max_waiting = max_waiting
-        self._first_pause_seconds = first_pause_seconds
+        self._attempts = Attempts(RetryPauses(first=first_pause_seconds, most=_MAX_PAUSE_SECONDS))
         self._news = threading.Condition()
         self._stopping = False
         self._store: Store | None = None
@@ -107,14 +108,18 @@ class EventWriter(threading.Thread):
 
     def run(self) -> None:
         """Write until stopped."""
-        pause = self._first_pause_seconds if self.trouble else 0.0
+        if self.trouble:
+            self._attempts.failed()
         try:
             while True:
-                stopping = self._rest(pause)
+                stopping = self._rest(self._attempts.pause_seconds)
                 succeeded = self._safely(self._write)
                 if stopping:
                     return
-                pause = 0.0 if succeeded else min(_LONGEST_PAUSE_SECONDS, max(2 * pause, self._first_pause_seconds))
+                if succeeded:
+                    self._attempts.succeeded()
+                else:
+                    self._attempts.failed()
         finally:
             if self._store is not None:
                 self._store.close()

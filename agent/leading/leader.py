@@ -6,7 +6,6 @@ handing over to another agent, and stopping.
 
 from __future__ import annotations
 
-import threading
 import time
 from typing import Final
 
@@ -25,45 +24,56 @@ from samerack.agent.leading.session import TURN_SECONDS, Session
 from samerack.agent.policy.back_off_causes import BackOffError, Cause
 from samerack.agent.supervisor.line import MemberIdentity
 from samerack.assignors.model import AssignmentError
-from samerack.cluster.attempts import Attempts
 from samerack.cluster.client import close, connect
 from samerack.cluster.coordinator_requests import EndedError
 from samerack.cluster.group_poller import GroupPoller
 from samerack.cluster.refusals import explained
+from samerack.common.attempts import REQUESTS, Attempts
 from samerack.common.errors import AgentError
 from samerack.common.kafka_config import for_kafka_python
+from samerack.common.service import Service
 from samerack.election.leadership_state import Alone, LeadershipState
 
 _RETRY_SECONDS: Final = 2.0
 _OVERDUE_SECONDS: Final = 1.0
 
 
-class GroupLeader(threading.Thread):
+class GroupLeader(Service):
     """Leads one consumer group whenever this agent is elected for it."""
 
-    def __init__(self, parts: GroupParts, *, poller: GroupPoller, leadership: LeadershipState | None = None) -> None:
+    is_awaited = True
+
+    def __init__(
+        self,
+        parts: GroupParts,
+        *,
+        poller: GroupPoller,
+        leadership: LeadershipState | None = None,
+        hand_over_seconds: float = 0.0,
+    ) -> None:
         """Prepare; `start` starts the thread.
 
         Args:
             parts: The parts that lead the group.
             poller: Describes the group while the agent stays outside because it has no consumers.
             leadership: Whether this agent or another one leads the group; without it, this agent.
+            hand_over_seconds: How long `stop` lets the agent stay until another one has taken the membership over, if
+                there is one.
         """
-        super().__init__(name=f"group-{parts.group}", daemon=True)
+        super().__init__(f"group {parts.group}")
         self.group = parts.group
         self._parts = parts
         self._reporter = parts.reporter
-        self._wake = threading.Event()
-        self._stopping = threading.Event()
+        self._hand_over_seconds = hand_over_seconds
         leadership = leadership or Alone()
         self._responsibility = Responsibility(parts.group, leadership, parts.reporter)
         self._consumers = ConsumerWait(parts, poller, self._new_membership)
         self._membership: Membership | None = None
         self._unleft: frozenset[MemberIdentity] = frozenset()
         """Member ids that the brokers may still have because LeaveGroup failed."""
-        self._turns = Attempts()
-        parts.watch.listen(self._wake.set)
-        leadership.listen(self._wake.set)
+        self._turns = Attempts(REQUESTS)
+        parts.watch.listen(self.wake)
+        leadership.listen(self.wake)
 
     # called by other threads
 
@@ -77,18 +87,13 @@ class GroupLeader(threading.Thread):
         """Whether the trouble is that the brokers do not allow something."""
         return self._reporter.refused
 
-    def stop(self, *, hand_over_seconds: float = 0.0) -> None:
-        """Asks the thread to leave the group and end.
-
-        Args:
-            hand_over_seconds: How long to stay until another agent has taken the membership over, if there is one.
-        """
-        self._responsibility.hand_over(hand_over_seconds)
+    def stop(self) -> None:
+        """Asks the thread to leave the group, or to hand the membership over, and end."""
+        self._responsibility.hand_over(self._hand_over_seconds)
         membership = self._membership
         if membership is not None:
             membership.end_by(max(time.monotonic(), self._responsibility.hand_over_until))
-        self._stopping.set()
-        self._wake.set()
+        super().stop()
 
     @property
     def takeover(self) -> Progress:
@@ -98,7 +103,7 @@ class GroupLeader(threading.Thread):
     def take_over(self, *, dry_run: bool) -> Progress:
         """Asks the thread to take the lead over, or only for the gain of that; see `TakeoverRequest.ask`."""
         progress = self._parts.takeovers.request.ask(dry_run=dry_run)
-        self._wake.set()
+        self.wake()
         return progress
 
     def member_ids(self) -> frozenset[MemberIdentity]:
@@ -119,32 +124,32 @@ class GroupLeader(threading.Thread):
 
     # the thread
 
-    def run(self) -> None:
-        """Runs memberships until stopped; every error is counted, logged and followed by a retry."""
-        while not self._stopping.is_set():
-            pause = _RETRY_SECONDS
-            try:
-                self._stay()
-                if self._reporter.role == WAITING:
-                    pause = TURN_SECONDS  # the next consumers may join soon
-            except BackOffError as error:
-                self._back_off(error)
-            except AssignmentError as error:
-                self._back_off(BackOffError(Cause.PLANS_FAILED, f"no plan passes the check: {error}"))
-            except kafka_errors.InconsistentGroupProtocolError:
-                self._back_off(BackOffError(Cause.NO_SHARED_PROTOCOL))
-            except (kafka_errors.KafkaError, AgentError) as error:
-                refused = is_refused(error)
-                if refused:
-                    pause = max(pause, self._parts.admission.back_off.start(Cause.NOT_ALLOWED, explained(error)))
-                self._reporter.failed("refused" if refused else "kafka", error, pause)
-            except Exception as error:  # noqa: BLE001 - the group must not be left because of an error in the agent
-                self._reporter.broke(error, pause)
-            if self._responsibility.is_active():
-                self._stopping.wait(pause)
-            else:
-                self._wake.wait(pause)  # an election wakes it
-                self._wake.clear()
+    def turn(self) -> float:
+        """Runs one membership; returns the pause after it. Every error is counted, logged and followed by a retry."""
+        try:
+            self._stay()
+        except BackOffError as error:
+            self._back_off(error)
+        except AssignmentError as error:
+            self._back_off(BackOffError(Cause.PLANS_FAILED, f"no plan passes the check: {error}"))
+        except kafka_errors.InconsistentGroupProtocolError:
+            self._back_off(BackOffError(Cause.NO_SHARED_PROTOCOL))
+        except (kafka_errors.KafkaError, AgentError) as error:
+            pause, refused = _RETRY_SECONDS, is_refused(error)
+            if refused:
+                pause = max(pause, self._parts.admission.back_off.start(Cause.NOT_ALLOWED, explained(error)))
+            self._reporter.failed("refused" if refused else "kafka", error, pause)
+            return pause
+        except Exception as error:  # noqa: BLE001 - the group must not be left because of an error in the agent
+            self._reporter.broke(error, _RETRY_SECONDS)
+        else:
+            if self._reporter.role == WAITING:
+                return TURN_SECONDS  # the next consumers may join soon
+        return _RETRY_SECONDS
+
+    def rest(self, seconds: float) -> None:
+        """Waits for the next membership; only an agent that is not active for the group waits for an election."""
+        (self._stopping if self._responsibility.is_active() else self._wake).wait(seconds)
 
     def _back_off(self, error: BackOffError) -> None:
         self._reporter.backs_off(error, self._parts.admission.back_off.start(error.cause, str(error)))
@@ -184,7 +189,7 @@ class GroupLeader(threading.Thread):
             group=self.group,
             settings=self._parts.settings.leading,
             assign=self._parts.assigning.assign,
-            wake=self._wake.set,
+            wake=self.wake,
         )
 
     def _turn(self, session: Session, membership: Membership) -> None:

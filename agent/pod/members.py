@@ -14,15 +14,12 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Final, Literal
 
-import structlog
-
 from samerack.agent.pod.kubernetes import Api, KubernetesError, NoSuchNodeError
 from samerack.agent.pod.model import rack_of
 from samerack.cluster.racks import Hosts
-from samerack.common.errors import one_line
+from samerack.common.attempts import RetryPauses
+from samerack.common.service import Service
 from samerack.common.settings import PodSettings
-
-log = structlog.get_logger("pod")
 
 MAX_QUESTIONS: Final = 50
 """Addresses that are looked up in one turn; the next ones follow after a pause."""
@@ -42,8 +39,12 @@ class _Known:
     until: float
 
 
-class PodRacks(threading.Thread):
+class PodRacks(Service):
     """The racks of pods by their addresses."""
+
+    failure_event = "pod-racks-unknown"
+    expected_errors = (KubernetesError,)
+    may_hurry = False  # a new address makes another failure no less likely
 
     def __init__(
         self,
@@ -62,7 +63,8 @@ class PodRacks(threading.Thread):
         Raises:
             KubernetesError: This is no pod, and no API server is set.
         """
-        super().__init__(name="pod-racks", daemon=True)
+        refresh = settings.kubernetes_refresh_seconds
+        super().__init__("pods", retries=RetryPauses(first=min(_RETRY_SECONDS, refresh), most=refresh))
         self._settings = settings
         self._asked = asked
         self._environment = os.environ if environment is None else environment
@@ -72,10 +74,6 @@ class PodRacks(threading.Thread):
         self._known: dict[str, _Known] = {}
         self._nodes: dict[str, tuple[str, float]] = {}
         self._version = 0
-        self._retry = _RETRY_SECONDS
-        self._last_reported = ""
-        self._wake = threading.Event()
-        self._stopping = threading.Event()
 
     def rack_of(self, host: str) -> str | None:
         """Return the rack of a pod's address from memory; an unknown one is looked up soon."""
@@ -85,7 +83,7 @@ class PodRacks(threading.Thread):
             return None
         with self._lock:
             if address not in self._wanted:
-                self._wake.set()
+                self.wake()
             self._wanted[address] = time.monotonic()
             known = self._known.get(address)
         return known.rack if known is not None else None
@@ -94,40 +92,15 @@ class PodRacks(threading.Thread):
         """Return the known racks as one of the sources of members' racks."""
         return Hosts(kubernetes=self.rack_of, version=lambda: self._version)
 
-    def stop(self) -> None:
-        """End the thread after the current lookup."""
-        self._stopping.set()
-        self._wake.set()
+    def turn(self) -> float:
+        """Looks up wanted addresses once; returns how long to wait unless a new address is requested."""
+        self._stopping.wait(_PAUSE_SECONDS)  # addresses requested at one time are looked up together
+        left = self.look(time.monotonic())
+        return 0.0 if left else _RETRY_SECONDS
 
-    def run(self) -> None:
-        """Look up wanted and unknown addresses until stopped."""
-        while not self._stopping.is_set():
-            pause = self._turn()
-            self._wake.wait(pause)
-            self._wake.clear()
-            self._stopping.wait(_PAUSE_SECONDS)  # addresses requested at one time are looked up together
-
-    def _turn(self) -> float:
-        """Look up once; return how long to wait unless a new address is requested."""
-        try:
-            left = self.look(time.monotonic())
-        except KubernetesError as error:
-            self._failed(str(error))
-        except Exception as error:  # one unexpected answer must not end the thread
-            self._failed(one_line(error))
-            log.exception("pod-racks-failed", error=str(error))
-        else:
-            self._retry, self._last_reported = _RETRY_SECONDS, ""
-            return 0.0 if left else _RETRY_SECONDS
-        self._stopping.wait(self._retry)  # a new address makes a refusal no less likely
-        self._retry = min(2 * self._retry, self._settings.kubernetes_refresh_seconds)
-        return 0.0
-
-    def _failed(self, reason: str) -> None:
+    def failed(self, error: Exception) -> None:  # noqa: ARG002 - all failures count the same
+        """Counts a failed lookup."""
         self._asked("failed")
-        if reason != self._last_reported:
-            log.warning("pod-racks-unknown", reason=reason)
-        self._last_reported = reason
 
     def look(self, now: float) -> int:
         """Look up the addresses that are due; forget those that were not requested for a while.

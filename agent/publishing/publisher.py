@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import queue
 import socket
-import threading
-import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -25,8 +23,10 @@ from samerack.agent.publishing.outbox import Kind, Outbox, OutgoingRecord
 from samerack.agent.publishing.sender import Sender, producer_config
 from samerack.agent.publishing.states import LastPublished, state_record
 from samerack.agent.publishing.windows import Counted, Windows
+from samerack.common.attempts import RetryPauses
 from samerack.common.errors import SettingsError
 from samerack.common.records import GroupEvent, GroupState, Record, TrafficSample, encode
+from samerack.common.service import Service
 from samerack.common.settings import Settings
 from samerack.traffic.board import Published
 from samerack.traffic.model import Gap, GroupTraffic, TrafficSnapshot
@@ -34,14 +34,22 @@ from samerack.traffic.model import Gap, GroupTraffic, TrafficSnapshot
 log = structlog.get_logger("publishing")
 
 _TURN_SECONDS: Final = 0.2
+_RETRIES: Final = RetryPauses(first=0.2, most=0.2)
 _MAX_UNNAMED: Final = 1_000
 """Most events that wait for the cluster's id; an agent without it cannot reach its cluster."""
 _LAST_SECONDS: Final = 1.5
 """For the last records, when the agent stops."""
 
 
-class Publisher(threading.Thread):
-    """Publishes what is queued by `take` (the board) and `take_event` (events)."""
+class Publisher(Service):
+    """Publishes what is queued by `take` (the board) and `take_event` (events).
+
+    After `stop` all that was counted until then is published, within about two seconds.
+    """
+
+    failure_event = "publishing-failed"
+    may_hurry = False
+    is_awaited = True
 
     def __init__(  # noqa: PLR0913 - all named
         self,
@@ -66,7 +74,7 @@ class Publisher(threading.Thread):
         Raises:
             SettingsError: librdkafka refuses a setting, or nothing is measured that could be published.
         """
-        super().__init__(name="publishing", daemon=True)
+        super().__init__("publishing", retries=_RETRIES)
         asked = settings.publishing
         if asked.topics and not settings.traffic.enabled:
             raise SettingsError(
@@ -96,7 +104,6 @@ class Publisher(threading.Thread):
         )
         self._queue: queue.SimpleQueue[Published | Event] = queue.SimpleQueue()
         self._unnamed: deque[Event] = deque(maxlen=_MAX_UNNAMED)
-        self._stopping = threading.Event()
 
     def gaps(self) -> tuple[Gap, ...]:
         """Return the topics that take no records at the moment, and the cure."""
@@ -111,31 +118,17 @@ class Publisher(threading.Thread):
         if Kind.EVENT in self._topics:
             self._queue.put(event)
 
-    def stop(self) -> None:
-        """Publish all that was counted until now, and end, within about two seconds."""
-        self._stopping.set()
-
-    def run(self) -> None:
-        """Make and send records in turns; every error is logged and retried."""
-        while not self._stopping.is_set():
-            self._safely(self._turn)
-        self._safely(self._finish)
-
-    def _safely(self, step: Callable[[], None]) -> None:
-        try:
-            step()
-        except Exception as error:  # an error ends neither the agent nor this thread
-            log.exception("publishing-failed", error=str(error))
-            time.sleep(_TURN_SECONDS)
-
-    def _turn(self) -> None:
+    def turn(self) -> float:
+        """Make records of what is queued, and send them."""
         with suppress(queue.Empty):
             self._take_in(self._queue.get(timeout=_TURN_SECONDS))
-        if self._unnamed and (self._knows_cluster()):
+        if self._unnamed and self._knows_cluster():
             self._add_events()
         self._sender.turn()
+        return 0.0
 
-    def _finish(self) -> None:
+    def ended(self) -> None:
+        """Make and send the last records."""
         while not self._queue.empty():
             self._take_in(self._queue.get())
         rest = self._windows.rest()

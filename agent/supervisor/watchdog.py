@@ -20,6 +20,7 @@ import structlog
 
 from samerack.agent.supervisor.line import MemberIdentity
 from samerack.agent.supervisor.worker import Worker, fork
+from samerack.common.attempts import RetryPauses
 from samerack.common.errors import AgentError
 from samerack.common.settings import SupervisorSettings
 
@@ -33,9 +34,7 @@ _OVERDUE_SECONDS: Final = 2.5
 """A worker that was asked to stop and is still in groups after so long may be stuck: another process leaves them."""
 _LEAVE_SECONDS: Final = 10.0
 _MEMORY_SECONDS: Final = 1.0
-_FREE_RESTARTS: Final = 2
-"""So many workers that die in a row are replaced at once; later ones after a pause that doubles."""
-_MAX_PAUSE_SECONDS: Final = 30.0
+_RESTART_PAUSES: Final = RetryPauses(first=1.0, most=30.0, free=2)
 
 
 class Work(Protocol):
@@ -168,7 +167,7 @@ class Supervisor:
                 reason=f"the worker died {count} times in {self._settings.restart_window_seconds:g} s",
                 seconds=self._settings.restart_window_seconds,
             )
-        pause = 0.0 if count <= _FREE_RESTARTS else min(_MAX_PAUSE_SECONDS, 2.0 ** (count - _FREE_RESTARTS - 1))
+        pause = _RESTART_PAUSES.after(count)
         if pause or self._observing:
             # no worker will continue the membership before its session ends: the groups must not wait for it
             self._leave(self._known, wait=True)

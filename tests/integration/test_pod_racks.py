@@ -105,7 +105,7 @@ def test_the_api_server_tells_the_racks_of_members_that_do_not(pods: Pods, scene
         agent.wait(lambda: bool(agent.events("pod-racks-unknown")), "it is refused", timeout=60)
         (refused,) = agent.events("pod-racks-unknown")
         assert 'a Role in namespace shop with the rule {apiGroups: [""], resources: [pods], verbs: [list]}' in str(
-            refused["reason"]
+            refused["error"]
         )
         api.rules |= {("list", "pods", "shop")}
 

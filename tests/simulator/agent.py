@@ -44,6 +44,7 @@ from tests.simulator.wire import SimulatedConnections
 
 GROUP: Final = "orders"
 _EPOCH: Final = 1_750_000_000.0
+_HAND_OVER_SECONDS: Final = 2.0
 _ON_PLAYED_TIME: Final[tuple[Any, ...]] = (
     assigning,
     base,
@@ -154,7 +155,7 @@ def build(
                 events=EventLog(clock=wall),
                 notify_supervisor=told,
             )
-        leader = GroupLeader(parts, poller=polling(process), leadership=stands)
+        leader = GroupLeader(parts, poller=polling(process), leadership=stands, hand_over_seconds=_HAND_OVER_SECONDS)
         inside: Any = leader
         inside._wake, inside._stopping = Signal(process), Signal(process)
         inside._parts = replace(inside._parts, clock=process.seconds)

@@ -27,8 +27,8 @@ from samerack.agent.leading.session import Session
 from samerack.agent.policy import back_off, budget, plan_health
 from samerack.cluster import group_member
 from samerack.cluster import view as cluster
-from samerack.cluster.attempts import Attempts
 from samerack.cluster.group_member import Joined
+from samerack.common.attempts import Attempts
 from samerack.planning import planner
 from samerack.protocol.consumer import encode_subscription
 from samerack.protocol.model import Subscription

@@ -28,7 +28,6 @@ _TOLD_MS: Final = 200
 _LEAVING_MS: Final = 500
 _FREE_RESTARTS: Final = 2
 _MAX_PAUSE_MS: Final = 30_000
-HAND_OVER_SECONDS: Final = 2.0
 _RULES: Final = SupervisorSettings()
 
 
@@ -120,7 +119,7 @@ class SupervisedAgent:
             if self._election is not None:
                 self._election.leave(self.name)
             return
-        process.host.do(lambda: leader.stop(hand_over_seconds=HAND_OVER_SECONDS))
+        process.host.do(leader.stop)
         if self._election is not None:
             self._election.leave(self.name)
 

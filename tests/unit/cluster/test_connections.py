@@ -20,8 +20,8 @@ from kafka.net.selector import NetworkSelector
 
 from samerack.cluster.client import connect
 from samerack.cluster.connections import Connections, Refusals
-from samerack.cluster.errors import RefusedError
 from samerack.cluster.refusals import NotAcceptedError, refusal
+from samerack.common.errors import RefusedError
 from sandbox.certificates import Authority
 
 CONFIG = {

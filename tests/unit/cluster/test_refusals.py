@@ -1,4 +1,4 @@
-"""The message of a refusal, whichever layer of a client reports it, and the pause before the next attempt."""
+"""The message of a refusal, whichever layer of a client reports it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import ssl
 import pytest
 from kafka import errors as kafka_errors
 
-from samerack.cluster.errors import CoordinatorMovesError, NotAllowedError, RefusedError
-from samerack.cluster.refusals import MAX_SECONDS, NotAcceptedError, explained, is_refusal, next_pause, refusal
+from samerack.cluster.errors import CoordinatorMovesError, NotAllowedError
+from samerack.cluster.refusals import NotAcceptedError, explained, is_refusal, refusal
 from samerack.common.bearer import TokenError
-from samerack.common.errors import AgentError
+from samerack.common.errors import AgentError, RefusedError
 from samerack.common.identities import AwsIdentity
 from samerack.common.tokens import tokens
 
@@ -93,15 +93,6 @@ def test_a_missing_permission_names_itself() -> None:
     assert explained(AgentError("a; b")) == "a; b"
     assert explained(kafka_errors.GroupAuthorizationFailedError("orders")).endswith("; allow READ on the group")
     assert explained(kafka_errors.NotCoordinatorError("orders")).startswith("NotCoordinatorError: ")
-
-
-def test_pauses_double_up_to_a_minute() -> None:
-    """The pauses are 2, 4, 8 ... seconds and never more than a minute."""
-    pauses = [0.0]
-    while pauses[-1] < MAX_SECONDS:
-        pauses.append(next_pause(pauses[-1]))
-    assert pauses == [0, 2, 4, 8, 16, 32, 60]
-    assert next_pause(MAX_SECONDS) == MAX_SECONDS
 
 
 def test_a_refused_token_has_the_cure_of_whoever_gave_it() -> None:

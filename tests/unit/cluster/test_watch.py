@@ -12,11 +12,11 @@ from kafka import errors as kafka_errors
 from structlog.testing import capture_logs
 
 from samerack.cluster import broker_configs, metadata, watch
-from samerack.cluster.errors import NotAllowedError, RefusedError
+from samerack.cluster.errors import NotAllowedError
 from samerack.cluster.view import ClusterView, SettlingTimes
 from samerack.cluster.watch import ClusterWatch
 from samerack.cluster.wire import Wire
-from samerack.common.errors import AgentError
+from samerack.common.errors import AgentError, RefusedError
 from samerack.common.kafka_config import for_kafka_python
 from tests.unit.agent.values import RACKS, UNSET, cluster, partition, view_of
 from tests.unit.cluster.scripted_wire import ScriptedWire, configs_response, metadata_response
@@ -103,7 +103,10 @@ def test_no_failure_ends_the_thread(looks: list[ClusterView | Exception]) -> Non
     with capture_logs() as logs:
         eye.run()
     assert (counts.failed, counts.looks) == (2, 3)
-    assert [line["error"] for line in logs if line["event"] == "poll-failed"] == ["no answer", "a mistake"]
+    assert [line["error"] for line in logs if line["event"] == "poll-failed"] == [
+        "no answer",
+        "RuntimeError: a mistake",
+    ]
     assert eye.cluster == cluster(t=[(1,)])
 
 

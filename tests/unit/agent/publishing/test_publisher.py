@@ -89,10 +89,10 @@ def test_what_happened_becomes_records() -> None:
     events.add("rebalance", "of another agent", cause="leader")
     events.add("role", "of another agent", action="standby")
     for _ in range(3):
-        one._turn()
+        one.turn()
     assert written(one) == []
     one._cluster = "eu"
-    one._turn()
+    one.turn()
     first, second = (GroupEvent.model_validate(record) for record in written(one))
     assert (first.event, first.at, first.group, first.left, first.cluster) == (left.id, 5_000, "orders", ("a",), "eu")
     assert (second.kind, second.group) == ("role", "of another agent")

@@ -13,9 +13,8 @@ from prometheus_client import CollectorRegistry
 from samerack.agent.publishing.metrics import Loss, PublishingMetrics, Refusal
 from samerack.agent.publishing.outbox import Kind, Outbox, OutgoingRecord
 from samerack.agent.publishing.sender import Sender, producer_config
-from samerack.cluster.errors import RefusedError
 from samerack.common.bearer import TokenError
-from samerack.common.errors import SettingsError
+from samerack.common.errors import RefusedError, SettingsError
 
 TOPICS = {Kind.SAMPLE: "samples", Kind.STATE: "states"}
 FATAL = KafkaError(KafkaError._FATAL, "no way back", True)  # noqa: FBT003 - librdkafka's own signature

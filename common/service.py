@@ -1,0 +1,116 @@
+"""A service: a part of the agent on a thread of its own, which does its turns until it is stopped.
+
+This module has what all services share: the loop, the pauses, waking, stopping, and what is kept and logged of a
+failure. One failed turn ends no service.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import abstractmethod
+from typing import ClassVar, Final
+
+import structlog
+
+from samerack.common.attempts import REFUSALS, Attempts, RetryPauses
+from samerack.common.errors import AgentError, RefusedError, one_line
+
+log = structlog.get_logger("service")
+
+ONE_SECOND: Final = RetryPauses(first=1.0, most=1.0)
+
+
+class Service(threading.Thread):
+    """Does `turn` again and again; `stop` and `wake` may be called from any thread."""
+
+    failure_event: ClassVar = "poll-failed"
+    """The name of the log event of a failed turn."""
+    expected_errors: ClassVar[tuple[type[Exception], ...]] = (AgentError,)
+    """Errors that are logged in one line, once while they stay the same; others are logged with a traceback."""
+    may_hurry: ClassVar[bool] = True
+    """Whether `wake` shortens the pause after a failed turn, unless it was refused."""
+    is_awaited: ClassVar[bool] = False
+    """Whether the agent ends only when the thread has ended, or no time is left."""
+    is_checked: ClassVar[bool] = True
+    """Whether the agent is unhealthy once the thread has ended."""
+
+    def __init__(self, name: str, *, retries: RetryPauses = ONE_SECOND) -> None:
+        """Prepare; `start` starts the thread.
+
+        Args:
+            name: The name of the thread.
+            retries: The pauses after failed turns, other than refused ones.
+        """
+        super().__init__(name=name, daemon=True)
+        self.last_error = ""
+        """Why the last turn failed; empty while turns succeed."""
+        self.was_refused = False
+        """Whether the last turn failed because one side refuses the other."""
+        self._stopping = threading.Event()
+        self._wake = threading.Event()
+        self._retries = Attempts(retries)
+        self._refusals = Attempts(REFUSALS)
+
+    @abstractmethod
+    def turn(self) -> float:
+        """Does one turn; returns the seconds until the next one, which `wake` may shorten."""
+
+    def failed(self, error: Exception) -> None:
+        """Called after a failed turn, before its pause."""
+
+    def ended(self) -> None:
+        """Called once, on the thread, after the last turn."""
+
+    def wake(self) -> None:
+        """Starts the next turn at once, or after the present one."""
+        self._wake.set()
+
+    def stop(self) -> None:
+        """Asks the thread to end after the present turn."""
+        self._stopping.set()
+        self._wake.set()
+
+    def run(self) -> None:
+        """Does turns until stopped."""
+        while not self._stopping.is_set():
+            self._wake.clear()
+            try:
+                pause = self.turn()
+            except Exception as error:  # noqa: BLE001 - one failed turn must not end the service
+                self._record(error)
+                self.failed(error)
+                hurries = self.may_hurry and not self.was_refused
+                (self._wake if hurries else self._stopping).wait(self._failure_pause())
+            else:
+                self._succeeded()
+                self.rest(pause)
+        self.ended()
+
+    def rest(self, seconds: float) -> None:
+        """Waits for the next turn after one that succeeded."""
+        self._wake.wait(seconds)
+
+    def _succeeded(self) -> None:
+        self.last_error, self.was_refused = "", False
+        self._retries.succeeded()
+        self._refusals.succeeded()
+
+    def _failure_pause(self) -> float:
+        """Counts the failure; returns the pause after it."""
+        if self.was_refused:
+            return self._refusals.failed()
+        self._refusals.succeeded()
+        return self._retries.failed()
+
+    def _record(self, error: Exception) -> None:
+        """Keeps and logs why a turn failed."""
+        text = str(error) if isinstance(error, AgentError) else one_line(error)
+        self.was_refused, before, self.last_error = isinstance(error, RefusedError), self.last_error, text
+        if not isinstance(error, self.expected_errors):
+            log.exception(self.failure_event, service=self.name, error=text)
+        elif text != before:
+            self.report(text)
+
+    def report(self, trouble: str) -> None:
+        """Logs why a turn failed, in one line."""
+        log.warning(self.failure_event, service=self.name, error=trouble)
