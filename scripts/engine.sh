@@ -99,9 +99,32 @@ _bootstrap() {
 
 # _trim_java FOLDER: a Java that has what Kafka needs; the whole development kit where its modules are not at hand.
 _trim_java() {
-  "$JAVA_HOME/bin/jlink" --no-header-files --no-man-pages --strip-java-debug-attributes --output "$1" --add-modules \
-    java.se,jdk.unsupported,jdk.management.agent,jdk.crypto.ec,jdk.security.auth,jdk.security.jgss,jdk.zipfs,jdk.naming.dns,jdk.net,jdk.jcmd ||
-    { rm -rf "$1" && cp -rL "$JAVA_HOME" "$1"; }
+  if "$JAVA_HOME/bin/jlink" --no-header-files --no-man-pages --strip-java-debug-attributes --output "$1" --add-modules \
+    java.se,jdk.unsupported,jdk.management.agent,jdk.crypto.ec,jdk.security.auth,jdk.security.jgss,jdk.zipfs,jdk.naming.dns,jdk.net,jdk.jcmd; then
+    "$1/bin/java" -Xshare:dump >/dev/null # the archive of Java's own classes, which jlink leaves out
+  else
+    rm -rf "$1" && cp -rL "$JAVA_HOME" "$1"
+  fi
+}
+
+# _archive_classes PLAIN IMAGE CONTENT: PLAIN with archives of the classes that a node loads, which halve the work of its start.
+_archive_classes() {
+  local plain=$1 image=$2 content=$3 name=samerack-archive-$$ try status=0
+  # In the shell's environment, not the container's: that would become the image's.
+  docker run --detach --name "$name" --network none --tmpfs /tmp "$plain" sh -c 'export ARCHIVE_CLASSES=yes \
+    KAFKA_NODE_ID=1 KAFKA_PROCESS_ROLES=broker,controller KAFKA_CONTROLLER_QUORUM_VOTERS=1@localhost:9093 \
+    KAFKA_LISTENERS=PLAINTEXT://:9092,CONTROLLER://:9093 KAFKA_ADVERTISED_LISTENERS=PLAINTEXT://localhost:9092 \
+    KAFKA_CONTROLLER_LISTENER_NAMES=CONTROLLER KAFKA_LISTENER_SECURITY_PROTOCOL_MAP=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT \
+    KAFKA_LOG_DIRS=/tmp/data KAFKA_HEAP_OPTS="-Xms64m -Xmx192m" KAFKA_JVM_PERFORMANCE_OPTS="-XX:+UseSerialGC"
+    exec /etc/kafka/docker/run' >/dev/null || return
+  for ((try = 0; try < 240; try++)); do
+    grep -q "Kafka Server started" <<<"$(docker logs "$name" 2>&1)" && break
+    sleep 0.5
+  done
+  docker stop --time 60 "$name" >/dev/null &&
+    docker commit --change "LABEL samerack.content=$content" --change 'CMD ["/etc/kafka/docker/run"]' "$name" "$image" || status=$?
+  docker rm --force "$name" >/dev/null
+  return "$status"
 }
 
 # _build_image IMAGE JARS BASE CONTENT
@@ -121,9 +144,9 @@ _build_image() {
     # Only folders that the base has not: Docker refuses a path that comes twice.
     tar -cf "$work/more.tar" --owner=0 --group=0 -C "$work/root" ./etc/kafka ./opt/java ./opt/kafka ./mnt/shared ./var/lib/kafka &&
     cp "$base" "$work/image.tar" && tar --concatenate --file "$work/image.tar" "$work/more.tar" &&
-    docker import --change "LABEL samerack.content=$content" --change 'CMD ["/etc/kafka/docker/run"]' \
+    docker import --change 'CMD ["/etc/kafka/docker/run"]' \
       --change 'ENV PATH=/opt/java/openjdk/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin' \
-      "$work/image.tar" "$local_image"
+      "$work/image.tar" "$local_image-plain" && _archive_classes "$local_image-plain" "$local_image" "$content"
   local status=$?
   rm -rf "$work"
   return "$status"
