@@ -115,15 +115,17 @@ _archive_classes() {
     KAFKA_NODE_ID=1 KAFKA_PROCESS_ROLES=broker,controller KAFKA_CONTROLLER_QUORUM_VOTERS=1@localhost:9093 \
     KAFKA_LISTENERS=PLAINTEXT://:9092,CONTROLLER://:9093 KAFKA_ADVERTISED_LISTENERS=PLAINTEXT://localhost:9092 \
     KAFKA_CONTROLLER_LISTENER_NAMES=CONTROLLER KAFKA_LISTENER_SECURITY_PROTOCOL_MAP=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT \
-    KAFKA_LOG_DIRS=/tmp/data KAFKA_HEAP_OPTS="-Xms64m -Xmx192m" KAFKA_JVM_PERFORMANCE_OPTS="-XX:+UseSerialGC"
+    KAFKA_LOG_DIRS=/tmp/data KAFKA_HEAP_OPTS=-Xmx512m KAFKA_JVM_PERFORMANCE_OPTS=-XX:+UseSerialGC
     exec /etc/kafka/docker/run' >/dev/null || return
   for ((try = 0; try < 240; try++)); do
     grep -q "Kafka Server started" <<<"$(docker logs "$name" 2>&1)" && break
+    [[ $(docker inspect --format '{{.State.Running}}' "$name") == true ]] || break
     sleep 0.5
   done
   docker stop --time 60 "$name" >/dev/null &&
     docker commit --change "LABEL samerack.content=$content" --change 'CMD ["/etc/kafka/docker/run"]' "$name" "$image" || status=$?
   docker rm --force "$name" >/dev/null
+  docker rmi "$plain" >/dev/null # its name only: the layers are the image's
   return "$status"
 }
 

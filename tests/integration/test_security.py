@@ -242,7 +242,7 @@ def test_a_password_that_changes_makes_no_storm(secured: Secured, tmp_path: Path
             time.sleep(15)
             attempts = secured.attempts() - before
             print(f"{attempts} attempts in {time.monotonic() - begun:.0f} s")  # noqa: T201 - pytest -rP shows the measurement
-            assert attempts <= 30  # measured: 3 on a busy machine, 150 in 20 s without pauses
+            assert attempts <= 10  # measured: 0 to 2; 44 while clients of librdkafka were not closed at once
             assert (agent.running, agent.get("/readyz")[0], agent.get("/healthz")[0]) == (True, 503, 200)
             told = [event["error"] for event in agent.events("poll-failed") if "refuse SASL" in event["error"]]
             assert len(told) <= 4  # two components poll, each logs once for each of the two clients
