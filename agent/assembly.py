@@ -30,7 +30,6 @@ from samerack.agent.publishing.publisher import Publisher, topics_of
 from samerack.cluster.group_poller import GroupPoller
 from samerack.cluster.group_type import GroupTypes
 from samerack.cluster.racks import NO_HOSTS, Hosts
-from samerack.cluster.version_watch import VersionWatch
 from samerack.cluster.view import SettlingTimes
 from samerack.cluster.watch import ClusterWatch
 from samerack.cluster.wire import Wire
@@ -105,7 +104,6 @@ class AgentParts:
             TrafficCollector(self.traffic, max_series=settings.traffic.max_series, mine=self._is_counted)
         )
         self.poller = GroupPoller(Wire(for_kafka_python(settings.kafka)), seconds=settings.watch.waiting_seconds)
-        self.versions = VersionWatch(settings.kafka)
         self.leaders = self._group_leaders(notify_supervisor)
         for leader in self.leaders:
             self.metrics.expect(leader.group)
@@ -164,7 +162,7 @@ class AgentParts:
                     watch=self.watch,
                     foreign_protocols=foreign_protocols,
                     group_type=types.find,
-                    unsupported_reason=self.versions.unsupported_reason,
+                    unsupported_reason=self.watch.versions.unsupported_reason,
                     metrics=self.metrics,
                     events=self.events,
                     weigh=self.measuring.weights.weights if self.measuring is not None else unweighed,

@@ -33,7 +33,7 @@ class Health:
 
     def unhealthy(self) -> dict[str, str]:
         """Returns the parts whose thread has ended."""
-        threads: dict[str, Thread] = {service.name: service for service in self._services if service.is_checked}
+        threads: dict[str, Thread] = {service.name: service for service in self._services}
         if self._parts.writer is not None:
             threads["events"] = self._parts.writer
         return {name: "its thread has ended" for name, thread in threads.items() if not thread.is_alive()}
@@ -66,7 +66,7 @@ class Health:
             {"group": one.group, "role": one.role, "state": one.state, "trouble": troubles.get(one.group, "")}
             for one in self._parts.metrics.board.all()
         ]
-        return {"brokers": self._parts.versions.summary(), "groups": groups}
+        return {"brokers": self._parts.watch.versions.summary(), "groups": groups}
 
     def gaps(self) -> tuple[Gap, ...]:
         """Returns what the brokers do not allow, apart from traffic measurement."""

@@ -168,7 +168,6 @@ def _services(parts: AgentParts) -> Iterator[Service]:
         yield parts.measuring
     if parts.pods is not None:
         yield parts.pods
-    yield parts.versions
     yield parts.poller
     yield parts.watch
     if parts.election is not None:

@@ -16,6 +16,7 @@ from typing import Final, Protocol
 import structlog
 
 from samerack.cluster.broker_configs import read_broker_configs
+from samerack.cluster.broker_versions import BrokerVersions
 from samerack.cluster.metadata import look
 from samerack.cluster.view import ClusterView, SettledCluster, Settling, SettlingTimes, settle
 from samerack.cluster.wire import Wire
@@ -25,8 +26,9 @@ from samerack.common.service import Service
 
 log = structlog.get_logger("watch")
 
-_SELECTOR_SECONDS: Final = 300.0
-_SELECTOR_AGAIN_SECONDS: Final = 30.0
+_DESCRIBE_SECONDS: Final = 300.0
+"""Between two questions for configurations and versions; replacing brokers one by one takes longer."""
+_DESCRIBE_AGAIN_SECONDS: Final = 30.0
 _PAUSE_PER_POLL: Final = 10
 """Polls take about a tenth of the time at most: the pause is this many times as long as a poll takes."""
 _LAST_POLLS: Final = 5
@@ -83,6 +85,7 @@ class ClusterWatch(Service):
         self._state = Settling()
         self._listeners: list[Callable[[], None]] = []
         self.cluster = SettledCluster()
+        self.versions = BrokerVersions()
         self.cluster_id = ""
         """The cluster's id; empty before the first successful poll."""
         self.rack_aware_fetch = selector == "rack-aware"
@@ -92,7 +95,7 @@ class ClusterWatch(Service):
         self._refused_since: Mapping[str, float] = {}
         """Topics that the agent may not describe, and since when (seconds, monotonic)."""
         self.last_look = float("-inf")
-        self._selector_at = float("-inf")
+        self._describe_at = float("-inf")
 
     def listen(self, listener: Callable[[], None]) -> None:
         """Calls `listener` on the watch's thread after each poll that changed the settled cluster; it must be quick."""
@@ -148,7 +151,7 @@ class ClusterWatch(Service):
         if self._selector == "auto":
             if self._selector_error is not None:
                 raise self._selector_error
-            if self._selector_at == float("-inf"):
+            if self._describe_at == float("-inf"):
                 return None
         return self.rack_aware_fetch
 
@@ -183,10 +186,10 @@ class ClusterWatch(Service):
         view = look(self._wire, topics)
         self.cluster_id = view.cluster_id
         now = time.monotonic()
-        if now >= self._selector_at:
+        if now >= self._describe_at:
             self._read_configs(view)
-            known = self._selector_error is None
-            self._selector_at = now + (_SELECTOR_SECONDS if known else _SELECTOR_AGAIN_SECONDS)
+            known = self.versions.ask(self._wire, view.brokers) and self._selector_error is None
+            self._describe_at = now + (_DESCRIBE_SECONDS if known else _DESCRIBE_AGAIN_SECONDS)
         outcome = settle(self._state, view, now, self._times)
         before, self._state = self._state.settled, outcome.state
         self.cluster = outcome.state.settled

@@ -31,8 +31,6 @@ class Service(threading.Thread):
     """Whether `wake` shortens the pause after a failed turn, unless it was refused."""
     is_awaited: ClassVar[bool] = False
     """Whether the agent ends only when the thread has ended, or no time is left."""
-    is_checked: ClassVar[bool] = True
-    """Whether the agent is unhealthy once the thread has ended."""
 
     def __init__(self, name: str, *, retries: RetryPauses = ONE_SECOND) -> None:
         """Prepare; `start` starts the thread.

@@ -13,6 +13,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.types import GroupId
 from kio.static.primitive import i32, i32Timedelta
 
+from samerack.cluster.versions import Ranges
 from samerack.cluster.wire import ANSWER_SECONDS, Answer, Question, Wire
 
 Respond = Callable[[Question], Any]
@@ -95,6 +96,9 @@ def group_response(group: str, error_code: ErrorCode = ErrorCode.none) -> Consum
     return ConsumerGroupDescribeResponse(throttle_time=i32Timedelta.parse(timedelta(0)), groups=(described,))
 
 
-def versions_response(*keys: int) -> Any:
-    """The ApiVersions response of a broker with these APIs."""
-    return ApiVersionsResponse(api_keys=[ApiVersionsResponse.ApiVersion(api_key=key) for key in keys])
+def versions_response(ranges: Ranges) -> Any:
+    """The ApiVersions response of a broker with these versions of APIs."""
+    one = ApiVersionsResponse.ApiVersion
+    return ApiVersionsResponse(
+        api_keys=[one(api_key=key, min_version=least, max_version=most) for key, (least, most) in ranges.items()]
+    )

@@ -31,7 +31,7 @@ def scripted(*answers: object, apis: tuple[int, ...] = (CONSUMER_GROUP_DESCRIBE,
             return coordinator_response("orders", COORDINATOR)
         assert question.broker == COORDINATOR
         if isinstance(question.request, ApiVersionsRequest):
-            return versions_response(*apis)
+            return versions_response(dict.fromkeys(apis, (0, 0)))
         assert isinstance(question.request, KioRequest)
         return queue.pop(0) if len(queue) > 1 else queue[0]
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pytest
+from kafka import errors as kafka_errors
 from kafka.protocol.broker_version_data import BROKER_API_VERSIONS, BrokerVersionData
 from kafka.protocol.consumer.group import JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
+from structlog.testing import capture_logs
 
+from samerack.cluster.broker_versions import BrokerVersions
 from samerack.cluster.group_member import JOIN_VERSION, SYNC_VERSION
 from samerack.cluster.versions import FEATURES, FLOOR, TESTED, Feature, Ranges, versions_of
+from samerack.cluster.wire import Question
 from tests.docs import ROOT
+from tests.unit.cluster.scripted_wire import ScriptedWire, versions_response
 
 Release: TypeAlias = tuple[int, ...]
 
@@ -95,6 +100,36 @@ def test_requests_are_sent_in_versions_that_older_brokers_know(release: Release,
         request.API_VERSION = brokers.api_version(request)
         assert version in (None, request.API_VERSION)
         assert request.encode()
+
+
+def test_every_broker_is_asked_and_a_silent_one_changes_nothing() -> None:
+    """The result is logged when it changes, as is a release on which nothing can be led."""
+    releases: dict[int, Release | None] = {1: (4, 3), 2: (3, 9)}
+
+    def respond(question: Question) -> Any:
+        release = releases[question.broker]
+        return (
+            kafka_errors.RequestTimedOutError() if release is None else versions_response(BROKER_API_VERSIONS[release])
+        )
+
+    versions, wire = BrokerVersions(), ScriptedWire(respond)
+    assert (versions.unsupported_reason(), versions.summary()["releases"]) == ("", [])
+    with capture_logs() as logs:
+        assert versions.ask(wire, (2, 1))
+        assert versions.ask(wire, (2, 1))
+        assert versions.summary()["releases"] == ["3.9", "4.3"]
+        releases[2] = None
+        assert not versions.ask(wire, (2, 1))
+        assert versions.summary()["releases"] == ["3.9", "4.3"]
+        releases[2] = (2, 3)
+        assert versions.ask(wire, (2, 1))
+    assert "the oldest broker is Kafka 2.3" in versions.unsupported_reason()
+    assert [line["event"] for line in logs] == [
+        "broker-versions",
+        "versions-unknown",
+        "broker-versions",
+        "brokers-too-old",
+    ]
 
 
 def test_the_page_has_the_table() -> None:

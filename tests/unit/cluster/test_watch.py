@@ -9,17 +9,19 @@ from typing import Any, Final
 
 import pytest
 from kafka import errors as kafka_errors
+from kafka.protocol.broker_version_data import BROKER_API_VERSIONS
+from kafka.protocol.metadata import ApiVersionsRequest
 from structlog.testing import capture_logs
 
 from samerack.cluster import broker_configs, metadata, watch
 from samerack.cluster.errors import NotAllowedError
 from samerack.cluster.view import ClusterView, SettlingTimes
 from samerack.cluster.watch import ClusterWatch
-from samerack.cluster.wire import Wire
+from samerack.cluster.wire import Question, Wire
 from samerack.common.errors import AgentError, RefusedError
 from samerack.common.kafka_config import for_kafka_python
 from tests.unit.agent.values import RACKS, UNSET, cluster, partition, view_of
-from tests.unit.cluster.scripted_wire import ScriptedWire, configs_response, metadata_response
+from tests.unit.cluster.scripted_wire import ScriptedWire, configs_response, metadata_response, versions_response
 from tests.unit.cluster.scripted_wire import partition as response_partition
 from tests.unit.cluster.scripted_wire import topic as response_topic
 
@@ -51,8 +53,12 @@ class Counts:
 def watcher(counts: Counts, selector: str = "leader", settling: float = 0.0) -> ClusterWatch:
     """A watch without a client, which settles at once unless a time is given."""
     times = SettlingTimes(change=settling, leader=0.0)
-    wire = ScriptedWire(lambda question: configs_response(question.broker, {}))
-    return ClusterWatch(wire, pause=0.01, times=times, selector=selector, metrics=counts)
+
+    def respond(question: Question) -> Any:
+        asks_versions = isinstance(question.request, ApiVersionsRequest)
+        return versions_response(BROKER_API_VERSIONS[4, 3]) if asks_versions else configs_response(question.broker, {})
+
+    return ClusterWatch(ScriptedWire(respond), pause=0.01, times=times, selector=selector, metrics=counts)
 
 
 @pytest.fixture
