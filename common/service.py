@@ -77,12 +77,15 @@ class Service(threading.Thread):
             except Exception as error:  # noqa: BLE001 - one failed turn must not end the service
                 self._record(error)
                 self.failed(error)
-                hurries = self.may_hurry and not self.was_refused
-                (self._wake if hurries else self._stopping).wait(self._failure_pause())
+                self._rest_after_failure()
             else:
                 self._succeeded()
-                self.rest(pause)
-        self.ended()
+                if not self._stopping.is_set():  # `stop` may have come before the wake was cleared
+                    self.rest(pause)
+        try:
+            self.ended()
+        except Exception as error:
+            log.exception(self.failure_event, service=self.name, error=one_line(error))
 
     def rest(self, seconds: float) -> None:
         """Waits for the next turn after one that succeeded."""
@@ -93,12 +96,14 @@ class Service(threading.Thread):
         self._retries.succeeded()
         self._refusals.succeeded()
 
-    def _failure_pause(self) -> float:
-        """Counts the failure; returns the pause after it."""
+    def _rest_after_failure(self) -> None:
+        """Counts the failure, and waits for the pause after it."""
         if self.was_refused:
-            return self._refusals.failed()
+            self._stopping.wait(self._refusals.failed())
+            return
         self._refusals.succeeded()
-        return self._retries.failed()
+        hurries = self.may_hurry and not self._stopping.is_set()
+        (self._wake if hurries else self._stopping).wait(self._retries.failed())
 
     def _record(self, error: Exception) -> None:
         """Keeps and logs why a turn failed."""

@@ -86,6 +86,38 @@ def test_no_failure_ends_a_service() -> None:
     assert one.has_ended
 
 
+class Overtaken(Scripted):
+    """`stop` comes after the thread has looked whether to stop, and before it has cleared the wake."""
+
+    def turn(self) -> float:
+        """Be stopped without a wake."""
+        self._stopping.set()
+        return super().turn()
+
+
+@pytest.mark.parametrize("outcome", [600.0, AgentError("gone"), RefusedError("wrong")])
+def test_a_stop_is_never_slept_through(outcome: Exception | float, started: list[Service]) -> None:
+    """A service that is told to stop at the beginning of a turn does not rest after it."""
+    one = Overtaken(outcome, retries=LONG)
+    started.append(one)
+    with capture_logs():
+        one.start()
+        one.join(5)
+    assert one.has_ended
+
+
+def test_a_last_step_that_fails_is_logged() -> None:
+    """What fails at the end is seen in the log, not in the thread's traceback alone."""
+
+    class Broken(Scripted):
+        def ended(self) -> None:
+            raise ValueError("a mistake")
+
+    with capture_logs() as logs:
+        Broken().run()
+    assert [line["error"] for line in logs] == ["ValueError: a mistake"]
+
+
 def test_a_refusal_has_pauses_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """They double, and any other outcome begins them anew."""
     monkeypatch.setattr(service_module, "REFUSALS", RetryPauses(first=0.01, most=0.04))
