@@ -54,7 +54,7 @@ def test_threads_that_have_ended_are_unhealthy(agent: Agent) -> None:
 def test_services_stop_before_what_they_need(agent: Agent) -> None:
     """The leaders stop first, then the election, so that others take over; measuring stops last and is published."""
     names = [service.name for service in reversed(agent._services)]
-    assert names == ["group orders", "group payments", "election", "watch", "poller", "versions", "traffic"]
+    assert names == ["group orders", "group payments", "election", "watch", "poller", "traffic"]
 
 
 def test_readiness_asks_for_looks_and_roles(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
