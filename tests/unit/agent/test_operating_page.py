@@ -69,6 +69,28 @@ def test_what_an_hour_costs_is_what_was_measured() -> None:
         assert words in _TEXT
 
 
+def test_what_a_starved_hour_costs_is_what_was_measured() -> None:
+    """No worker ended on a machine with a load of fifty and more, and each figure of the table is the document's."""
+    told = json.loads((ROOT / "docs" / "benchmarks-soak-starved.json").read_text(encoding="utf-8"))
+    assert (told["worker_ends"], told["lost"], told["read_again"], told["owned_twice"]) == ([], 0, 0, 0)
+    assert told["median_load"] > 50
+    memory = told["processes"]["one worker"]["rss_bytes"]
+    first, last = (round(memory[tenth] / 2**20) for tenth in ("first", "last"))
+    (alone,) = {re.search(r"not all groups were led in (\d+ of \d+) samples", one) for one in told["complaints"]} - {
+        None
+    }
+    assert alone is not None
+    for words in (
+        f"| load (threads that run or are ready to), median | {told['median_load']} |",
+        f"first tenth after the warm-up and last | {first} and {last} MiB |",
+        f"partitions owned twice | 0, 0, 0 of {told['records']:,} records |",
+        f"| moves followed within 30 s | {told['moves']['followed']} of {told['moves']['done']} |",
+        f"| samples in which not all three groups were led | {alone[1]} |",
+        f"| the longest time that a partition was not read | {told['longest_stop_seconds']:.1f} s |",
+    ):
+        assert words in _TEXT
+
+
 def test_what_faults_cost_is_what_was_measured() -> None:
     """Each figure of the paragraph is the one in the run's document, which has no complaint."""
     told = json.loads((ROOT / "docs" / "benchmarks-chaos.json").read_text(encoding="utf-8"))
