@@ -7,6 +7,7 @@ import time
 from typing import Any, Final
 
 from kafka import errors as kafka_errors
+from kafka.protocol.metadata import ApiVersionsRequest
 from kio.schema.consumer_group_describe.v0.request import ConsumerGroupDescribeRequest
 from kio.schema.consumer_group_describe.v0.response import ConsumerGroupDescribeResponse
 from kio.schema.types import GroupId
@@ -67,7 +68,8 @@ class GroupTypes:
         found = found.coordinators[0] if found.coordinators else found
         _check(group, found.error_code)
         coordinator = int(found.node_id)
-        if not self._wire.supports(coordinator, ConsumerGroupDescribeRequest.__api_key__):
+        versions = self._response(group, Question(broker=coordinator, request=ApiVersionsRequest(max_version=2)))
+        if all(one.api_key != ConsumerGroupDescribeRequest.__api_key__ for one in versions.api_keys):
             return "classic"
         entity = ConsumerGroupDescribeRequest(group_ids=(GroupId(group),), include_authorized_operations=False)
         request = KioRequest(entity, ConsumerGroupDescribeResponse)
@@ -81,6 +83,7 @@ class GroupTypes:
     def _response(self, group: str, question: Question) -> Any:
         (answer,) = self._wire.ask([question], _ANSWER_SECONDS)
         if answer.error is not None:
+            self._wire.close()  # the next question connects to any bootstrap server
             raise _error(group, answer.error) from answer.error
         return answer.response
 

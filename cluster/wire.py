@@ -16,7 +16,6 @@ from typing import Any, Final
 from kafka import errors as kafka_errors
 from kafka.net.compat import KafkaNetClient
 from kafka.protocol.api_header import RequestHeader, ResponseHeader
-from kafka.protocol.metadata import ApiVersionsRequest
 from kio.serial import entity_reader, entity_writer
 
 from samerack.cluster.client import close, connect
@@ -125,13 +124,6 @@ class Wire:
             lanes.setdefault(question.broker, []).append(question)
         for turn in zip_longest(*lanes.values()):
             yield from self.ask([question for question in turn if question is not None], timeout)
-
-    def supports(self, broker: int, api_key: int) -> bool:
-        """Return whether a broker knows an API at all; False where it does not answer."""
-        answer = self.ask([Question(broker=broker, request=ApiVersionsRequest(max_version=2))])[0]
-        if answer.error is not None:
-            return False
-        return any(api.api_key == api_key for api in answer.response.api_keys)
 
     def close(self) -> None:
         """Disconnect."""

@@ -66,6 +66,19 @@ def test_brokers_before_the_new_protocol_have_classic_groups_only() -> None:
     assert not any(isinstance(question.request, KioRequest) for question in wire.asked)
 
 
+def test_a_coordinator_that_does_not_answer_is_no_sign_of_a_classic_group() -> None:
+    """Found on reading: without the versions of a broker a group of the new protocol was taken for a classic one."""
+
+    def respond(question: Question) -> Any:
+        finds = isinstance(question.request, FindCoordinatorRequest)
+        return coordinator_response("orders", COORDINATOR) if finds else kafka_errors.RequestTimedOutError()
+
+    wire = ScriptedWire(respond)
+    with pytest.raises(AgentError, match="kafka: group orders: no answer in 5 s"):
+        GroupTypes(wire).find("orders")
+    assert wire.closed == 1
+
+
 def test_the_type_of_a_moving_group_is_found() -> None:
     """The coordinator is looked up again for each attempt."""
     types, wire = scripted(*(group_response("orders", code) for code in MOVES), group_response("orders"))
