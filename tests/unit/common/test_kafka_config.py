@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaException
@@ -11,8 +14,8 @@ from kafka.net.manager import KafkaConnectionManager
 from kafka.net.sasl import get_sasl_mechanism
 
 from samerack.common.errors import SettingsError
-from samerack.common.identities import AWS_MSK_IAM, KEYS
-from samerack.common.kafka_config import FOR_BOTH, KNOWN, MECHANISMS, for_kafka_python, for_librdkafka
+from samerack.common.identities import AWS_MSK_IAM, KEYS, identity
+from samerack.common.kafka_config import FOR_BOTH, KNOWN, MECHANISMS, for_kafka_python, for_librdkafka, nearest
 
 SAMPLES = {
     "bootstrap.servers": "127.0.0.1:9092",
@@ -95,8 +98,8 @@ def test_a_whole_configuration_is_translated(monkeypatch: pytest.MonkeyPatch) ->
     }
 
 
-def test_the_watching_client_takes_keys_as_they_are() -> None:
-    """The watching client gets the keys as they are; the defaults for client id and topic creation can be set."""
+def test_librdkafka_takes_keys_as_they_are() -> None:
+    """The publishing client gets the keys as they are; the defaults for client id and topic creation can be set."""
     assert for_librdkafka({"bootstrap.servers": "a:1"}) == {
         "bootstrap.servers": "a:1",
         "client.id": "samerack",
@@ -105,16 +108,189 @@ def test_the_watching_client_takes_keys_as_they_are() -> None:
     assert for_librdkafka({"client.id": "mine"})["client.id"] == "mine"
 
 
-def test_keys_that_secure_nothing_are_the_watching_clients_alone() -> None:
+def test_keys_that_secure_nothing_are_librdkafkas_alone() -> None:
     """A tuning setting without a counterpart is passed to librdkafka only."""
     assert for_kafka_python({"socket.timeout.ms": "1000", "debug": "all"}) == {"client_id": "samerack"}
 
 
-def test_an_unknown_key_is_wrong_input() -> None:
-    """It is refused with the nearest known key as a hint; each client alone would ignore it, or end later."""
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        (
+            "ssl.keystore.location",
+            "x",
+            "kafka.ssl.keystore.location: the client that leads groups has no counterpart; did",
+        ),
+        (
+            "sasl.oauthbearer.assertion.file",
+            "x",
+            "kafka.sasl.oauthbearer.assertion.file: the client that leads groups has no counterpart",
+        ),
+        ("enable.sasl.oauthbearer.unsecure.jwt", "true", "kafka.enable.sasl.oauthbearer.unsecure.jwt: the client that"),
+        ("ssl.ca.pem", "x", "kafka.ssl.ca.pem: the client that leads groups has no counterpart"),
+        ("sasl.mechanism", "DIGEST", "kafka.sasl.mechanism: 'DIGEST' is not a mechanism of the client that"),
+        ("reconnect.backoff.ms", "soon", "kafka.reconnect.backoff.ms: 'soon' is not a whole number"),
+    ],
+)
+def test_what_would_secure_one_connection_only_is_refused(key: str, value: str, message: str) -> None:
+    """A security setting without a counterpart, or a value of the wrong type, is refused by its key."""
     with pytest.raises(SettingsError) as raised:
-        for_kafka_python({"clientid": "x"})
-    assert str(raised.value) == "kafka.clientid: there is no such setting; did you mean kafka.client.id?"
+        for_kafka_python({key: value})
+    assert str(raised.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"sasl.oauthbearer.method": "default"}, "kafka.sasl.oauthbearer.method: set it to oidc"),
+        ({"sasl.oauthbearer.client.secret": ""}, "kafka.sasl.oauthbearer.client.secret: is missing"),
+        ({"sasl.oauthbearer.token.endpoint.url": "file:///etc/passwd"}, "kafka.sasl.oauthbearer.token.endpoint.url: "),
+        ({"sasl.oauthbearer.extensions": "cluster"}, "kafka.sasl.oauthbearer.extensions: expected NAME=VALUE"),
+        ({"sasl.oauthbearer.config": "region=eu-west-1"}, "kafka.sasl.oauthbearer.config: says nothing where tokens"),
+    ],
+)
+def test_tokens_need_to_know_where_from(changed: dict[str, str], message: str) -> None:
+    """A missing or wrong token setting is named by its key, and no secret is shown."""
+    with pytest.raises(SettingsError) as raised:
+        for_kafka_python({**TOKENS, **changed})
+    assert str(raised.value).startswith(message)
+    assert "hidden" not in str(raised.value)
+
+
+def test_all_connections_share_a_token() -> None:
+    """Equal settings share one token provider, which shows no secret; other settings have another one."""
+    first = for_kafka_python(TOKENS)["sasl_oauth_token_provider"]
+    assert for_kafka_python(TOKENS)["sasl_oauth_token_provider"] is first
+    other = for_kafka_python({**TOKENS, "sasl.oauthbearer.extensions": "logicalCluster=a,pool=b"})
+    assert other["sasl_oauth_token_provider"].extensions() == {"logicalCluster": "a", "pool": "b"}
+    assert "hidden" not in repr(identity(TOKENS))
+
+
+def test_a_role_of_aws_is_a_token_for_both_clients() -> None:
+    """AWS_MSK_IAM becomes OAUTHBEARER with one token provider for both clients; librdkafka gets no other key."""
+    kafka = {**MSK, "sasl.mechanism": "aws_msk_iam", "sasl.oauthbearer.config": "region=eu-west-1"}
+    leading, publishing = for_kafka_python(kafka), for_librdkafka(kafka)
+    provider = leading["sasl_oauth_token_provider"]
+    assert leading["sasl_mechanism"] == publishing["sasl.mechanism"] == "OAUTHBEARER"
+    assert publishing["oauth_cb"] == provider.for_librdkafka
+    assert publishing.keys() == {*MSK, "sasl.mechanism", "oauth_cb", "client.id", "allow.auto.create.topics"}
+    assert "kafka-cluster:Connect" in provider.cure
+
+
+@pytest.mark.parametrize("key", ["sasl.mechanism", "sasl.mechanisms"])
+@pytest.mark.parametrize("translate", [for_kafka_python, for_librdkafka])
+def test_kerberos_is_wrong_input(translate: Callable[[dict[str, str]], object], key: str) -> None:
+    """Kerberos is refused for both clients, because librdkafka is built without it."""
+    with pytest.raises(SettingsError, match=rf"^kafka\.{key}: 'GSSAPI' is Kerberos, and librdkafka is built"):
+        translate({key: "GSSAPI"})
+
+
+def test_librdkafka_has_no_kerberos() -> None:
+    """confluent-kafka's packages have no Kerberos; if they had, the mechanism would not have to be refused."""
+    with pytest.raises(KafkaException, match="No provider for SASL mechanism GSSAPI"):
+        AdminClient({"security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI"})
+
+
+@pytest.mark.parametrize("key", ["ssl.ca.location", "ssl.crl.location", "ssl.certificate.location"])
+def test_files_of_tls_are_read_at_once(tmp_path: Path, key: str) -> None:
+    """A missing TLS file is named by its key and path before any connection is made."""
+    with pytest.raises(SettingsError, match=rf"^kafka\.{key}: .*absent\.pem: No such file or directory"):
+        for_kafka_python({"security.protocol": "SSL", key: str(tmp_path / "absent.pem")})
+
+
+@pytest.mark.parametrize("word", ["false", "False", "f", "0"])
+def test_verification_off_trusts_any_broker(word: str) -> None:
+    """Each value that librdkafka reads as false gives a context that checks neither certificate nor host name."""
+    context = for_kafka_python({"enable.ssl.certificate.verification": word})["ssl_context"]
+    assert (context.check_hostname, context.verify_mode) == (False, ssl.CERT_NONE)
+
+
+@pytest.mark.parametrize("word", ["true", "1", "t"])
+def test_verification_on_leaves_tls_to_the_client(word: str) -> None:
+    """With verification on the agent makes no TLS context of its own."""
+    assert "ssl_context" not in for_kafka_python({"enable.ssl.certificate.verification": word})
+
+
+def test_verification_off_still_shows_the_own_certificate(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a context the client ignores its other TLS settings, so the context has certificate, key and password."""
+    loaded: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(ssl.SSLContext, "load_cert_chain", lambda _, *arguments: loaded.append(arguments))
+    for_kafka_python(
+        {
+            **VERIFY_OFF,
+            "ssl.certificate.location": "/me.pem",
+            "ssl.key.location": "/me.key",
+            "ssl.key.password": "key",
+        }
+    )
+    for_kafka_python({**VERIFY_OFF, "ssl.certificate.location": "/both.pem"})
+    assert loaded == [("/me.pem", "/me.key", "key"), ("/both.pem", None, "")]
+
+
+@pytest.mark.parametrize("content", [None, "no certificate"])
+def test_a_certificate_that_cannot_be_read(tmp_path: Path, content: str | None) -> None:
+    """A missing or broken file is named when the settings are read, not at the first connection."""
+    path = tmp_path / "me.pem"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(SettingsError, match=r"kafka\.ssl\.certificate\.location: .*me\.pem") as raised:
+        for_kafka_python({**VERIFY_OFF, "ssl.certificate.location": str(path)})
+    assert "\n" not in str(raised.value)
+
+
+def test_nearest_helps_where_it_can() -> None:
+    """A typing error gets a hint; a right key and nonsense get none."""
+    assert nearest("bootstrap.server") == "; did you mean kafka.bootstrap.servers?"
+    assert nearest("xyzzy") == ""
+    assert nearest("bootstrap.servers") == ""
+
+
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        (
+            "sasl.usrname",
+            "kafka.sasl.usrname: the client that leads groups has no counterpart; did you mean kafka.sasl.username?",
+        ),
+        ("clientid", "kafka.clientid: there is no such setting; did you mean kafka.client.id?"),
+        ("xyzzy", "kafka.xyzzy: there is no such setting"),
+    ],
+)
+def test_an_unknown_key_is_wrong_input(key: str, message: str) -> None:
+    """It is refused in one line, with the nearest known key as a hint if one is similar."""
+    with pytest.raises(SettingsError) as raised:
+        for_kafka_python({key: "x"})
+    assert str(raised.value) == message
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        (
+            "security.protocol",
+            "TLS",
+            "kafka.security.protocol: 'TLS' is none of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL",
+        ),
+        (
+            "client.dns.lookup",
+            "default",
+            "kafka.client.dns.lookup: 'default' is none of use_all_dns_ips, resolve_canonical_bootstrap_servers_only",
+        ),
+        (
+            "ssl.endpoint.identification.algorithm",
+            "yes",
+            "kafka.ssl.endpoint.identification.algorithm: 'yes' is none of",
+        ),
+        ("enable.ssl.certificate.verification", "no", "kafka.enable.ssl.certificate.verification: 'no' is none of"),
+    ],
+)
+def test_a_value_that_no_client_has_is_wrong_input(key: str, value: str, message: str) -> None:
+    """Librdkafka refuses these values too, but only where the agent publishes; kafka-python would fail later."""
+    with pytest.raises(SettingsError) as raised:
+        for_kafka_python({key: value})
+    assert str(raised.value).startswith(message)
+    with pytest.raises(KafkaException):
+        AdminClient({key: value})
 
 
 @pytest.mark.parametrize("key", sorted(KNOWN))

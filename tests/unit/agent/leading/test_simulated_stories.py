@@ -115,7 +115,7 @@ def test_the_command_tells_what_it_found(capsys: pytest.CaptureFixture[str]) -> 
 
     Two dozen steps are shortened to a group with one client, with the events up to the violation.
     """
-    assert main(["--seeds", "1", "--processes", "1", "--json"]) == 0
+    assert main(["--seeds", "3", "--processes", "1", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["violations"] == []
     wrong = ["--first", "2", "--seeds", "1", "--processes", "1", "--plant", "plans-without-topics", "--json"]
     assert main(wrong) == 0
