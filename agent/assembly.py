@@ -46,9 +46,12 @@ from samerack.traffic.board import TrafficBoard
 from samerack.traffic.metrics import TrafficCollector, TrafficMetrics
 from samerack.traffic.watch import TrafficWatch
 
+STOP_SECONDS: Final = 3.0
+"""Everything must have ended by then: the agent promises to stop within five seconds of SIGTERM, and librdkafka takes
+one second to close."""
+_MAX_HAND_OVER_SECONDS: Final = STOP_SECONDS / 2
+"""Other services end after the memberships."""
 _LAST_POLL_SECONDS: Final = 1.0
-_MAX_HAND_OVER_SECONDS: Final = 1.5
-"""Half of the time in which an agent ends: other services end after the memberships."""
 
 
 class AgentParts:

@@ -17,7 +17,7 @@ from typing import Final
 
 import structlog
 
-from samerack.agent.assembly import AgentParts
+from samerack.agent.assembly import STOP_SECONDS, AgentParts
 from samerack.agent.health import Health
 from samerack.agent.reporting.ledger import Ledger
 from samerack.agent.reporting.money_metrics import MoneyCollector
@@ -39,9 +39,6 @@ from samerack.planning import planner
 
 log = structlog.get_logger("agent")
 
-STOP_SECONDS: Final = 3.0
-"""Everything must have ended by then: the agent promises to stop within five seconds of SIGTERM, and librdkafka takes
-one second to close."""
 _MIN_JOIN_SECONDS: Final = 0.1
 _PROBE_SECONDS: Final = 3.0
 

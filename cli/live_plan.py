@@ -97,21 +97,8 @@ def examine(
         AgentError: The group is not there, not a classic consumer group, or rebalancing; or brokers do not answer.
     """
     with closing(Wire(for_kafka_python(settings.kafka))) as wire:
-        kind = GroupTypes(wire).find(group)
-    if kind != "classic":
-        raise AgentError(f"group {group}: is assigned by the brokers (type {kind}); only classic groups can be planned")
-    view = describe(group, settings)
-    if view.state == "Dead":
-        raise AgentError(f"group {group}: does not exist; check the name and bootstrap.servers")
-    if view.protocol_type not in ("", CONSUMER):
-        raise AgentError(
-            f"group {group}: has protocol type {view.protocol_type!r}; only consumer groups can be planned"
-        )
-    if not view.stable:
-        raise AgentError(f"group {group}: is {view.state}; it needs members and no rebalance under way: try again")
-    subscriptions = [member.subscription for member in view.members if member.subscription is not None]
-    with closing(Wire(for_kafka_python(settings.kafka))) as wire:
-        seen = look(wire, topics_of(subscriptions))
+        view = _plannable(group, settings, wire)
+        seen = look(wire, topics_of(one.subscription for one in view.members if one.subscription is not None))
         aware, unknown = _rack_aware(settings, wire, seen)
     hosts, unasked = hosts_known(settings, group)
     cluster = settle(Settling(), seen, 0.0, SettlingTimes(change=0.0, leader=0.0)).state.settled
@@ -178,6 +165,27 @@ def _evenness(problem: Problem, owner: Int32Array, rates: Rates | None) -> dict[
         "topic_share": None if share is None else asdict(share),
         "busiest": None if most is None else asdict(most),
     }
+
+
+def _plannable(group: str, settings: Settings, wire: Wire) -> GroupView:
+    """Returns a description of the group, which is stable.
+
+    Raises:
+        AgentError: It cannot be planned.
+    """
+    kind = GroupTypes(wire).find(group)
+    if kind != "classic":
+        raise AgentError(f"group {group}: is assigned by the brokers (type {kind}); only classic groups can be planned")
+    view = describe(group, settings)
+    if view.state == "Dead":
+        raise AgentError(f"group {group}: does not exist; check the name and bootstrap.servers")
+    if view.protocol_type not in ("", CONSUMER):
+        raise AgentError(
+            f"group {group}: has protocol type {view.protocol_type!r}; only consumer groups can be planned"
+        )
+    if not view.stable:
+        raise AgentError(f"group {group}: is {view.state}; it needs members and no rebalance under way: try again")
+    return view
 
 
 def _rack_aware(settings: Settings, wire: Wire, seen: ClusterView) -> tuple[bool, list[str]]:

@@ -6,19 +6,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any
 
 import structlog
 from kafka.protocol.broker_version_data import infer_broker_version_from_api_versions
 from kafka.protocol.metadata import ApiVersionsRequest
 
+from samerack.cluster.metadata import LOOK_SECONDS
 from samerack.cluster.versions import FEATURES, FLOOR, TESTED, Ranges, Versions, versions_of
 from samerack.cluster.wire import Question, Wire
 from samerack.common.errors import one_line
 
 log = structlog.get_logger("versions")
-
-_ANSWER_SECONDS: Final = 5.0
 
 
 class BrokerVersions:
@@ -54,9 +53,7 @@ class BrokerVersions:
         """
         request = ApiVersionsRequest(client_software_name="samerack", client_software_version="0")
         ranges: list[Ranges] = []
-        for answer in wire.ask(
-            [Question(broker=broker, request=request) for broker in sorted(brokers)], _ANSWER_SECONDS
-        ):
+        for answer in wire.ask([Question(broker=broker, request=request) for broker in sorted(brokers)], LOOK_SECONDS):
             if answer.error is not None:
                 log.debug("versions-unknown", broker=answer.question.broker, error=one_line(answer.error))
                 return False

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ from kafka.protocol.admin.groups import DescribeGroupsRequest
 from kafka.protocol.metadata import FindCoordinatorRequest
 
 from samerack.cluster.group import DESCRIBE_VERSION, EMPTY_STATES, GroupView, view_group
-from samerack.cluster.wire import ANY_BROKER, Question, Wire
+from samerack.cluster.wire import ANY_BROKER, Question, Wire, chunked
 from samerack.common.attempts import RetryPauses
 from samerack.common.service import Service
 
@@ -97,8 +97,12 @@ class GroupPoller(Service):
     def turn(self) -> float:
         """Polls once; returns the pause."""
         self.poll_once()
+        return self._seconds
+
+    def rest(self, seconds: float) -> None:
+        """Waits for the next poll, which `wake` starts no sooner than after a short pause."""
         self._stopping.wait(_MIN_PAUSE_SECONDS)
-        return self._seconds - _MIN_PAUSE_SECONDS
+        super().rest(seconds - _MIN_PAUSE_SECONDS)
 
     def ended(self) -> None:
         """Disconnects."""
@@ -122,7 +126,7 @@ class GroupPoller(Service):
         questions = [
             Question(broker=broker, request=_describe(chunk), about=chunk)
             for broker, names in by_coordinator.items()
-            for chunk in _chunks(names)
+            for chunk in chunked(names, MAX_GROUPS_PER_REQUEST)
         ]
         asked_at = time.monotonic()
         for answer in self._wire.ask(questions, _ANSWER_SECONDS):
@@ -170,7 +174,7 @@ class GroupPoller(Service):
     def _find_coordinators(self, groups: list[str]) -> None:
         """Finds the coordinators of all these groups in one request (KIP-699), or one by one before Kafka 3.0."""
         left: list[str] = []
-        for chunk in _chunks(groups):
+        for chunk in chunked(groups, MAX_GROUPS_PER_REQUEST):
             (answer,) = self._wire.ask([coordinator_question(chunk)], _ANSWER_SECONDS)
             if answer.error is None and not answer.response.coordinators:
                 left += chunk
@@ -189,15 +193,11 @@ class GroupPoller(Service):
             self._coordinators[group] = int(found.node_id)
 
 
-def _describe(groups: list[str]) -> DescribeGroupsRequest:
-    return DescribeGroupsRequest(groups=groups, include_authorized_operations=False, max_version=DESCRIBE_VERSION)
+def _describe(groups: Sequence[str]) -> DescribeGroupsRequest:
+    return DescribeGroupsRequest(groups=list(groups), include_authorized_operations=False, max_version=DESCRIBE_VERSION)
 
 
-def coordinator_question(groups: list[str]) -> Question:
+def coordinator_question(groups: Sequence[str]) -> Question:
     """Returns the question for the coordinators of these groups; brokers before Kafka 3.0 answer for the first one."""
-    request = FindCoordinatorRequest(key=groups[0], key_type=0, coordinator_keys=groups)
+    request = FindCoordinatorRequest(key=groups[0], key_type=0, coordinator_keys=list(groups))
     return Question(broker=ANY_BROKER, request=request, about=groups)
-
-
-def _chunks(groups: list[str]) -> list[list[str]]:
-    return [groups[at : at + MAX_GROUPS_PER_REQUEST] for at in range(0, len(groups), MAX_GROUPS_PER_REQUEST)]

@@ -14,12 +14,12 @@ from kio.schema.types import GroupId
 
 from samerack.cluster.errors import CoordinatorMovesError, error_class, error_text
 from samerack.cluster.group_poller import coordinator_question
+from samerack.cluster.metadata import LOOK_SECONDS
 from samerack.cluster.wire import KioRequest, Question, Wire
 from samerack.common.errors import AgentError
 
 _PATIENCE_SECONDS: Final = 3.0
 _AGAIN_SECONDS: Final = 0.2
-_ANSWER_SECONDS: Final = 5.0
 _NO_CONSUMER_GROUP: Final = frozenset(
     {kafka_errors.GroupIdNotFoundError.errno, kafka_errors.UnsupportedVersionError.errno}
 )
@@ -59,10 +59,6 @@ class GroupTypes:
                     raise
             time.sleep(_AGAIN_SECONDS)
 
-    def close(self) -> None:
-        """Disconnects."""
-        self._wire.close()
-
     def _ask(self, group: str) -> str:
         found = self._response(group, coordinator_question([group]))
         found = found.coordinators[0] if found.coordinators else found
@@ -81,7 +77,7 @@ class GroupTypes:
         return "consumer"
 
     def _response(self, group: str, question: Question) -> Any:
-        (answer,) = self._wire.ask([question], _ANSWER_SECONDS)
+        (answer,) = self._wire.ask([question], LOOK_SECONDS)
         if answer.error is not None:
             self._wire.close()  # the next question connects to any bootstrap server
             raise _error(group, answer.error) from answer.error
@@ -95,4 +91,4 @@ def _check(group: str, code: int) -> None:
 
 
 def _error(group: str, error: Exception) -> AgentError:
-    return error_class(error)(f"kafka: group {group}: {error_text(error, _ANSWER_SECONDS)}")
+    return error_class(error)(f"kafka: group {group}: {error_text(error, LOOK_SECONDS)}")

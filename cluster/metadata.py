@@ -11,11 +11,11 @@ from kafka.protocol.metadata import MetadataRequest
 
 from samerack.cluster.errors import error_text
 from samerack.cluster.view import ClusterView, NoRack, PartitionView, Rack
-from samerack.cluster.wire import ANSWER_SECONDS, ANY_BROKER, Question, Wire
+from samerack.cluster.wire import ANSWER_SECONDS, ANY_BROKER, Question, Wire, chunked
 from samerack.common.errors import AgentError
 
 LOOK_SECONDS: Final = 5.0
-"""Limit for one request of `look`."""
+"""Limit for one request about brokers, topics or a group's type, where somebody waits for the answer."""
 _TOPICS_PER_REQUEST: Final = 2_000
 """Responses stay below a few hundred kilobytes."""
 _ABSENT: Final = frozenset({kafka_errors.UnknownTopicOrPartitionError.errno, kafka_errors.InvalidTopicError.errno})
@@ -53,7 +53,7 @@ def ask_metadata(wire: Wire, topics: Collection[str], timeout: float = ANSWER_SE
         AgentError: No broker can be reached at all.
     """
     names = sorted(topics)
-    chunks = [names[at : at + _TOPICS_PER_REQUEST] for at in range(0, len(names), _TOPICS_PER_REQUEST)] or [[]]
+    chunks = chunked(names, _TOPICS_PER_REQUEST) or [[]]
     cluster_id = ""
     brokers: dict[int, Rack] = {}
     views: dict[str, tuple[PartitionView, ...]] = {}

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from itertools import zip_longest
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from kafka import errors as kafka_errors
 from kafka.net.compat import KafkaNetClient
@@ -22,6 +22,8 @@ from samerack.cluster.client import close, connect
 from samerack.cluster.refusals import NotAcceptedError
 from samerack.common.attempts import REFUSALS
 from samerack.common.errors import AgentError, RefusedError
+
+Item = TypeVar("Item")
 
 ANY_BROKER: Final = -1
 ANSWER_SECONDS: Final = 10.0
@@ -45,6 +47,11 @@ class Answer:
     question: Question
     response: Any = None
     error: Exception | None = None
+
+
+def chunked(items: Sequence[Item], size: int) -> list[Sequence[Item]]:
+    """Returns the items in parts of this size at most, for requests whose responses stay small."""
+    return [items[at : at + size] for at in range(0, len(items), size)]
 
 
 class Wire:

@@ -88,7 +88,7 @@ class Service(threading.Thread):
             log.exception(self.failure_event, service=self.name, error=one_line(error))
 
     def rest(self, seconds: float) -> None:
-        """Waits for the next turn after one that succeeded."""
+        """Waits for the next turn; `wake` ends the wait."""
         self._wake.wait(seconds)
 
     def _succeeded(self) -> None:
@@ -102,8 +102,11 @@ class Service(threading.Thread):
             self._stopping.wait(self._refusals.failed())
             return
         self._refusals.succeeded()
-        hurries = self.may_hurry and not self._stopping.is_set()
-        (self._wake if hurries else self._stopping).wait(self._retries.failed())
+        pause = self._retries.failed()
+        if self.may_hurry and not self._stopping.is_set():
+            self.rest(pause)
+        else:
+            self._stopping.wait(pause)
 
     def _record(self, error: Exception) -> None:
         """Keeps and logs why a turn failed."""

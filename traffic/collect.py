@@ -17,7 +17,7 @@ from kafka.protocol.consumer.offsets import ListOffsetsRequest
 
 from samerack.cluster.metadata import ask_metadata
 from samerack.cluster.view import ClusterView
-from samerack.cluster.wire import ANY_BROKER, Question, Wire
+from samerack.cluster.wire import ANY_BROKER, Question, Wire, chunked
 from samerack.traffic.gaps import failed, refused
 from samerack.traffic.model import Family, Gap
 
@@ -99,7 +99,7 @@ def log_sizes(wire: Wire, led: Mapping[int, Sequence[Partition]], key: KeyOf) ->
             ),
         )
         for broker, partitions in led.items()
-        for chunk in _chunks(partitions, _AT_ONCE)
+        for chunk in chunked(partitions, _AT_ONCE)
     ]
     sizes: dict[Partition, int] = {}
     gaps: list[Gap] = []
@@ -135,7 +135,7 @@ def offsets(
         Question(broker=broker, request=_offsets_request(chunk, which), about=which)
         for which in (_LATEST, _EARLIEST)
         for broker, partitions in led.items()
-        for chunk in _chunks(partitions, _AT_ONCE)
+        for chunk in chunked(partitions, _AT_ONCE)
     ]
     found: dict[int, dict[Partition, int]] = {_LATEST: {}, _EARLIEST: {}}
     gaps: list[Gap] = []
@@ -176,7 +176,7 @@ def compacted(wire: Wire, topics: Collection[str]) -> tuple[dict[str, bool], lis
     gaps: list[Gap] = []
     questions = [
         Question(broker=ANY_BROKER, request=_configs_request(_TOPIC_RESOURCE, chunk, "cleanup.policy"))
-        for chunk in _chunks(sorted(topics), _AT_ONCE)
+        for chunk in chunked(sorted(topics), _AT_ONCE)
     ]
     for answer in wire.turns(questions):
         if answer.error is not None:
@@ -203,7 +203,3 @@ def _by_topic(partitions: Iterable[Partition]) -> dict[str, list[int]]:
     for topic, number in partitions:
         topics.setdefault(topic, []).append(number)
     return topics
-
-
-def _chunks(items: Sequence[Any], size: int) -> list[Sequence[Any]]:
-    return [items[begin : begin + size] for begin in range(0, len(items), size)]

@@ -19,7 +19,7 @@ from kio.schema.streams_group_describe.v0.response import StreamsGroupDescribeRe
 from kio.schema.types import GroupId
 
 from samerack.cluster.group import DESCRIBE_VERSION
-from samerack.cluster.wire import KioRequest, Question, Wire
+from samerack.cluster.wire import KioRequest, Question, Wire, chunked
 from samerack.election.model import PROTOCOL_TYPE
 from samerack.traffic.collect import KeyOf, Partition
 from samerack.traffic.gaps import failed, refused
@@ -83,7 +83,7 @@ def described(wire: Wire, groups: Iterable[ListedGroup], *, classic: Read, consu
         questions = [
             Question(broker=broker, request=request(chunk))
             for broker, names in by_kind.get(kind, {}).items()
-            for chunk in _chunks(sorted(names))
+            for chunk in chunked(sorted(names), _AT_ONCE)
         ]
         for answer in wire.turns(questions):
             if answer.error is not None:
@@ -131,7 +131,7 @@ def committed(
     questions = [
         Question(broker=broker, request=_offsets_request(chunk))
         for broker, names in by_coordinator.items()
-        for chunk in _chunks(sorted(names))
+        for chunk in chunked(sorted(names), _AT_ONCE)
     ]
     found: dict[str, dict[Partition, int]] = {}
     gaps: list[Gap] = []
@@ -163,7 +163,3 @@ def _offsets_request(names: Sequence[str]) -> Any:
         min_version=8,
         max_version=9,
     )
-
-
-def _chunks(names: Sequence[str]) -> list[Sequence[str]]:
-    return [names[begin : begin + _AT_ONCE] for begin in range(0, len(names), _AT_ONCE)]

@@ -63,8 +63,7 @@ class PodRacks(Service):
         Raises:
             KubernetesError: This is no pod, and no API server is set.
         """
-        refresh = settings.kubernetes_refresh_seconds
-        super().__init__("pods", retries=RetryPauses(first=min(_RETRY_SECONDS, refresh), most=refresh))
+        super().__init__("pods", retries=RetryPauses(first=_RETRY_SECONDS, most=settings.kubernetes_refresh_seconds))
         self._settings = settings
         self._asked = asked
         self._environment = os.environ if environment is None else environment
@@ -94,9 +93,12 @@ class PodRacks(Service):
 
     def turn(self) -> float:
         """Looks up wanted addresses once; returns how long to wait unless a new address is requested."""
-        self._stopping.wait(_PAUSE_SECONDS)  # addresses requested at one time are looked up together
-        left = self.look(time.monotonic())
-        return 0.0 if left else _RETRY_SECONDS
+        return 0.0 if self.look(time.monotonic()) else _RETRY_SECONDS
+
+    def rest(self, seconds: float) -> None:
+        """Waits for a new address, and a moment longer: those requested at one time are looked up together."""
+        super().rest(seconds)
+        self._stopping.wait(_PAUSE_SECONDS)
 
     def failed(self, error: Exception) -> None:  # noqa: ARG002 - all failures count the same
         """Counts a failed lookup."""

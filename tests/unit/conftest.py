@@ -1,4 +1,4 @@
-"""What unit tests share: a test that sets up logging must not leave its closed standard error to the next."""
+"""What unit tests share: no test leaves its logging, or a running service, to the next."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 import structlog
+
+from samerack.common.service import Service
 
 
 @pytest.fixture(autouse=True)
@@ -17,3 +19,14 @@ def fresh_logging() -> Iterator[None]:
     structlog.reset_defaults()
     logging.root.handlers[:] = handlers
     logging.root.setLevel(level)
+
+
+@pytest.fixture
+def started() -> Iterator[list[Service]]:
+    """Services that a test starts, which end with it."""
+    services: list[Service] = []
+    yield services
+    for one in services:
+        one.stop()
+        one.join(5)
+        assert not one.is_alive()

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-
-import pytest
 
 from samerack.agent.metrics import Metrics
 from samerack.cluster.view import SettlingTimes
 from samerack.cluster.watch import ClusterWatch
 from samerack.common.errors import AgentError
+from samerack.common.service import Service
 from tests.unit.cluster.scripted_wire import ScriptedWire
 
 
@@ -34,30 +32,20 @@ class Paced(ClusterWatch):
         time.sleep(self.seconds.pop(0) if len(self.seconds) > 1 else self.seconds[0])
 
 
-@pytest.fixture
-def started() -> Iterator[list[Paced]]:
-    """Watches that the fixture stops."""
-    watches: list[Paced] = []
-    yield watches
-    for watch in watches:
-        watch.stop()
-        watch.join(5)
-
-
 def _looks(watch: Paced, seconds: float) -> int:
     watch.start()
     time.sleep(seconds)
     return len(watch.begun)
 
 
-def test_one_slow_look_does_not_blind_the_watch(started: list[Paced]) -> None:
+def test_one_slow_look_does_not_blind_the_watch(started: list[Service]) -> None:
     """A poll that waits for a restarting broker, after quick ones, does not delay the next one."""
     watch = Paced(0.001, 0.001, 0.3, 0.001)
     started.append(watch)
     assert _looks(watch, 1.5) > 10  # the slow poll alone would have asked for three seconds of silence
 
 
-def test_slow_looks_are_rare(started: list[Paced]) -> None:
+def test_slow_looks_are_rare(started: list[Service]) -> None:
     """If every poll takes long, polls take a tenth of the time at most."""
     watch = Paced(0.2)
     started.append(watch)
@@ -73,7 +61,7 @@ class Blind(Paced):
         raise AgentError("kafka: metadata: Timed out waiting for controller")
 
 
-def test_a_failed_look_is_followed_by_one_with_new_connections(started: list[Paced]) -> None:
+def test_a_failed_look_is_followed_by_one_with_new_connections(started: list[Service]) -> None:
     """The client may keep asking a broker that is away, although others would answer."""
     watch = Blind(0.001)
     wire = watch._wire

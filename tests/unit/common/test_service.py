@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
 
 import pytest
 from structlog.testing import capture_logs
@@ -56,17 +55,6 @@ class Patient(Scripted):
     """`wake` does not shorten its pauses after failures."""
 
     may_hurry = False
-
-
-@pytest.fixture
-def started() -> Iterator[list[Service]]:
-    """Services that are started and have to be stopped."""
-    services: list[Service] = []
-    yield services
-    for one in services:
-        one.stop()
-        one.join(5)
-        assert not one.is_alive()
 
 
 def test_no_failure_ends_a_service() -> None:
