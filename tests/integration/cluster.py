@@ -5,17 +5,22 @@ container is up. Each container therefore runs a small loop that waits for a sta
 and started in another rack within its container, which keeps its port, its name and its data. The controller is a
 separate node, so that any broker can stop.
 
+Most tests leave the brokers as they are, and have groups and topics of their own: `shared` gives one cluster to all
+workers of a run. An idle cluster costs a tenth of a processor, and brokers get faster the longer they run.
+
 Ryuk, Testcontainers' cleanup container, needs another image, which is not available everywhere: containers and
-networks have our process id as a label instead, and the next start removes those whose process has ended.
+networks have the run's process id as a label instead, and the next start removes those whose process has ended.
 """
 
+import fcntl
+import json
 import os
 import shlex
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from docker.errors import NotFound
 from testcontainers.core.config import testcontainers_config
@@ -83,10 +88,13 @@ class ContainerCluster:
         }
         self._image = image
         self._cluster_id = new_cluster_id()
-        self._network: Network | None = None
-        self._containers: dict[int, DockerContainer] = {}
+        self._docker: Any = None
+        """The client of the docker library, which has no annotations."""
+        self._network = ""
+        self._containers: dict[int, Any] = {}
         self._addresses: dict[int, str] = {}
         self._running: set[int] = set()
+        self._shared = False
 
     @property
     def bootstrap(self) -> str:
@@ -109,17 +117,14 @@ class ContainerCluster:
         """
         testcontainers_config.ryuk_disabled = True
         _remove_leftovers()
+        self._docker = DockerClient().client
         try:
-            self._network = Network(docker_network_kw={"labels": _owner()}).create()
+            network = Network(docker_network_kw={"labels": _owner()}).create()
+            self._network = network.name
             for node in (CONTROLLER, *self._racks):
-                container = self._container(node).start()
-                self._containers[node] = container
-                if node != CONTROLLER:
-                    host = container.get_container_host_ip()
-                    port = container.get_exposed_port(_CLIENT_PORT)
-                    # The name `localhost` may resolve to ::1 first, where the engine may not listen.
-                    self._addresses[node] = f"{'127.0.0.1' if host == 'localhost' else host}:{port}"
+                self._start_container(node, network)
                 self._begin_life(node)
+            network._docker.client.close()
             self._wait_listed()
         except BaseException:
             self.close()
@@ -129,14 +134,32 @@ class ContainerCluster:
         """Removes containers, network and data."""
         for container in self._containers.values():
             with suppress(NotFound):
-                container.stop()
+                container.remove(force=True, v=True)
         self._containers.clear()
         self._running.clear()
-        if self._network is not None:
+        if self._docker is not None:
             with suppress(NotFound):
-                self._network.remove()
-            self._network._docker.client.close()
-            self._network = None
+                self._docker.networks.get(self._network).remove()
+            self._docker.close()
+            self._docker = None
+
+    def handle(self) -> dict[str, Any]:
+        """Returns what `attach` needs, as JSON values; from now on, the brokers can no longer be stopped."""
+        self._shared = True
+        return {
+            "network": self._network,
+            "containers": {node: container.id for node, container in self._containers.items()},
+            "addresses": self._addresses,
+        }
+
+    def attach(self, handle: Mapping[str, Any]) -> None:
+        """Uses the running cluster of another worker, which was prepared like this one, instead of starting one."""
+        self._shared = True
+        self._docker = DockerClient().client
+        self._network = handle["network"]
+        self._containers = {int(node): self._docker.containers.get(id_) for node, id_ in handle["containers"].items()}
+        self._addresses = {int(node): address for node, address in handle["addresses"].items()}
+        self._running = set(self._racks)
 
     def stop_broker(self, broker: int, *, kill: bool = False) -> None:
         """Stops a broker: cleanly, or with SIGKILL if `kill` is set; returns when its process has ended.
@@ -144,6 +167,10 @@ class ContainerCluster:
         Raises:
             SandboxError: it is not running.
         """
+        if self._shared:
+            raise SandboxError(
+                "other tests use this cluster as well; a test that stops brokers needs the mark `moves_brokers`"
+            )
         if broker not in self._running:
             raise SandboxError(f"cannot stop broker {broker}: it is not running")
         self._shell(broker, _END.format(signal="KILL" if kill else "TERM"))
@@ -169,7 +196,7 @@ class ContainerCluster:
 
     def log(self, broker: int, lines: int = 30) -> str:
         """Returns the last lines of a node's log."""
-        printed: bytes = self._containers[broker].get_wrapped_container().logs(tail=lines)  # type: ignore[no-untyped-call]  # docker has no annotations
+        printed: bytes = self._containers[broker].logs(tail=lines)
         return printed.decode(errors="replace")
 
     def __enter__(self) -> Self:
@@ -183,17 +210,22 @@ class ContainerCluster:
         """Closes the cluster."""
         self.close()
 
-    def _container(self, node: int) -> DockerContainer:
-        network = self._network
-        if network is None:
-            raise SandboxError("the cluster is not started")
+    def _start_container(self, node: int, network: Network) -> None:
         container = DockerContainer(self._image).with_command(["sh", "-c", _LOOP]).with_network(network)
         container.with_network_aliases(f"node-{node}").with_kwargs(labels=_owner())
-        return container if node == CONTROLLER else container.with_exposed_ports(_CLIENT_PORT)
+        if node != CONTROLLER:
+            container.with_exposed_ports(_CLIENT_PORT)
+        with closing(container.start().get_docker_client().client):
+            self._containers[node] = self._docker.containers.get(container.get_wrapped_container().id)
+            if node != CONTROLLER:
+                host = container.get_container_host_ip()
+                port = container.get_exposed_port(_CLIENT_PORT)
+                # The name `localhost` may resolve to ::1 first, where the engine may not listen.
+                self._addresses[node] = f"{'127.0.0.1' if host == 'localhost' else host}:{port}"
 
     def _begin_life(self, node: int) -> None:
         variables = {_variable(key): value for key, value in self._node_properties(node).items()}
-        variables |= {"CLUSTER_ID": self._cluster_id, "KAFKA_HEAP_OPTS": "-Xms64m -Xmx192m"}
+        variables |= {"CLUSTER_ID": self._cluster_id, "KAFKA_HEAP_OPTS": "-Xms64m -Xmx320m"}
         # This replaces the default options of the official image.
         variables["KAFKA_JVM_PERFORMANCE_OPTS"] = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
         exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in variables.items())
@@ -225,7 +257,7 @@ class ContainerCluster:
         }
 
     def _shell(self, node: int, script: str) -> None:
-        code, output = self._containers[node].exec(["sh", "-c", script])
+        code, output = self._containers[node].exec_run(["sh", "-c", script])
         if code != 0:
             raise SandboxError(f"in the container of node {node}: {output.decode(errors='replace')}")
 
@@ -243,16 +275,57 @@ def _variable(key: str) -> str:
     return "KAFKA_" + key.replace("_", "___").replace("-", "__").replace(".", "_").upper()
 
 
+@contextmanager
+def shared(prepared: ContainerCluster, folder: Path, name: str) -> Iterator[ContainerCluster]:
+    """Gives all workers of a run one cluster under this name: the first starts it, the last closes it.
+
+    Args:
+        prepared: a cluster that is not started.
+        folder: the folder that all workers share.
+        name: the cluster's name in the run.
+    """
+    state = folder / f"{name}.json"
+    with _locked(folder / f"{name}.lock"):
+        known: dict[str, Any] = json.loads(state.read_text(encoding="utf-8")) if state.exists() else {"users": 0}
+        if known["users"]:
+            prepared.attach(known["cluster"])
+        else:
+            prepared.start()
+        state.write_text(json.dumps({"users": known["users"] + 1, "cluster": prepared.handle()}), encoding="utf-8")
+    try:
+        yield prepared
+    finally:
+        with _locked(folder / f"{name}.lock"):
+            known = json.loads(state.read_text(encoding="utf-8"))
+            known["users"] -= 1
+            state.write_text(json.dumps(known), encoding="utf-8")
+            if not known["users"]:
+                prepared.close()
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 def _owner() -> dict[str, str]:
-    started = Path("/proc/self/stat").read_text(encoding="ascii").rpartition(")")[2].split()[19]
-    return {_LABEL: f"{os.getpid()}-{started}"}
+    """The label of what this run has created; the process of a run with several workers is their parent."""
+    process = os.getppid() if "PYTEST_XDIST_WORKER" in os.environ else os.getpid()
+    return {_LABEL: f"{process}-{_started(process)}"}
+
+
+def _started(process: int | str) -> str:
+    """Returns when a process was started, which tells it from a later one with its id."""
+    return Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[19]
 
 
 def _lives(owner: str) -> bool:
-    """Whether the process that created something still runs: the label has its id and start time."""
+    """Returns whether the run that created something still goes on."""
     process, _, started = owner.partition("-")
     try:
-        return Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[19] == started
+        return _started(process) == started
     except OSError:
         return False
 

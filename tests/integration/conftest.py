@@ -1,5 +1,6 @@
-"""Fixtures of the integration tests: one three-rack Kafka for all of them, and unique names for each test."""
+"""Fixtures of the integration tests: one three-rack Kafka for most of them, and unique names for each test."""
 
+import os
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 from sandbox.admin import Admin
 from sandbox.contract import RACKS, KafkaCluster
 from tests.integration import guest
-from tests.integration.cluster import ContainerCluster
+from tests.integration.cluster import ContainerCluster, shared
 from tests.integration.looking import Looking, settings_for
 from tests.integration.scene import Scene
 
@@ -19,11 +20,14 @@ _SECONDS = 300
 _PLACES = [[1, 2], [2, 3], [3, 1], [1, 3], [2, 1], [3, 2]]
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks the tests in this folder, and gives them the time that real brokers need."""
     for item in items:
         if item.path.is_relative_to(_HERE):
             item.add_marker(pytest.mark.integration)
+            if worker := _one_worker(item):
+                item.add_marker(pytest.mark.xdist_group(worker))
             # kafka-python leaves sockets to the garbage collector, which may find them in any later test
             item.add_marker(
                 pytest.mark.filterwarnings("ignore:Exception ignored in:pytest.PytestUnraisableExceptionWarning")
@@ -32,29 +36,55 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.timeout(_SECONDS))
 
 
+def _one_worker(item: pytest.Item) -> str:
+    """Returns the name of the tests that one worker must run: they have a cluster that is not shared by all."""
+    if item.get_closest_marker("moves_brokers") is not None:
+        return "moves brokers"
+    fixtures = item._fixtureinfo.name2fixturedefs.values() if isinstance(item, pytest.Function) else ()
+    return item.path.stem if any(given[-1].scope == "module" for given in fixtures) else ""
+
+
 @pytest.fixture(scope="session")
-def shared_cluster() -> Iterator[KafkaCluster]:
-    """One cluster for the whole run; a test that stops or moves brokers uses `cluster` instead."""
+def folder_of_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that all workers of this run share."""
+    folder = tmp_path_factory.getbasetemp()
+    return folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+
+
+@pytest.fixture(scope="session")
+def shared_cluster(folder_of_run: Path) -> Iterator[KafkaCluster]:
+    """One cluster for the whole run; a test that stops or moves brokers has the mark `moves_brokers`."""
+    with shared(ContainerCluster(), folder_of_run, "three-racks") as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def guest_cluster(folder_of_run: Path) -> Iterator[KafkaCluster]:
+    """One broker with settings that reveal effects of a guest in a group; see `tests.integration.guest`."""
+    with shared(ContainerCluster(guest.RACKS, properties=guest.PROPERTIES), folder_of_run, "guest") as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def movable_cluster() -> Iterator[KafkaCluster]:
+    """One cluster for all tests of a worker that stop brokers or move them."""
     with ContainerCluster() as running:
         yield running
 
 
-@pytest.fixture(scope="session")
-def guest_cluster() -> Iterator[KafkaCluster]:
-    """One broker with settings that reveal effects of a guest in a group; see `tests.integration.guest`."""
-    with ContainerCluster(guest.RACKS, properties=guest.PROPERTIES) as running:
-        yield running
-
-
 @pytest.fixture
-def cluster(shared_cluster: KafkaCluster) -> Iterator[KafkaCluster]:
-    """The cluster with each broker running in its own rack, before the test and again after it."""
-    yield shared_cluster
-    for broker in shared_cluster.brokers.values():
+def cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
+    """The cluster that all tests share; for a test that moves brokers one of its own, each broker in its own rack."""
+    if request.node.get_closest_marker("moves_brokers") is None:
+        yield request.getfixturevalue("shared_cluster")
+        return
+    movable: KafkaCluster = request.getfixturevalue("movable_cluster")
+    yield movable
+    for broker in movable.brokers.values():
         if not broker.running:
-            shared_cluster.start_broker(broker.id, rack=RACKS[broker.id])
+            movable.start_broker(broker.id, rack=RACKS[broker.id])
         elif broker.rack != RACKS[broker.id]:
-            shared_cluster.restart_broker(broker.id, rack=RACKS[broker.id])
+            movable.restart_broker(broker.id, rack=RACKS[broker.id])
 
 
 @pytest.fixture

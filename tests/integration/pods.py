@@ -64,9 +64,8 @@ class Pods:
         """The brokers' addresses in other networks; containers of this network must not reach them."""
         found = []
         for container in self._cluster._containers.values():
-            wrapped = container.get_wrapped_container()
-            wrapped.reload()  # type: ignore[no-untyped-call]  # docker has no annotations
-            networks = wrapped.attrs["NetworkSettings"]["Networks"]
+            container.reload()
+            networks = container.attrs["NetworkSettings"]["Networks"]
             found += [one["IPAddress"] for name, one in networks.items() if name != self.network]
         return found
 
@@ -158,7 +157,7 @@ class Pods:
         """Creates the network and connects the brokers to it."""
         self._network = self._docker.networks.create(f"samerack-{uuid4().hex[:12]}", internal=True, labels=_owner())
         for node, container in self._cluster._containers.items():
-            self._network.connect(container.get_wrapped_container(), aliases=[f"node-{node}"])
+            self._network.connect(container, aliases=[f"node-{node}"])
         return self
 
     def __exit__(
@@ -176,7 +175,7 @@ class Pods:
         if self._network is not None:
             for container in self._cluster._containers.values():
                 with suppress(NotFound):
-                    self._network.disconnect(container.get_wrapped_container(), force=True)
+                    self._network.disconnect(container, force=True)
             self._network.remove()
         self._docker.close()
 

@@ -88,10 +88,10 @@ class Scene:
     # setup
 
     def lay_out(self, placed: Sequence[Sequence[int]], topic: str = "") -> None:
-        """Creates a topic, and starts to write twenty records a second to each of its partitions."""
+        """Creates a topic, and starts to write ten records a second to each of its partitions."""
         topic = topic or self.topic
         self.admin.create_topic(topic, placed)
-        self._feeding.enter_context(Feeder(self.cluster.bootstrap, {topic: len(placed)}))
+        self._feeding.enter_context(Feeder(self.cluster.bootstrap, {topic: len(placed)}, pause=0.1))
 
     def agent(self, *, config: Path | None = None, **settings: object) -> AgentProcess:
         """Starts an agent that takes racks from client ids; `a__b=c` sets a.b."""

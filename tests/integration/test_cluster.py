@@ -62,6 +62,7 @@ def test_partitions_are_added_where_they_are_sent(admin: Admin, topic: str) -> N
     assert [placed.replicas for _, placed in sorted(admin.replicas([topic]).items())] == [(1, 2), (3, 2), (2, 1)]
 
 
+@pytest.mark.moves_brokers
 @pytest.mark.parametrize("kill", [False, True], ids=["stopped", "killed"])
 def test_a_broker_comes_back(cluster: KafkaCluster, admin: Admin, topic: str, group: str, *, kill: bool) -> None:
     """A broker that stopped starts again at the same address, in the same rack, with its records."""
@@ -75,6 +76,7 @@ def test_a_broker_comes_back(cluster: KafkaCluster, admin: Admin, topic: str, gr
     assert _consume(cluster.bootstrap, topic, group, 100) == set(range(100))
 
 
+@pytest.mark.moves_brokers
 def test_a_broker_changes_its_rack(cluster: KafkaCluster, admin: Admin) -> None:
     """A broker that is restarted in another rack, or in none, is listed with it."""
     cluster.restart_broker(3, rack="rack-a")
@@ -83,6 +85,7 @@ def test_a_broker_changes_its_rack(cluster: KafkaCluster, admin: Admin) -> None:
     assert admin.racks() == {1: "rack-a", 2: "rack-b", 3: None}
 
 
+@pytest.mark.moves_brokers
 def test_a_running_broker_is_not_started_again(cluster: KafkaCluster) -> None:
     """To start a running broker, or to stop a stopped one, is an error."""
     with pytest.raises(SandboxError, match="running"):

@@ -5,6 +5,8 @@ import signal
 import time
 from typing import Any
 
+import pytest
+
 from sandbox.admin import wait_until
 from sandbox.agent_process import AgentProcess
 from sandbox.contract import RACKS
@@ -134,6 +136,7 @@ def test_a_second_agent_fences_the_first(scene: Scene) -> None:
     scene.finish()
 
 
+@pytest.mark.moves_brokers
 def test_the_coordinator_restarts(scene: Scene) -> None:
     """Another broker takes over the group: the agent keeps membership and lead, without a rebalance."""
     agent = _led(scene)
@@ -152,6 +155,7 @@ def test_the_coordinator_restarts(scene: Scene) -> None:
     scene.finish()
 
 
+@pytest.mark.moves_brokers
 def test_a_bounced_broker_triggers_nothing(scene: Scene) -> None:
     """A broker that stops and returns, and partition leaders that move away and back, trigger no rebalance."""
     coordinator = scene.coordinator()

@@ -33,6 +33,7 @@ def test_a_replica_move_is_followed(scene: Scene) -> None:
     scene.finish()
 
 
+@pytest.mark.moves_brokers
 def test_a_broker_in_another_rack_is_followed(scene: Scene) -> None:
     """A broker restarts in another rack, and its partitions move to the members there as far as balance allows."""
     coordinator = scene.coordinator()

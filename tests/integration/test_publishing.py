@@ -95,6 +95,7 @@ def test_what_was_counted_is_published_at_the_end(scene: Scene, fleet: Fleet) ->
     hold_form(fleet.samples(), every=60)
 
 
+@pytest.mark.moves_brokers
 @pytest.mark.parametrize("how", ["in good order", "killed"])
 def test_a_broker_goes_and_comes_back(
     scene: Scene, fleet: Fleet, cluster: KafkaCluster, admin: Admin, how: str
