@@ -1,20 +1,20 @@
 """Builds a `Problem`, arrays of indices, from the topics, racks and members that a group's leader knows.
 
-This is the only module of the package that interns names, resolves conflicting claims and sorts the input, which may
-come in any order.
+This module and `assignors.topics` are the only ones of the package that intern names; this one resolves conflicting
+claims and sorts the members, which may come in any order. `assemble` takes topics and claims that are arrays already.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from dataclasses import dataclass, field
-from itertools import count
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from samerack.assignors.arrays import starts_of
 from samerack.assignors.model import NOBODY, AssignmentError, BoolArray, Int32Array, Int64Array, Problem
+from samerack.assignors.topics import TopicTable, topic_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -46,6 +46,21 @@ class MemberInput:
     generation: int = -1
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Claims:
+    """C owned partitions that members claim, as arrays.
+
+    Attributes:
+        member: [C] index into the members.
+        topic: [C] index into the names of the topic table, or NOBODY for a topic that is not in it.
+        number: [C] partition number.
+    """
+
+    member: Int64Array
+    topic: Int64Array
+    number: Int64Array
+
+
 def build_problem(
     *,
     topics: Mapping[str, Sequence[Sequence[str | None]]],
@@ -70,25 +85,46 @@ def build_problem(
 
     Complexity: linear in replicas and claims.
     """
-    ordered = sorted(members, key=lambda member: member.id)
+    table = topic_table(topics)
+    return assemble(table, members, _claims(members, table), weights=weights_of(weights, table) if weights else None)
+
+
+def assemble(
+    table: TopicTable, members: Sequence[MemberInput], claims: Claims, *, weights: Int64Array | None = None
+) -> Problem:
+    """Builds the `Problem` of one group as `build_problem` does, from arrays.
+
+    Args:
+        table: The topics; the arrays become the problem's.
+        members: The group's members; what they own is in `claims`, and their `owned` is not read.
+        claims: What they own.
+        weights: [P] positive costs of reading a partition across racks, or None for 1 each.
+
+    Raises:
+        AssignmentError: A member id occurs twice.
+    """
+    order = sorted(range(len(members)), key=lambda index: members[index].id)
+    ordered = [members[index] for index in order]
     _reject_twins(member.id for member in ordered)
-    names = tuple(sorted(topics))
-    counts = np.array([len(topics[name]) for name in names], np.int64)
-    patterns, codes = _replica_patterns([racks_of for name in names for racks_of in topics[name]])
-    racks = _rack_names(patterns, ordered)
-    replica_racks, leader_rack = _replica_racks(patterns, codes, racks)
-    wanted = _wanted(ordered, names)
-    subscription_of, subscriptions = _subscriptions(wanted, names)
+    found = {member.rack for member in ordered if member.rack}
+    racks = table.racks if found <= set(table.racks) else tuple(sorted(found.union(table.racks)))
+    replica_racks, leader_rack = table.with_racks(racks)
+    subscription_of, subscriptions = _subscriptions(ordered, table)
     rack_index = {rack: index for index, rack in enumerate(racks)}
-    owner, contested = _present_owners(ordered, wanted, names, counts)
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+    generations = np.array([member.generation for member in ordered], np.int64)
+    owner, contested = _present_owners(
+        table, rank[claims.member], claims, generations, subscriptions=subscriptions, subscription_of=subscription_of
+    )
     return Problem(
-        topics=names,
-        topic_of=np.repeat(np.arange(len(names), dtype=np.int32), counts),
-        number_of=(np.arange(counts.sum()) - np.repeat(starts_of(counts)[:-1], counts)).astype(np.int32),
+        topics=table.names,
+        topic_of=table.topic_of,
+        number_of=table.number_of,
         racks=racks,
         replica_racks=replica_racks,
         leader_rack=leader_rack,
-        weights=_weights(weights, names, counts),
+        weights=weights,
         members=tuple(member.id for member in ordered),
         instance_ids=tuple(member.instance_id or None for member in ordered),
         member_rack=np.array([rack_index.get(member.rack or "", NOBODY) for member in ordered], np.int32),
@@ -108,70 +144,42 @@ def _reject_twins(ids: Iterable[str]) -> None:
         )
 
 
-def _replica_patterns(partitions: Sequence[Sequence[str | None]]) -> tuple[list[tuple[str | None, ...]], Int64Array]:
-    """Interns whole replica lists: a cluster has few distinct ones, however many partitions it has."""
-    patterns: defaultdict[tuple[str | None, ...], int] = defaultdict(count().__next__)
-    codes = np.fromiter(map(patterns.__getitem__, map(tuple, partitions)), np.int64, len(partitions))
-    return list(patterns), codes
+def _subscriptions(members: Sequence[MemberInput], table: TopicTable) -> tuple[Int32Array, BoolArray]:
+    """Returns [M] each member's subscription, and [S, T] the distinct ones, of the topics that exist.
 
-
-def _rack_names(patterns: Iterable[Sequence[str | None]], members: Sequence[MemberInput]) -> tuple[str, ...]:
-    found: set[str | None] = {member.rack for member in members}
-    found.update(*patterns)
-    return tuple(sorted(rack for rack in found if rack))
-
-
-def _replica_racks(
-    patterns: Sequence[Sequence[str | None]], codes: Int64Array, racks: tuple[str, ...]
-) -> tuple[BoolArray, Int32Array]:
-    index: dict[str | None, int] = {rack: number for number, rack in enumerate(racks)}
-    table = np.zeros((len(patterns), len(racks)), np.bool_)
-    leader = np.full(len(patterns), NOBODY, np.int32)
-    for code, replicas in enumerate(patterns):
-        known = [index[rack] for rack in replicas if rack]
-        table[code, known] = True
-        if replicas and replicas[0]:
-            leader[code] = index[replicas[0]]
-    return table[codes], leader[codes]
-
-
-def _wanted(members: Sequence[MemberInput], names: tuple[str, ...]) -> list[frozenset[str]]:
-    """Returns each member's existing topics; most subscriptions are equal, so each distinct one is computed once."""
-    known = frozenset(names)
-    found: dict[tuple[str, ...] | frozenset[str], frozenset[str]] = {}
+    Most members have the same topics, and often the same object: each distinct one is read once.
+    """
+    position = table.positions()
+    row_of_object: dict[int, bytes] = {}
+    rows = []
     for member in members:
-        if member.topics not in found:
-            found[member.topics] = known.intersection(member.topics)
-    return [found[member.topics] for member in members]
-
-
-def _subscriptions(sets: Sequence[frozenset[str]], names: tuple[str, ...]) -> tuple[Int32Array, BoolArray]:
-    position = {name: index for index, name in enumerate(names)}
-    rows: dict[frozenset[str], bytes] = {}
-    for topics in set(sets):
-        row = np.zeros(len(names), np.bool_)
-        row[[position[topic] for topic in topics]] = True
-        rows[topics] = row.tobytes()
-    distinct = sorted(rows.values())
+        row = row_of_object.get(id(member.topics))
+        if row is None:
+            read = np.zeros(len(table.names), np.bool_)
+            read[[position[topic] for topic in member.topics if topic in position]] = True
+            row = row_of_object[id(member.topics)] = read.tobytes()
+        rows.append(row)
+    distinct = sorted(set(rows))
     number = {row: index for index, row in enumerate(distinct)}
-    table = np.frombuffer(b"".join(distinct), np.bool_).reshape(len(distinct), len(names))
-    return np.array([number[rows[topics]] for topics in sets], np.int32), table
+    subscriptions = np.frombuffer(b"".join(distinct), np.bool_).reshape(len(distinct), len(table.names))
+    return np.array([number[row] for row in rows], np.int32), subscriptions
 
 
-def _weights(
-    weights: Mapping[str, Sequence[int]] | None, names: tuple[str, ...], counts: Int64Array
-) -> Int64Array | None:
-    if not weights:
-        return None
-    starts = starts_of(counts)
+def weights_of(weights: Mapping[str, Sequence[int]], table: TopicTable) -> Int64Array:
+    """Returns [P] the weights of the table's partitions; 1 for topics without any.
+
+    Raises:
+        AssignmentError: Weights do not fit their topic.
+    """
+    starts = starts_of(table.counts)
     result = np.ones(int(starts[-1]), np.int64)
-    for index, name in enumerate(names):
+    for index, name in enumerate(table.names):
         if name not in weights:
             continue
         given = _as_integers(weights[name], f"weights of topic {name!r}")
-        if len(given) != counts[index] or (given < 1).any():
+        if len(given) != table.counts[index] or (given < 1).any():
             raise AssignmentError(
-                f"weights of topic {name!r}: expected {counts[index]} positive integers, one for each partition"
+                f"weights of topic {name!r}: expected {table.counts[index]} positive integers, one for each partition"
             )
         result[starts[index] : starts[index + 1]] = given
     check_weights(result)
@@ -200,56 +208,64 @@ def _as_integers(values: Sequence[int] | Int32Array, what: str) -> Int64Array:
         raise AssignmentError(f"{what}: expected integers below 2^63") from cause
 
 
-def _present_owners(
-    members: Sequence[MemberInput], wanted: Sequence[frozenset[str]], names: tuple[str, ...], counts: Int64Array
+def _present_owners(  # noqa: PLR0913 - claims, and what decides between them
+    table: TopicTable,
+    claimant: Int64Array,
+    claims: Claims,
+    generations: Int64Array,
+    *,
+    subscriptions: BoolArray,
+    subscription_of: Int32Array,
 ) -> tuple[Int32Array, BoolArray]:
-    """Returns [P] current owners, and [P] true where several claims are newest or the claimant does not subscribe."""
-    starts = starts_of(counts)
-    partitions, claimants, generations, subscribed = _claims(members, wanted, names, counts)
-    owner = np.full(int(starts[-1]), NOBODY, np.int32)
-    newest = np.full(len(owner), np.iinfo(np.int64).min, np.int64)
-    np.maximum.at(newest, partitions, generations)
-    current = generations == newest[partitions]
-    rivals = np.bincount(partitions[current], minlength=len(owner))
-    settled = current & (rivals[partitions] == 1) & subscribed
-    owner[partitions[settled]] = claimants[settled]
+    """Returns [P] current owners, and [P] true where several claims are newest or the claimant does not subscribe.
+
+    Args:
+        table: The topics.
+        claimant: [C] index into the sorted members.
+        claims: The rest of the claims.
+        generations: [M] generation in which each member got what it claims.
+        subscriptions: [S, T] the distinct subscriptions.
+        subscription_of: [M] the subscription of each member.
+    """
+    starts = starts_of(table.counts)
+    total = int(starts[-1])
+    topic, number = claims.topic, claims.number
+    exists = (topic >= 0) & (number >= 0) & (number < np.append(table.counts, 0)[topic])
+    if not exists.all():
+        claimant, topic, number = claimant[exists], topic[exists], number[exists]
+    codes = claimant * total + starts[topic] + number
+    if not (codes[1:] > codes[:-1]).all():  # claims of one member in order, as most clients send them, are sorted
+        codes = np.sort(codes, kind="stable")  # nearly sorted; hashing would not profit from that
+        codes = codes[np.diff(codes, prepend=-1) > 0]
+        claimant = codes // max(1, total)
+    partition = codes - claimant * total
+    subscribed = subscriptions[subscription_of[claimant], table.topic_of[partition]]
+    owner = np.full(total, NOBODY, np.int32)
+    rivals = np.bincount(partition, minlength=total)
+    if rivals.max(initial=0) > 1:
+        newest = np.full(total, np.iinfo(np.int64).min, np.int64)
+        np.maximum.at(newest, partition, generations[claimant])
+        current = generations[claimant] == newest[partition]
+        rivals = np.bincount(partition[current], minlength=total)
+        subscribed &= current & (rivals[partition] == 1)
+    owner[partition[subscribed]] = claimant[subscribed]
     return owner, (rivals > 0) & (owner == NOBODY)
 
 
-def _claims(
-    members: Sequence[MemberInput], wanted: Sequence[frozenset[str]], names: tuple[str, ...], counts: Int64Array
-) -> tuple[Int64Array, Int64Array, Int64Array, BoolArray]:
-    """Returns each valid claim once: partition index, member index, generation, whether the member subscribes."""
-    starts, position = starts_of(counts), {name: index for index, name in enumerate(names)}
+def _claims(members: Sequence[MemberInput], table: TopicTable) -> Claims:
+    """Returns what the members own, as arrays."""
+    position = table.positions()
     given: list[Int64Array | Int32Array] = [np.empty(0, np.int64)]
-    topics, claimants = [0], [0]
-    unsubscribed: list[int] = []
-    for member_index, (member, subscribed) in enumerate(zip(members, wanted, strict=True)):
+    topics, claimants = [NOBODY], [0]
+    for member_index, member in enumerate(members):
         for topic, numbers in member.owned.items():
-            if topic not in position:
-                continue
-            if topic not in subscribed:
-                unsubscribed.append(member_index * len(names) + position[topic])
-            # decoded messages hold such arrays already, and there may be a million claims
-            ready = isinstance(numbers, np.ndarray) and numbers.dtype == np.int32 and numbers.ndim == 1
-            given.append(numbers if ready else _claimed(numbers, member.id, topic))  # type: ignore[arg-type]  # if ready, it is one
-            topics.append(position[topic])
-            claimants.append(member_index)
+            if topic in position:
+                given.append(_as_integers(numbers, f"owned partitions of member {member.id!r} in topic {topic!r}"))
+                topics.append(position[topic])
+                claimants.append(member_index)
     sizes = np.fromiter(map(len, given), np.int64, len(given))
-    number: Int64Array = np.concatenate(given, dtype=np.int64)
-    topic_of = np.repeat(topics, sizes)
-    exists = (number >= 0) & (number < counts[topic_of]) if len(counts) else np.zeros(len(number), np.bool_)
-    claims = np.repeat(claimants, sizes)[exists] * starts[-1] + starts[topic_of[exists]] + number[exists]
-    claims = np.sort(claims, kind="stable")  # the input is nearly sorted; hashing would not profit from that
-    claims = claims[np.diff(claims, prepend=-1) > 0]
-    claimant, partition = np.divmod(claims, max(1, int(starts[-1])))
-    generations = np.array([member.generation for member in members], np.int64)
-    subscribes = np.ones(len(claimant), np.bool_)
-    if unsubscribed:
-        topic_of_claim = np.searchsorted(starts, partition, side="right") - 1
-        subscribes = np.isin(claimant * len(names) + topic_of_claim, unsubscribed, invert=True)
-    return partition, claimant, generations[claimant], subscribes
-
-
-def _claimed(numbers: Sequence[int] | Int32Array, member: str, topic: str) -> Int64Array:
-    return _as_integers(numbers, f"owned partitions of member {member!r} in topic {topic!r}")
+    return Claims(
+        member=np.repeat(np.array(claimants, np.int64), sizes),
+        topic=np.repeat(np.array(topics, np.int64), sizes),
+        number=np.concatenate(given, dtype=np.int64),
+    )

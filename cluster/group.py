@@ -149,5 +149,6 @@ def is_agent(member: MemberView, client_id: str) -> bool:
 
 
 def topics_of(subscriptions: Iterable[Subscription]) -> frozenset[str]:
-    """Returns all topics of these subscriptions."""
-    return frozenset(topic for subscription in subscriptions for topic in subscription.topics)
+    """Returns all topics of these subscriptions; lists that are one object are read once."""
+    lists = {id(subscription.topics): subscription.topics for subscription in subscriptions}
+    return frozenset(topic for topics in lists.values() for topic in topics)

@@ -32,9 +32,12 @@ def owned_counts(owned: Iterable[TopicPartitions]) -> dict[str, int]:
     """Returns the least number of partitions that each topic must have, as members own them."""
     counts: dict[str, int] = {}
     for one in owned:
-        for topic, numbers in zip(one.topics, one.numbers, strict=True):
-            if len(numbers):
-                counts[topic] = max(counts.get(topic, 0), int(numbers.max()) + 1)
+        runs = np.flatnonzero(one.run_sizes)
+        begins = np.cumsum(one.run_sizes)[runs] - one.run_sizes[runs]
+        largest = np.maximum.reduceat(one.flat, begins).tolist() if len(runs) else []
+        for name, number in zip(one.run_names[runs].tolist(), largest, strict=True):
+            topic = one.names[name]
+            counts[topic] = max(counts.get(topic, 0), number + 1)
     return counts
 
 

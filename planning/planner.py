@@ -12,6 +12,7 @@ from typing import Literal
 
 import numpy as np
 
+from samerack.assignors.arrays import stable_order
 from samerack.assignors.check import check
 from samerack.assignors.consumer.registry import Options
 from samerack.assignors.evaluate import evaluate
@@ -140,22 +141,23 @@ def encode(plan: Plan, members: Sequence[PlanMember]) -> dict[str, bytes]:
 def sent_partitions(plan: Plan) -> dict[str, TopicPartitions]:
     """Returns what every member owns once the plan is applied, by member id and by instance id."""
     problem = plan.problem
+    members = len(problem.members)
+    order = stable_order(plan.sent + 1, members + 1)[np.count_nonzero(plan.sent == NOBODY) :]
+    owner, topic_of, number_of = plan.sent[order], problem.topic_of[order], problem.number_of[order]
+    number_of.setflags(write=False)
+    first = np.flatnonzero((np.diff(owner, prepend=NOBODY) != 0) | (np.diff(topic_of, prepend=NOBODY) != 0))
+    run_names, run_sizes = topic_of[first], np.diff(first, append=len(order)).astype(np.int32)
+    runs = np.searchsorted(owner[first], np.arange(members + 1)).tolist()
+    bounds = np.searchsorted(owner, np.arange(members + 1)).tolist()
     result: dict[str, TopicPartitions] = {}
-    order = np.argsort(plan.sent, kind="stable")
-    bounds = np.searchsorted(plan.sent[order], np.arange(len(problem.members) + 1))
     for index, (member, instance) in enumerate(zip(problem.members, problem.instance_ids, strict=True)):
-        mine = order[bounds[index] : bounds[index + 1]]
-        owned = _runs(problem, mine)
-        result[member] = owned
+        mine = slice(runs[index], runs[index + 1])
+        result[member] = TopicPartitions(
+            names=problem.topics,
+            run_names=run_names[mine],
+            run_sizes=run_sizes[mine],
+            flat=number_of[bounds[index] : bounds[index + 1]],
+        )
         if instance is not None:
-            result[instance] = owned
+            result[instance] = result[member]
     return result
-
-
-def _runs(problem: Problem, partitions: Int32Array | np.ndarray[tuple[int], np.dtype[np.int64]]) -> TopicPartitions:
-    topic_of, number_of = problem.topic_of[partitions], problem.number_of[partitions]
-    starts = np.flatnonzero(np.diff(topic_of, prepend=NOBODY))
-    return TopicPartitions(
-        topics=tuple(problem.topics[topic] for topic in topic_of[starts]),
-        numbers=tuple(np.split(number_of, starts[1:])) if len(starts) else (),
-    )

@@ -6,16 +6,17 @@ Only topics that are in the cluster count: the agent waits for the others before
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
 
 import numpy as np
 
-from samerack.assignors.build import MemberInput, build_problem
-from samerack.assignors.model import NOBODY, BoolArray, Int32Array, Problem
+from samerack.assignors.build import Claims, MemberInput, assemble
+from samerack.assignors.model import NOBODY, BoolArray, Int64Array, Problem
+from samerack.assignors.topics import TopicTable
 from samerack.cluster.group import topics_of
-from samerack.cluster.view import SettledCluster, replica_racks
+from samerack.cluster.view import SettledCluster
 from samerack.planning.members import PlanMember
 from samerack.planning.mode import Mode
+from samerack.planning.topic_tables import TopicTables
 from samerack.protocol.model import TopicPartitions
 
 
@@ -25,51 +26,57 @@ def problem_of(
     mode: Mode,
     *,
     weights: Mapping[str, Sequence[int]] | None = None,
+    tables: TopicTables | None = None,
 ) -> Problem:
     """Returns the assignment problem of these members on this cluster, weighted by measured byte rates if given.
 
     Topics that are not in the cluster are left out; `planning.coverage` decides which those may be.
+
+    Args:
+        members: The group's members.
+        cluster: The racks, and the replicas of the topics.
+        mode: How the group is planned.
+        weights: Weights of partitions by topic.
+        tables: The group's tables, if more problems of it are built.
     """
-    topics = {
-        topic: replica_racks(cluster, topic)
-        for topic in topics_of(member.subscription for member in members) & cluster.topics.keys()
-    }
-    return build_problem(
-        topics=topics,
-        members=[
+    tables = tables or TopicTables()
+    table = tables.table(cluster, topics_of(member.subscription for member in members))
+    return assemble(
+        table,
+        [
             MemberInput(
                 id=member.id,
                 instance_id=member.instance_id,
-                topics=tuple(topic for topic in member.subscription.topics if topic in topics),
+                topics=member.subscription.topics,
                 rack=member.rack.rack,
                 reads_any_replica=mode.rack_aware_fetch and member.rack.fetches_with_rack,
-                owned=_by_topic(member.owned, topics.keys()),
                 generation=member.generation,
             )
             for member in members
         ],
-        weights=fit_weights(weights, {topic: len(replicas) for topic, replicas in topics.items()}) if weights else None,
+        claims_of([member.owned for member in members], table),
+        weights=tables.weights(weights, table) if weights else None,
     )
 
 
-def _by_topic(owned: TopicPartitions, topics: AbstractSet[str]) -> dict[str, Int32Array]:
-    result: dict[str, Int32Array] = {}
-    for topic, numbers in zip(owned.topics, owned.numbers, strict=True):
-        if topic in topics:
-            result[topic] = np.concatenate((result[topic], numbers)) if topic in result else numbers
-    return result
-
-
-def fit_weights(weights: Mapping[str, Sequence[int]], counts: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
-    """Fits weights to topics that have `counts` partitions now: cut, or filled up with the topic's median weight."""
-    result = {}
-    for topic, row in weights.items():
-        count = counts.get(topic)
-        if count is None:
-            continue
-        usual = sorted(row)[len(row) // 2] if row else 1
-        result[topic] = (*row[:count], *((usual,) * (count - len(row))))
-    return result
+def claims_of(owned: Sequence[TopicPartitions], table: TopicTable) -> Claims:
+    """Returns what each member owns as claims; names that members share are looked up once."""
+    position = table.positions()
+    place_of: dict[int, Int64Array] = {}
+    topics, sizes = [np.empty(0, np.int64)], [np.empty(0, np.int32)]
+    for one in owned:
+        places = place_of.get(id(one.names))
+        if places is None:
+            places = place_of[id(one.names)] = np.array([position.get(name, NOBODY) for name in one.names], np.int64)
+        if len(one.run_names):
+            topics.append(places[one.run_names])
+            sizes.append(one.run_sizes)
+    counts = np.fromiter(map(len, owned), np.int64, len(owned))
+    return Claims(
+        member=np.repeat(np.arange(len(owned)), counts),
+        topic=np.repeat(np.concatenate(topics), np.concatenate(sizes)),
+        number=np.concatenate([np.empty(0, np.int64), *(one.flat for one in owned)], dtype=np.int64),
+    )
 
 
 def partitions_changed(problem: Problem, members: Sequence[PlanMember], cluster: SettledCluster) -> bool:
@@ -78,10 +85,10 @@ def partitions_changed(problem: Problem, members: Sequence[PlanMember], cluster:
     read: BoolArray = np.any(problem.subscriptions[np.unique(problem.subscription_of)], axis=0, keepdims=True)[0]
     if bool(np.any((seen & read)[problem.topic_of] & (problem.owner == NOBODY))):
         return True
-    assigned = sum(
-        len(numbers)
-        for member in members
-        for topic, numbers in zip(member.owned.topics, member.owned.numbers, strict=True)
-        if topic in cluster.topics
-    )
+    assigned = sum(_known_partitions(member.owned, cluster) for member in members)
     return assigned != int(np.count_nonzero(seen[problem.topic_of] & (problem.owner != NOBODY)))
+
+
+def _known_partitions(owned: TopicPartitions, cluster: SettledCluster) -> int:
+    known: BoolArray = np.array([name in cluster.topics for name in owned.names], dtype=np.bool_)
+    return int(owned.run_sizes[known[owned.run_names]].sum())

@@ -53,12 +53,8 @@ def decode_subscription(data: bytes) -> Subscription:
     Raises:
         ProtocolError: The bytes are not a subscription of version 0 or newer, or they end within a field.
     """
-    version, at = _read_version(data)
-    count, at = read_count(data, at, "topics", smallest=INT16.size)
-    topics: list[str] = []
-    for index in range(count):
-        topic, at = read_text(data, at, "topics[{}]", index=index)
-        topics.append(topic)
+    version, at = read_version(data)
+    topics, at = read_topics(data, at)
     user_data: bytes | None = None
     owned, generation, rack = NO_PARTITIONS, NO_GENERATION, None
     if at < len(data):
@@ -71,7 +67,7 @@ def decode_subscription(data: bytes) -> Subscription:
         rack, at = read_optional_text(data, at, "rack")
     return Subscription(
         version=version,
-        topics=tuple(topics),
+        topics=topics,
         user_data=user_data,
         owned=owned,
         generation=max(generation, NO_GENERATION),
@@ -114,7 +110,7 @@ def decode_assignment(data: bytes) -> Assignment:
         ProtocolError: The bytes are not an assignment of version 0 or newer, or they end within a field. An empty
             message is not an assignment: the broker sends it to members for which the leader sent nothing.
     """
-    version, at = _read_version(data)
+    version, at = read_version(data)
     partitions, at = read_runs(data, at, "partitions")
     user_data: bytes | None = None
     if at < len(data):
@@ -200,12 +196,23 @@ def encode_assignments(  # noqa: PLR0913 - the arrays of a plan belong together,
     return [bytes(view[start:end]) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
 
 
-def _read_version(data: bytes) -> tuple[int, int]:
+def read_version(data: bytes) -> tuple[int, int]:
+    """Reads the version of a message."""
     version, at = read_integer(data, 0, INT16, "version")
     if version < 0:
         message = f"version {version}; the versions of the consumer protocol start at 0"
         raise ProtocolError(message, field="version", offset=0)
     return version, at
+
+
+def read_topics(data: bytes, at: int) -> tuple[tuple[str, ...], int]:
+    """Reads the topics of a subscription."""
+    count, at = read_count(data, at, "topics", smallest=INT16.size)
+    topics: list[str] = []
+    for index in range(count):
+        topic, at = read_text(data, at, "topics[{}]", index=index)
+        topics.append(topic)
+    return tuple(topics), at
 
 
 def _write_version(version: int) -> bytes:

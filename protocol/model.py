@@ -1,7 +1,7 @@
 """The values that consumers embed in JoinGroup and SyncGroup (KIP-54, KIP-429, KIP-792, KIP-881), without encoding.
 
-Everything here is frozen. Partitions are stored as runs of one topic, as in the messages, with the numbers in numpy
-arrays, so that a member that owns 100,000 partitions costs a few objects and not 100,000.
+Everything here is frozen. Partitions are stored as runs of one topic, as in the messages, but all runs of a member in
+three numpy arrays, so that a member that owns 100,000 partitions of 1,000 topics costs a few objects.
 """
 
 from __future__ import annotations
@@ -31,50 +31,76 @@ _INT32: Final = np.dtype(np.int32)
 class TopicPartitions:
     """Partitions in the order of a message: run k holds `numbers[k]` of `topics[k]`; a topic may have several runs.
 
-    Two values are equal if they have the same runs; compare their `to_pairs` to see if the partitions are the same.
+    Kept as arrays over all runs, and with names that many members may share, as a group may have a million runs. Two
+    values are equal if they have the same runs; compare their `to_pairs` to see if the partitions are the same.
 
     Attributes:
-        topics: The topic of each run.
-        numbers: The partition numbers of each run: one-dimensional native int32, read-only by convention (arrays made
-            by this package are marked read-only).
+        names: Names of topics.
+        run_names: [K] index into `names` of each run's topic.
+        run_sizes: [K] number of partitions of each run.
+        flat: The partition numbers of all runs, one run after the other: native int32, read-only by convention (arrays
+            made by this package are marked read-only).
     """
 
-    topics: tuple[str, ...]
-    numbers: tuple[Int32Array, ...]
+    names: tuple[str, ...]
+    run_names: Int32Array
+    run_sizes: Int32Array
+    flat: Int32Array
 
-    def __post_init__(self) -> None:
-        """Refuses different lengths, and arrays that are not one-dimensional int32, which would be written wrong."""
-        if len(self.topics) != len(self.numbers):
-            message = f"{len(self.topics)} topics with {len(self.numbers)} arrays of numbers; give one array per topic"
-            raise ProtocolError(message, field="numbers")
-        for topic, run in zip(self.topics, self.numbers, strict=True):
-            if run.dtype != _INT32 or run.ndim != 1:
-                message = f"topic {topic!r} has {run.ndim}-dimensional {run.dtype}; give one-dimensional native int32"
-                raise ProtocolError(message, field="numbers")
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topic of each run."""
+        return tuple(map(self.names.__getitem__, self.run_names.tolist()))
+
+    @property
+    def numbers(self) -> tuple[Int32Array, ...]:
+        """The partition numbers of each run."""
+        ends = np.cumsum(self.run_sizes).tolist()
+        return tuple(self.flat[begin:end] for begin, end in zip([0, *ends], ends, strict=False))
 
     def __len__(self) -> int:
         """Returns the number of partitions."""
-        return sum(map(len, self.numbers))
+        return len(self.flat)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, TopicPartitions):
             return NotImplemented
-        return self.topics == other.topics and all(map(np.array_equal, self.numbers, other.numbers))
+        return (
+            np.array_equal(self.flat, other.flat)
+            and np.array_equal(self.run_sizes, other.run_sizes)
+            and self.topics == other.topics
+        )
 
     def __hash__(self) -> int:
-        return hash((self.topics, tuple(run.tobytes() for run in self.numbers)))
+        return hash((self.topics, self.run_sizes.tobytes(), self.flat.tobytes()))
+
+
+def from_runs(topics: Sequence[str], numbers: Sequence[Int32Array]) -> TopicPartitions:
+    """Makes runs of topics and the partition numbers of each.
+
+    Raises:
+        ProtocolError: The lengths differ, or an array is not one-dimensional int32, which would be written wrong.
+    """
+    if len(topics) != len(numbers):
+        message = f"{len(topics)} topics with {len(numbers)} arrays of numbers; give one array per topic"
+        raise ProtocolError(message, field="numbers")
+    for topic, run in zip(topics, numbers, strict=True):
+        if run.dtype != _INT32 or run.ndim != 1:
+            message = f"topic {topic!r} has {run.ndim}-dimensional {run.dtype}; give one-dimensional native int32"
+            raise ProtocolError(message, field="numbers")
+    flat = np.concatenate(numbers) if len(numbers) else np.empty(0, _INT32)
+    return from_flat(topics, [len(run) for run in numbers], flat)
 
 
 def from_flat(topics: Sequence[str], sizes: Sequence[int], numbers: Int32Array) -> TopicPartitions:
     """Makes runs of the given sizes from one array of all numbers; the array is frozen and shared, not copied."""
     numbers.setflags(write=False)
-    runs: list[Int32Array] = []
-    begin = 0
-    for size in sizes:
-        end = begin + size
-        runs.append(numbers[begin:end])
-        begin = end
-    return TopicPartitions(topics=tuple(topics), numbers=tuple(runs))
+    return TopicPartitions(
+        names=tuple(topics),
+        run_names=np.arange(len(topics), dtype=_INT32),
+        run_sizes=np.array(sizes, dtype=_INT32),
+        flat=numbers,
+    )
 
 
 def from_pairs(pairs: Iterable[tuple[str, int]]) -> TopicPartitions:
@@ -105,7 +131,7 @@ def to_pairs(partitions: TopicPartitions) -> list[tuple[str, int]]:
     return [(topic, number) for topic, run in runs for number in run.tolist()]
 
 
-NO_PARTITIONS: Final = TopicPartitions(topics=(), numbers=())
+NO_PARTITIONS: Final = from_runs((), ())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -35,6 +35,8 @@ from samerack.planning.coverage import (
 from samerack.planning.members import PlanMember, members_of_join
 from samerack.planning.mode import Mode, mode_of
 from samerack.planning.problem import problem_of
+from samerack.planning.topic_tables import TopicTables
+from samerack.protocol.bulk import decode_subscriptions
 from samerack.protocol.consumer import decode_subscription, encode_assignment
 from samerack.protocol.errors import ProtocolError
 from samerack.protocol.model import NO_PARTITIONS, Assignment, Subscription, TopicPartitions
@@ -99,6 +101,7 @@ class Assigning:
         self._lock = threading.Lock()
         self._view: GroupView | None = None
         self._owned: dict[str, TopicPartitions] = {}
+        self.tables = TopicTables()
         self._rounds: deque[tuple[int, Mapping[str, str]]] = deque(maxlen=_MAX_ROUNDS)
         self.sent: Sent | None = None
         self.since: float | None = None
@@ -181,7 +184,7 @@ class Assigning:
         cluster = self._watch.cluster
         mode = replace(mode, deadline_seconds=max(_MIN_SECONDS, deadline - time.monotonic()))
         plan = planner.make_plan(
-            problem_of(members, cluster, mode, weights=weights),
+            problem_of(members, cluster, mode, weights=weights, tables=self.tables),
             mode,
             cover=coverage((subscription for _, _, subscription in subscriptions), cluster),
         )
@@ -198,7 +201,7 @@ class Assigning:
             cluster=cluster,
             seconds=time.monotonic() - started,
             members=len(members),
-            subscriptions={member: frozenset(subscription.topics) for member, _, subscription in subscriptions},
+            subscriptions=_topics_by_member(subscriptions),
             cooperative=mode.cooperative,
             rounds=tuple(self._rounds),
             weights=weights,
@@ -207,6 +210,8 @@ class Assigning:
 
     def _wait_for(self, topics: frozenset[str], members: Sequence[PlanMember], deadline: float) -> None:
         """Waits until all topics are known, or known not to exist."""
+        if topics <= self._watch.cluster.topics.keys():
+            return
         spare = min(_PLANNING_SECONDS, self._settings.leading.deadline_seconds / 2)
         unknown = self._watch.wait_for(
             topics,
@@ -225,12 +230,25 @@ def _subscriptions(joined: Joined) -> list[tuple[str, str | None, Subscription]]
     Raises:
         BackOffError: A subscription cannot be read.
     """
-    subscriptions = []
-    for member, instance, metadata in joined.members:
-        if member == joined.me:
-            continue
+    others = [one for one in joined.members if one[0] != joined.me]
+    try:
+        decoded = decode_subscriptions([metadata for _, _, metadata in others])
+    except ProtocolError:
+        member, error = next(_unreadable(others))
+        raise BackOffError(Cause.UNREADABLE, f"member {member}: subscription: {error}") from error
+    return [(member, instance, one) for (member, instance, _), one in zip(others, decoded, strict=True)]
+
+
+def _unreadable(members: Iterable[tuple[str, str | None, bytes]]) -> Iterator[tuple[str, ProtocolError]]:
+    """Yields the members whose subscription cannot be read, with the error."""
+    for member, _, metadata in members:
         try:
-            subscriptions.append((member, instance, decode_subscription(metadata)))
+            decode_subscription(metadata)
         except ProtocolError as error:
-            raise BackOffError(Cause.UNREADABLE, f"member {member}: subscription: {error}") from error
-    return subscriptions
+            yield member, error
+
+
+def _topics_by_member(subscriptions: Sequence[tuple[str, str | None, Subscription]]) -> dict[str, frozenset[str]]:
+    lists = {id(subscription.topics): subscription.topics for _, _, subscription in subscriptions}
+    sets = {key: frozenset(topics) for key, topics in lists.items()}
+    return {member: sets[id(subscription.topics)] for member, _, subscription in subscriptions}

@@ -208,7 +208,7 @@ class RebalanceEvaluator:
         if not topics or self._watch.unknown(topics, counts.keys()) or self._is_in_doubt(counts, cluster):
             return None, False
         mode = self._assigning.mode(view.protocol)
-        problem = problem_of(members, cluster, mode, weights=weights)
+        problem = problem_of(members, cluster, mode, weights=weights, tables=self._assigning.tables)
         plan = planner.make_plan(problem, mode)
         sent = self._assigning.sent if leading else None
         self._see_conditions(problem.members, cluster, hosts)

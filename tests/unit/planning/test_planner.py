@@ -18,7 +18,7 @@ from samerack.planning.mode import Mode, mode_of
 from samerack.planning.planner import make_plan
 from samerack.planning.problem import partitions_changed, problem_of
 from samerack.protocol.consumer import decode_assignment
-from samerack.protocol.model import NO_PARTITIONS, Subscription, TopicPartitions, from_pairs, to_pairs
+from samerack.protocol.model import NO_PARTITIONS, Subscription, from_pairs, from_runs, to_pairs
 from tests.unit.agent.values import cluster, group, member
 
 EAGER = Mode(cooperative=False, keep_copartitioned=False, rack_aware_fetch=True)
@@ -259,7 +259,7 @@ def test_rival_owners_are_a_change() -> None:
 
 def test_runs_of_one_topic_are_joined() -> None:
     """A topic that occurs twice in what a member owns counts with all its partitions."""
-    split = TopicPartitions(topics=("t", "t"), numbers=(np.array([0], np.int32), np.array([1, 2], np.int32)))
+    split = from_runs(topics=("t", "t"), numbers=(np.array([0], np.int32), np.array([1, 2], np.int32)))
     members = [
         PlanMember(id="m", instance_id=None, subscription=Subscription(topics=("t",)), rack=NOWHERE, owned=split)
     ]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samerack.protocol.errors import ProtocolError
-from samerack.protocol.model import NO_PARTITIONS, TopicPartitions, from_pairs, to_pairs
+from samerack.protocol.model import NO_PARTITIONS, from_pairs, from_runs, to_pairs
 from tests.unit.protocol.strategies import pairs
 
 
@@ -31,7 +31,7 @@ def test_equality_follows_the_pairs(left: list[tuple[str, int]], right: list[tup
 def test_runs_differ_from_other_things() -> None:
     """Runs are not equal to their pairs, nor to the same pairs in other runs."""
     joined = from_pairs([("a", 1), ("a", 2)])
-    cut = TopicPartitions(topics=("a", "a"), numbers=(np.array([1], np.int32), np.array([2], np.int32)))
+    cut = from_runs(topics=("a", "a"), numbers=(np.array([1], np.int32), np.array([2], np.int32)))
     assert joined != [("a", 1), ("a", 2)]
     assert joined != cut
     assert to_pairs(joined) == to_pairs(cut)
@@ -50,13 +50,13 @@ def test_numbers_of_another_type_are_refused(numbers: np.ndarray[tuple[int, ...]
     if numbers.dtype == np.int32 and numbers.ndim == 1:
         pytest.skip("this machine is big-endian")
     with pytest.raises(ProtocolError, match="int32"):
-        TopicPartitions(topics=("a",), numbers=(numbers,))
+        from_runs(topics=("a",), numbers=(numbers,))
 
 
 def test_topics_and_numbers_belong_together() -> None:
     """The number of topics must equal the number of runs."""
     with pytest.raises(ProtocolError, match="one array per topic"):
-        TopicPartitions(topics=("a",), numbers=())
+        from_runs(topics=("a",), numbers=())
 
 
 @given(st.lists(st.integers(0, 9), min_size=1))

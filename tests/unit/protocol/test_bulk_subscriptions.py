@@ -1,0 +1,88 @@
+"""The subscriptions of a group, read at once: the same as each by itself, and the same errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from samerack.protocol import bulk
+from samerack.protocol.bulk import decode_subscriptions
+from samerack.protocol.consumer import decode_subscription, encode_subscription
+from samerack.protocol.errors import ProtocolError
+from samerack.protocol.model import Subscription, from_pairs, from_runs, to_pairs
+from tests.unit.protocol.strategies import SUBSCRIPTIONS
+
+
+@settings(deadline=None)
+@given(st.lists(SUBSCRIPTIONS, max_size=6))
+def test_all_are_read_as_each_by_itself(values: list[Subscription]) -> None:
+    """Every field of every member is as `decode_subscription` reads it."""
+    messages = [encode_subscription(value) for value in values]
+    assert decode_subscriptions(messages) == [decode_subscription(message) for message in messages]
+
+
+@settings(deadline=None)
+@given(st.lists(SUBSCRIPTIONS, min_size=1, max_size=4), st.data())
+def test_a_damaged_message_is_read_or_refused_as_by_itself(values: list[Subscription], data: st.DataObject) -> None:
+    """With one byte changed, or cut off anywhere, the result or the error is that of `decode_subscription`."""
+    messages = [bytearray(encode_subscription(value)) for value in values]
+    damaged = data.draw(st.sampled_from(messages))
+    at = data.draw(st.integers(0, len(damaged) - 1))
+    if data.draw(st.booleans()):
+        damaged[at] = data.draw(st.integers(0, 255))
+    else:
+        del damaged[at:]
+    given_bytes = [bytes(message) for message in messages]
+    assert _result(decode_subscriptions, given_bytes) == _result(
+        lambda all_of_them: [decode_subscription(message) for message in all_of_them], given_bytes
+    )
+
+
+def _result(read: Callable[[Sequence[bytes]], list[Subscription]], messages: Sequence[bytes]) -> object:
+    try:
+        return read(messages)
+    except ProtocolError as error:
+        return str(error)
+
+
+def test_members_share_lists_and_names() -> None:
+    """Equal topic lists are one object, also where other lists come in between, and so are the names of owned ones."""
+    lists = [tuple(f"t{number}" for number in range(count)) for count in range(12)]
+    owned = from_pairs([("t1", 0), ("t3", 7)])
+    messages = [encode_subscription(Subscription(topics=topics, owned=owned)) for topics in (*lists, *lists)]
+    read = decode_subscriptions(messages)
+    for first, second in zip(read[:12], read[12:], strict=True):
+        assert first.topics is second.topics
+    assert len({id(one.owned.names) for one in read}) == 1
+    assert {tuple(to_pairs(one.owned)) for one in read} == {(("t1", 0), ("t3", 7))}
+
+
+def test_names_of_every_length_are_told_apart() -> None:
+    """Names that differ only in their last byte, around the size of a word, and beyond one chunk of runs."""
+    names = [f"{'x' * size}{end}" for size in (*range(20), 200) for end in "ab"]
+    topics = sorted(names)
+    owned = from_runs(topics, [np.arange(number % 3, dtype=np.int32) for number in range(len(topics))])
+    message = encode_subscription(Subscription(topics=tuple(topics), owned=owned))
+    assert decode_subscriptions([message] * 5) == [decode_subscription(message)] * 5
+
+
+def test_equal_hashes_of_different_names_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If all names have the same hash, members are read one by one, and nothing is mixed up."""
+    monkeypatch.setattr(bulk, "_MIX", np.uint64(0))
+    messages = [encode_subscription(Subscription(topics=("a", "b"), owned=from_pairs([("a", 1), ("b", 2)])))]
+    assert decode_subscriptions(messages) == [decode_subscription(messages[0])]
+
+
+def test_a_large_group_has_several_chunks() -> None:
+    """More runs than fit in one chunk are read in several, and new names may come in any of them."""
+    wide = [f"wide-{number:05}" for number in range(70_000)]
+    numbers = [np.array([number % 7], np.int32) for number in range(len(wide))]
+    messages = [
+        encode_subscription(Subscription(topics=("t",), owned=from_runs(wide, numbers))),
+        encode_subscription(Subscription(topics=("t",), owned=from_runs(["zero-00000"], numbers[:1]))),
+    ]
+    assert decode_subscriptions(messages) == [decode_subscription(message) for message in messages]
