@@ -18,7 +18,7 @@ PAGE: Final = """# Benchmarks
 How long a group waits for its plan: between JoinGroup and SyncGroup all members stand still. Measured from the arrays
 of a problem to the encoded assignment of every member, in one process on one core at a time.
 
-Beside others: [consumers against Kafka's Java and franz-go](benchmarks-consumers.md).
+Beside others: [leaders from bytes to bytes, against Kafka's Java and franz-go](benchmarks-consumers.md).
 
 {table}
 

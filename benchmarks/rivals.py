@@ -1,7 +1,8 @@
-"""Runs the other assignors: Kafka's Java in a JVM, franz-go's Go in a copy of its module; both with a time limit."""
+"""Runs the other leaders: Kafka's Java in a JVM, franz-go's Go in a copy of its module; both with a time limit."""
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import shutil
@@ -14,6 +15,7 @@ from typing import Any, Final, Self
 import numpy as np
 
 from samerack.assignors.model import NOBODY, Int32Array, Problem
+from samerack.protocol.consumer import decode_assignment
 from tests.parity.peer import Peer
 
 FRANZ: Final = "github.com/twmb/franz-go"
@@ -46,10 +48,10 @@ class Franz:
         shutil.copytree(json.loads(described)["Dir"], copy, copy_function=shutil.copyfile)
         for path in (copy, *copy.rglob("*")):
             path.chmod(0o755 if path.is_dir() else 0o644)
-        package = copy / "pkg" / "kgo" / "internal" / "sticky"
+        package = copy / "pkg" / "kgo"
         shutil.copyfile(_GO_TEST, package / _GO_TEST.name)
-        self._program = self._folder / "sticky.test"
-        _go("test", "-c", "-o", str(self._program), "./pkg/kgo/internal/sticky", folder=copy)
+        self._program = self._folder / "kgo.test"
+        _go("test", "-c", "-o", str(self._program), "./pkg/kgo", folder=copy)
 
     def ask(self, question: Answer, *, seconds: float) -> Answer | None:
         """Returns franz-go's answer, or None where it takes longer."""
@@ -62,26 +64,7 @@ class Franz:
         except subprocess.TimeoutExpired:
             return None
         answer: Answer = json.loads(answered.read_text())
-        answer["assignment"] = {
-            member: [(topic, number) for topic, numbers in topics.items() for number in numbers]
-            for member, topics in answer["assignment"].items()
-        }
         return answer
-
-    def own_benchmark(self) -> dict[str, int]:
-        """Returns the nanoseconds of franz-go's own `BenchmarkJava` with racks, by name."""
-        command = [
-            str(self._program),
-            "-test.run",
-            "^$",
-            "-test.bench",
-            "BenchmarkJava/.*/^rack$",
-            "-test.benchtime",
-            "3x",
-        ]
-        told = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout  # noqa: S603 - built above
-        lines = (line.split() for line in told.splitlines() if line.startswith("BenchmarkJava/"))
-        return {parts[0].split("/")[1]: int(float(parts[2])) for parts in lines}
 
     def __enter__(self) -> Self:
         return self
@@ -95,11 +78,13 @@ def _go(*arguments: str, folder: Path) -> str:
 
 
 def owners(problem: Problem, answer: Answer) -> Int32Array:
-    """Returns the owner of each partition in an answer; NOBODY where the answer names none."""
+    """Returns the owner of each partition in an answer, decoded; NOBODY where the answer names none."""
     counts = np.bincount(problem.topic_of, minlength=len(problem.topics))
     first = dict(zip(problem.topics, np.concatenate([[0], np.cumsum(counts)[:-1]]).tolist(), strict=True))
     owner = np.full(len(problem.topic_of), NOBODY, np.int32)
     for index, member in enumerate(problem.members):
-        for topic, number in answer["assignment"].get(member, ()):
-            owner[first[topic] + number] = index
+        if sent := answer["assignment"].get(member):
+            partitions = decode_assignment(base64.b64decode(sent)).partitions
+            for topic, numbers in zip(partitions.topics, partitions.numbers, strict=True):
+                owner[first[topic] + numbers] = index
     return owner

@@ -1,6 +1,6 @@
-// Runs franz-go's sticky balancer on groups that samerack's benchmark describes. It is put into a copy of the module,
-// because the balancer is internal to it.
-package sticky
+// Runs franz-go's cooperative-sticky balancer on groups that samerack's benchmark describes, from the metadata in JoinGroup
+// to the assignments in SyncGroup. It is put into a copy of the module, because racks reach the balancer inside of it only.
+package kgo
 
 import (
 	"bufio"
@@ -14,19 +14,15 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-type question struct {
+type samerackQuestion struct {
 	Brokers []struct {
 		ID   int    `json:"id"`
 		Rack string `json:"rack"`
 	} `json:"brokers"`
-	Topics        map[string][][]int `json:"topics"`
-	Subscriptions [][]string         `json:"subscriptions"`
-	Members       []struct {
-		ID           string  `json:"id"`
-		Subscription int     `json:"subscription"`
-		Rack         string  `json:"rack"`
-		Generation   int32   `json:"generation"`
-		Owned        [][]any `json:"owned"`
+	Topics  map[string][][]int `json:"topics"`
+	Members []struct {
+		ID       string `json:"id"`
+		Metadata []byte `json:"metadata"`
 	} `json:"members"`
 	Repeat int `json:"repeat"`
 }
@@ -46,11 +42,11 @@ func TestSamerack(t *testing.T) {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, 1<<30)
 	for lines.Scan() {
-		var q question
+		var q samerackQuestion
 		if err := json.Unmarshal(lines.Bytes(), &q); err != nil {
 			t.Fatal(err)
 		}
-		answer, err := json.Marshal(run(&q))
+		answer, err := json.Marshal(samerackRun(t, &q))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -58,42 +54,45 @@ func TestSamerack(t *testing.T) {
 	}
 }
 
-func run(q *question) map[string]any {
+func samerackRun(t *testing.T, q *samerackQuestion) map[string]any {
 	rackOf := make(map[int]string)
 	for _, broker := range q.Brokers {
 		rackOf[broker.ID] = broker.Rack
 	}
-	topics, racks := make(map[string]int32), make(map[string][]string)
+	counts, racks := make(map[string]int32), make(map[string][]string)
 	for topic, partitions := range q.Topics {
-		topics[topic] = int32(len(partitions))
+		counts[topic] = int32(len(partitions))
 		for _, replicas := range partitions {
 			racks[topic] = append(racks[topic], rackOf[replicas[0]])
 		}
 	}
-	members := make([]GroupMember, 0, len(q.Members))
-	for _, member := range q.Members {
-		owned := make(map[string][]int32)
-		for _, pair := range member.Owned {
-			topic := pair[0].(string)
-			owned[topic] = append(owned[topic], int32(pair[1].(float64)))
-		}
-		m := GroupMember{
-			ID: member.ID, Topics: q.Subscriptions[member.Subscription], Rack: member.Rack,
-			Cooperative: true, Generation: member.Generation,
-		}
-		for topic, partitions := range owned {
-			m.Owned = append(m.Owned, kmsg.ConsumerMemberMetadataOwnedPartition{Topic: topic, Partitions: partitions})
-		}
-		members = append(members, m)
-	}
 	var nanos []int64
-	var plan Plan
+	var sent []kmsg.SyncGroupRequestGroupAssignment
 	for range q.Repeat {
+		members := make([]kmsg.JoinGroupResponseMember, 0, len(q.Members))
+		for _, member := range q.Members {
+			members = append(members, kmsg.JoinGroupResponseMember{MemberID: member.ID, ProtocolMetadata: member.Metadata})
+		}
 		start := time.Now()
-		plan = BalanceWithRacks(members, topics, racks)
+		sortJoinMembers(members)
+		balancer, _, err := CooperativeStickyBalancer().MemberBalancer(members)
+		if err != nil {
+			t.Fatal(err)
+		}
+		group := balancer.(*ConsumerBalancer)
+		group.partitionRacks, group.balanceRacks = racks, true
+		plan, err := group.BalanceOrError(counts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sent = plan.IntoSyncAssignment()
 		nanos = append(nanos, time.Since(start).Nanoseconds())
+	}
+	assignment := make(map[string][]byte)
+	for _, one := range sent {
+		assignment[one.MemberID] = one.MemberAssignment
 	}
 	later := nanos[len(nanos)/2:]
 	sort.Slice(later, func(i, j int) bool { return later[i] < later[j] })
-	return map[string]any{"assignment": plan, "nanos": later[len(later)/2]}
+	return map[string]any{"assignment": assignment, "nanos": later[len(later)/2]}
 }

@@ -103,7 +103,7 @@ def test_a_look_is_waited_for_within_the_deadline() -> None:
     sent = _assigning(eye).assign(_joined(a=_reader("t")))
     assert to_pairs(decode_assignment(sent["a"]).partitions) == [("t", 0)]
     _assigning(hurried, deadline_seconds=1).assign(_joined(a=_reader("t")))
-    assert (*eye.waited, *hurried.waited) == (pytest.approx(4.0, abs=0.2), pytest.approx(0.5, abs=0.2))
+    assert [*eye.waited, *hurried.waited] == [pytest.approx(4.0, abs=0.2), pytest.approx(0.5, abs=0.2)]
 
 
 def test_planning_has_what_is_left_of_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,10 +28,12 @@ import org.apache.kafka.clients.consumer.CooperativeStickyAssignor;
 import org.apache.kafka.clients.consumer.RangeAssignor;
 import org.apache.kafka.clients.consumer.RoundRobinAssignor;
 import org.apache.kafka.clients.consumer.StickyAssignor;
+import org.apache.kafka.clients.consumer.internals.ConsumerProtocol;
 import org.apache.kafka.common.Cluster;
 import org.apache.kafka.common.Node;
 import org.apache.kafka.common.PartitionInfo;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.utils.Utils;
 
 /**
  * Answers groups with the assignors of Kafka's Java client: one JSON object per line in, one out.
@@ -41,6 +43,8 @@ import org.apache.kafka.common.TopicPartition;
  * topics of which members name one by its index ({@code subscription}) instead of their {@code topics}. Out:
  * {@code {"assignment": {member: [[topic, partition], ...]}, "nanos": median of the later half of the runs}}, sorted.
  * cooperative-sticky withholds partitions that another member still owns; they are missing from its answer.
+ * Where members have {@code metadata}, base64 of what they send in JoinGroup, the answer has the bytes of SyncGroup
+ * instead of pairs, and the time includes reading and writing the bytes.
  */
 public final class Peer {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -58,7 +62,9 @@ public final class Peer {
         BufferedReader questions = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         PrintStream answers = new PrintStream(System.out, true, StandardCharsets.UTF_8);
         for (String line = questions.readLine(); line != null; line = questions.readLine()) {
-            answers.println(JSON.writeValueAsString(answer(JSON.readTree(line))));
+            JsonNode question = JSON.readTree(line);
+            boolean bytes = question.get("members").path(0).has("metadata");
+            answers.println(JSON.writeValueAsString(bytes ? answerBytes(question) : answer(question)));
         }
     }
 
@@ -75,10 +81,44 @@ public final class Peer {
             plan = assignor.assign(cluster, group);
             nanos[run] = System.nanoTime() - start;
         }
-        Map<String, List<List<Object>>> result = new TreeMap<>();
-        plan.groupAssignment().forEach((member, assignment) -> result.put(member, pairs(assignment.partitions())));
+        Arrays.sort(nanos, runs / 2, runs);
+        return Map.of("assignment", pairsByMember(plan), "nanos", nanos[(runs / 2 + runs) / 2]);
+    }
+
+    /** From the metadata in JoinGroup to the assignments in SyncGroup, as the coordinator of Kafka's consumer does it. */
+    private static Map<String, Object> answerBytes(JsonNode question) throws IOException {
+        Cluster cluster = cluster(question);
+        int runs = question.path("repeat").asInt(1);
+        long[] nanos = new long[runs];
+        Map<String, byte[]> metadata = new HashMap<>();
+        for (JsonNode member : question.get("members")) {
+            metadata.put(member.get("id").asText(), member.get("metadata").binaryValue());
+        }
+        Map<String, ByteBuffer> sent = new HashMap<>();
+        for (int run = 0; run < runs; run++) {
+            ConsumerPartitionAssignor assignor = ASSIGNORS.get(question.get("assignor").asText()).get();
+            sent = new HashMap<>();
+            long start = System.nanoTime();
+            Map<String, Subscription> group = new HashMap<>();
+            for (Map.Entry<String, byte[]> member : metadata.entrySet()) {
+                group.put(member.getKey(), ConsumerProtocol.deserializeSubscription(ByteBuffer.wrap(member.getValue())));
+            }
+            GroupAssignment plan = assignor.assign(cluster, new GroupSubscription(group));
+            for (Map.Entry<String, Assignment> member : plan.groupAssignment().entrySet()) {
+                sent.put(member.getKey(), ConsumerProtocol.serializeAssignment(member.getValue()));
+            }
+            nanos[run] = System.nanoTime() - start;
+        }
+        Map<String, byte[]> result = new TreeMap<>();
+        sent.forEach((member, bytes) -> result.put(member, Utils.toArray(bytes)));
         Arrays.sort(nanos, runs / 2, runs);
         return Map.of("assignment", result, "nanos", nanos[(runs / 2 + runs) / 2]);
+    }
+
+    private static Map<String, List<List<Object>>> pairsByMember(GroupAssignment plan) {
+        Map<String, List<List<Object>>> result = new TreeMap<>();
+        plan.groupAssignment().forEach((member, assignment) -> result.put(member, pairs(assignment.partitions())));
+        return result;
     }
 
     private static GroupSubscription group(JsonNode question) {

@@ -1,43 +1,51 @@
-"""Writes the results of `benchmarks.consumers` as a page and a plot."""
+"""Writes the results of `benchmarks.live` as a page and a plot."""
 
 from __future__ import annotations
 
 import math
 from typing import Any, Final
 
-PAGE: Final = """# Benchmarks: consumers beside Kafka and franz-go
+PAGE: Final = """# Benchmarks: leaders beside Kafka and franz-go
 
-The same groups put to samerack's `cooperative-sticky`, to Kafka 4.3's `CooperativeStickyAssignor` (Java) and to the
-sticky balancer of franz-go {franz_version} (Go), in one run, one after the other; the machine also did other work.
+How long a group waits for its leader: from the bytes of JoinGroup to the bytes of SyncGroup, with all that lies
+between. The same groups put to samerack's agent, to Kafka 4.3's Java client (`CooperativeStickyAssignor`) and to
+franz-go {franz_version} (`CooperativeStickyBalancer` with racks), in one run, one after the other. What the cluster
+tells, topics, replicas and racks, is in memory before, for all three.
 
 ![seconds against partitions](benchmarks-consumers.svg)
 
 {summary}
+
+## A member has left
+
+Cooperative groups on three racks, replication 2, that one member has left. *plan* is the assignor alone.
+
+{usual}
 
 ## The groups
 
 Those of Kafka's own benchmark (`ClientSideAssignorBenchmark`), sampled: 100, 1,000 and 10,000 members; 5 and 50
 partitions per member with 10 and 1,000 topics, and 10 with 100 topics; at least one partition a topic; equal
 subscriptions or five disjoint ones; fresh, or joined by one member. Three racks, one replica; the middle also without
-racks. Then the sizes of franz-go's `BenchmarkJava`, and 1,000,000 partitions for 2,000 members with equal
-subscriptions, five, and 2,000 different ones of half of the topics each.
-
-Not sampled: 500 and 5,000 members, replication above 1 (franz-go looks at leaders' racks only).
+racks. Then the sizes of franz-go's `BenchmarkJava`; 1,000,000 partitions for 2,000 members with equal subscriptions,
+five, and 2,000 different ones of half of the topics each; and, with two replicas, the groups above, 10,000 members,
+160,000 partitions for 100 members, and 20,000 topics that 500 members read by a pattern. franz-go looks at leaders'
+racks only.
 
 {table}
 
-- *plan*: from arrays to the owner of each partition; *names*: from names to these arrays, which the others do within
-  their time; *bytes*: from the plan to what SyncGroup carries, which the others do not do here.
-- Medians of the later half of 9 runs (3 from 200,000 partitions on). Java is given {java_seconds:.0f} seconds for all
+- *whole*: bytes to bytes; *decode, plan, encode*: parts of it, measured by themselves. The rest is checking the plan,
+  finding the members' racks, and building the problem. From some 20,000 partitions on, the plan is made in a process
+  of its own, which can be stopped at the deadline.
+- Medians of the later half of 9 runs (5 from 200,000 partitions on). Java is given {java_seconds:.0f} seconds for all
   runs (and 10 more for each million partitions), and is not asked for more partitions of the kind (equal or unequal
   subscriptions) once it took longer: "-".
 - *cross-rack, moved*: ours; {worse}
 
-franz-go's own `BenchmarkJava/.../rack`, in the same run: {own}.
-
 ## Repeat it
 
-    scripts/bench consumers   # needs Java, Maven, Go and about ten minutes
+    scripts/bench live   # needs Java, Maven, Go and about twenty minutes
+    scripts/bench live --usual   # ours alone, for the groups that a member has left: a minute
 
 ## Measured on
 
@@ -45,10 +53,17 @@ franz-go's own `BenchmarkJava/.../rack`, in the same run: {own}.
 """
 
 HEAD: Final = (
-    "| members | topics by partitions | subscriptions | history | racks | ours: plan ms | ours: names ms "
-    "| ours: bytes ms | Java ms | franz-go ms | cross-rack | moved |\n|--:|--:|---|---|:-:|--:|--:|--:|--:|--:|--:|--:|"
+    "| members | topics by partitions | replicas | subscriptions | history | racks | ours: whole ms | decode ms "
+    "| plan ms | encode ms | Java: whole ms | franz-go: whole ms | cross-rack | moved |\n"
+    "|--:|--:|--:|---|---|:-:|--:|--:|--:|--:|--:|--:|--:|--:|"
 )
-COLOURS: Final = {"ours": "#1b7837", "ours with names": "#7fbf7b", "java": "#b2182b", "franz": "#2166ac"}
+USUAL_HEAD: Final = (
+    "| partitions | topics | members before | decode ms | plan ms | encode ms | whole ms | Java: whole ms "
+    "| franz-go: whole ms |\n|--:|--:|--:|--:|--:|--:|--:|--:|--:|"
+)
+COLOURS: Final = {"ours": "#1b7837", "java": "#b2182b", "franz": "#2166ac"}
+_STAGES: Final = ("decode", "plan", "encode")
+_RIVALS: Final = ("java", "franz")
 
 
 def page(results: dict[str, Any]) -> str:
@@ -57,10 +72,10 @@ def page(results: dict[str, Any]) -> str:
     return PAGE.format(
         franz_version=results["franz_version"],
         summary=_summary(cells),
+        usual="\n".join([USUAL_HEAD, *(_usual_row(cell) for cell in cells if cell["history"] == "left")]),
         table="\n".join([HEAD, *map(_row, cells)]),
         java_seconds=results["java_seconds"],
         worse=_worse(cells),
-        own=", ".join(f"{name} {nanos / 1e6:,.1f} ms" for name, nanos in results["franz_own"].items()),
         machine="\n".join(f"- {name}: {value}" for name, value in results["machine"].items()),
     )
 
@@ -68,15 +83,13 @@ def page(results: dict[str, Any]) -> str:
 def _summary(cells: list[dict[str, Any]]) -> str:
     lines = []
     for rival, name in (("java", "Kafka's Java"), ("franz", "franz-go")):
-        both = [cell for cell in cells if cell[rival]]
-        for label, ours in (("plan", _plan), ("names and plan", _whole)):
-            ratios = sorted(cell[rival]["seconds"] / ours(cell) for cell in both)
-            faster = sum(ratio >= 1 for ratio in ratios)
-            middle = ratios[len(ratios) // 2]
-            lines.append(
-                f"- {label} against {name}: faster in {faster} of {len(ratios)} groups, "
-                f"{middle:,.1f} times as fast in the median ({ratios[0]:,.2f} to {ratios[-1]:,.0f})"
-            )
+        ratios = sorted(cell[rival]["seconds"] / cell["ours"]["seconds"] for cell in cells if cell[rival])
+        faster = sum(ratio >= 1 for ratio in ratios)
+        middle = ratios[len(ratios) // 2]
+        lines.append(
+            f"- against {name}: faster in {faster} of {len(ratios)} groups, "
+            f"{middle:,.1f} times as fast in the median ({ratios[0]:,.2f} to {ratios[-1]:,.0f})"
+        )
     silent = sum(cell["java"] is None for cell in cells)
     return "\n".join([*lines, f"- Java took too long, or was not asked any more, in {silent} of {len(cells)} groups"])
 
@@ -97,40 +110,43 @@ def _rank(measured: dict[str, Any]) -> tuple[int, int, int]:
     return cost["sum_of_squares"], cost["cross_rack"], cost["moved"]
 
 
-def _plan(cell: dict[str, Any]) -> float:
-    return float(cell["ours"]["seconds"])
-
-
-def _whole(cell: dict[str, Any]) -> float:
-    return float(cell["ours"]["seconds"] + cell["ours"]["build"])
-
-
 def _row(cell: dict[str, Any]) -> str:
     ours = cell["ours"]
     cells = [
         f"{cell['members']:,}",
         f"{cell['topics']:,} by {cell['partitions']:,}",
+        str(cell["replicas"]),
         cell["subscriptions"],
-        "joined" if cell["joining"] else "fresh",
+        cell["history"],
         "3" if cell["racks"] else "-",
-        *(f"{1000 * ours[stage]:,.1f}" for stage in ("seconds", "build", "encode")),
-        *(f"{1000 * cell[rival]['seconds']:,.1f}" if cell[rival] else "-" for rival in ("java", "franz")),
+        *(_ms(ours, stage) for stage in ("seconds", *_STAGES)),
+        *(_ms(cell[rival], "seconds") for rival in _RIVALS),
         f"{ours['cost']['cross_rack']:,}",
         f"{ours['cost']['moved']:,}",
     ]
     return f"| {' | '.join(cells)} |"
 
 
+def _usual_row(cell: dict[str, Any]) -> str:
+    cells = [
+        f"{cell['total']:,}",
+        f"{cell['topics']:,}",
+        f"{cell['members']:,}",
+        *(_ms(cell["ours"], stage) for stage in (*_STAGES, "seconds")),
+        *(_ms(cell[rival], "seconds") for rival in _RIVALS),
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def _ms(measured: dict[str, Any] | None, stage: str) -> str:
+    return "-" if measured is None else f"{1000 * measured[stage]:,.1f}"
+
+
 def plot(results: dict[str, Any]) -> str:
     """Returns a plot of seconds against partitions, both logarithmic, as SVG."""
     cells = results["cells"]
     series: dict[str, list[tuple[float, float]]] = {
-        "ours": [(cell["total"], _plan(cell)) for cell in cells],
-        "ours with names": [(cell["total"], _whole(cell)) for cell in cells],
-        **{
-            rival: [(cell["total"], cell[rival]["seconds"]) for cell in cells if cell[rival]]
-            for rival in ("java", "franz")
-        },
+        name: [(cell["total"], cell[name]["seconds"]) for cell in cells if cell[name]] for name in ("ours", *_RIVALS)
     }
     points = [point for some in series.values() for point in some]
     left, bottom = (math.floor(math.log10(min(point[axis] for point in points))) for axis in (0, 1))
@@ -165,8 +181,7 @@ def plot(results: dict[str, Any]) -> str:
 
 
 LABELS: Final = {
-    "ours": "samerack, plan",
-    "ours with names": "samerack, names and plan",
+    "ours": "samerack",
     "java": "Kafka's Java",
     "franz": "franz-go",
 }
