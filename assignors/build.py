@@ -149,7 +149,7 @@ def _subscriptions(members: Sequence[MemberInput], table: TopicTable) -> tuple[I
 
     Most members have the same topics, and often the same object: each distinct one is read once.
     """
-    position = table.positions()
+    position = table.position
     row_of_object: dict[int, bytes] = {}
     rows = []
     for member in members:
@@ -254,7 +254,7 @@ def _present_owners(  # noqa: PLR0913 - claims, and what decides between them
 
 def _claims(members: Sequence[MemberInput], table: TopicTable) -> Claims:
     """Returns what the members own, as arrays."""
-    position = table.positions()
+    position = table.position
     given: list[Int64Array | Int32Array] = [np.empty(0, np.int64)]
     topics, claimants = [NOBODY], [0]
     for member_index, member in enumerate(members):

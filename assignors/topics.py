@@ -25,6 +25,7 @@ class TopicTable:
 
     Attributes:
         names: T names.
+        position: index of each topic by name.
         counts: [T] partitions of each topic.
         topic_of: [P] index into `names`.
         number_of: [P] partition number within its topic.
@@ -34,16 +35,13 @@ class TopicTable:
     """
 
     names: tuple[str, ...]
+    position: Mapping[str, int]
     counts: Int64Array
     topic_of: Int32Array
     number_of: Int32Array
     racks: tuple[str, ...]
     replica_racks: BoolArray
     leader_rack: Int32Array
-
-    def positions(self) -> dict[str, int]:
-        """Returns the index of each topic by name."""
-        return {name: index for index, name in enumerate(self.names)}
 
     def with_racks(self, racks: tuple[str, ...]) -> tuple[BoolArray, Int32Array]:
         """Returns `replica_racks` and `leader_rack` for these racks, which must include those of the replicas."""
@@ -95,6 +93,7 @@ def table_of_patterns(
     sizes = np.array(counts, np.int64)
     return TopicTable(
         names=names,
+        position={name: index for index, name in enumerate(names)},
         counts=sizes,
         topic_of=np.repeat(np.arange(len(names), dtype=np.int32), sizes),
         number_of=(np.arange(sizes.sum()) - np.repeat(starts_of(sizes)[:-1], sizes)).astype(np.int32),

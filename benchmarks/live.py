@@ -25,7 +25,7 @@ from samerack.assignors.model import NOBODY, Int32Array, Problem
 from samerack.cluster.group_member import Joined
 from samerack.common.settings import load
 from samerack.planning import planner
-from samerack.protocol.bulk import decode_subscriptions
+from samerack.protocol.bulk import SubscriptionReader
 from samerack.protocol.consumer import encode_assignments, encode_subscription
 from samerack.protocol.model import Subscription
 
@@ -118,10 +118,10 @@ def _ours(group: Group, messages: list[tuple[str, bytes]], runs: int) -> tuple[d
     joined = Joined(generation=8, protocol="cooperative-sticky", me=_ME, members=members)
     planner.warm_up()
     whole = _median(lambda: assigning.assign(joined), runs)
-    plan = assigning.sent.plan
+    plan, reader = assigning.sent.plan, SubscriptionReader()
     return {
         "seconds": whole,
-        "decode": _median(lambda: decode_subscriptions([data for _, data in messages]), runs),
+        "decode": _median(lambda: reader.read([data for _, data in messages]), runs),
         "plan": _median(lambda: ASSIGNORS["cooperative-sticky"].assign(plan.problem, DEFAULTS), runs),
         "encode": _median(lambda: _encode(plan.problem, plan.sent), runs),
         "assignor": plan.assignor,

@@ -61,8 +61,7 @@ def client_id_of(member_id: str) -> str:
     return _GENERATED_SUFFIX.sub("", member_id)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Member:
+class _Member(NamedTuple):
     """What is known of a member when its rack is looked up; see `member_rack`."""
 
     settings: RackSettings
@@ -159,8 +158,14 @@ def member_rack(  # noqa: PLR0913 - all that is known of a member
         rack = known.find(member)
         if rack is not None:
             fetches = source == "subscription" or any(fnmatchcase(client_id, one) for one in settings.fetch_with_rack)
-            return MemberRack(rack=rack, source=source, fetches_with_rack=fetches)
-    return MemberRack(rack=None, source="none", fetches_with_rack=False)
+            return _known(rack, source, fetches=fetches)
+    return _known(None, "none", fetches=False)
+
+
+@lru_cache(maxsize=1024)
+def _known(rack: str | None, source: Source, *, fetches: bool) -> MemberRack:
+    """Returns the value for these fields: a group has many members and few racks."""
+    return MemberRack(rack=rack, source=source, fetches_with_rack=fetches)
 
 
 def rack_warnings(member_racks: Iterable[str], broker_racks: Iterable[str]) -> tuple[str, ...]:

@@ -61,7 +61,7 @@ def problem_of(
 
 def claims_of(owned: Sequence[TopicPartitions], table: TopicTable) -> Claims:
     """Returns what each member owns as claims; names that members share are looked up once."""
-    position = table.positions()
+    position = table.position
     place_of: dict[int, Int64Array] = {}
     topics, sizes = [np.empty(0, np.int64)], [np.empty(0, np.int32)]
     for one in owned:

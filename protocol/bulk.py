@@ -8,6 +8,7 @@ share one tuple. Whatever is irregular is read again by `decode_subscription`, w
 from __future__ import annotations
 
 from dataclasses import dataclass
+from struct import error as StructError  # noqa: N812 - the library's name says too little
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -20,7 +21,6 @@ from samerack.protocol.consumer import (
     RACK_SINCE,
     decode_subscription,
     read_topics,
-    read_version,
 )
 from samerack.protocol.model import NO_PARTITIONS, Subscription, TopicPartitions
 from samerack.protocol.wire import (
@@ -29,13 +29,10 @@ from samerack.protocol.wire import (
     INT16,
     INT32,
     SMALLEST_RUN,
-    read_integer,
-    read_optional_bytes,
-    read_optional_text,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 Int64Array: TypeAlias = npt.NDArray[np.int64]
 Int32Array: TypeAlias = npt.NDArray[np.int32]
@@ -50,6 +47,7 @@ _MIX: Final = np.uint64(0x9E3779B97F4A7C15)
 """2^64 divided by the golden ratio: its multiples have well-mixed high bits."""
 
 
+_INT16, _INT32 = INT16.unpack_from, INT32.unpack_from
 _NOTHING: Final = np.empty(0, np.int64)
 
 
@@ -67,47 +65,47 @@ class _Runs:
     size: Int64Array
 
 
-def decode_subscriptions(messages: Sequence[bytes]) -> list[Subscription]:
-    """Decodes the subscriptions of all members of a group, as `decode_subscription` does.
+class SubscriptionReader:
+    """Reads the subscriptions of one group; topic lists are kept from one generation to the next."""
 
-    Equal topic lists are one object, and the owned partitions of all members share their `names`.
+    def __init__(self) -> None:
+        self._lists: dict[bytes, tuple[str, ...]] = {}
 
-    Raises:
-        ProtocolError: One of the messages is not a subscription.
+    def read(self, messages: Sequence[bytes]) -> list[Subscription]:
+        """Decodes the subscriptions of all members of the group, as `decode_subscription` does.
 
-    Complexity: numpy passes over the bytes, and as many numpy steps as the longest message has runs.
-    """
-    try:
-        return _decode(messages)
-    except _IrregularError:
-        return [decode_subscription(message) for message in messages]
+        Equal topic lists are one object, and the owned partitions of all members share their `names`.
 
+        Raises:
+            ProtocolError: One of the messages is not a subscription.
 
-def _decode(messages: Sequence[bytes]) -> list[Subscription]:
-    topics_of = _TopicLists()
-    heads = []
-    with_owned: list[int] = []
-    at: list[int] = []
-    for index, message in enumerate(messages):
-        version, topics, place = topics_of.read(message)
-        user_data: bytes | None = None
-        if place < len(message):
-            user_data, place = read_optional_bytes(message, place, "user_data")
-        if version >= OWNED_SINCE and place < len(message):
-            with_owned.append(index)
-            at.append(place)
-        heads.append(_Head(version, topics, user_data, place))
-    owned: list[TopicPartitions] = [NO_PARTITIONS] * len(messages)
-    if with_owned:
-        found, ends = _read_owned([messages[index] for index in with_owned], at)
-        for index, partitions, end in zip(with_owned, found, ends, strict=True):
-            owned[index] = partitions
-            heads[index] = heads[index]._replace(end=end)
-    return list(map(_with_rest, messages, heads, owned))
+        Complexity: numpy passes over the bytes, and as many numpy steps as the longest message has runs.
+        """
+        try:
+            return self._read(messages)
+        except (_IrregularError, StructError, UnicodeDecodeError):
+            return [decode_subscription(message) for message in messages]
+
+    def _read(self, messages: Sequence[bytes]) -> list[Subscription]:
+        lists = _TopicLists(self._lists)
+        heads = [_head(message, lists) for message in messages]
+        self._lists = lists.used
+        ends = [head.end for head in heads]
+        owned: list[TopicPartitions] = [NO_PARTITIONS] * len(messages)
+        owning = [
+            index
+            for index, (message, head) in enumerate(zip(messages, heads, strict=True))
+            if head.version >= OWNED_SINCE and head.end < len(message)
+        ]
+        if owning:
+            found, after = _read_owned([messages[index] for index in owning], [ends[index] for index in owning])
+            for index, partitions, end in zip(owning, found, after, strict=True):
+                owned[index], ends[index] = partitions, end
+        return list(map(_subscription, messages, heads, owned, ends))
 
 
 class _Head(NamedTuple):
-    """The first fields of a message, and the offset after the last field that was read."""
+    """The first fields of a message, and the offset after them."""
 
     version: int
     topics: tuple[str, ...]
@@ -115,21 +113,43 @@ class _Head(NamedTuple):
     end: int
 
 
-def _with_rest(message: bytes, head: _Head, owned: TopicPartitions) -> Subscription:
-    """Reads the fields after the owned partitions."""
-    version, topics, user_data, at = head
+def _head(message: bytes, lists: _TopicLists) -> _Head:
+    (version,) = _INT16(message)
+    if version < 0:
+        raise _IrregularError
+    topics, at = lists.read(message, INT16.size)
+    if at >= len(message):
+        return _Head(version, topics, None, at)
+    (size,) = _INT32(message, at)
+    at += INT32.size
+    if size < 0:
+        return _Head(version, topics, None, at)
+    if at + size > len(message):
+        raise _IrregularError
+    return _Head(version, topics, message[at : at + size], at + size)
+
+
+def _subscription(message: bytes, head: _Head, owned: TopicPartitions, at: int) -> Subscription:
+    """Reads the fields after the owned partitions, and returns the whole."""
     generation, rack = NO_GENERATION, None
-    if version >= GENERATION_SINCE and at < len(message):
-        generation, at = read_integer(message, at, INT32, "generation")
-    if version >= RACK_SINCE and at < len(message):
-        rack, at = read_optional_text(message, at, "rack")
+    if head.version >= GENERATION_SINCE and at < len(message):
+        (generation,) = _INT32(message, at)
+        at += INT32.size
+    if head.version >= RACK_SINCE and at < len(message):
+        (size,) = _INT16(message, at)
+        at += INT16.size
+        if size > 0:
+            if at + size > len(message):
+                raise _IrregularError
+            rack = message[at : at + size].decode()
+            at += size
     return Subscription(
-        version=version,
-        topics=topics,
-        user_data=user_data,
+        version=head.version,
+        topics=head.topics,
+        user_data=head.user_data,
         owned=owned,
         generation=max(generation, NO_GENERATION),
-        rack=rack or None,
+        rack=rack,
         trailing=message[at:],
     )
 
@@ -137,32 +157,33 @@ def _with_rest(message: bytes, head: _Head, owned: TopicPartitions) -> Subscript
 class _TopicLists:
     """Reads the topics of messages; equal bytes are read once."""
 
-    def __init__(self) -> None:
-        self._known: dict[bytes, tuple[str, ...]] = {}
-        self._recent: list[tuple[bytes, tuple[str, ...]]] = []
+    def __init__(self, known: Mapping[bytes, tuple[str, ...]]) -> None:
+        self._recent = list(known.items())[-_RECENT:]
+        self._known = known
+        self.used: dict[bytes, tuple[str, ...]] = {}
 
-    def read(self, message: bytes) -> tuple[int, tuple[str, ...], int]:
-        """Returns version, topics, and the offset after them."""
-        version, begin = read_version(message)
+    def read(self, message: bytes, begin: int) -> tuple[tuple[str, ...], int]:
+        """Returns the topics that begin at an offset, and the offset after them."""
         for data, topics in self._recent:
             if message.startswith(data, begin):
-                return version, topics, begin + len(data)
+                self.used[data] = topics
+                return topics, begin + len(data)
         read, end = read_topics(message, begin)
         data = message[begin:end]
-        topics = self._known.setdefault(data, read)
-        self._recent.insert(0, (data, topics))
-        del self._recent[_RECENT:]
-        return version, topics, end
+        topics = self.used.get(data) or self._known.get(data) or read
+        self.used[data] = topics
+        self._recent = [(data, topics), *self._recent[: _RECENT - 1]]
+        return topics, end
 
 
 def _read_owned(messages: Sequence[bytes], at: Sequence[int]) -> tuple[list[TopicPartitions], list[int]]:
     """Reads the owned partitions that begin at these offsets; returns them, and the offsets after them."""
-    joined = b"".join((*messages, bytes(_WORD)))
-    sizes = np.fromiter(map(len, messages), np.int64, len(messages))
+    rest = [memoryview(message)[begin:] for message, begin in zip(messages, at, strict=True)]
+    joined = b"".join((*rest, bytes(_WORD)))
+    sizes = np.fromiter(map(len, rest), np.int64, len(rest))
     ends = np.cumsum(sizes)
     begins = ends - sizes
-    position = begins + np.array(at, np.int64)
-    runs, counts, position = _walk(joined, position, ends)
+    runs, counts, position = _walk(joined, begins, ends)
     names, run_names = _names(joined, runs)
     flat = _numbers(joined, runs)
     run_sizes = runs.size.astype(np.int32)
@@ -180,7 +201,7 @@ def _read_owned(messages: Sequence[bytes], at: Sequence[int]) -> tuple[list[Topi
             )
         )
         run_begin, flat_begin = run_end, flat_end
-    return found, (position - begins).tolist()
+    return found, (position - begins + np.array(at, np.int64)).tolist()
 
 
 def _walk(joined: bytes, position: Int64Array, ends: Int64Array) -> tuple[_Runs, Int64Array, Int64Array]:

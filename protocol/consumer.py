@@ -9,6 +9,7 @@ refuses it.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -170,7 +171,7 @@ def encode_assignments(  # noqa: PLR0913 - the arrays of a plan belong together,
     run_member, run_topic = member[first].astype(np.int64), topic[first]
     run_length = np.diff(first, append=len(order))
 
-    headers = [write_text(name, f"topics[{index}]") for index, name in enumerate(topics)]
+    headers = _headers(tuple(topics))
     header_size = np.array([len(header) for header in headers], dtype=np.int64)
     run_header_size = header_size[run_topic]
     run_size = run_header_size + INT32.size + run_length * INT32.size
@@ -194,6 +195,12 @@ def encode_assignments(  # noqa: PLR0913 - the arrays of a plan belong together,
     _scatter(buffer, place, number_of[order].astype(BIG_INT32))
     view = buffer.data
     return [bytes(view[start:end]) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+
+
+@lru_cache(maxsize=8)
+def _headers(topics: tuple[str, ...]) -> list[bytes]:
+    """Returns the encoded names of topics: a group's topics are the same in most generations."""
+    return [write_text(name, f"topics[{index}]") for index, name in enumerate(topics)]
 
 
 def read_version(data: bytes) -> tuple[int, int]:

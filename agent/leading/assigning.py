@@ -36,7 +36,7 @@ from samerack.planning.members import PlanMember, members_of_join
 from samerack.planning.mode import Mode, mode_of
 from samerack.planning.problem import problem_of
 from samerack.planning.topic_tables import TopicTables
-from samerack.protocol.bulk import decode_subscriptions
+from samerack.protocol.bulk import SubscriptionReader
 from samerack.protocol.consumer import decode_subscription, encode_assignment
 from samerack.protocol.errors import ProtocolError
 from samerack.protocol.model import NO_PARTITIONS, Assignment, Subscription, TopicPartitions
@@ -101,6 +101,7 @@ class Assigning:
         self._lock = threading.Lock()
         self._view: GroupView | None = None
         self._owned: dict[str, TopicPartitions] = {}
+        self._reader = SubscriptionReader()
         self.tables = TopicTables()
         self._rounds: deque[tuple[int, Mapping[str, str]]] = deque(maxlen=_MAX_ROUNDS)
         self.sent: Sent | None = None
@@ -163,7 +164,7 @@ class Assigning:
     def _plan(self, joined: Joined) -> dict[str, bytes]:
         started = time.monotonic()
         deadline = started + self._settings.leading.deadline_seconds
-        subscriptions = _subscriptions(joined)
+        subscriptions = self._subscriptions(joined)
         if not subscriptions:
             raise NoConsumersError(self._group)
         topics = topics_of(subscription for _, _, subscription in subscriptions)
@@ -208,6 +209,20 @@ class Assigning:
         )
         return {member: encoded.get(member, _EMPTY_ASSIGNMENT) for member, _, _ in joined.members}
 
+    def _subscriptions(self, joined: Joined) -> list[tuple[str, str | None, Subscription]]:
+        """Returns member id, instance id and subscription of every member except the agent.
+
+        Raises:
+            BackOffError: A subscription cannot be read.
+        """
+        others = [one for one in joined.members if one[0] != joined.me]
+        try:
+            decoded = self._reader.read([metadata for _, _, metadata in others])
+        except ProtocolError:
+            member, error = next(_unreadable(others))
+            raise BackOffError(Cause.UNREADABLE, f"member {member}: subscription: {error}") from error
+        return [(member, instance, one) for (member, instance, _), one in zip(others, decoded, strict=True)]
+
     def _wait_for(self, topics: frozenset[str], members: Sequence[PlanMember], deadline: float) -> None:
         """Waits until all topics are known, or known not to exist."""
         if topics <= self._watch.cluster.topics.keys():
@@ -222,21 +237,6 @@ class Assigning:
             raise BackOffError(Cause.NOT_ALLOWED, denied_topics_reason(refused))
         if unknown:
             raise BackOffError(Cause.TOPICS_UNKNOWN, unpolled_topics_reason(unknown))
-
-
-def _subscriptions(joined: Joined) -> list[tuple[str, str | None, Subscription]]:
-    """Returns member id, instance id and subscription of every member except the agent.
-
-    Raises:
-        BackOffError: A subscription cannot be read.
-    """
-    others = [one for one in joined.members if one[0] != joined.me]
-    try:
-        decoded = decode_subscriptions([metadata for _, _, metadata in others])
-    except ProtocolError:
-        member, error = next(_unreadable(others))
-        raise BackOffError(Cause.UNREADABLE, f"member {member}: subscription: {error}") from error
-    return [(member, instance, one) for (member, instance, _), one in zip(others, decoded, strict=True)]
 
 
 def _unreadable(members: Iterable[tuple[str, str | None, bytes]]) -> Iterator[tuple[str, ProtocolError]]:

@@ -130,14 +130,14 @@ def plans_without_topics() -> Iterator[None]:
 @contextmanager
 def plans_without_unreadable() -> Iterator[None]:
     """The plan leaves out members whose subscription ends early."""
-    subscriptions = assigning._subscriptions
+    subscriptions = Assigning._subscriptions
 
-    def readable(joined: Joined) -> Any:
+    def readable(self: Assigning, joined: Joined) -> Any:
         short = [one for one in joined.members if one[2][:2] == b"\0\1" and len(one[2]) <= len(_VERSION_0) + 1]
-        return [one for one in subscriptions(joined) if one[0] not in {member for member, _, _ in short}]
+        return [one for one in subscriptions(self, joined) if one[0] not in {member for member, _, _ in short}]
 
     with (
-        mock.patch.object(assigning, "_subscriptions", readable),
+        mock.patch.object(Assigning, "_subscriptions", readable),
         mock.patch.object(assigning, "members_without_partitions", return_value=()),
     ):
         yield

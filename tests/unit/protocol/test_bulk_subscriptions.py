@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from samerack.protocol import bulk
-from samerack.protocol.bulk import decode_subscriptions
+from samerack.protocol.bulk import SubscriptionReader
 from samerack.protocol.consumer import decode_subscription, encode_subscription
 from samerack.protocol.errors import ProtocolError
 from samerack.protocol.model import Subscription, from_pairs, from_runs, to_pairs
@@ -22,7 +22,7 @@ from tests.unit.protocol.strategies import SUBSCRIPTIONS
 def test_all_are_read_as_each_by_itself(values: list[Subscription]) -> None:
     """Every field of every member is as `decode_subscription` reads it."""
     messages = [encode_subscription(value) for value in values]
-    assert decode_subscriptions(messages) == [decode_subscription(message) for message in messages]
+    assert _read(messages) == [decode_subscription(message) for message in messages]
 
 
 @settings(deadline=None)
@@ -37,9 +37,17 @@ def test_a_damaged_message_is_read_or_refused_as_by_itself(values: list[Subscrip
     else:
         del damaged[at:]
     given_bytes = [bytes(message) for message in messages]
-    assert _result(decode_subscriptions, given_bytes) == _result(
+    assert _result(_read, given_bytes) == _result(
         lambda all_of_them: [decode_subscription(message) for message in all_of_them], given_bytes
     )
+
+
+def _read(messages: Sequence[bytes]) -> list[Subscription]:
+    """Reads them twice with one reader: the second time, lists of topics are known."""
+    reader = SubscriptionReader()
+    first = reader.read(messages)
+    assert reader.read(messages) == first
+    return first
 
 
 def _result(read: Callable[[Sequence[bytes]], list[Subscription]], messages: Sequence[bytes]) -> object:
@@ -54,7 +62,7 @@ def test_members_share_lists_and_names() -> None:
     lists = [tuple(f"t{number}" for number in range(count)) for count in range(12)]
     owned = from_pairs([("t1", 0), ("t3", 7)])
     messages = [encode_subscription(Subscription(topics=topics, owned=owned)) for topics in (*lists, *lists)]
-    read = decode_subscriptions(messages)
+    read = _read(messages)
     for first, second in zip(read[:12], read[12:], strict=True):
         assert first.topics is second.topics
     assert len({id(one.owned.names) for one in read}) == 1
@@ -67,14 +75,14 @@ def test_names_of_every_length_are_told_apart() -> None:
     topics = sorted(names)
     owned = from_runs(topics, [np.arange(number % 3, dtype=np.int32) for number in range(len(topics))])
     message = encode_subscription(Subscription(topics=tuple(topics), owned=owned))
-    assert decode_subscriptions([message] * 5) == [decode_subscription(message)] * 5
+    assert _read([message] * 5) == [decode_subscription(message)] * 5
 
 
 def test_equal_hashes_of_different_names_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """If all names have the same hash, members are read one by one, and nothing is mixed up."""
     monkeypatch.setattr(bulk, "_MIX", np.uint64(0))
     messages = [encode_subscription(Subscription(topics=("a", "b"), owned=from_pairs([("a", 1), ("b", 2)])))]
-    assert decode_subscriptions(messages) == [decode_subscription(messages[0])]
+    assert _read(messages) == [decode_subscription(messages[0])]
 
 
 def test_a_large_group_has_several_chunks() -> None:
@@ -85,4 +93,4 @@ def test_a_large_group_has_several_chunks() -> None:
         encode_subscription(Subscription(topics=("t",), owned=from_runs(wide, numbers))),
         encode_subscription(Subscription(topics=("t",), owned=from_runs(["zero-00000"], numbers[:1]))),
     ]
-    assert decode_subscriptions(messages) == [decode_subscription(message) for message in messages]
+    assert _read(messages) == [decode_subscription(message) for message in messages]
