@@ -14,6 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from benchmarks import live_brokers
 from benchmarks.grid import FRANZ, GREATEST, NEWEST, USUAL, Cell, Group, grid, make
 from benchmarks.live_page import page, plot
 from benchmarks.report import machine
@@ -55,15 +56,21 @@ class Watch:
 
 
 def main(arguments: list[str]) -> int:
-    """Measures all groups and writes the three documents; with `--usual` only prints the usual groups, ours alone."""
+    """Measures all groups and writes the three documents.
+
+    `--usual` only prints the usual groups, ours alone; `--brokers` measures only the groups on real brokers anew.
+    """
     if arguments == ["--usual"]:
         for cell in USUAL:
             group = make(cell)
             ours, _ = _ours(group, group.messages(), _runs(cell))
             sys.stdout.write(json.dumps(asdict(cell) | ours) + "\n")
         return 0
+    if arguments == ["--brokers"]:
+        _write(_written() | {"brokers": live_brokers.measure()})
+        return 0
     if arguments:
-        sys.stderr.write(f"scripts/bench live: {arguments[0]!r} is unknown; give --usual or nothing\n")
+        sys.stderr.write(f"scripts/bench live: {arguments[0]!r} is unknown; give --usual, --brokers or nothing\n")
         return 2
     with Franz() as franz:
         given_up: set[str] = set()
@@ -73,11 +80,21 @@ def main(arguments: list[str]) -> int:
         "franz_version": FRANZ_VERSION,
         "java_seconds": JAVA_SECONDS,
         "cells": cells,
+        "brokers": live_brokers.measure(),
     }
+    _write(results)
+    return 0
+
+
+def _written() -> dict[str, Any]:
+    """Returns the results that the page shows now."""
+    return dict(json.loads((DOCS / "benchmarks-consumers.json").read_text()))
+
+
+def _write(results: dict[str, Any]) -> None:
     (DOCS / "benchmarks-consumers.json").write_text(json.dumps(results, indent=1) + "\n")
     (DOCS / "benchmarks-consumers.md").write_text(page(results))
     (DOCS / "benchmarks-consumers.svg").write_text(plot(results))
-    return 0
 
 
 def _in_order(cells: Iterable[Cell]) -> list[Cell]:

@@ -22,6 +22,14 @@ Cooperative groups on three racks, replication 2, that one member has left. *pla
 
 {usual}
 
+## On real brokers
+
+Groups of librdkafka's consumers with four partitions each, led by a running agent, whose members are replaced one after
+the other: the time from the last JoinGroup to SyncGroup, in which the whole group stands still for its leader, as the
+agent's metric `samerack_join_to_sync_seconds` has it (an upper bound for the longest).
+
+{brokers}
+
 ## The groups
 
 Those of Kafka's own benchmark (`ClientSideAssignorBenchmark`), sampled: 100, 1,000 and 10,000 members; 5 and 50
@@ -45,6 +53,7 @@ racks only.
 ## Repeat it
 
     scripts/bench live   # needs Java, Maven, Go and about twenty minutes
+    scripts/bench live --brokers   # the groups on real brokers alone: six minutes
     scripts/bench live --usual   # ours alone, for the groups that a member has left: a minute
 
 ## Measured on
@@ -61,6 +70,9 @@ USUAL_HEAD: Final = (
     "| partitions | topics | members before | decode ms | plan ms | encode ms | whole ms | Java: whole ms "
     "| franz-go: whole ms |\n|--:|--:|--:|--:|--:|--:|--:|--:|--:|"
 )
+BROKERS_HEAD: Final = (
+    "| members | partitions | plans | JoinGroup to SyncGroup, mean ms | none longer than ms |\n|--:|--:|--:|--:|--:|"
+)
 COLOURS: Final = {"ours": "#1b7837", "java": "#b2182b", "franz": "#2166ac"}
 _STAGES: Final = ("decode", "plan", "encode")
 _RIVALS: Final = ("java", "franz")
@@ -73,6 +85,7 @@ def page(results: dict[str, Any]) -> str:
         franz_version=results["franz_version"],
         summary=_summary(cells),
         usual="\n".join([USUAL_HEAD, *(_usual_row(cell) for cell in cells if cell["history"] == "left")]),
+        brokers="\n".join([BROKERS_HEAD, *map(_brokers_row, results["brokers"])]),
         table="\n".join([HEAD, *map(_row, cells)]),
         java_seconds=results["java_seconds"],
         worse=_worse(cells),
@@ -134,6 +147,18 @@ def _usual_row(cell: dict[str, Any]) -> str:
         f"{cell['members']:,}",
         *(_ms(cell["ours"], stage) for stage in (*_STAGES, "seconds")),
         *(_ms(cell[rival], "seconds") for rival in _RIVALS),
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def _brokers_row(group: dict[str, Any]) -> str:
+    longest = group["at_most_seconds"]
+    cells = [
+        f"{group['members']:,}",
+        f"{group['partitions']:,}",
+        f"{group['plans']:,}",
+        f"{1000 * group['mean_seconds']:,.1f}",
+        f"{1000 * longest:,.0f}",
     ]
     return f"| {' | '.join(cells)} |"
 
