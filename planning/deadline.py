@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from samerack.assignors.arrays import combine, row_codes
 from samerack.assignors.consumer.registry import ASSIGNORS, DEFAULTS, Options
 from samerack.assignors.model import NOBODY, AssignmentError, Int32Array, Problem
 
@@ -26,6 +27,9 @@ FALL_BACK: Final = "range"
 DEADLINE_SECONDS: Final = 5.0
 ARCS_PER_SECOND: Final = 40_000
 """Groups with at most so many arcs per second of the deadline are planned in this process: 25 microseconds per arc,
+while the slowest in docs/benchmarks.md takes 2."""
+PARTITIONS_PER_SECOND: Final = 400_000
+"""Of groups with few arcs: an assignor goes through its arrays several times, which takes 2.5 microseconds a partition,
 while the slowest in docs/benchmarks.md takes 2."""
 STEPS_PER_SECOND: Final = 200_000
 """Steps that Kafka's range takes while it matches racks, on a slow machine."""
@@ -55,9 +59,12 @@ def assign_in_time(
         LateError: there is no plan in time.
         AssignmentError: as raised by the assignor.
     """
-    small = (
-        range_steps(problem) < STEPS_PER_SECOND * seconds if ASSIGNORS[name].as_kafka else is_small(problem, seconds)
-    )
+    if ASSIGNORS[name].as_kafka:
+        small = range_steps(problem) < STEPS_PER_SECOND * seconds
+    else:
+        # bundles of partitions and skewed loads have networks of their own
+        plain = ASSIGNORS[name].assign is ASSIGNORS["optimal"].assign and replace(options, stickiness=True) == DEFAULTS
+        small = is_small(problem, seconds, merges_alike=plain)
     if small:
         start = time.perf_counter_ns()
         owner = ASSIGNORS[name].assign(problem, options)
@@ -92,14 +99,37 @@ def _reserve(problem: Problem, seconds: float) -> float:
     return min(seconds / 2, MIN_RESERVE + RESERVE_PER_PARTITION * len(problem.owner))
 
 
-def is_small(problem: Problem, seconds: float) -> bool:
-    """Returns whether the group is certainly planned within the seconds, by the most arcs that its flow can have."""
-    columns = min(len(problem.members), 2 * len(problem.racks) + 1)
-    arcs = len(problem.owner) * (columns + 1) + problem.subscriptions.size * columns + len(problem.members)
-    if arcs > ARCS_PER_SECOND * seconds:
-        return False
+def is_small(problem: Problem, seconds: float, *, merges_alike: bool = False) -> bool:
+    """Returns whether the group is certainly planned within the seconds, by the most arcs that its flow can have.
+
+    Args:
+        problem: the group.
+        seconds: the time to plan it.
+        merges_alike: whether partitions that are alike are one unit of the flow. They are counted only where that may
+            decide, as it takes a part of the time of a plan; partitions with weights hardly ever are alike.
+    """
+    units = len(problem.owner)
+    if _arcs(problem, units) > ARCS_PER_SECOND * seconds:
+        if not merges_alike or problem.weights is not None or units > PARTITIONS_PER_SECOND * seconds:
+            return False
+        units = _units(problem)
+    arcs = _arcs(problem, units)
     heaviest = 1 if problem.weights is None else int(problem.weights.max(initial=1))
-    return float(heaviest) * arcs < MAX_COST
+    return arcs <= ARCS_PER_SECOND * seconds and float(heaviest) * arcs < MAX_COST
+
+
+def _arcs(problem: Problem, units: int) -> int:
+    columns = min(len(problem.members), 2 * len(problem.racks) + 1)
+    return units * (columns + 1) + problem.subscriptions.size * columns + len(problem.members)
+
+
+def _units(problem: Problem) -> int:
+    """Returns how many different partitions there are, by replicas' racks, leader's rack, subscribers and owner."""
+    code, count = row_codes(list(problem.replica_racks.T)) if problem.racks else (np.zeros_like(problem.owner), [()])
+    kind, kinds = row_codes(list(problem.subscriptions))
+    code, bound = combine(code, len(count), problem.leader_rack + np.int32(1), len(problem.racks) + 1)
+    code, bound = combine(code, bound, kind[problem.topic_of], len(kinds))
+    return combine(code, bound, problem.owner + np.int32(1), len(problem.members) + 1)[1]
 
 
 class _Worker:

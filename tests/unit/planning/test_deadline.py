@@ -105,6 +105,19 @@ def test_the_other_process_is_killed_when_time_is_up() -> None:
         deadline._assign_in_worker(("optimal", problem, DEFAULTS, 0.001), 0.001)
 
 
+def test_a_million_partitions_that_are_alike_are_small() -> None:
+    """A large group is planned in this process if few of its partitions differ; bundles are never counted so."""
+    large = group(1_000_000, 20)
+    assert is_small(large, 5.0, merges_alike=True)
+    assert not is_small(large, 5.0)
+    assert not is_small(large, 0.1, merges_alike=True)  # to go through its arrays takes longer
+    assert not is_small(replace(large, weights=np.arange(1, 1_000_001)), 5.0, merges_alike=True)
+    owned = replace(large, owner=(np.arange(1_000_000) % 20).astype(np.int32))
+    assert deadline._units(large) * 20 >= deadline._units(owned) > deadline._units(large)
+    differing = group(50_000, 2_000, topics=100, subscriptions=2_000)
+    assert not is_small(differing, 5.0, merges_alike=True)
+
+
 def test_weights_beyond_the_solver_are_not_small() -> None:
     """Weights that may need unbounded integers, which are slow, are never planned in this process."""
     problem = group(300, 3)
