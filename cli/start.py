@@ -39,8 +39,8 @@ def main() -> None:
         run()
         return
     from samerack.cli.memory_bound import bounded  # noqa: PLC0415 - see above
-    from samerack.common.command_line import tell  # noqa: PLC0415 - see above
     from samerack.common.errors import AgentError  # noqa: PLC0415 - see above
+    from samerack.common.exits import tell  # noqa: PLC0415 - see above
 
     try:
         bounded(run)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import re
 import signal
 import socket
@@ -15,6 +16,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from samerack.agent import lean_imports, process
 from samerack.agent.supervisor import watchdog
 from samerack.agent.supervisor.watchdog import Work
 from samerack.cli.commands import COMMANDS
@@ -66,7 +68,14 @@ def _works(*arguments: str) -> tuple[int, str, str]:
         patch.setattr(watchdog, "Supervisor", _Here)
         patch.setattr(gc, "freeze", lambda: None)
         patch.setattr(signal, "signal", lambda _number, _handler: None)
+        patch.setattr(lean_imports, "import_less", lambda: None)
+        patch.setattr(os, "execve", lambda _program, line, _environment: sys.exit(process.main(asked(line))))
         return run(*arguments)
+
+
+def asked(line: list[str]) -> process.Request:
+    """What the command asks the agent's first process for."""
+    return process.Request(**json.loads(line[-1]))
 
 
 @pytest.fixture
