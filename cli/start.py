@@ -31,6 +31,7 @@ def main() -> None:
     if name == "health" and is_healthy(arguments, os.environ):
         print("ok")  # noqa: T201 - what the command prints
         return
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # else it looks for them in all that is installed
     from samerack.cli.commands import COMMANDS  # noqa: PLC0415 - all that a probe does without
     from samerack.cli.main import main as run  # noqa: PLC0415 - see above
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from samerack.common.errors import SettingsError
-from samerack.common.settings import Settings, load
-from samerack.common.sources import parse_text
+
+if TYPE_CHECKING:
+    from samerack.common.settings import Settings
 
 
 def settings_from(
@@ -23,6 +24,9 @@ def settings_from(
     Raises:
         SettingsError: As `common.settings.load`, or an assignment is not KEY=VALUE.
     """
+    from samerack.common.settings import load  # noqa: PLC0415 - a command's help needs no settings
+    from samerack.common.sources import parse_text  # noqa: PLC0415 - see above
+
     merged: dict[str, Any] = {key: value for key, value in flags.items() if value is not None}
     for assignment in assignments or ():
         dotted, equals, value = assignment.partition("=")

@@ -94,11 +94,24 @@ def test_help_names_every_command() -> None:
     assert all(re.search(rf"^. {command} ", out, re.MULTILINE) for command in COMMANDS)
 
 
+def test_the_list_of_commands_loads_none_of_them() -> None:
+    """`samerack --help` imports neither settings nor clients, nor what only a command needs."""
+    code = (
+        "import sys; from samerack.cli.start import main; sys.argv = ['samerack', '--help']\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "print([name for name in ('pydantic', 'yaml', 'kafka', 'numpy', 'jinja2') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_each_command_has_help(command: str) -> None:
-    """Every command has help with its usage and options."""
+    """Every command has help with its usage and options, which begins with its summary in the list of commands."""
     code, out, _ = run(command, "--help")
     assert code == 0
+    assert COMMANDS[command].summary in " ".join(out.split())
     assert re.search(rf"Usage: samerack {command} ", out)
     assert "--help" in out
 
