@@ -61,6 +61,10 @@ def processor_seconds(pid: int) -> float:
     return sum(sum(process.cpu_times()[:2]) for process in tree)
 
 
+def _tell(what: str) -> None:
+    sys.stderr.write(f"{time.strftime('%H:%M:%S')} {what}\n")
+
+
 def commands() -> dict[str, float]:
     """Returns the processor seconds of short commands, the fastest of several runs, `health` beside a healthy agent."""
     program = Path(sys.executable).parent / "samerack"
@@ -177,9 +181,11 @@ def small(cluster: Cluster, admin: Admin, folder: Path) -> dict[str, Any]:
         places = [[brokers[one % 3], brokers[(one + 1) % 3]] for one in range(_PER_TOPIC)]
         admin.create_topic(f"orders-{number}", places)
     result: dict[str, Any] = {"partitions": _TOPICS * _PER_TOPIC}
+    _tell("an agent alone")
     begun = time.monotonic()
     with _agent(cluster, folder, "alone", election__group="") as agent:
         result["ready"] = _ready(agent, begun)
+    _tell("a leader and a standby")
     with _agent(cluster, folder, "first", web__port=9464) as leader:
         leader.wait_role("waiting")
         with Member(cluster.bootstrap, "rack-a") as a, Member(cluster.bootstrap, "rack-b") as b:
@@ -192,6 +198,7 @@ def small(cluster: Cluster, admin: Admin, folder: Path) -> dict[str, Any]:
                 result["standby"] = memory(standby.process.pid)
                 result["leader"] = memory(leader.process.pid)
             result["commands"] = commands()
+            _tell("a killed worker")
             result["pause"] = {
                 "seconds": _rebalance(cluster.bootstrap, [a, b], lambda: None),
                 "killed_seconds": _rebalance(cluster.bootstrap, [a, b], _replaced(leader)),
@@ -219,11 +226,15 @@ def large(cluster: Cluster, admin: Admin, folder: Path) -> dict[str, Any]:
     brokers = sorted(cluster.brokers)
     for number in range(TOPICS):
         admin.create_topic(f"topic-{number:03}", [[brokers[(number + one) % 3]] for one in range(PER_TOPIC)])
+    _tell("topics")
     feed(cluster.bootstrap)
+    _tell("records")
     wire = Wire({"bootstrap_servers": cluster.bootstrap.split(",")})
     groups = Groups(wire, _place)
     groups.join()
+    _tell("groups")
     groups.commit(0)
+    _tell("offsets")
     settings = {"traffic__groups": ["group-*"], "election__group": "", "traffic__poll_seconds": 5}
     with _agent(cluster, folder, "observer", **settings) as observer:
         pid = observer.process.pid
@@ -233,6 +244,7 @@ def large(cluster: Cluster, admin: Admin, folder: Path) -> dict[str, Any]:
 
         observer.wait(lambda: observer.get("/readyz")[0] == 200, "it is ready")
         observer.wait(lambda: cycles() >= 1, "it has polled", timeout=120)
+        _tell("the observer has polled")
         spent, count, peak = processor_seconds(pid), cycles(), memory(pid)
         for turn in range(_CYCLES):
             feed(cluster.bootstrap)
@@ -241,6 +253,7 @@ def large(cluster: Cluster, admin: Admin, folder: Path) -> dict[str, Any]:
             while cycles() < wanted:
                 peak = max(peak, memory(pid), key=lambda found: int(found["pss_bytes"]))
                 time.sleep(0.2)
+            _tell(f"{cycles():.0f} cycles, {peak['pss_bytes'] / _MIB:.0f} MiB")
         done = cycles() - count
         result = {
             "groups": GROUPS,

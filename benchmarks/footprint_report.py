@@ -14,10 +14,10 @@ _IMPORTS: Final = 10
 SECTION: Final = """
 # What an agent costs
 
-Agents as `samerack run` starts them, on three brokers in three racks (Kafka 4.3, JVM processes on loopback). *Memory*
-is the proportional set size (PSS) of the supervisor and its worker together, half a minute after their start: pages that
-processes share count in parts, so a second agent on the host adds less than the first. *Private* is what of it is in no
-file, and shared with no other agent.
+Agents as `samerack run` starts them, on three brokers in three racks (Kafka 4.3, JVM processes on loopback).
+*Memory* is the proportional set size (PSS) of supervisor and worker together, half a minute after their start: pages
+that processes share count in parts, so a second agent on the host adds less than the first. *Private* is what of it is
+in no file, and shared with no other agent.
 
 | | aim | measured | of it private | met |
 |---|--:|--:|--:|---|
@@ -27,11 +27,11 @@ file, and shared with no other agent.
 |---|--:|--:|---|
 {times}
 
-Processor time, without the time that other programs of the machine took, of an agent that starts:
-{alone_cpu:.2f} s until it is ready, {standby_cpu:.2f} s as a standby. The pause is how long a consumer owned nothing,
-with an eager protocol, while a third consumer joined and the worker was killed as the first one stopped; without the kill the same
-rebalance took {pause:.2f} s. A worker killed while the group was at rest led again after {again:.2f} s, and caused
-{rebalances} rebalances. The observer reads {distinct:,} partitions, each in ten groups.
+An agent takes {alone_cpu:.2f} s of processor until it is ready, a standby {standby_cpu:.2f} s. The pause is how long
+a consumer owned nothing, with an eager protocol, while a third consumer joined and the worker was killed as the first
+one stopped; without the kill the same rebalance took {pause:.2f} s. A worker killed while the group was at rest led
+again after {again:.2f} s, and caused {rebalances} rebalances. The observer reads {distinct:,} partitions, each in ten
+groups.
 
 What the agent's first process imports, by what Python allocates for it; {whole:.0f} MiB in all, which workers share:
 
