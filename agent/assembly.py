@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
 from samerack.agent.events import EventLog
@@ -26,7 +26,7 @@ from samerack.agent.pod.members import PodRacks
 from samerack.agent.pod.own import own_rack, with_own_rack
 from samerack.agent.policy.measured import UNMEASURED, check_min_savings, measured
 from samerack.agent.publishing.metrics import PublishingMetrics
-from samerack.agent.publishing.publisher import Publisher, topics_of
+from samerack.agent.publishing.topic_names import topics_of
 from samerack.cluster.group_poller import GroupPoller
 from samerack.cluster.group_type import GroupTypes
 from samerack.cluster.racks import NO_HOSTS, Hosts
@@ -41,10 +41,12 @@ from samerack.election.addresses import of_this_host
 from samerack.election.election import Election
 from samerack.election.leadership_state import Alone
 from samerack.election.model import Advertisement, lead, observe
-from samerack.planning import planner
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.metrics import TrafficCollector, TrafficMetrics
 from samerack.traffic.watch import TrafficWatch
+
+if TYPE_CHECKING:
+    from samerack.agent.publishing.publisher import Publisher
 
 STOP_SECONDS: Final = 3.0
 """Everything must have ended by then: the agent promises to stop within five seconds of SIGTERM, and librdkafka takes
@@ -70,7 +72,6 @@ class AgentParts:
         for_kafka_python(settings.kafka)  # raises before anything is built
         self.prices = price_table(settings.money)
         check_min_savings(settings, self.prices)
-        planner.warm_up()
         self.metrics = Metrics()
         self.settings = settings = self._in_rack(settings)
         if not settings.groups and not settings.traffic.groups and not settings.traffic.rack:
@@ -185,6 +186,8 @@ class AgentParts:
         ]
 
     def _traffic_publisher(self) -> Publisher:
+        from samerack.agent.publishing.publisher import Publisher  # noqa: PLC0415 - librdkafka: for publishing only
+
         settings = self.settings
         return Publisher(
             settings,

@@ -19,6 +19,7 @@ import structlog
 
 from samerack.agent.assembly import STOP_SECONDS, AgentParts
 from samerack.agent.health import Health
+from samerack.agent.publishing.topic_names import topics_of
 from samerack.agent.reporting.ledger import Ledger
 from samerack.agent.reporting.money_metrics import MoneyCollector
 from samerack.agent.reporting.report_service import ReportService
@@ -183,9 +184,12 @@ def _observing(settings: Settings) -> Settings:
     return settings.model_copy(update={"groups": (), "traffic": traffic})
 
 
-def get_ready() -> None:
-    """Does the slow work that needs no settings, before the agent starts."""
-    planner.warm_up()
+def get_ready(settings: Settings) -> None:
+    """Loads what an agent of these settings needs and this module does not load, before processes are forked."""
+    if not settings.election.group:
+        planner.warm_up()  # it leads from its start; with an election it may never lead
+    if topics_of(settings):
+        import samerack.agent.publishing.publisher  # noqa: F401, PLC0415 - librdkafka: for publishing only
 
 
 def run(settings: Settings, *, line: socket.socket, observing: bool, why: str = "") -> None:

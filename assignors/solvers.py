@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -43,15 +44,16 @@ class Network:
     costs: Int64Array
 
 
-def _ortools() -> Any:
-    """Returns OR-Tools without its type stubs (they refuse its own examples), or None if it is not installed."""
+@cache
+def min_cost_flow() -> Any:
+    """Returns OR-Tools without its type stubs (they refuse its own examples), or None if it is not installed.
+
+    The first call loads it, with 12 MiB of its libraries: an agent that stands by solves nothing.
+    """
     try:
         return importlib.import_module("ortools.graph.python.min_cost_flow")
     except ImportError:
         return None
-
-
-MIN_COST_FLOW: Final = _ortools()
 
 
 class _OutOfRangeError(Exception):
@@ -80,7 +82,7 @@ def solve(network: Network, *, portable: bool = False) -> Int64Array:
         if network.supply.any():
             raise AssignmentError("no flow: there are supplies but no arcs")
         return np.zeros(0, np.int64)
-    solver = _networkx_flow if portable or MIN_COST_FLOW is None else _ortools_flow
+    solver = _networkx_flow if portable or min_cost_flow() is None else _ortools_flow
     folded = fold(network)
     if folded is not None:
         try:
@@ -160,7 +162,7 @@ def node_prices(network: Network, flow: Int64Array) -> Int64Array:
 
 
 def _ortools_flow(network: Network) -> Int64Array:
-    solver = MIN_COST_FLOW.SimpleMinCostFlow()
+    solver = min_cost_flow().SimpleMinCostFlow()
     arcs = solver.add_arcs_with_capacity_and_unit_cost(network.tail, network.head, network.capacity, network.costs[0])
     solver.set_nodes_supplies(np.arange(len(network.supply), dtype=np.int32), network.supply)
     status = solver.solve()

@@ -3,7 +3,8 @@
 With scenario names it prints their results and writes nothing. `streams` compares tasks with Kafka and writes its own
 page; `live` does so for the whole path of a leader, with Kafka and franz-go; `parity` counts how plans compare with
 Kafka's. `traffic` measures the accuracy of the agent's measurement on a real Kafka, `pipeline` the speed of the fleet
-pipeline on Spark, `election` what the election of 2,000 agents costs a real broker.
+pipeline on Spark, `election` what the election of 2,000 agents costs a real broker,
+`footprint` what an agent and its commands cost.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from benchmarks.footprint_report import FOOTPRINT
 from benchmarks.measure import RUNS, measure
 from benchmarks.report import machine, page
 from benchmarks.scenarios import SCENARIOS
@@ -35,6 +37,8 @@ def main(arguments: list[str]) -> int:
         return int(import_module(f"benchmarks.{arguments[0]}").main(arguments[1:]))
     if arguments == ["traffic"]:
         return _traffic()
+    if arguments == ["footprint"]:
+        return _footprint()
     if arguments[:1] == ["--one"]:
         print(json.dumps(measure(BY_NAME[arguments[1]])))  # noqa: T201 - read by the process that started this one
         return 0
@@ -64,6 +68,15 @@ def _traffic() -> int:
         sys.stdout.write((table(results[part]) if part == "accuracy" else json.dumps(results[part], indent=2)) + "\n")
         sys.stdout.flush()
     _write({**_written(), "traffic": results})
+    return 0
+
+
+def _footprint() -> int:
+    """Measure what an agent costs on a real Kafka; rewrites only that section of the page."""
+    from benchmarks import footprint  # noqa: PLC0415 - only this needs brokers and clients
+
+    FOOTPRINT.write_text(json.dumps(footprint.measure(), indent=2) + "\n", encoding="utf-8")
+    _write(_written())
     return 0
 
 

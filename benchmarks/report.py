@@ -10,6 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
+from benchmarks.footprint_report import FOOTPRINT, footprint_section
 from benchmarks.scenarios import SCENARIOS, Scenario
 from benchmarks.traffic_report import traffic_section
 
@@ -141,7 +142,10 @@ def page(results: dict[str, Any]) -> str:
         parity=parity(),
         base=_megabytes(base),
         machine=_listed(results["machine"]),
-    ) + (traffic_section(results["traffic"]) if "traffic" in results else "")
+    ) + (
+        (traffic_section(results["traffic"]) if "traffic" in results else "")
+        + (footprint_section(json.loads(FOOTPRINT.read_text(encoding="utf-8"))) if FOOTPRINT.exists() else "")
+    )
 
 
 def _listed(machine: dict[str, str]) -> str:

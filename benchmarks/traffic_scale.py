@@ -10,8 +10,9 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from confluent_kafka import Producer
 from kafka.protocol.consumer.group import JoinGroupRequest, OffsetCommitRequest, SyncGroupRequest
@@ -37,7 +38,10 @@ _SESSION_MS: Final = 1_200_000
 _VALUE: Final = bytes(500)
 
 
-def _group(number: int) -> tuple[str, str, list[int]]:
+Place: TypeAlias = tuple[str, str, list[int]]
+
+
+def _group(number: int) -> Place:
     """Returns a group's name, topic and partitions."""
     topic, part = divmod(number, PER_TOPIC // PER_GROUP)
     return f"group-{number:04}", f"topic-{topic:03}", list(range(part * PER_GROUP, (part + 1) * PER_GROUP))
@@ -54,10 +58,17 @@ def _ask(wire: Wire, questions: list[Question]) -> list[Any]:
 class Groups:
     """Two thousand groups of one member each."""
 
-    def __init__(self, wire: Wire) -> None:
+    def __init__(self, wire: Wire, place: Callable[[int], Place] = _group) -> None:
+        """Finds the coordinators.
+
+        Args:
+            wire: how brokers are asked.
+            place: returns the name, topic and partitions of the group of a number.
+        """
         self._wire = wire
+        self._place = place
         self._members: dict[int, tuple[str, int]] = {}
-        names = [_group(number)[0] for number in range(GROUPS)]
+        names = [place(number)[0] for number in range(GROUPS)]
         request = FindCoordinatorRequest(key_type=0, coordinator_keys=names, min_version=4)
         for attempt in range(20):
             found = _ask(wire, [Question(broker=ANY_BROKER, request=request)])[0].coordinators
@@ -70,7 +81,7 @@ class Groups:
         """Let all members join and get their partitions."""
         left = list(range(GROUPS))
         for attempt in range(20):  # a coordinator may still be loading its groups
-            answers = _ask(self._wire, [self._to(number, _join(number)) for number in left])
+            answers = _ask(self._wire, [self._to(number, self._join(number)) for number in left])
             joined = {n: one for n, one in zip(left, answers, strict=True) if not one.error_code}
             self._members |= {n: (one.member_id, one.generation_id) for n, one in joined.items()}
             left = [number for number in left if number not in joined]
@@ -86,10 +97,23 @@ class Groups:
         _ask(self._wire, [self._to(number, self._commit(number, offset)) for number in range(GROUPS)])
 
     def _to(self, number: int, request: Any) -> Question:
-        return Question(broker=self._coordinators[_group(number)[0]], request=request)
+        return Question(broker=self._coordinators[self._place(number)[0]], request=request)
+
+    def _join(self, number: int) -> Any:
+        group, topic, _ = self._place(number)
+        subscription = encode_subscription(Subscription(topics=(topic,), rack=_RACKS[number % len(_RACKS)]))
+        return JoinGroupRequest(
+            group_id=group,
+            session_timeout_ms=_SESSION_MS,
+            rebalance_timeout_ms=_SESSION_MS,
+            member_id="",
+            protocol_type="consumer",
+            protocols=[("range", subscription)],
+            max_version=3,  # newer versions need two requests
+        )
 
     def _sync(self, number: int) -> Any:
-        group, topic, partitions = _group(number)
+        group, topic, partitions = self._place(number)
         member, generation = self._members[number]
         content = encode_assignment(Assignment(partitions=from_pairs((topic, one) for one in partitions)))
         return SyncGroupRequest(
@@ -97,7 +121,7 @@ class Groups:
         )
 
     def _commit(self, number: int, offset: int) -> Any:
-        group, topic, partitions = _group(number)
+        group, topic, partitions = self._place(number)
         member, generation = self._members[number]
         of_topic = OffsetCommitRequest.OffsetCommitRequestTopic
         one = of_topic.OffsetCommitRequestPartition
@@ -113,21 +137,7 @@ class Groups:
         )
 
 
-def _join(number: int) -> Any:
-    group, topic, _ = _group(number)
-    subscription = encode_subscription(Subscription(topics=(topic,), rack=_RACKS[number % len(_RACKS)]))
-    return JoinGroupRequest(
-        group_id=group,
-        session_timeout_ms=_SESSION_MS,
-        rebalance_timeout_ms=_SESSION_MS,
-        member_id="",
-        protocol_type="consumer",
-        protocols=[("range", subscription)],
-        max_version=3,  # newer versions need two requests
-    )
-
-
-def _feed(bootstrap: str) -> None:
+def feed(bootstrap: str) -> None:
     """Send one record to each partition."""
     producer = Producer({"bootstrap.servers": bootstrap, "queue.buffering.max.messages": 200_000, "log_level": 0})
     for topic in range(TOPICS):
@@ -146,7 +156,7 @@ def measure() -> dict[str, Any]:
         for number in range(TOPICS):
             places = [[brokers[(number + one) % len(brokers)]] for one in range(PER_TOPIC)]
             admin.create_topic(f"topic-{number:03}", places)
-        _feed(cluster.bootstrap)
+        feed(cluster.bootstrap)
         wire = Wire({"bootstrap_servers": cluster.bootstrap.split(",")})
         groups = Groups(wire)
         groups.join()
@@ -159,7 +169,7 @@ def measure() -> dict[str, Any]:
                 agent.stdin.write("look\n")
                 agent.stdin.flush()
                 agent.stdout.readline()
-                _feed(cluster.bootstrap)
+                feed(cluster.bootstrap)
                 groups.commit(cycle + 1)
             agent.stdin.close()
             results: dict[str, Any] = json.loads(agent.stdout.readline())

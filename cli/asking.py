@@ -26,7 +26,7 @@ from samerack.cluster.racks import NO_HOSTS, Hosts
 from samerack.common import fetching
 from samerack.common.errors import AgentError, SettingsError
 from samerack.common.fetching import NoAnswerError, NotListeningError
-from samerack.common.options import settings_from
+from samerack.common.flags import settings_from
 from samerack.common.settings import Settings
 
 _ANSWER_SECONDS: Final = 5.0

@@ -1,4 +1,4 @@
-"""The commands of `samerack`: the module that registers each, and whether it is light. Imports nothing else.
+"""The commands of `samerack`: module, summary, and whether each is light. Imports nothing else.
 
 The program loads modules by this table: `samerack health` and `samerack rack` must start fast, and a heavy command must
 not use the memory of an agent beside which it runs.
@@ -15,30 +15,85 @@ class Command(NamedTuple):
 
     Attributes:
         module: the module in `samerack` whose `register` adds it; that of `codec` adds two.
-        light: whether it is loaded alone, without clients and solvers: what probes and init containers call, and what
-            only watches over the agent. Any other command loads much and may run beside an agent in its container, so
+        summary: the first sentence of its help, which `samerack --help` shows without loading it.
+        light: whether it loads no clients and solvers: what probes and init containers call, and what only starts the
+            agent. Any other command loads much and may run beside an agent in its container, so
             its memory is bounded (`cli.memory_bound`).
     """
 
     module: str
+    summary: str
     light: bool = False
 
 
 COMMANDS: Final[Mapping[str, Command]] = {
-    "run": Command("cli.run", light=True),
-    "plan": Command("cli.plan"),
-    "verify": Command("cli.verify"),
-    "cost": Command("cli.cost"),
-    "top": Command("cli.top"),
-    "lead": Command("cli.lead"),
-    "events": Command("cli.events"),
-    "curve": Command("cli.curve"),
-    "rack": Command("cli.rack", light=True),
-    "health": Command("cli.health", light=True),
-    "assign": Command("offline.assign"),
-    "streams": Command("offline.streams"),
-    "decode": Command("offline.codec"),
-    "encode": Command("offline.codec"),
-    "settings": Command("cli.settings_reference"),
+    "run": Command(
+        "cli.run",
+        "Watch the cluster, lead the given groups, rebalance them when racks make it worth it. Ends on SIGTERM or "
+        "Ctrl-C.",
+        light=True,
+    ),
+    "plan": Command(
+        "cli.plan",
+        "Show the present and the best assignment of a live group: cross-rack partitions, moves, per member.",
+    ),
+    "verify": Command(
+        "cli.verify",
+        "Find what makes traffic cross racks without need: brokers, members, racks, assignors, replicas, permissions.",
+    ),
+    "cost": Command(
+        "cli.cost",
+        "Show what consumer groups read across racks, from whom, and what it costs a month.",
+    ),
+    "top": Command(
+        "cli.top",
+        "Show groups by what they cost, live: q ends, c, b and s order by cost, bytes and share.",
+    ),
+    "lead": Command(
+        "cli.lead",
+        "Have the running agent become the leader of a group now, instead of when its leader leaves.",
+    ),
+    "events": Command(
+        "cli.events",
+        "Show what happened to groups, when and why: every rebalance with its cause, duration, pause and cost.",
+    ),
+    "curve": Command(
+        "cli.curve",
+        "Show what crosses racks against max_skew: how many partitions more than its fair share a member may have.",
+    ),
+    "rack": Command(
+        "cli.rack",
+        "Print the rack of this pod, and how it was found; or write it where an application reads it.",
+        light=True,
+    ),
+    "health": Command(
+        "cli.health",
+        "Ask the agent on this machine (at web.host:web.port) how it is: exit code 0 when well, 1 with what is wrong.",
+        light=True,
+    ),
+    "assign": Command(
+        "offline.assign",
+        "Assign a consumer group that is described in JSON.",
+    ),
+    "decode": Command(
+        "offline.codec",
+        "Show a message of the consumer protocol as JSON.",
+    ),
+    "encode": Command(
+        "offline.codec",
+        "Write a message of the consumer protocol from JSON, as Kafka's clients write it.",
+    ),
+    "settings": Command(
+        "cli.settings_reference",
+        "Show every setting with its default and meaning.",
+    ),
+    "streams": Command(
+        "offline.streams",
+        "Place the tasks of Kafka Streams applications (KIP-441, KIP-708, KIP-924, KIP-925).",
+    ),
+    "pipeline": Command(
+        "pipeline.cli",
+        "The whole fleet on Spark: what crosses racks, what it costs, and where the next dollar is.",
+    ),
 }
-"""The commands by name, in the order of `samerack --help`, which shows groups of commands last."""
+"""The commands by name, in the order of `samerack --help`."""

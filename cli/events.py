@@ -24,7 +24,8 @@ from samerack.common import words
 from samerack.common.console import Console
 from samerack.common.errors import AgentError, SettingsError
 from samerack.common.fetching import address
-from samerack.common.options import ConfigOption, SetOption, settings_from
+from samerack.common.flags import settings_from
+from samerack.common.options import ConfigOption, SetOption
 
 KINDS: Final = get_args(Kind)
 _FOLLOW_SECONDS: Final = 1.0

@@ -20,7 +20,8 @@ from samerack.common.console import Console
 from samerack.common.errors import AgentError, SettingsError
 from samerack.common.fetching import NoAnswerError, address
 from samerack.common.fetching import ask as ask_http
-from samerack.common.options import ConfigOption, SetOption, settings_from
+from samerack.common.flags import settings_from
+from samerack.common.options import ConfigOption, SetOption
 
 _LOOK_SECONDS: Final = 0.1
 _ANSWER_SECONDS: Final = 5.0

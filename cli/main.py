@@ -6,49 +6,59 @@ something that costs money.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import Any, Final
+from typing import Any
 
 import typer
+from typer.core import TyperCommand
 
 from samerack.cli.commands import COMMANDS
 from samerack.common.command_line import OneLineErrors
 
-_MODULES: Final = tuple(dict.fromkeys(command.module for command in COMMANDS.values()))
-
 
 class _Commands(OneLineErrors):
-    """Loads commands when they are needed."""
+    """Loads a command when it is run or when its own help is shown; the list of commands needs none of them."""
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # typer's click is its own
-        """Returns the subcommand."""
+        """Returns the subcommand; while the help lists them, one that has its name and summary."""
         command = COMMANDS.get(cmd_name)
-        if command is not None and command.light:
-            self.commands = {**self.commands, **_loaded(command.module)}
+        if command is None:
+            self._load_others()
+        elif self._lists:
+            return TyperCommand(cmd_name, help=command.summary)
         else:
-            self._load()
+            self.commands = {**self.commands, **_commands(import_module(f"samerack.{command.module}").register)}
         return super().get_command(ctx, cmd_name)
 
-    def list_commands(self, ctx: Any) -> list[str]:
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - as its base's
         """Returns their names, in the order of help."""
-        self._load()
-        return super().list_commands(ctx)
+        self._load_others()
+        return list(dict.fromkeys((*COMMANDS, *self.commands)))
 
-    def _load(self) -> None:
-        if len(self.commands) < len(_MODULES):
-            self.commands = _loaded(*_MODULES)
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Writes the help with the list of commands."""
+        self._lists = True
+        try:
+            super().format_help(ctx, formatter)
+        finally:
+            self._lists = False
+
+    _lists = False
+
+    def _load_others(self) -> None:
+        """Loads the commands that other packages add by entry points."""
+        for other in entry_points(group="samerack.commands"):
+            if other.name not in COMMANDS:
+                self.commands = {**_commands(other.load()), **self.commands}
 
 
-def _loaded(*modules: str) -> dict[str, Any]:
-    """Returns the commands of these modules; of all modules, with those that entry points add."""
+def _commands(register: Callable[[typer.Typer], None]) -> dict[str, Any]:
+    """Returns the commands that a function adds."""
     gathered = typer.Typer()
     gathered.callback()(_nothing_first)
-    for module in modules:
-        import_module(f"samerack.{module}").register(gathered)
-    if modules == _MODULES:
-        for elsewhere in entry_points(group="samerack.commands"):  # the agent imports none of them
-            elsewhere.load()(gathered)
+    register(gathered)
     return dict(typer.main.get_group(gathered).commands)
 
 

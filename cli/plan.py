@@ -15,7 +15,8 @@ from samerack.agent import log
 from samerack.cli.curve import show_points
 from samerack.cli.live_plan import examine, measured_rates
 from samerack.common.console import Console
-from samerack.common.options import BootstrapOption, ConfigOption, SetOption, settings_from
+from samerack.common.flags import settings_from
+from samerack.common.options import BootstrapOption, ConfigOption, SetOption
 from samerack.common.words import plain
 from samerack.traffic.evenness import BusiestMember, TopicShare, busiest_in_words, share_in_words
 

@@ -31,6 +31,7 @@ def main() -> None:
     if name == "health" and is_healthy(arguments, os.environ):
         print("ok")  # noqa: T201 - what the command prints
         return
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # else it looks for them in all that is installed
     from samerack.cli.commands import COMMANDS  # noqa: PLC0415 - all that a probe does without
     from samerack.cli.main import main as run  # noqa: PLC0415 - see above
 
@@ -39,8 +40,8 @@ def main() -> None:
         run()
         return
     from samerack.cli.memory_bound import bounded  # noqa: PLC0415 - see above
-    from samerack.common.command_line import tell  # noqa: PLC0415 - see above
     from samerack.common.errors import AgentError  # noqa: PLC0415 - see above
+    from samerack.common.exits import tell  # noqa: PLC0415 - see above
 
     try:
         bounded(run)

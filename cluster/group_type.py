@@ -8,18 +8,17 @@ from typing import Any, Final
 
 from kafka import errors as kafka_errors
 from kafka.protocol.metadata import ApiVersionsRequest
-from kio.schema.consumer_group_describe.v0.request import ConsumerGroupDescribeRequest
-from kio.schema.consumer_group_describe.v0.response import ConsumerGroupDescribeResponse
-from kio.schema.types import GroupId
 
 from samerack.cluster.errors import CoordinatorMovesError, error_class, error_text
 from samerack.cluster.group_poller import coordinator_question
 from samerack.cluster.metadata import LOOK_SECONDS
-from samerack.cluster.wire import KioRequest, Question, Wire
+from samerack.cluster.wire import Question, Wire
 from samerack.common.errors import AgentError
 
 _PATIENCE_SECONDS: Final = 3.0
 _AGAIN_SECONDS: Final = 0.2
+_CONSUMER_GROUP_DESCRIBE: Final = 69
+"""The API key of the request that describes groups of type consumer."""
 _NO_CONSUMER_GROUP: Final = frozenset(
     {kafka_errors.GroupIdNotFoundError.errno, kafka_errors.UnsupportedVersionError.errno}
 )
@@ -65,10 +64,11 @@ class GroupTypes:
         _check(group, found.error_code)
         coordinator = int(found.node_id)
         versions = self._response(group, Question(broker=coordinator, request=ApiVersionsRequest(max_version=2)))
-        if all(one.api_key != ConsumerGroupDescribeRequest.__api_key__ for one in versions.api_keys):
+        if all(one.api_key != _CONSUMER_GROUP_DESCRIBE for one in versions.api_keys):
             return "classic"
-        entity = ConsumerGroupDescribeRequest(group_ids=(GroupId(group),), include_authorized_operations=False)
-        request = KioRequest(entity, ConsumerGroupDescribeResponse)
+        from samerack.cluster.broker_assigned import describe_consumer  # noqa: PLC0415 - see there
+
+        request = describe_consumer([group])
         (described,) = self._response(group, Question(broker=coordinator, request=request)).groups
         code = int(described.error_code.value)
         if code in _NO_CONSUMER_GROUP:

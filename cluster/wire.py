@@ -1,4 +1,4 @@
-"""Sends raw requests to many brokers at once over kafka-python's client; kio's messages where that library has none.
+"""Sends raw requests to many brokers at once over kafka-python's client.
 
 There is one connection per broker, opened when first needed, with the agent's own TLS and SASL. Brokers are asked in
 parallel, each with one request at a time, so that a slow broker delays only its own requests.
@@ -9,19 +9,16 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from io import BytesIO
 from itertools import zip_longest
 from typing import Any, Final, TypeVar
 
 from kafka import errors as kafka_errors
 from kafka.net.compat import KafkaNetClient
-from kafka.protocol.api_header import RequestHeader, ResponseHeader
-from kio.serial import entity_reader, entity_writer
 
 from samerack.cluster.client import close, connect
 from samerack.cluster.refusals import NotAcceptedError
 from samerack.common.attempts import REFUSALS
-from samerack.common.errors import AgentError, RefusedError
+from samerack.common.errors import RefusedError
 
 Item = TypeVar("Item")
 
@@ -145,78 +142,3 @@ class Wire:
         if self._client is None:
             self._client = connect(self._config)
         return self._client
-
-
-class KioRequest:
-    """A kio request in the form that kafka-python sends; its response is of kio's type."""
-
-    def __init__(self, entity: Any, response_type: type[Any]) -> None:
-        self._entity = entity
-        self._response_type = response_type
-        self.API_KEY = int(entity.__api_key__)
-        self.API_VERSION = int(entity.__version__)
-        self.header: _KioHeader | None = None
-
-    def expect_response(self) -> bool:
-        """Return True: every request has a response."""
-        return True
-
-    def with_header(self, *, correlation_id: int, client_id: str) -> None:
-        """Store the header."""
-        self.header = _KioHeader(
-            correlation_id=correlation_id,
-            api_key=self.API_KEY,
-            api_version=self.API_VERSION,
-            client_id=client_id,
-            response_type=self._response_type,
-        )
-
-    def encode(self, *, framed: bool, header: bool) -> bytes:
-        """Encode the frame.
-
-        Raises:
-            AgentError: It has no header yet.
-        """
-        if self.header is None or not framed or not header:
-            raise AgentError("kafka: a raw request goes out with its frame and header only")
-        body = BytesIO()
-        entity_writer(type(self._entity))(body, self._entity)
-        content = self.header.encoded() + body.getvalue()
-        return len(content).to_bytes(4, "big") + content
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _KioHeader:
-    correlation_id: int
-    api_key: int
-    api_version: int
-    client_id: str
-    response_type: type[Any]
-
-    def encoded(self) -> bytes:
-        """Encode the header: both messages in use are flexible, so it is version 2."""
-        header = RequestHeader(
-            request_api_key=self.api_key,
-            request_api_version=self.api_version,
-            correlation_id=self.correlation_id,
-            client_id=self.client_id,
-        )
-        return bytes(header.encode(flexible=True))
-
-    def get_response_class(self) -> _KioResponse:
-        """Return the reader of the response, which kafka-python takes from the request's header."""
-        return _KioResponse(self.response_type)
-
-
-class _KioResponse:
-    """Reads one answer for kafka-python."""
-
-    def __init__(self, response_type: type[Any]) -> None:
-        self._response_type = response_type
-
-    def parse_header(self, buffer: Any) -> Any:
-        return ResponseHeader.decode(buffer, flexible=True)
-
-    def decode(self, buffer: Any) -> Any:
-        value, _ = entity_reader(self._response_type)(bytes(buffer.read()), 0)
-        return value

@@ -1,7 +1,4 @@
-"""Error handling of all our command lines: one line, and an exit code.
-
-Exit codes: 0 success, 2 wrong input (an argument, a file, a setting), 1 something outside failed.
-"""
+"""Error handling of all our command lines: one line, and an exit code (`common.exits`)."""
 
 from __future__ import annotations
 
@@ -9,13 +6,7 @@ import typer
 from typer.core import TyperGroup
 
 from samerack.common.errors import AgentError, SettingsError
-from samerack.common.words import plain
-
-
-def tell(error: SettingsError | AgentError) -> int:
-    """Prints an error as one line on standard error; returns the exit code."""
-    typer.echo(f"samerack: {plain(str(error))}", err=True)
-    return 2 if isinstance(error, SettingsError) else 1
+from samerack.common.exits import tell
 
 
 class OneLineErrors(TyperGroup):

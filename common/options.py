@@ -1,19 +1,11 @@
-"""Options that several subcommands share, and their conversion to settings.
-
-The settings package is imported only when settings are read: `samerack run` starts a process before that.
-"""
+"""Options that several subcommands share; `common.flags` makes settings of them."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
-
-from samerack.common.errors import SettingsError
-
-if TYPE_CHECKING:
-    from samerack.common.settings import Settings
 
 ConfigOption = Annotated[
     Path | None,
@@ -33,42 +25,3 @@ SetOption = Annotated[
         show_default=False,
     ),
 ]
-
-
-def settings_from(
-    config: Path | None,
-    bootstrap: str | None,
-    assignments: list[str] | None,
-    *,
-    needs_kafka: bool = True,
-    **flags: Any,
-) -> Settings:
-    """Loads settings from the shared options; `flags` are further nested settings; see `load` for the rest.
-
-    Raises:
-        SettingsError: As `common.settings.load`, or an assignment is not KEY=VALUE.
-    """
-    from samerack.common.settings import load  # noqa: PLC0415 - see above
-    from samerack.common.sources import parse_text  # noqa: PLC0415 - see above
-
-    merged: dict[str, Any] = {key: value for key, value in flags.items() if value is not None}
-    for assignment in assignments or ():
-        dotted, equals, value = assignment.partition("=")
-        if not equals or not dotted:
-            raise SettingsError(f"--set {assignment[:200]!r}: expected KEY=VALUE, e.g. policy.min_saving=0.02")
-        section, _, key = dotted.partition(".")
-        parsed = value if section == "kafka" and key else parse_text(value)
-        if not key:
-            merged[section] = parsed
-        else:
-            _section(merged, section)[key] = parsed
-    if bootstrap is not None:
-        _section(merged, "kafka")["bootstrap.servers"] = bootstrap
-    return load(path=config, flags=merged, needs_kafka=needs_kafka)
-
-
-def _section(merged: dict[str, Any], name: str) -> dict[str, Any]:
-    place = merged.setdefault(name, {})
-    if not isinstance(place, dict):
-        raise SettingsError(f"--set {name[:200]}: is set as a whole and by one of its keys; set one or the other")
-    return place

@@ -78,3 +78,9 @@ class TrafficBoard:
             self._by_name = {group.group: group for group in snapshot.groups}
         for listener in self._listeners:
             listener(self._published)
+
+    def clear(self) -> None:
+        """Replace the snapshot with an empty one, when nothing is measured any more; the totals stay."""
+        with self._lock:
+            self._published = Published(snapshot=TrafficSnapshot(), totals=self._published.totals)
+            self._by_name = {}

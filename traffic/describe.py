@@ -12,14 +12,9 @@ from typing import Any, Final, TypeAlias
 
 from kafka.protocol.admin.groups import DescribeGroupsRequest, ListGroupsRequest
 from kafka.protocol.consumer.group import OffsetFetchRequest
-from kio.schema.consumer_group_describe.v0.request import ConsumerGroupDescribeRequest
-from kio.schema.consumer_group_describe.v0.response import ConsumerGroupDescribeResponse
-from kio.schema.streams_group_describe.v0.request import StreamsGroupDescribeRequest
-from kio.schema.streams_group_describe.v0.response import StreamsGroupDescribeResponse
-from kio.schema.types import GroupId
 
 from samerack.cluster.group import DESCRIBE_VERSION
-from samerack.cluster.wire import KioRequest, Question, Wire, chunked
+from samerack.cluster.wire import Question, Wire, chunked
 from samerack.election.model import PROTOCOL_TYPE
 from samerack.traffic.collect import KeyOf, Partition
 from samerack.traffic.gaps import failed, refused
@@ -105,13 +100,15 @@ def _classic(names: Sequence[str]) -> Any:
 
 
 def _consumer(names: Sequence[str]) -> Any:
-    entity = ConsumerGroupDescribeRequest(group_ids=tuple(map(GroupId, names)), include_authorized_operations=False)
-    return KioRequest(entity, ConsumerGroupDescribeResponse)
+    from samerack.cluster.broker_assigned import describe_consumer  # noqa: PLC0415 - see there
+
+    return describe_consumer(names)
 
 
 def _streams(names: Sequence[str]) -> Any:
-    entity = StreamsGroupDescribeRequest(group_ids=tuple(map(GroupId, names)), include_authorized_operations=False)
-    return KioRequest(entity, StreamsGroupDescribeResponse)
+    from samerack.cluster.broker_assigned import describe_streams  # noqa: PLC0415 - see there
+
+    return describe_streams(names)
 
 
 _REQUESTS: Final[dict[str, Callable[[Sequence[str]], Any]]] = {

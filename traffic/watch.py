@@ -37,7 +37,7 @@ log = structlog.get_logger("traffic")
 _SHARE_OF_TIME: Final = 3
 """A poll may take a third of the time at most."""
 _STANDBY_SHARE: Final = 6
-"""An agent that counts no group polls this many times less often: it keeps weights for when it leads."""
+"""An agent that counts no group polls this many times less often, and only for the members that report to it."""
 
 RackAware = Callable[[], bool | None]
 """Whether the brokers serve from the reader's rack; None where not asked yet; AgentError says why it is not known."""
@@ -78,6 +78,7 @@ class TrafficWatch(Service):
         self.last_poll = float("-inf")
         self._settings = settings.traffic
         self._wire = Wire(for_kafka_python(settings.kafka))
+        self._board = board
         self._metrics = metrics
         self._rack_aware = rack_aware
         self._leadership = leadership or Alone()
@@ -111,18 +112,28 @@ class TrafficWatch(Service):
         self._held = held
 
     def turn(self) -> float:
-        """Polls once; returns the pause."""
+        """Polls once, unless this agent stands by and nobody reports to it; returns the pause."""
         started = time.monotonic()
+        asked, self._asked = self._asked, False
+        if not asked and not self._is_needed(now=started):
+            self._wire.close()
+            self._board.clear()
+            return self._settings.poll_seconds
         self.poll()
         took = time.monotonic() - started
         return max(self._settings.poll_seconds - took, took * (_SHARE_OF_TIME - 1))
 
     def rest(self, seconds: float) -> None:
-        """Wait for the next poll: a standby polls rarely, unless a client's report needs a newer poll."""
+        """Wait for the next turn: a standby's is rare, unless a client's report needs a newer poll."""
         for _ in range(_STANDBY_SHARE):
             if self._wake.wait(seconds) or self._asked or self._leadership.claims.counts_groups:
                 break
-        self._asked = False
+
+    def _is_needed(self, *, now: float) -> bool:
+        """Returns whether this agent counts something: groups, or members that report to it."""
+        reporting = self._exact.reporting_members(now=now)
+        self._leadership.advertise(reporting)
+        return bool(self._leadership.claims.counts_groups or self._settings.client_endpoints or reporting)
 
     def failed(self, error: Exception) -> None:
         """Counts a failed poll."""

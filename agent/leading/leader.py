@@ -7,6 +7,7 @@ handing over to another agent, and stopping.
 from __future__ import annotations
 
 import time
+from functools import cache
 from typing import Final
 
 from kafka import errors as kafka_errors
@@ -33,6 +34,7 @@ from samerack.common.errors import AgentError
 from samerack.common.kafka_config import for_kafka_python
 from samerack.common.service import Service
 from samerack.election.leadership_state import Alone, LeadershipState
+from samerack.planning import planner
 
 _RETRY_SECONDS: Final = 2.0
 _OVERDUE_SECONDS: Final = 1.0
@@ -66,7 +68,7 @@ class GroupLeader(Service):
         self._reporter = parts.reporter
         self._hand_over_seconds = hand_over_seconds
         leadership = leadership or Alone()
-        self._responsibility = Responsibility(parts.group, leadership, parts.reporter)
+        self._responsibility = Responsibility(parts.group, leadership, parts.reporter, prepare=_load_solver)
         self._consumers = ConsumerWait(parts, poller, self._new_membership)
         self._membership: Membership | None = None
         self._unleft: frozenset[MemberIdentity] = frozenset()
@@ -244,3 +246,9 @@ class GroupLeader(Service):
             self._reporter.become(WAITING)
         elif self._reporter.role not in (FENCED, STANDBY):
             self._reporter.become(OUTSIDE)
+
+
+@cache
+def _load_solver() -> None:
+    """Loads the solver, before a group waits for its plan: a standby does without."""
+    planner.warm_up()

@@ -6,6 +6,7 @@ Also for how long an agent that stops stays in the group, so that the next one c
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 from samerack.agent.leading.group_reporter import INSIDE, OUTSIDE, STANDBY, GroupReporter
 from samerack.election.leadership_state import LeadershipState
@@ -15,16 +16,20 @@ from samerack.election.model import lead
 class Responsibility:
     """This agent's responsibility for leading one group."""
 
-    def __init__(self, group: str, leadership: LeadershipState, reporter: GroupReporter) -> None:
+    def __init__(
+        self, group: str, leadership: LeadershipState, reporter: GroupReporter, *, prepare: Callable[[], None]
+    ) -> None:
         """Nothing is handed over at first.
 
         Args:
             group: The group's name.
             leadership: Whether this agent or another one leads the group.
             reporter: Knows and reports the agent's role in the group.
+            prepare: Loads what leading needs; called whenever the agent is active, before it does anything.
         """
         self._leadership = leadership
         self._reporter = reporter
+        self._prepare = prepare
         self._name = lead(group)
         self._fenced_in: int | None = None
         """The election term in which another agent took the membership over; None if none did in this term."""
@@ -41,6 +46,7 @@ class Responsibility:
         self._fenced_in = None
         if self._reporter.role == STANDBY:
             self._reporter.become(OUTSIDE)
+        self._prepare()
         return True
 
     def hand_over(self, seconds: float) -> None:

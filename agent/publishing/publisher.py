@@ -22,6 +22,7 @@ from samerack.agent.publishing.metrics import Loss, PublishingMetrics
 from samerack.agent.publishing.outbox import Kind, Outbox, OutgoingRecord
 from samerack.agent.publishing.sender import Sender, producer_config
 from samerack.agent.publishing.states import LastPublished, state_record
+from samerack.agent.publishing.topic_names import topics_of
 from samerack.agent.publishing.windows import Counted, Windows
 from samerack.common.attempts import RetryPauses
 from samerack.common.errors import SettingsError
@@ -234,18 +235,3 @@ class Publisher(Service):
                 cure="the oldest go; raise publishing.max_buffered_records and publishing.max_buffered_bytes",
             )
         self._full = bool(dropped)
-
-
-def topics_of(settings: Settings) -> dict[Kind, str]:
-    """Return the topic of each kind of records; empty where nothing is published.
-
-    Raises:
-        SettingsError: Events would share a topic with other records.
-    """
-    asked, events = settings.publishing, settings.events.topic
-    if events and events in asked.topics:
-        raise SettingsError(
-            f"events.topic: is {events}, as another topic in publishing is; events need one of their own"
-        )
-    topics = {Kind.SAMPLE: asked.traffic_topic, Kind.STATE: asked.states_topic, Kind.EVENT: events}
-    return {kind: topic for kind, topic in topics.items() if topic}

@@ -118,7 +118,7 @@ class Supervisor:
         """Watches the worker until it must be replaced or stopped; returns why."""
         measured = time.monotonic()
         while not self._signalled():
-            time.sleep(_TURN_SECONDS)
+            worker.wait(_TURN_SECONDS)
             now = time.monotonic()
             worker.listen()
             self._was_accepted = self._was_accepted or worker.reception == ""

@@ -11,6 +11,7 @@ import signal
 import socket
 from collections.abc import Callable
 from contextlib import suppress
+from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 from typing import Final
 
@@ -71,6 +72,10 @@ class Worker:
         """Its member ids; None before it has sent them."""
         self.reception: str | None = None
         """Whether brokers accept it: empty once they do, before that why they refuse it, or None."""
+
+    def wait(self, seconds: float) -> None:
+        """Waits for so long, or until the process has ended."""
+        wait([self.process.sentinel], seconds)
 
     def listen(self) -> None:
         """Reads what the worker has sent."""

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-from jinja2 import Environment
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
@@ -19,8 +19,11 @@ from samerack.agent.events.words import duration, happened, reason
 from samerack.agent.policy import WAITS
 from samerack.agent.reporting.report import PairCost, Report
 from samerack.agent.reporting.report_service import ReportService
-from samerack.common import pages, words
+from samerack.common import words
 from samerack.common.money import SECONDS_PER_MONTH
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 _EVENTS_SHOWN: Final = 30
 _GROUPS_SHOWN: Final = 200
@@ -76,8 +79,11 @@ def matrix(pairs: Iterable[PairCost], racks: Iterable[str]) -> Matrix:
     )
 
 
+@cache
 def environment() -> Environment:
     """Returns the templates, which escape all values."""
+    from samerack.common import pages  # noqa: PLC0415 - Jinja: for an agent whose page someone opens
+
     made = pages.environment("agent.web")
     made.filters.update(rate=words.rate, when=words.when)
     made.filters.update(duration=duration, happened=happened, reason=reason)
@@ -102,12 +108,10 @@ def totals(report: Report) -> dict[str, Any]:
 
 def routes(reports: ReportService) -> list[Route]:
     """Returns the routes of the page."""
-    templates = environment()
-    style = templates.get_template("page.css").render()
 
     def page(template: str, request: Request, status: int = 200, **values: Any) -> Response:
         refresh = request.query_params.get("refresh") == "on"
-        text = templates.get_template(template).render(refresh_seconds=_REFRESH_SECONDS if refresh else 0, **values)
+        text = environment().get_template(template).render(refresh_seconds=_REFRESH_SECONDS if refresh else 0, **values)
         return HTMLResponse(text, status_code=status, headers=_HEADERS)
 
     def index(request: Request) -> Response:
@@ -142,6 +146,10 @@ def routes(reports: ReportService) -> list[Route]:
         )
 
     def css(_: Request) -> Response:
-        return Response(style, media_type="text/css", headers={"X-Content-Type-Options": "nosniff"})
+        return Response(
+            environment().get_template("page.css").render(),
+            media_type="text/css",
+            headers={"X-Content-Type-Options": "nosniff"},
+        )
 
     return [Route("/", index), Route("/group", group), Route("/page.css", css)]

@@ -11,13 +11,14 @@ import threading
 from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
-import uvicorn
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
+from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import Server
 
 from samerack.agent.metrics import Metrics
 from samerack.agent.web.guard import KnownHosts
@@ -100,10 +101,10 @@ class WebServer:
                 "address of this machine"
             ) from error
         self.host, self.port = host, int(self._socket.getsockname()[1])
-        config = uvicorn.Config(
+        config = Config(
             app, http=_Impatient, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=1
         )
-        self._server = uvicorn.Server(config)
+        self._server = Server(config)
         self._thread = threading.Thread(target=self._serve, name="web", daemon=True)
 
     def _serve(self) -> None:

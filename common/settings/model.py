@@ -14,8 +14,7 @@ from pathlib import Path
 from reprlib import Repr
 from typing import Any, Final
 
-from pydantic import BaseModel, Field, ValidationError, field_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from samerack.common.errors import SettingsError
 from samerack.common.servers import wrong_servers
@@ -40,10 +39,10 @@ _LONGEST_MESSAGE: Final = 2_000
 _LONGEST_NAME: Final = 200
 
 
-class Settings(BaseSettings):
+class Settings(BaseModel):
     """The whole."""
 
-    model_config = SettingsConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     kafka: dict[str, str] = Field(
         description="Kafka settings in librdkafka's names, for both clients; `bootstrap.servers` is required. In the "
@@ -65,18 +64,6 @@ class Settings(BaseSettings):
     events: EventSettings = EventSettings()
     log: LogSettings = LogSettings()
     pipeline: PipelineSettings = PipelineSettings()
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],  # noqa: ARG003 - the library passes all of its sources by name
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - see above
-        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - see above
-        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - see above
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Returns only the values that `load` passes: it reads the other sources, because Kafka's keys have dots."""
-        return (init_settings,)
 
     @field_validator("kafka", mode="before")
     @classmethod

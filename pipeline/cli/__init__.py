@@ -1,6 +1,6 @@
 """`samerack pipeline`: the commands of the fleet pipeline, each in a module of its own.
 
-`register` is the entry point by which the command line finds them; PySpark is imported only when a command runs.
+PySpark is imported only when a command runs.
 """
 
 from __future__ import annotations

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from samerack.common.options import ConfigOption, SetOption, settings_from
+from samerack.common.flags import settings_from
+from samerack.common.options import ConfigOption, SetOption
 from samerack.pipeline.cli.spark import need_spark
 
 if TYPE_CHECKING:

@@ -13,8 +13,9 @@ import typer
 from samerack.common import words
 from samerack.common.console import Console
 from samerack.common.errors import AgentError, SettingsError
+from samerack.common.flags import settings_from
 from samerack.common.money import price_table
-from samerack.common.options import ConfigOption, SetOption, settings_from
+from samerack.common.options import ConfigOption, SetOption
 from samerack.pipeline.cli.spark import need_spark
 
 if TYPE_CHECKING:

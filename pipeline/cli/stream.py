@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from samerack.common.options import BootstrapOption, ConfigOption, SetOption, settings_from
+from samerack.common.flags import settings_from
+from samerack.common.options import BootstrapOption, ConfigOption, SetOption
 from samerack.pipeline.cli.spark import need_spark
 from samerack.pipeline.stream_kafka import check_topics, source_options, without_secrets
 

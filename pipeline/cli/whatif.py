@@ -12,8 +12,9 @@ import typer
 
 from samerack.common.console import Console
 from samerack.common.errors import AgentError, SettingsError
+from samerack.common.flags import settings_from
 from samerack.common.money import price_table
-from samerack.common.options import ConfigOption, SetOption, settings_from
+from samerack.common.options import ConfigOption, SetOption
 from samerack.common.settings import Settings
 from samerack.pipeline.cli.spark import need_spark
 from samerack.pipeline.whatif_group import MOVE, Questions

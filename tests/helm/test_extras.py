@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from samerack.cli.main import app
 from samerack.common.fetching import address
-from samerack.common.options import settings_from
+from samerack.common.flags import settings_from
 from samerack.common.settings import load
 from tests.helm.chart import (
     CHART,

@@ -134,8 +134,8 @@ for name in {room.name for room in pkgutil.iter_modules(samerack.__path__)} - {"
     for module in pkgutil.walk_packages(room.__path__, room.__name__ + "."):
         if module.name != "samerack.planning.worker":
             importlib.import_module(module.name)
-from samerack.assignors.solvers import MIN_COST_FLOW
-flow = MIN_COST_FLOW.SimpleMinCostFlow()
+from samerack.assignors.solvers import min_cost_flow
+flow = min_cost_flow().SimpleMinCostFlow()
 flow.add_arc_with_capacity_and_unit_cost(0, 1, 3, 7)
 flow.set_node_supply(0, 3)
 flow.set_node_supply(1, -3)

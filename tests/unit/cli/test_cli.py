@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import re
 import signal
 import socket
@@ -15,6 +16,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from samerack.agent import lean_imports, process
 from samerack.agent.supervisor import watchdog
 from samerack.agent.supervisor.watchdog import Work
 from samerack.cli.commands import COMMANDS
@@ -66,7 +68,14 @@ def _works(*arguments: str) -> tuple[int, str, str]:
         patch.setattr(watchdog, "Supervisor", _Here)
         patch.setattr(gc, "freeze", lambda: None)
         patch.setattr(signal, "signal", lambda _number, _handler: None)
+        patch.setattr(lean_imports, "import_less", lambda: None)
+        patch.setattr(os, "execve", lambda _program, line, _environment: sys.exit(process.main(asked(line))))
         return run(*arguments)
+
+
+def asked(line: list[str]) -> process.Request:
+    """What the command asks the agent's first process for."""
+    return process.Request(**json.loads(line[-1]))
 
 
 @pytest.fixture
@@ -85,11 +94,24 @@ def test_help_names_every_command() -> None:
     assert all(re.search(rf"^. {command} ", out, re.MULTILINE) for command in COMMANDS)
 
 
+def test_the_list_of_commands_loads_none_of_them() -> None:
+    """`samerack --help` imports neither settings nor clients, nor what only a command needs."""
+    code = (
+        "import sys; from samerack.cli.start import main; sys.argv = ['samerack', '--help']\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "print([name for name in ('pydantic', 'yaml', 'kafka', 'numpy', 'jinja2') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_each_command_has_help(command: str) -> None:
-    """Every command has help with its usage and options."""
+    """Every command has help with its usage and options, which begins with its summary in the list of commands."""
     code, out, _ = run(command, "--help")
     assert code == 0
+    assert COMMANDS[command].summary in " ".join(out.split())
     assert re.search(rf"Usage: samerack {command} ", out)
     assert "--help" in out
 

@@ -10,9 +10,10 @@ from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest
 from kio.schema.errors import ErrorCode
 
 from samerack.cluster import group_type
+from samerack.cluster.broker_assigned import KioRequest
 from samerack.cluster.errors import CoordinatorMovesError, NotAllowedError
 from samerack.cluster.group_type import GroupTypes
-from samerack.cluster.wire import ANY_BROKER, KioRequest, Question
+from samerack.cluster.wire import ANY_BROKER, Question
 from samerack.common.errors import AgentError
 from tests.unit.cluster.scripted_wire import ScriptedWire, coordinator_response, group_response, versions_response
 

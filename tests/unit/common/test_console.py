@@ -8,9 +8,9 @@ from io import StringIO
 import pytest
 from rich.table import Table
 
-from samerack.common.command_line import tell
 from samerack.common.console import Console
 from samerack.common.errors import AgentError
+from samerack.common.exits import tell
 
 HOSTILE = "app\x1b[2J\x1b]52;c;cm0gLXJm\x07\u202e\rgone"
 

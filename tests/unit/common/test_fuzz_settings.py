@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from samerack.common.errors import SettingsError
-from samerack.common.options import settings_from
+from samerack.common.flags import settings_from
 from samerack.common.settings import Settings, load, sections
 from tests.unit.agent.fuzzing import JSON, MANY, SECONDS, TEXT
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from samerack.common.errors import SettingsError
-from samerack.common.options import settings_from
+from samerack.common.flags import settings_from
 from samerack.common.settings import Settings, load
 
 BOOTSTRAP = {"SAMERACK_KAFKA__BOOTSTRAP_SERVERS": "127.0.0.1:9092"}

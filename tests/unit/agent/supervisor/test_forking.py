@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -13,32 +14,57 @@ from pathlib import Path
 import psutil
 import pytest
 
+from samerack.agent import process
+
 _LOADED = """
-import os, threading
-from samerack.cli import run
-from samerack.agent.supervisor import watchdog
+import gc, json, os, socket, sys, threading
+from samerack.agent import process
+from samerack.agent.supervisor import worker
 
-class Supervisor:
-    def __init__(self, *given, **named):
-        print(len(os.listdir("/proc/self/task")), threading.active_count())
+started = []
 
-    def run(self):
-        return 0
+def note(event, given):
+    # the pair of sockets between supervisor and worker is AF_UNIX
+    if event == "_thread.start_new_thread" or (event == "socket.__new__" and given[1] != socket.AF_UNIX):
+        started.append(event)
 
-watchdog.Supervisor = Supervisor
-run.run(bootstrap="127.0.0.1:1", group=["orders"])
+def told(*given, **named):
+    from kafka.net.manager import KafkaConnectionManager
+    print(json.dumps({
+        "tasks": len(os.listdir("/proc/self/task")),
+        "started": started,
+        "clients": [type(one).__name__ for one in gc.get_objects() if isinstance(one, KafkaConnectionManager)],
+        "frozen": gc.get_freeze_count() > 50_000,
+        "loaded": [name for name in json.loads(sys.argv[2]) if sys.modules.get(name)],
+    }), flush=True)
+    os._exit(0)
+
+worker.fork = told
+sys.addaudithook(note)
+process.main(process.Request(bootstrap="127.0.0.1:1", groups=["orders"], assignments=json.loads(sys.argv[1])))
 """
+_SELDOM_USED = (
+    "confluent_kafka",
+    "hypothesis",
+    "jinja2",
+    "kafka.admin",
+    "kafka.producer",
+    "kio",
+    "networkx",
+    "ortools",
+    "rich",
+    "typer",
+)
 _LOADING = """
 import time
-from samerack.agent import program
-from samerack.cli import run
+from samerack.agent import process, program
 
-def get_ready():
+def get_ready(settings):
     print("loading", flush=True)
     time.sleep(60)
 
 program.get_ready = get_ready
-run.run(bootstrap="127.0.0.1:1", group=["orders"])
+process.main(process.Request(bootstrap="127.0.0.1:1", groups=["orders"]))
 """
 _SUPERVISOR = """
 import os, pathlib, sys, time
@@ -109,13 +135,27 @@ def test_a_worker_hears_that_its_supervisor_is_gone(supervisor: subprocess.Popen
     assert psutil.wait_procs([worker], timeout=20)[1] == []
 
 
-def test_no_thread_runs_where_workers_are_forked() -> None:
-    """All that a worker needs is loaded then: solvers, clients, the web server."""
-    environment = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+@pytest.mark.parametrize(
+    ("assignments", "loaded"),
+    [
+        ([], []),
+        (["election.group="], ["ortools"]),
+        (["publishing.traffic_topic=t"], ["confluent_kafka"]),
+    ],
+    ids=["with an election", "alone", "publishing"],
+)
+def test_the_parent_starts_nothing_that_a_fork_would_lose(assignments: list[str], loaded: list[str]) -> None:
+    """Before its first fork it has no thread, client or connection, and froze what it loaded, for these settings."""
     told = subprocess.run(
-        [sys.executable, "-c", _LOADED], capture_output=True, text=True, timeout=60, check=False, env=environment
+        [sys.executable, "-c", _LOADED, json.dumps(assignments), json.dumps(_SELDOM_USED)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, **process.ENVIRONMENT},
     )
-    assert told.stdout == "1 1\n", told.stderr
+    assert told.returncode == 0, told.stderr
+    assert json.loads(told.stdout) == {"tasks": 1, "started": [], "clients": [], "frozen": True, "loaded": loaded}
 
 
 def test_sigterm_while_it_loads_ends_it() -> None:

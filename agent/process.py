@@ -1,0 +1,122 @@
+"""The agent's first process: loads what workers need, once, and supervises them. `samerack run` becomes this program.
+
+Workers are forks of this process: they share its memory, and a successor is there at once. Threads and connections do
+not survive a fork, so this process has none: it imports, and starts nothing. Everything that it imports stays in the
+memory of every agent, so it does without the command line's library, and without what the agent has no use for
+(`agent.lean_imports`).
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NoReturn
+
+if TYPE_CHECKING:
+    from samerack.common.settings import Settings
+
+ENVIRONMENT: Final[Mapping[str, str]] = {
+    "OPENBLAS_NUM_THREADS": "1",
+    "MALLOC_ARENA_MAX": "1",
+    "PYDANTIC_DISABLE_PLUGINS": "__all__",
+}
+"""Numpy starts no threads for matrices, which the agent has none of. One heap for all threads: Python lets one of them
+run at a time, and each further heap keeps pages of its own. Pydantic looks for no plug-ins in all
+that is installed."""
+_HANDLED: Final = (signal.SIGTERM, signal.SIGINT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What `samerack run` was asked for; texts, as they are passed on to another program."""
+
+    config: str | None = None
+    bootstrap: str | None = None
+    groups: list[str] | None = None
+    assignments: list[str] | None = None
+    observe: bool = False
+
+
+def become(request: Request) -> NoReturn:
+    """Replaces this program with the agent's first process.
+
+    A signal meanwhile is not lost: it waits until that process can end.
+    """
+    signal.pthread_sigmask(signal.SIG_BLOCK, _HANDLED)
+    line = [sys.executable, "-P", "-m", "samerack.agent.process", json.dumps(asdict(request))]
+    os.execve(sys.executable, line, {**ENVIRONMENT, **os.environ})  # noqa: S606 - ourselves
+
+
+def main(request: Request) -> int:
+    """Runs the agent; returns the exit code."""
+    # nothing has begun that would have to be ended in order; process 1 of a container gets no signal without a handler
+    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(0))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _HANDLED)
+    gc.disable()  # all that is loaded stays
+    from samerack.common.errors import AgentError, SettingsError  # noqa: PLC0415 - not before signals are handled
+    from samerack.common.exits import tell  # noqa: PLC0415 - see above
+    from samerack.common.flags import settings_from  # noqa: PLC0415 - see above
+
+    read = partial(
+        settings_from,
+        Path(request.config) if request.config is not None else None,
+        request.bootstrap,
+        request.assignments,
+        groups=request.groups,
+    )
+    try:
+        return _supervise(read, observe=request.observe)
+    except (SettingsError, AgentError) as error:
+        return tell(error)
+
+
+def _supervise(read: Callable[[], Settings], *, observe: bool) -> int:
+    settings = read()
+    from samerack.agent.lean_imports import import_less  # noqa: PLC0415 - not before errors in settings are reported
+
+    import_less()
+    from samerack.agent import log, program  # noqa: PLC0415 - see above
+    from samerack.agent.leading.leaving import leave_or_tell  # noqa: PLC0415 - see above
+    from samerack.agent.supervisor.watchdog import Supervisor  # noqa: PLC0415 - see above
+
+    log.configure(settings)
+    program.get_ready(settings)
+    gc.freeze()  # a worker that looks for garbage would write to every page that it shares
+    gc.enable()
+    return Supervisor(
+        settings.supervisor, work=partial(_work, read, observe), leave=partial(leave_or_tell, settings.kafka)
+    ).run()
+
+
+def _work(read: Callable[[], Settings], observe: bool, line: socket.socket, /, *, observing: bool, why: str) -> None:  # noqa: FBT001 - a part of `_supervise`
+    """The process that works, by the settings as they are when it begins.
+
+    Args:
+        read: Reads the settings.
+        observe: Whether no worker is to join any group.
+        line: See `agent.supervisor.watchdog.Work`.
+        observing: See there.
+        why: See there.
+    """
+    from samerack.agent import log, program  # noqa: PLC0415 - loaded already
+    from samerack.common.errors import AgentError, SettingsError  # noqa: PLC0415 - see above
+    from samerack.common.exits import tell  # noqa: PLC0415 - see above
+
+    try:
+        settings = read()
+        log.configure(settings)
+        program.run(settings, line=line, observing=observe or observing, why=why)
+    except (SettingsError, AgentError) as error:
+        sys.exit(tell(error))
+
+
+if __name__ == "__main__":
+    sys.exit(main(Request(**json.loads(sys.argv[1]))))

@@ -1,0 +1,17 @@
+"""How a program of ours ends after an error: with one line, and an exit code.
+
+Exit codes: 0 success, 2 wrong input (an argument, a file, a setting), 1 something outside failed.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from samerack.common.errors import AgentError, SettingsError
+from samerack.common.words import plain
+
+
+def tell(error: SettingsError | AgentError) -> int:
+    """Prints an error as one line on standard error; returns the exit code."""
+    sys.stderr.write(f"samerack: {plain(str(error))}\n")
+    return 2 if isinstance(error, SettingsError) else 1

@@ -1,0 +1,55 @@
+"""When the agent measures: as long as it counts groups, or members report to it."""
+
+from __future__ import annotations
+
+import pytest
+
+from samerack.common.settings import load
+from samerack.election.counting import EVERYTHING, NOTHING, Claims
+from samerack.election.leadership_state import Alone
+from samerack.traffic.board import TrafficBoard
+from samerack.traffic.metrics import TrafficMetrics
+from samerack.traffic.model import TrafficSnapshot
+from samerack.traffic.watch import TrafficWatch
+
+
+class _Elected(Alone):
+    """An agent whose claims a test sets."""
+
+    def __init__(self) -> None:
+        self.held = NOTHING
+
+    @property
+    def claims(self) -> Claims:
+        """Returns what the test has set."""
+        return self.held
+
+
+def test_a_standby_measures_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It polls once it is elected or a report needs it, and shows nothing when it stands by again."""
+    settings = load(flags={"kafka": {"bootstrap.servers": "127.0.0.1:1"}, "groups": ["g"]}, environment={})
+    leadership, board = _Elected(), TrafficBoard()
+    watch = TrafficWatch(
+        settings, board=board, metrics=TrafficMetrics.silent(), rack_aware=lambda: True, leadership=leadership
+    )
+    polls: list[TrafficSnapshot] = []
+
+    def poll() -> TrafficSnapshot:
+        polls.append(TrafficSnapshot(cycle=len(polls) + 1))
+        board.publish(polls[-1], [])
+        return polls[-1]
+
+    monkeypatch.setattr(watch, "poll", poll)
+    assert watch.turn() == settings.traffic.poll_seconds
+    assert polls == []
+    leadership.held = EVERYTHING
+    watch.turn()
+    assert board.latest().cycle == 1
+    leadership.held = NOTHING
+    watch.turn()
+    assert len(polls) == 1
+    assert board.latest().cycle == 0
+    watch._asked = True
+    watch.turn()
+    assert len(polls) == 2
+    watch.close()
