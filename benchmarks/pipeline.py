@@ -11,13 +11,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks import pipeline_page, pipeline_stream, pipeline_whatif
+from benchmarks import pipeline_page, pipeline_report, pipeline_stream, pipeline_whatif
 from benchmarks.report import machine
 
 DOCS: Final = Path(__file__).parents[1] / "docs"
 RESULTS: Final = DOCS / "benchmarks-pipeline.json"
 PARTS: Final[Mapping[str, Callable[[], dict[str, Any]]]] = {
     "stream": pipeline_stream.measure,
+    "report": pipeline_report.measure,
     "whatif": pipeline_whatif.measure,
 }
 

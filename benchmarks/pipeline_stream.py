@@ -10,6 +10,7 @@ import threading
 from pathlib import Path
 from typing import Any, Final
 
+from benchmarks import spark_stages
 from benchmarks.process_tree import run_watched
 from samerack.common.settings import load
 from samerack.pipeline.simulate import Kind, messages
@@ -26,6 +27,9 @@ PARTITIONS: Final = 4
 DUPLICATES: Final = 0.05
 LATE: Final = 0.01
 MALFORMED: Final = 0.005
+AIM: Final = 50_000
+"""Records a second that `kept` should take."""
+_EVENTS: Final = "events"
 _ALWAYS: Final = {"late_days": 36_500}
 """No record is too old, so that every run measures the same records."""
 _TOPICS: Final[dict[Kind, str]] = {"sample": "samerack-traffic", "state": "samerack-states"}
@@ -48,6 +52,7 @@ def measure() -> dict[str, Any]:
         "partitions": PARTITIONS,
         "batch": BATCH,
         "cores": CORES,
+        "aim": AIM,
         **results,
     }
 
@@ -73,12 +78,14 @@ def _fill(bootstrap: str) -> int:
 
 def _run(name: str, bootstrap: str, folder: Path) -> dict[str, Any]:
     """Measure one way in a separate process; the memory includes all of its child processes."""
+    (folder / _EVENTS).mkdir(parents=True)
     run = run_watched("benchmarks.pipeline_stream", name, bootstrap, str(folder))
     batches = run.lines
     warm = batches[1:-1] or batches  # Java compiles during the first, and the last one is not full
     found = {
         "seconds": run.seconds,
         "cpu_seconds": run.cpu_seconds,
+        "task_seconds": spark_stages.task_seconds(folder / _EVENTS),
         "records_per_second": sum(batch["records"] for batch in warm) / sum(batch["seconds"] for batch in warm),
         "first_records_per_second": batches[0]["records"] / batches[0]["seconds"],
         "batches": len(batches),
@@ -96,7 +103,13 @@ def main(way: str, bootstrap: str, folder: str) -> None:
     settings = load(
         flags={
             "kafka": {"bootstrap.servers": bootstrap},
-            "pipeline": {"master": f"local[{CORES}]", "tables": folder, "batch_records": BATCH, **_ALWAYS},
+            "pipeline": {
+                "master": f"local[{CORES}]",
+                "tables": folder,
+                "batch_records": BATCH,
+                "conf": spark_stages.conf(Path(folder) / _EVENTS),
+                **_ALWAYS,
+            },
         },
         environment={},
     )

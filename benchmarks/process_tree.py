@@ -22,6 +22,7 @@ class Watched:
     lines: tuple[dict[str, Any], ...]
     seconds: float
     cpu_seconds: float
+    cpu_seconds_by_program: dict[str, float]
     peak_bytes: int
 
 
@@ -44,6 +45,7 @@ def run_watched(module: str, *arguments: str) -> Watched:
         lines=tuple(json.loads(line) for line in output.splitlines()),
         seconds=seconds,
         cpu_seconds=watch.cpu_seconds,
+        cpu_seconds_by_program=watch.cpu_seconds_by_program,
         peak_bytes=watch.peak_bytes,
     )
 
@@ -61,6 +63,7 @@ class TreeWatch(threading.Thread):
         super().__init__(daemon=True)
         self._root = psutil.Process(pid)
         self._seconds: dict[int, float] = {}
+        self._programs: dict[int, str] = {}
         self.peak_bytes = 0
         self.over = threading.Event()
 
@@ -68,6 +71,14 @@ class TreeWatch(threading.Thread):
     def cpu_seconds(self) -> float:
         """User and system time of all processes."""
         return sum(self._seconds.values())
+
+    @property
+    def cpu_seconds_by_program(self) -> dict[str, float]:
+        """The same by the name of the program."""
+        found: dict[str, float] = {}
+        for pid, seconds in self._seconds.items():
+            found[self._programs[pid]] = found.get(self._programs[pid], 0.0) + seconds
+        return found
 
     def run(self) -> None:
         """Sample until `over` is set."""
@@ -77,6 +88,7 @@ class TreeWatch(threading.Thread):
                 for process in (self._root, *self._root.children(recursive=True)):
                     now += process.memory_info().rss
                     times = process.cpu_times()
+                    self._programs[process.pid] = process.name()
                     self._seconds[process.pid] = times.user + times.system
             except psutil.NoSuchProcess:
                 continue

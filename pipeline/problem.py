@@ -18,7 +18,7 @@ from samerack.assignors.consumer.own import own_plan
 from samerack.assignors.evaluate import cross_rack_mask
 from samerack.assignors.model import NOBODY, BoolArray, FloatArray, Int32Array, Int64Array, Problem
 from samerack.common.errors import AgentError
-from samerack.common.records import UNKNOWN, GroupState
+from samerack.common.records import UNKNOWN, GroupState, TopicState
 
 LEADABLE: Final = frozenset({"classic", "consumer"})
 """Kinds of groups that an agent leads, or could if the group used the classic protocol."""
@@ -47,6 +47,29 @@ class Group:
     rates: FloatArray
     broker_racks: Int32Array
     tells_rack: BoolArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reads:
+    """The partitions that one plan of a group reads, [P] each: they depend on the plan and on racks, not on rates.
+
+    Attributes:
+        crossing: read across two known racks.
+        known: read with both racks known.
+        unknown: read with a rack unknown.
+    """
+
+    crossing: BoolArray
+    known: BoolArray
+    unknown: BoolArray
+
+    def at(self, rates: FloatArray) -> Crossing:
+        """Returns what the plan reads at these rates."""
+        return Crossing(
+            crossing=float(rates[self.crossing].sum()),
+            known=float(rates[self.known].sum()),
+            unknown=float(rates[self.unknown].sum()),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +139,19 @@ def group_of(state: GroupState) -> Group:
     )
 
 
+def at_rates_of(group: Group, state: GroupState) -> Group:
+    """Returns a group at the rates of another of its states, which differs from the first one in nothing else.
+
+    Raises:
+        StateError: the number of rates is wrong, or a rate is invalid.
+    """
+    for topic in state.topics:
+        _check_lengths(topic)
+        _check_rates(topic)
+    rates = _rates(state)
+    return replace(group, problem=replace(group.problem, weights=weights_of(rates)), rates=rates)
+
+
 def _with_racks(problem: Problem, racks: Sequence[str]) -> Problem:
     """Returns the problem with columns for these racks too, in which the group has no replica or member yet."""
     names = tuple(sorted({*problem.racks, *racks}))
@@ -159,17 +195,25 @@ def _check(state: GroupState) -> None:
         if not all(0 <= index < topics for index in member.topics):
             raise StateError(f"topics of member {member.id!r}: expected indices below {topics}, got {member.topics}")
     for topic in state.topics:
-        count = len(topic.owner)
-        if len(topic.replicas) != count or len(topic.bytes_per_second) not in (0, count):
-            raise StateError(
-                f"topic {topic.name!r}: has {count} owners, {len(topic.replicas)} lists of replicas and "
-                f"{len(topic.bytes_per_second)} rates; expected one of each for every partition, or no rates"
-            )
+        _check_lengths(topic)
         _within(topic.owner, members, f"owners of topic {topic.name!r}", "members")
         _within([rack for row in topic.replicas for rack in row], racks, f"replicas of topic {topic.name!r}", "racks")
-        # also false for NaN
-        if not all(0 <= rate <= _GREATEST_RATE for rate in topic.bytes_per_second):
-            raise StateError(f"rates of topic {topic.name!r}: expected bytes per second from 0 to {_GREATEST_RATE:g}")
+        _check_rates(topic)
+
+
+def _check_lengths(topic: TopicState) -> None:
+    count = len(topic.owner)
+    if len(topic.replicas) != count or len(topic.bytes_per_second) not in (0, count):
+        raise StateError(
+            f"topic {topic.name!r}: has {count} owners, {len(topic.replicas)} lists of replicas and "
+            f"{len(topic.bytes_per_second)} rates; expected one of each for every partition, or no rates"
+        )
+
+
+def _check_rates(topic: TopicState) -> None:
+    # also false for NaN
+    if not all(0 <= rate <= _GREATEST_RATE for rate in topic.bytes_per_second):
+        raise StateError(f"rates of topic {topic.name!r}: expected bytes per second from 0 to {_GREATEST_RATE:g}")
 
 
 def _within(indices: Sequence[int], count: int, what: str, of: str) -> None:
@@ -185,19 +229,19 @@ def crossing(group: Group, owner: Int32Array) -> Crossing:
         group: the group.
         owner: [P] owner of each partition, or NOBODY for one that is not read.
     """
-    problem, rates = group.problem, group.rates
+    return reads(group.problem, owner).at(group.rates)
+
+
+def reads(problem: Problem, owner: Int32Array) -> Reads:
+    """Returns the partitions that a plan reads; arguments as for `crossing`."""
     assigned = owner != NOBODY
     if not problem.members:
-        return Crossing(crossing=0.0, known=0.0, unknown=0.0)
+        nothing = np.zeros(len(owner), np.bool_)
+        return Reads(crossing=nothing, known=nothing, unknown=nothing)
     rack = np.where(assigned, problem.member_rack[owner], NOBODY)
     near = _any_near(problem, owner, rack)
     known = (rack != NOBODY) & ((problem.leader_rack != NOBODY) | near)
-    across = cross_rack_mask(problem, owner) & known
-    return Crossing(
-        crossing=float(rates[across].sum()),
-        known=float(rates[known].sum()),
-        unknown=float(rates[assigned & ~known].sum()),
-    )
+    return Reads(crossing=cross_rack_mask(problem, owner) & known, known=known, unknown=assigned & ~known)
 
 
 def _any_near(problem: Problem, owner: Int32Array, rack: Int32Array) -> BoolArray:
@@ -241,3 +285,12 @@ def led_plan(problem: Problem, assignor: str) -> Int32Array:
         AssignmentError: as the assignor.
     """
     return assign_optimal(problem, Options(keep_copartitioned=assignor == "range"))
+
+
+def cheapest_plan(problem: Problem, assignor: str) -> Int32Array:
+    """Returns a plan as cheap as `led_plan`, in half of the time: what moves, and how topics are spread, is left open.
+
+    Raises:
+        AssignmentError: as the assignor.
+    """
+    return assign_optimal(problem, Options(keep_copartitioned=assignor == "range", stickiness=False, spread=False))

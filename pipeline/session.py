@@ -46,8 +46,15 @@ _ALWAYS: Final[Mapping[str, str]] = {
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # to count its rows, the store would look each new key up a second time; nothing here shows the count
+    "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
+    # rows are kept for the few seconds of a batch or a report: to try compressions takes longer than it saves
+    "spark.sql.inMemoryColumnarStorage.compressed": "false",
     # it makes the optimiser multiply the rules for bad records until memory is full
     "spark.sql.constraintPropagation.enabled": "false",
+    # a batch of the stream has more generated classes than this cache has by default (100): each batch would compile
+    # all of them anew, which took about half of its processor time
+    "spark.sql.codegen.cache.maxEntries": "1000",
     # Delta reads its log with fifty tasks by default; these tables have thousands of files, not millions
     "spark.databricks.delta.snapshotPartitions": "2",
     # the user may choose a retention below a week, in `pipeline.vacuum_hours`

@@ -23,6 +23,9 @@ SAMPLE: Final = "sample"
 STATE: Final = "state"
 BAD: Final = "bad"
 
+NEEDED_BEFORE: Final = ("key", "window_start", "window_end")
+"""Columns of parsed records that no table needs: they only serve to judge and de-duplicate."""
+
 RECORD: Final = StructType(
     [
         *TRAFFIC_SAMPLE.fields,

@@ -23,7 +23,7 @@ from samerack.common.settings import Settings
 from samerack.common.settings.pipeline import PipelineSettings
 from samerack.pipeline import tables
 from samerack.pipeline.quarantine import quarantined
-from samerack.pipeline.stream import BAD, SAMPLE, STATE, by_minute, once, parsed, states
+from samerack.pipeline.stream import BAD, NEEDED_BEFORE, SAMPLE, STATE, by_minute, once, parsed, states
 from samerack.pipeline.stream_kafka import source_options
 
 _WAIT_SECONDS: Final = 0.2
@@ -72,7 +72,7 @@ class Writer:
     def __call__(self, records: DataFrame, number: int) -> None:
         """Write one batch."""
         spark = records.sparkSession
-        records.persist()
+        records = records.drop(*NEEDED_BEFORE).persist()
         try:
             found = _found(records)
             writer = f"samerack/{spark.sparkContext.getLocalProperty(_QUERY)}"

@@ -54,6 +54,8 @@ class Options:
             0 for none. Not allowed with `keep_copartitioned`.
         spread_moves: how many partitions may move beyond the fewest, so that no member has too many of one topic; in
             groups small enough (`assignors.consumer.spread_exact`). No effect with `keep_copartitioned`.
+        spread: whether topics and weights are spread over members, among plans that are equal in the objective. A
+            caller that only wants to know the cost saves half of the time without it.
     """
 
     keep_copartitioned: bool = False
@@ -61,6 +63,7 @@ class Options:
     stickiness: bool = True
     max_skew: int = 0
     spread_moves: int = 0
+    spread: bool = True
 
 
 DEFAULTS = Options()
@@ -180,7 +183,7 @@ def _assign(problem: Problem, options: Options, *, portable: bool) -> Int32Array
     if enough is not None:  # it is by edge of a subscription; `place` needs it for each column of its members
         enough = np.repeat(enough[usable], _parts(problem, group.near.column)[edges[1]])
     plan = place(units, seats, enough=enough, interleaved=True, portable=portable)
-    if np.array_equal(plan, problem.owner) and not options.spread_moves:
+    if not options.spread or (np.array_equal(plan, problem.owner) and not options.spread_moves):
         return plan
     plan = spread_topics(problem, group.near, plan)
     may_have = np.zeros((len(wanted_by), len(problem.subscriptions)), np.bool_)

@@ -5,25 +5,24 @@ For each chapter Spark computes the plan of the group's own assignor and the bes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
 
 import pyarrow as pa
-from pydantic import ValidationError
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import DateType, LongType, StringType, StructField, StructType, TimestampType
 
-from samerack.assignors.model import AssignmentError
-from samerack.common.errors import one_line
-from samerack.common.records import LEADING, UNKNOWN, GroupState
-from samerack.pipeline.problem import LEADABLE, Crossing, Group, StateError, crossing, group_of, led_plan, own, present
+from samerack.common.records import LEADING
 from samerack.pipeline.report.figures import GROUP, GROUP_DAY
+from samerack.pipeline.report.shares import Shares
 from samerack.pipeline.schema import GROUP_STATE
 
 _TASKS_PER_CORE: Final = 8
 """Groups differ in size: small tasks keep all cores busy to the end, and show progress."""
+_MAX_SENT: Final = 500_000
+"""Chapters that are sent to every worker: about 60 MB."""
 
 _KEYS: Final = StructType(
     [
@@ -78,9 +77,14 @@ def from_one_agent(states: DataFrame) -> DataFrame:
     return chosen.where(F.col("agent") == F.col("chosen")).select(*GROUP_DAY, "id", "at", "structure")
 
 
-def picked(states: DataFrame) -> DataFrame:
-    """Returns the last state of each chapter, as JSON: day, cluster, group, first, states, value."""
-    chapters = (
+def picked(states: DataFrame, keep: Callable[[DataFrame], DataFrame] = lambda frame: frame) -> DataFrame:
+    """Returns the last state of each chapter, as JSON: day, cluster, group, first, states, value; dealt out by group.
+
+    Args:
+        states: rows of `group_states`.
+        keep: keeps a frame that is read twice, until the caller is done.
+    """
+    chapters = keep(
         from_one_agent(states)
         .groupBy(*GROUP_DAY, "structure")
         .agg(
@@ -89,75 +93,32 @@ def picked(states: DataFrame) -> DataFrame:
             F.max(F.struct("at", "id"))["id"].alias("id"),
         )
     )
+    # states are large and chapters small: where these fit into every worker, the others need not be sent around
+    few = chapters.count() <= _MAX_SENT
     columns = [
         F.unix_millis("at").alias("at") if name == "at" else F.col(f"`{name}`") for name in GROUP_STATE.fieldNames()
     ]
     # the contract requires fields that are null too
     text = F.to_json(F.struct(*columns), {"ignoreNullFields": "false"})
-    values = states.select(*GROUP_DAY, "id", _structure().alias("structure"), text.alias("value"))
+    found = states.withColumn("structure", _structure()).join(
+        F.broadcast(chapters) if few else chapters, [*GROUP_DAY, "id", "structure"]
+    )
+    values = found.select(*GROUP_DAY, "first", "states", "structure", text.alias("value"))
+    tasks = states.sparkSession.sparkContext.defaultParallelism * _TASKS_PER_CORE
     # a publisher may give one id to many states: each chapter must still be one row
-    found = chapters.join(values, [*GROUP_DAY, "id", "structure"]).dropDuplicates([*GROUP_DAY, "structure"])
-    return found.select(*GROUP_DAY, "first", "states", "value")
+    return values.repartition(tasks, *GROUP).dropDuplicates([*GROUP_DAY, "structure"]).drop("structure")
 
 
 def worked_out(chapters: DataFrame) -> DataFrame:
     """Returns the shares of every picked chapter: rows of CHAPTER."""
-    tasks = chapters.sparkSession.sparkContext.defaultParallelism * _TASKS_PER_CORE
-    return chapters.repartition(tasks, *GROUP).mapInArrow(_work, CHAPTER)
+    # the chapters of a group in a row: most differ in their rates only
+    return chapters.sortWithinPartitions(*GROUP, "first").mapInArrow(_work, CHAPTER)
 
 
 def _work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    shares = Shares()
     for batch in batches:
-        rows = [row_of(text) for text in batch.column("value").to_pylist()]
+        rows = [shares.row_of(text) for text in batch.column("value").to_pylist()]
         facts = [pa.array([row.get(name) for row in rows], kind) for name, kind in _FACTS.items()]
         keys = [batch.column(name) for name in _KEYS.names]
         yield pa.RecordBatch.from_arrays([*keys, *facts], names=CHAPTER.names)
-
-
-def row_of(text: str) -> dict[str, Any]:
-    """Returns the facts of one state; only `error` where they cannot be computed."""
-    try:
-        return _shares(GroupState.model_validate_json(text))
-    except ValidationError as error:
-        first = error.errors()[0]
-        return {"error": f"no state: {'.'.join(map(str, first['loc'])) or 'JSON'}: {first['msg']}"}
-    except (StateError, AssignmentError) as error:
-        return {"error": str(error)}
-    except Exception as error:  # noqa: BLE001 - an error in one group must not stop the others
-        return {"error": one_line(error)}
-
-
-def _shares(state: GroupState) -> dict[str, Any]:
-    group = group_of(state)
-    now = present(group)
-    racks = state.broker_racks
-    random = 1 - 1 / racks if racks else 0.0
-    reads = now.known + now.unknown
-    led = state.role == LEADING
-    tells = [member.tells_rack for member in state.members]
-    return {
-        "kind": state.kind,
-        "assignor": state.assignor,
-        "role": state.role,
-        "members": len(state.members),
-        "rackless": sum(member.rack == UNKNOWN for member in state.members),
-        "telling": None if None in tells else sum(filter(None, tells)),
-        "fetching": sum(member.fetches_with_rack for member in state.members),
-        "random": random,
-        "present": now.share if now.known else None,
-        "expected": (now.crossing + now.unknown * random) / reads if reads else None,
-        "own": _share(own(group, state.assignor)) if led else None,
-        "possible": _possible(group, state, now),
-    }
-
-
-def _possible(group: Group, state: GroupState, now: Crossing) -> float | None:
-    if not now.known:
-        return None
-    if not now.crossing or state.kind not in LEADABLE:
-        return now.share
-    return min(now.share, crossing(group, led_plan(group.problem, state.assignor)).share)
-
-
-def _share(reads: Crossing | None) -> float | None:
-    return reads.share if reads is not None and reads.known else None

@@ -14,6 +14,7 @@ from samerack.pipeline.sums import total
 GROUP: Final = ("cluster", "group")
 GROUP_DAY: Final = ("day", *GROUP)
 COUNTS: Final = ("bytes", "records", "exact_bytes", "crossing_bytes", "unknown_bytes")
+SUMS: Final = (*COUNTS, "dollars")
 
 
 def known() -> Column:
@@ -32,18 +33,17 @@ def within(rows: DataFrame, first: date, last: date) -> DataFrame:
 
 
 def added_up(traffic: DataFrame, prices: PriceTable, *keys: str) -> DataFrame:
-    """Returns bytes and dollars by day, group, racks and further columns.
+    """Returns bytes and dollars by some columns and racks.
 
     Args:
-        traffic: rows of `traffic_by_minute` that count, with the further columns.
+        traffic: rows of `traffic_by_minute` that count, with the columns.
         prices: the price of a cross-rack byte.
-        keys: the further columns.
+        keys: the columns.
 
     Returns:
-        day, cluster, group, the further columns, client_rack, replica_rack, bytes, records, exact_bytes,
-        crossing_bytes, unknown_bytes, dollars.
+        the columns, client_rack, replica_rack, bytes, records, exact_bytes, crossing_bytes, unknown_bytes, dollars.
     """
-    by = (*GROUP_DAY, *keys, "client_rack", "replica_rack")
+    by = (*keys, "client_rack", "replica_rack")
     exact = total(F.when(F.col("method") == "exact", F.col("bytes")).otherwise(0))
     sums = {"bytes": total("bytes"), "records": total("records"), "exact_bytes": exact}
     added = traffic.groupBy(*by).agg(*(one.alias(name) for name, one in sums.items()))

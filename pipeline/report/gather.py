@@ -90,13 +90,19 @@ def gathered(
         period, seconds, whole = _period(traffic_rows, first, last)
         whom = kept(once.believed(traffic_rows))
         traffic = once.once(traffic_rows, whom)
-        daily = kept(figures.added_up(traffic, prices, "topic"))
+        # in order of days, because files are written day by day
+        daily = kept(figures.added_up(traffic, prices, *GROUP_DAY, "topic").sortWithinPartitions("day"))
         unit = next(name for name, most in _UNITS if period.seconds <= most)
-        moments = traffic.withColumn("moment", F.date_trunc(unit, F.col("minute")))
-        timeline = figures.timeline(figures.added_up(moments, prices, "moment")).collect()
+        moment = F.date_trunc(unit, F.col("day" if unit == "day" else "minute")).alias("moment")
+        rows = (
+            daily.select(moment, *figures.SUMS)
+            if unit == "day"
+            else figures.added_up(traffic.withColumn("moment", moment), prices, "moment")
+        )
+        timeline = figures.timeline(rows).collect()
 
         progress("asking every group's own assignor, and the best plan")
-        parts = kept(chapters.worked_out(chapters.picked(states)))
+        parts = kept(chapters.worked_out(chapters.picked(states, kept)))
         group_days = kept(savings.by_group_day(figures.totals(daily, *GROUP_DAY), savings.shares(parts), prices))
         days = savings.by_day(group_days).orderBy("day").collect()
 

@@ -30,9 +30,9 @@ def believed(traffic: DataFrame) -> DataFrame:
     Returns:
         day, cluster, group, minute, believed (a `counted_by`), counts (how many there were).
     """
-    # most groups have one count all day and need no further work
-    ends = F.min("counted_by") != F.max("counted_by")
-    several = traffic.groupBy(*GROUP_DAY).agg(ends.alias("several")).where("several")
+    # most groups have one count all day and need no further work; a minimum of texts would sort all rows
+    counts = traffic.where(F.col("counted_by").isNotNull()).select(*GROUP_DAY, "counted_by").distinct()
+    several = counts.groupBy(*GROUP_DAY).agg(F.count(F.lit(1)).alias("counts")).where(F.col("counts") > 1)
     theirs = traffic.where(F.col("counted_by").isNotNull()).join(several, [*GROUP_DAY], "left_semi")
     sums = theirs.groupBy(*_MINUTE, "counted_by").agg(total("bytes").alias("bytes"))
     return sums.groupBy(*_MINUTE).agg(

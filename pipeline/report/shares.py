@@ -1,0 +1,163 @@
+"""Computes the cross-rack shares of a group's states: of the plan in force, of its own assignor's, of the best one.
+
+A group's states mostly differ in rates only. Own assignors know no rates, so their plan is computed once for all such
+states in a row. The best plan depends on rates, unless a plan reads across racks only what every plan must.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from pydantic import ValidationError
+
+from samerack.assignors.consumer.own import own_plan
+from samerack.assignors.evaluate import cross_rack_mask
+from samerack.assignors.model import NOBODY, AssignmentError, BoolArray, Problem
+from samerack.common.errors import one_line
+from samerack.common.records import LEADING, UNKNOWN, GroupState
+from samerack.pipeline.problem import (
+    LEADABLE,
+    Crossing,
+    Group,
+    Reads,
+    StateError,
+    at_rates_of,
+    cheapest_plan,
+    group_of,
+    led_plan,
+    reads,
+)
+
+_SAME = ("cluster", "group", "kind", "assignor", "role", "rack_aware_fetch", "racks", "broker_racks", "members")
+
+
+class Shares:
+    """Computes the facts of one state after the other; remembers the last one, so that equal ones in a row are cheap.
+
+    Complexity: memory of one group.
+    """
+
+    def __init__(self) -> None:
+        """Remembers nothing yet."""
+        self._last: _Structure | None = None
+
+    def row_of(self, text: str) -> dict[str, Any]:
+        """Returns the facts of one state as JSON; only `error` where they cannot be computed."""
+        try:
+            return self._facts(GroupState.model_validate_json(text))
+        except ValidationError as error:
+            first = error.errors()[0]
+            return {"error": f"no state: {'.'.join(map(str, first['loc'])) or 'JSON'}: {first['msg']}"}
+        except (StateError, AssignmentError) as error:
+            return {"error": str(error)}
+        except Exception as error:  # noqa: BLE001 - an error in one group must not stop the others
+            return {"error": one_line(error)}
+
+    def _facts(self, state: GroupState) -> dict[str, Any]:
+        last = self._last
+        if last is not None and _only_rates_differ(last.state, state):
+            return last.facts_of(at_rates_of(last.group, state))
+        self._last = None  # a state with an error leaves nothing behind
+        group = group_of(state)
+        self._last = _Structure(state, group)
+        return self._last.facts_of(group)
+
+
+class _Structure:
+    """A group's members, racks, replicas and owners, and what follows from them at any rates."""
+
+    def __init__(self, state: GroupState, group: Group) -> None:
+        """Computes nothing but the facts; each plan is computed when it is needed first."""
+        self.state = state
+        self.group = group
+        self._now = reads(group.problem, group.problem.owner)
+        self._own: Reads | None = None
+        self._own_is_known = False
+        self._best: Reads | None = None
+        self._unavoidable = _unavoidable(group.problem)
+        if self._unavoidable is not None and (group.problem.owner != NOBODY).all() and self._is_best(self._now):
+            self._best = self._now
+        self._random = 1 - 1 / state.broker_racks if state.broker_racks else 0.0
+        tells = [member.tells_rack for member in state.members]
+        self._facts = {
+            "kind": state.kind,
+            "assignor": state.assignor,
+            "role": state.role,
+            "members": len(state.members),
+            "rackless": sum(member.rack == UNKNOWN for member in state.members),
+            "telling": None if None in tells else sum(filter(None, tells)),
+            "fetching": sum(member.fetches_with_rack for member in state.members),
+            "random": self._random,
+        }
+
+    def facts_of(self, group: Group) -> dict[str, Any]:
+        """Returns the facts at the rates of this group."""
+        now = self._now.at(group.rates)
+        read = now.known + now.unknown
+        own = self._own_reads() if self.state.role == LEADING else None
+        return {
+            **self._facts,
+            "present": now.share if now.known else None,
+            "expected": (now.crossing + now.unknown * self._random) / read if read else None,
+            "own": None if own is None else _share(own.at(group.rates)),
+            "possible": self._possible(group, now),
+        }
+
+    def _own_reads(self) -> Reads | None:
+        if not self._own_is_known:
+            plan = own_plan(self.group.problem, self.state.assignor, self.group.tells_rack)
+            self._own = None if plan is None else reads(self.group.problem, plan)
+            self._own_is_known = True
+        return self._own
+
+    def _possible(self, group: Group, now: Crossing) -> float | None:
+        if not now.known:
+            return None
+        if not now.crossing or self.state.kind not in LEADABLE:
+            return now.share
+        best = self._best
+        if best is None:
+            # plans of equal cost differ in what they read of known racks if some are unknown
+            plan_of = led_plan if self._unavoidable is None else cheapest_plan
+            best = reads(group.problem, plan_of(group.problem, self.state.assignor))
+            if self._is_best(best):
+                self._best = best
+        return min(now.share, best.at(group.rates).share)
+
+    def _is_best(self, plan: Reads) -> bool:
+        """Returns whether a plan reads across racks only what every plan does, so that no rates make another better."""
+        return self._unavoidable is not None and np.array_equal(plan.crossing, self._unavoidable)
+
+
+def _unavoidable(problem: Problem) -> BoolArray | None:
+    """Returns [P] whether every subscriber reads the partition across racks.
+
+    None where a rack is unknown, or nobody reads a topic: plans then differ in what they read of known racks.
+    """
+    if not problem.members or (problem.member_rack == NOBODY).any() or (problem.leader_rack == NOBODY).any():
+        return None
+    if not np.logical_or.reduce(problem.subscriptions, axis=0)[problem.topic_of].all():
+        return None
+    alike = np.stack([problem.member_rack, problem.reads_any_replica, problem.subscription_of], axis=1)
+    _, some = np.unique(alike, axis=0, return_index=True)
+    across = np.ones(len(problem.topic_of), np.bool_)
+    for member in some.tolist():
+        subscribed = problem.subscriptions[problem.subscription_of[member]][problem.topic_of]
+        across &= ~subscribed | cross_rack_mask(problem, np.full(len(across), member, np.int32))
+    return across
+
+
+def _only_rates_differ(one: GroupState, other: GroupState) -> bool:
+    return (
+        all(getattr(one, name) == getattr(other, name) for name in _SAME)
+        and len(one.topics) == len(other.topics)
+        and all(
+            (mine.name, mine.replicas, mine.owner) == (its.name, its.replicas, its.owner)
+            for mine, its in zip(one.topics, other.topics, strict=True)
+        )
+    )
+
+
+def _share(read: Crossing) -> float | None:
+    return read.share if read.known else None
