@@ -6,6 +6,7 @@ import subprocess
 import sys
 import sysconfig
 from dataclasses import dataclass
+from importlib.metadata import distributions
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -31,21 +32,28 @@ class Environment:
 
 
 def install(folder: Path) -> Environment:
-    """Builds the wheel and installs it; needs no network."""
+    """Builds the wheel and installs it as its format says; needs no network, and neither pip nor compiled modules."""
     _run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder), cwd=ROOT)
     (wheel,) = folder.glob("*.whl")
     home = folder / "environment"
-    _run(sys.executable, "-m", "venv", str(home), cwd=folder)
-    python = str(home / "bin" / "python")
-    _run(python, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", str(wheel), cwd=folder)
-    # the dependencies of this checkout; links within them, such as to this checkout itself, are not followed
-    packages = Path(_run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=folder).strip())
-    (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
+    _run(sys.executable, "-m", "venv", "--without-pip", str(home), cwd=folder)
+    python, script = home / "bin" / "python", home / "bin" / "samerack"
+    packages = Path(sysconfig.get_path("purelib", vars={"base": str(home)}))
     with ZipFile(wheel) as archive:
+        archive.extractall(packages)
         names = {name.partition("/")[0] for name in archive.namelist()}
+    # the dependencies of this checkout; links within them, such as to this checkout itself, are not followed
+    (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
+    (installed,) = distributions(name="samerack", path=[str(packages)])
+    (program,) = installed.entry_points.select(group="console_scripts", name="samerack")
+    script.write_text(
+        f"#!{python}\nimport sys\nfrom {program.module} import {program.attr}\nsys.exit({program.attr}())\n",
+        encoding="utf-8",
+    )
+    script.chmod(0o755)
     return Environment(
-        python=python,
-        samerack=str(home / "bin" / "samerack"),
+        python=str(python),
+        samerack=str(script),
         top_level=frozenset(name for name in names if not name.endswith(".dist-info")),
     )
 
@@ -62,5 +70,5 @@ def trapped(folder: Path) -> Path:
     return folder
 
 
-def _run(*line: str, cwd: Path) -> str:
-    return subprocess.run(line, cwd=cwd, capture_output=True, text=True, check=True).stdout
+def _run(*line: str, cwd: Path) -> None:
+    subprocess.run(line, cwd=cwd, capture_output=True, text=True, check=True)

@@ -23,6 +23,8 @@ MANY: Final = settings(
 
 Strategy: TypeAlias = st.SearchStrategy[Any]
 
+DEEP: Final = 1_500
+"""Levels of nesting, more than Python's recursion limit; the time of the parser of YAML grows with their square."""
 _ODD: Final = (
     "",
     " ",
@@ -38,8 +40,8 @@ _ODD: Final = (
     "1e999",
     "9" * 5_000,
     "000000001" + "9" * 5_000,
-    "[" * 4_000,
-    '{"a":' * 4_000,
+    "[" * DEEP,
+    '{"a":' * DEEP,
     "&a [*a]",
     "&a {b: *a}",
     "*a",

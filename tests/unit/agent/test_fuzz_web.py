@@ -19,7 +19,7 @@ from starlette.routing import Route
 
 from samerack.agent.program import Agent
 from samerack.common.settings import load
-from tests.unit.agent.fuzzing import EXAMPLES_OF_A_PATH, JSON, MANY, SECONDS, TEXT
+from tests.unit.agent.fuzzing import DEEP, EXAMPLES_OF_A_PATH, JSON, MANY, SECONDS, TEXT
 from tests.unit.agent.measured import busy, publish
 from tests.unit.traffic.test_exact import group, member
 from tests.unit.traffic.test_statistics import posted
@@ -164,7 +164,7 @@ def hold(runner: asyncio.Runner, app: Starlette, path: str, *, unready: bool) ->
     @example(of("GET", "since=nan&most=1&kind=plan"))
     @example(of("POST", "group=orders", _written(posted(topics={"\ud800": {"partitions": {"0": {}}}}))))
     @example(of("POST", "group=orders", b'{"group": "\\ud800"}'))
-    @example(of("POST", "group=orders", b"[" * 4_000))
+    @example(of("POST", "group=orders", b"[" * DEEP))
     @example(of("POST", "group=orders", b'{"group": "or', whole=False))
     @given(REQUESTS)
     def holds(asked: Asked) -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from samerack.common.errors import SettingsError
 from samerack.common.flags import settings_from
 from samerack.common.settings import Settings, load, sections
-from tests.unit.agent.fuzzing import JSON, MANY, SECONDS, TEXT
+from tests.unit.agent.fuzzing import DEEP, JSON, MANY, SECONDS, TEXT
 
 _NAMES: Final = sorted({name for model in sections().values() for name in model.model_fields} | {"x"})
 _NAMED: Final = st.recursive(
@@ -79,7 +79,7 @@ _VARIABLES: Final = st.dictionaries(
 @MANY
 @pytest.mark.timeout(SECONDS)
 @given(_VARIABLES)
-@example({"SAMERACK_GROUPS": "[" * 4_000})
+@example({"SAMERACK_GROUPS": "[" * DEEP})
 @example({"SAMERACK_WEB__PORT": "2026-99-99"})
 @example({"SAMERACK_KAFKA": "&a {b: *a}"})
 def test_any_environment_is_read_or_refused(variables: dict[str, str]) -> None:

@@ -12,6 +12,7 @@ import pytest
 from samerack.common.errors import SettingsError
 from samerack.common.flags import settings_from
 from samerack.common.settings import Settings, load
+from tests.unit.agent.fuzzing import DEEP
 
 BOOTSTRAP = {"SAMERACK_KAFKA__BOOTSTRAP_SERVERS": "127.0.0.1:9092"}
 
@@ -336,7 +337,7 @@ def test_a_value_is_repeated_in_part() -> None:
         ("- a\n- b", "holds a list"),
         ("plain", "holds a str"),
         (b"\xff\xfe\xfa", "is not YAML"),
-        ("groups: " + "[" * 4000, "is not YAML: it is nested too deeply"),
+        ("groups: " + "[" * DEEP, "is not YAML: it is nested too deeply"),
         ("groups: [a]\nkafka: {}\ngroups: [b]", "groups stands twice in one section (again in line 3); keep one"),
         ("policy:\n  burst: 1\n  burst: 2", "burst stands twice"),
         (
@@ -368,7 +369,7 @@ def test_a_password_is_no_yaml_and_is_not_shown() -> None:
     assert "hidden" not in message
 
 
-@pytest.mark.parametrize("text", ["[" * 4000, "{a: " * 4000, "2026-99-99", "!!int x", "&a [*a]", "\x00"])
+@pytest.mark.parametrize("text", ["[" * DEEP, "{a: " * DEEP, "2026-99-99", "!!int x", "&a [*a]", "\x00"])
 def test_what_the_environment_holds_is_refused_in_one_line(text: str) -> None:
     """Invalid YAML in a variable is read as a text and refused as a value; YAML nested too deeply is refused too."""
     assert refusal(environment={**BOOTSTRAP, "SAMERACK_POLICY__BURST": text}).startswith("policy.burst: ")

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
+from socketserver import BaseRequestHandler, ThreadingTCPServer
+from threading import Thread
 
 import pytest
 
@@ -20,27 +23,45 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Environment:
     return install(tmp_path_factory.mktemp("wheel"))
 
 
+class _Stranger(BaseRequestHandler):
+    """Answers one line of plain text to whatever it is sent."""
+
+    def handle(self) -> None:
+        """Read all of the greeting, so that the answer is not lost with the connection."""
+        self.request.recv(65_536)
+        self.request.sendall(b"no Kafka here\n")
+
+
+@pytest.fixture
+def stranger() -> Iterator[str]:
+    """The address of a server that does not speak TLS: a client that wants it gives up at once."""
+    with ThreadingTCPServer(("127.0.0.1", 0), _Stranger) as server:
+        Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}).start()
+        yield "{}:{}".format(*server.server_address)
+        server.shutdown()
+
+
 def test_one_top_level_package(environment: Environment) -> None:
     """The wheel installs `samerack` and nothing else, so it collides with no other package."""
     assert environment.top_level == {"samerack"}
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "says"),
+    ("words", "ends"),
     [
-        (("--help",), 0, "Keeps Kafka consumer traffic"),
-        (("run", "-b", "127.0.0.1:1"), 2, "samerack: groups: is empty"),
-        (("plan", "orders", "-b", "127.0.0.1:1"), 1, "samerack: kafka 127.0.0.1:1: "),
+        (("--help",), (0, "Keeps Kafka consumer traffic")),
+        (("run", "-b", "STRANGER"), (2, "samerack: groups: is empty")),
+        (("plan", "orders", "-s", "kafka.security.protocol=SSL", "-b", "STRANGER"), (1, "no TLS is spoken there")),
     ],
 )
 def test_files_of_the_working_directory_are_not_imported(
-    environment: Environment, tmp_path: Path, words: tuple[str, ...], code: int, says: str
+    environment: Environment, tmp_path: Path, stranger: str, words: tuple[str, ...], ends: tuple[int, str]
 ) -> None:
     """Found: `samerack run` in a folder with `agent/` or `common.py` imported that, and ended."""
     folder = trapped(tmp_path / "trapped")
-    done = subprocess.run(
-        [environment.samerack, *words], cwd=folder, capture_output=True, text=True, timeout=50, check=False
-    )
+    line = [environment.samerack, *(word.replace("STRANGER", stranger) for word in words)]
+    done = subprocess.run(line, cwd=folder, capture_output=True, text=True, timeout=50, check=False)
+    code, says = ends
     assert (done.returncode, says in done.stdout + done.stderr) == (code, True), done.stderr
 
 

@@ -117,11 +117,11 @@ def test_the_command_tells_what_it_found(capsys: pytest.CaptureFixture[str]) -> 
     """
     assert main(["--seeds", "3", "--processes", "1", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["violations"] == []
-    wrong = ["--first", "2", "--seeds", "1", "--processes", "1", "--plant", "plans-without-topics", "--json"]
+    wrong = ["--first", "30", "--seeds", "1", "--processes", "1", "--plant", "plans-without-topics", "--json"]
     assert main(wrong) == 0
     (violation,) = json.loads(capsys.readouterr().out)["violations"]
     first, state, *steps = violation["story"]
-    assert (violation["seed"], violation["kind"], steps[-1]) == (2, "LeftOut", "state.teardown()")
+    assert (violation["seed"], violation["kind"], steps[-1]) == (30, "LeftOut", "state.teardown()")
     assert (first, state) == ("Failing test case: <state machine>", "state = Told()")
     assert len(steps) <= 6
     assert all(step.startswith("state.") for step in steps)
