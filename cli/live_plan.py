@@ -6,8 +6,10 @@ The group is described and its topics are polled once. The result is JSON values
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from functools import partial
 from glob import escape
 from typing import Any
 
@@ -18,8 +20,11 @@ from samerack.agent.leading.admission import is_settled
 from samerack.agent.leading.membership import Membership
 from samerack.agent.leading.prospect import prospect
 from samerack.agent.policy.measured import Rates, shares_of
+from samerack.agent.reporting.server_assignment import server_assignment
+from samerack.agent.reporting.shares import MIN_SHARE
+from samerack.assignors.consumer.own import server_plan
 from samerack.assignors.consumer.registry import Options
-from samerack.assignors.evaluate import cross_rack_mask
+from samerack.assignors.evaluate import cross_rack_mask, evaluate
 from samerack.assignors.model import NOBODY, Int32Array, Problem
 from samerack.cli.asking import hosts_known
 from samerack.cli.curve import points_of
@@ -28,26 +33,50 @@ from samerack.cluster.client import close, connect
 from samerack.cluster.group import CONSUMER, GroupView, topics_of
 from samerack.cluster.group_type import GroupTypes
 from samerack.cluster.metadata import look
-from samerack.cluster.racks import rack_warnings
+from samerack.cluster.racks import Hosts, rack_warnings
+from samerack.cluster.server_assignors import ASSIGNOR, ServerAssignors, from_values
 from samerack.cluster.view import ClusterView, NoRack, Settling, SettlingTimes, settle
 from samerack.cluster.wire import Wire
 from samerack.common.errors import AgentError, one_line
 from samerack.common.kafka_config import for_kafka_python
 from samerack.common.settings import Settings
 from samerack.planning import planner
-from samerack.planning.members import members_of_view
+from samerack.planning.members import PlanMember, members_of_view
 from samerack.planning.mode import mode_of
 from samerack.planning.problem import problem_of
+from samerack.protocol.model import Subscription
+from samerack.traffic.describe import described, listed
 from samerack.traffic.evenness import busiest, topic_share
+from samerack.traffic.groups import ObservedGroup, managed
 from samerack.traffic.watch import observe
 from samerack.traffic.weights import weights_of_rates
 
+_CONSUMER_TYPE = "consumer"
 _REBALANCE_SECONDS = 15.0
 _PAUSE_SECONDS = 0.25
 _WITHOUT_COPARTITIONING = (
     "the curve does not keep co-partitioned topics together, as plans for this group do: leading.max_skew works where "
     "leading.keep_copartitioned is never"
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Subject:
+    """A group to plan.
+
+    Attributes:
+        protocol: the protocol name of its members, or the assignor of the brokers.
+        members: its members with what they have now.
+        agent_leads: how an agent comes to lead it.
+        unreadable: what of its members cannot be read.
+        offered: the assignors of the brokers, if these assign it; else None.
+    """
+
+    protocol: str
+    members: tuple[PlanMember, ...]
+    agent_leads: str
+    unreadable: tuple[str, ...] = ()
+    offered: ServerAssignors | None = None
 
 
 def describe(group: str, settings: Settings) -> GroupView:
@@ -94,35 +123,40 @@ def examine(
     """Returns everything that `plan` shows, as JSON values; with rates the shares are by bytes, else by partitions.
 
     Raises:
-        AgentError: The group is not there, not a classic consumer group, or rebalancing; or brokers do not answer.
+        AgentError: The group is not there, reads no topics by assignment, or rebalances; or brokers do not answer.
     """
-    with closing(Wire(for_kafka_python(settings.kafka))) as wire:
-        view = _plannable(group, settings, wire)
-        seen = look(wire, topics_of(one.subscription for one in view.members if one.subscription is not None))
-        aware, unknown = _rack_aware(settings, wire, seen)
     hosts, unasked = hosts_known(settings, group)
+    with closing(Wire(for_kafka_python(settings.kafka))) as wire:
+        subject = _subject(group, settings, wire, hosts)
+        if subject.offered is not None and assignor == "range":
+            raise AgentError(f"group {group}: is assigned by the brokers; --assignor range is for classic groups")
+        seen = look(wire, topics_of(one.subscription for one in subject.members))
+        aware, unknown = _rack_aware(settings, wire, seen)
     cluster = settle(Settling(), seen, 0.0, SettlingTimes(change=0.0, leader=0.0)).state.settled
-    mode = mode_of(view.protocol, settings.leading, rack_aware_fetch=aware)
-    members = [
-        member
-        for member in members_of_view(view, settings.racks, hosts)
-        if member.instance_id != settings.leading.instance_id
-    ]
+    mode = mode_of(subject.protocol, settings.leading, rack_aware_fetch=aware)
+    members = [member for member in subject.members if member.instance_id != settings.leading.instance_id]
     if not members:
         raise AgentError(f"group {group}: has no members with a readable subscription")
     weights = weights_of_rates(rates) if rates is not None else None
     problem = problem_of(members, cluster, mode, weights=weights)
-    made = planner.make_plan(problem, mode, prefer=assignor)
+    if subject.offered is None:
+        made = planner.make_plan(problem, mode, prefer=assignor)
+    else:
+        made = _plan_of_brokers(problem, members)
     racks = {member.id: member.rack for member in members}
     shares = shares_of(made, rates)
     brokers = {rack for rack in cluster.brokers.values() if not isinstance(rack, NoRack)}
     present, proposed = (_per_member(made, owner) for owner in (problem.owner, made.final))
     return {
         "group": group,
-        "protocol": view.protocol,
-        "assignor": made.assignor,
+        "protocol": subject.protocol,
+        "assigned_by": "members" if subject.offered is None else "brokers",
+        "server": None
+        if subject.offered is None
+        else asdict(server_assignment(subject.protocol, subject.offered, share=shares[1], late=_late(shares))),
+        "assignor": made.assignor if subject.offered is None else ASSIGNOR,
         "weighed_by": "bytes" if weights else "partitions",
-        "agent_leads": prospect(view, settings.leading),
+        "agent_leads": subject.agent_leads,
         "replicas_that_serve": "any replica in the member's rack" if aware else "leader replicas",
         "present": {**asdict(made.before), "cross_rack_share": shares[0], **_evenness(problem, problem.owner, rates)},
         "proposed": {**asdict(made.after), "cross_rack_share": shares[1], **_evenness(problem, made.final, rates)},
@@ -130,7 +164,7 @@ def examine(
             *unknown,
             *filter(None, [unasked]),
             *rack_warnings({rack.rack for rack in racks.values() if rack.rack is not None}, brokers),
-            *(f"member {member.id}: {member.unreadable}" for member in view.members if member.unreadable),
+            *subject.unreadable,
             *([_WITHOUT_COPARTITIONING] if with_curve and mode.keep_copartitioned else []),
         ],
         "members": [
@@ -167,15 +201,17 @@ def _evenness(problem: Problem, owner: Int32Array, rates: Rates | None) -> dict[
     }
 
 
-def _plannable(group: str, settings: Settings, wire: Wire) -> GroupView:
-    """Returns a description of the group, which is stable.
+def _subject(group: str, settings: Settings, wire: Wire, hosts: Hosts) -> _Subject:
+    """Returns the group as it is described, which is stable.
 
     Raises:
         AgentError: It cannot be planned.
     """
     kind = GroupTypes(wire).find(group)
+    if kind == _CONSUMER_TYPE:
+        return _assigned_by_brokers(group, settings, wire, hosts)
     if kind != "classic":
-        raise AgentError(f"group {group}: is assigned by the brokers (type {kind}); only classic groups can be planned")
+        raise AgentError(f"group {group}: is of type {kind}; only classic and consumer groups can be planned")
     view = describe(group, settings)
     if view.state == "Dead":
         raise AgentError(f"group {group}: does not exist; check the name and bootstrap.servers")
@@ -185,7 +221,68 @@ def _plannable(group: str, settings: Settings, wire: Wire) -> GroupView:
         )
     if not view.stable:
         raise AgentError(f"group {group}: is {view.state}; it needs members and no rebalance under way: try again")
-    return view
+    return _Subject(
+        protocol=view.protocol,
+        members=members_of_view(view, settings.racks, hosts),
+        agent_leads=prospect(view, settings.leading),
+        unreadable=tuple(f"member {member.id}: {member.unreadable}" for member in view.members if member.unreadable),
+    )
+
+
+def _assigned_by_brokers(group: str, settings: Settings, wire: Wire, hosts: Hosts) -> _Subject:
+    """Returns a group of the new protocol (KIP-848); waits some seconds for its members to have what they should."""
+    brokers = look(wire, ()).brokers
+    until = time.monotonic() + _REBALANCE_SECONDS
+    while True:
+        found, gaps = listed(wire, brokers, [escape(group)])
+        told = described(
+            wire, found.values(), classic=_unexpected, consumer=partial(managed, racks=settings.racks, hosts=hosts)
+        )
+        seen = next(iter(told.groups), None)
+        if seen is not None and seen.state == "Stable":
+            break
+        if time.monotonic() > until:
+            reasons = "; ".join(gap.reason for gap in (*gaps, *told.gaps))
+            state = f"is {seen.state}; it needs members and no rebalance under way: try again" if seen else reasons
+            raise AgentError(f"group {group}: {state or 'is not described by any broker'}")
+        time.sleep(_PAUSE_SECONDS)
+    try:
+        offered = from_values(read_broker_configs(wire, brokers).assignors)
+    except AgentError as error:
+        offered = ServerAssignors(unknown=str(error))
+    return _Subject(
+        protocol=seen.assignor,
+        members=tuple(
+            PlanMember(
+                id=member.id,
+                instance_id=member.instance_id,
+                subscription=Subscription(topics=tuple(sorted(member.topics))),
+                rack=member.rack,
+                owned=member.owned,
+            )
+            for member in seen.members
+        ),
+        agent_leads="never: the brokers assign it (KIP-848)",
+        offered=offered,
+    )
+
+
+def _unexpected(raw: Any) -> ObservedGroup:
+    raise AgentError(f"group {raw.group_id}: has just become a classic group: try again")
+
+
+def _plan_of_brokers(problem: Problem, members: Sequence[PlanMember]) -> planner.Plan:
+    """Returns the plan of samerack's assignor in the brokers."""
+    sending = {member.id for member in members if member.rack.source == "subscription"}
+    final = server_plan(problem, np.array([member in sending for member in problem.members], dtype=np.bool_))
+    before, after = evaluate(problem, problem.owner), evaluate(problem, final)
+    return planner.Plan(
+        problem=problem, final=final, sent=final, assignor="optimal", before=before, after=after, failure=None
+    )
+
+
+def _late(shares: tuple[float, float]) -> bool:
+    return shares[0] - shares[1] > MIN_SHARE
 
 
 def _rack_aware(settings: Settings, wire: Wire, seen: ClusterView) -> tuple[bool, list[str]]:
