@@ -298,6 +298,9 @@ setup_java_project() {
 # setup_java_consumer: the Java member of consumer groups, for the integration tests.
 setup_java_consumer() { setup_java_project "$root/tests/java/consumer" consumer.jar; }
 
+# setup_broker_assignor: the assignor that brokers load, as $cache/java/samerack-broker-assignor.jar.
+setup_broker_assignor() { setup_java_project "$root/java/broker" samerack-broker-assignor.jar; }
+
 # setup_connect: what a Kafka Connect worker needs beyond Kafka's own jars, for the integration tests.
 setup_connect() { setup_jars "Kafka Connect" "$root/tests/java/connect" "$cache/connect-$kafka_version"; }
 

@@ -1,0 +1,269 @@
+package io.samerack.broker;
+
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Comparator;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeSet;
+import org.apache.kafka.common.Uuid;
+import org.apache.kafka.coordinator.group.api.assignor.GroupSpec;
+import org.apache.kafka.coordinator.group.api.assignor.SubscribedTopicDescriber;
+import org.apache.kafka.coordinator.group.api.assignor.SubscriptionType;
+
+/** Reads what the group coordinator knows of a group into a {@link Group}. Topics that do not exist are ignored. */
+final class GroupReader {
+    private static final int MAX_PARTITIONS = 1 << 26;
+
+    private final GroupSpec spec;
+    private final SubscribedTopicDescriber describer;
+    private final Steps steps;
+    private final String[] members;
+    private final Map<Uuid, Integer> topicIndex = new HashMap<>();
+    private Uuid[] topics = new Uuid[0];
+    private int[] first = new int[1];
+    private final int[] subscriptionOf;
+    private int[][] subscriptions = new int[0][];
+
+    private GroupReader(GroupSpec spec, SubscribedTopicDescriber describer, Steps steps) {
+        this.spec = spec;
+        this.describer = describer;
+        this.steps = steps;
+        members = sortedMembers(spec);
+        subscriptionOf = new int[members.length];
+    }
+
+    /**
+     * Reads a group.
+     *
+     * @throws Steps.WorkBoundException the group is larger than allowed
+     */
+    static Group read(GroupSpec spec, SubscribedTopicDescriber describer, Steps steps) {
+        return new GroupReader(spec, describer, steps).read();
+    }
+
+    private Group read() {
+        readSubscriptions();
+        int[] columnOf = new int[members.length];
+        Map<String, Integer> columnOfRack = new HashMap<>();
+        int columns = readColumns(columnOf, columnOfRack);
+        int[] row = new int[first[topics.length]];
+        boolean[][] near = readRows(row, columnOfRack, columns);
+        int[] owner = new int[row.length];
+        boolean[] reusable = new boolean[members.length];
+        readOwners(row, owner, reusable);
+        return new Group(
+                members, columnOf, columns, topics, first, subscriptionOf, subscriptions, row, near, owner, reusable);
+    }
+
+    /** Static members keep their place when they restart with a new member id (KIP-345). */
+    private static String[] sortedMembers(GroupSpec spec) {
+        List<String> dynamic = new ArrayList<>(spec.memberIds().size());
+        List<String[]> fixed = new ArrayList<>();
+        for (String member : spec.memberIds()) {
+            String instance = spec.memberSubscription(member).instanceId().orElse(null);
+            if (instance == null) {
+                dynamic.add(member);
+            } else {
+                fixed.add(new String[] {instance, member});
+            }
+        }
+        fixed.sort(Comparator.<String[], String>comparing(pair -> pair[0]).thenComparing(pair -> pair[1]));
+        String[] sorted = new String[fixed.size() + dynamic.size()];
+        for (int index = 0; index < fixed.size(); index++) {
+            sorted[index] = fixed.get(index)[1];
+        }
+        String[] others = dynamic.toArray(new String[0]);
+        Arrays.sort(others);
+        System.arraycopy(others, 0, sorted, fixed.size(), others.length);
+        return sorted;
+    }
+
+    private void readSubscriptions() {
+        Map<Set<Uuid>, Integer> known = new HashMap<>();
+        List<Set<Uuid>> distinct = new ArrayList<>();
+        boolean alike = spec.subscriptionType() == SubscriptionType.HOMOGENEOUS;
+        for (int member = 0; member < members.length; member++) {
+            if (alike && member > 0) {
+                break; // all have the first one's, number 0
+            }
+            Set<Uuid> wanted = spec.memberSubscription(members[member]).subscribedTopicIds();
+            Integer number = known.get(wanted);
+            if (number == null) {
+                number = distinct.size();
+                known.put(wanted, number);
+                distinct.add(wanted);
+            }
+            subscriptionOf[member] = number;
+        }
+        Map<Uuid, Integer> counts = new HashMap<>();
+        long edges = 0;
+        for (Set<Uuid> wanted : distinct) {
+            for (Uuid topic : wanted) {
+                edges++;
+                if (!counts.containsKey(topic)) {
+                    counts.put(topic, describer.numPartitions(topic));
+                }
+            }
+            steps.take(edges);
+        }
+        List<Uuid> existing = new ArrayList<>();
+        counts.forEach((topic, count) -> {
+            if (count > 0) {
+                existing.add(topic);
+            }
+        });
+        topics = existing.toArray(new Uuid[0]);
+        Arrays.sort(topics);
+        first = new int[topics.length + 1];
+        for (int topic = 0; topic < topics.length; topic++) {
+            topicIndex.put(topics[topic], topic);
+            long end = (long) first[topic] + counts.get(topics[topic]);
+            if (end > MAX_PARTITIONS) {
+                throw new Steps.WorkBoundException();
+            }
+            first[topic + 1] = (int) end;
+        }
+        steps.take(first[topics.length]);
+        indexSubscriptions(distinct);
+    }
+
+    private void indexSubscriptions(List<Set<Uuid>> distinct) {
+        subscriptions = new int[distinct.size()][];
+        int[] buffer = new int[topics.length];
+        for (int number = 0; number < subscriptions.length; number++) {
+            int count = 0;
+            for (Uuid topic : distinct.get(number)) {
+                Integer index = topicIndex.get(topic);
+                if (index != null) {
+                    buffer[count++] = index;
+                }
+            }
+            subscriptions[number] = Arrays.copyOf(buffer, count);
+            Arrays.sort(subscriptions[number]);
+        }
+    }
+
+    private int readColumns(int[] columnOf, Map<String, Integer> columnOfRack) {
+        String[] rackOf = new String[members.length];
+        TreeSet<String> racks = new TreeSet<>();
+        boolean someWithout = false;
+        for (int member = 0; member < members.length; member++) {
+            String rack = spec.memberSubscription(members[member]).rackId().orElse("");
+            rackOf[member] = rack;
+            if (rack.isEmpty()) {
+                someWithout = true;
+            } else {
+                racks.add(rack);
+            }
+        }
+        for (String rack : racks) {
+            columnOfRack.put(rack, columnOfRack.size());
+        }
+        for (int member = 0; member < members.length; member++) {
+            columnOf[member] = rackOf[member].isEmpty() ? racks.size() : columnOfRack.get(rackOf[member]);
+        }
+        return racks.size() + (someWithout ? 1 : 0);
+    }
+
+    private boolean[][] readRows(int[] row, Map<String, Integer> columnOfRack, int columns) {
+        boolean withRacks = columns > 1; // with one column every plan reads the same across racks
+        Rows rows = new Rows(columnOfRack, columns);
+        for (int topic = 0; topic < topics.length; topic++) {
+            Uuid id = topics[topic];
+            int begin = first[topic];
+            for (int partition = begin; partition < first[topic + 1]; partition++) {
+                int number = partition - begin;
+                if (!Assignable.isAssignable(spec, id, number)) {
+                    row[partition] = Group.NOBODY;
+                } else if (withRacks) {
+                    row[partition] = rows.codeOf(describer.racksForPartition(id, number));
+                }
+            }
+        }
+        return renumbered(row, rows, columns);
+    }
+
+    /** Numbers the rows by first use, equal ones alike, and returns which columns are near by row. */
+    private static boolean[][] renumbered(int[] row, Rows rows, int columns) {
+        int[] number = new int[rows.codes()];
+        Arrays.fill(number, -1);
+        Map<String, Integer> distinct = new HashMap<>();
+        List<boolean[]> near = new ArrayList<>();
+        for (int partition = 0; partition < row.length; partition++) {
+            int code = row[partition];
+            if (code < 0) {
+                continue;
+            }
+            if (number[code] < 0) {
+                boolean[] columnsNear = rows.near(code);
+                String key = Arrays.toString(columnsNear);
+                Integer index = distinct.get(key);
+                if (index == null) {
+                    index = near.size();
+                    distinct.put(key, index);
+                    near.add(columnsNear);
+                }
+                number[code] = index;
+            }
+            row[partition] = number[code];
+        }
+        return near.toArray(new boolean[0][]);
+    }
+
+    /** A partition that two members have is nobody's: the coordinator never lets that happen, but it decides nothing. */
+    private void readOwners(int[] row, int[] owner, boolean[] reusable) {
+        final int contested = -2;
+        Arrays.fill(owner, Group.NOBODY);
+        boolean[][] subscribed = subscribedTopics();
+        boolean anyContested = false;
+        for (int member = 0; member < members.length; member++) {
+            boolean all = true;
+            for (Map.Entry<Uuid, Set<Integer>> entry :
+                    spec.memberAssignment(members[member]).partitions().entrySet()) {
+                Integer topic = topicIndex.get(entry.getKey());
+                if (topic == null || !(subscribed == null || subscribed[subscriptionOf[member]][topic])) {
+                    all = false;
+                    continue;
+                }
+                int begin = first[topic];
+                int count = first[topic + 1] - begin;
+                steps.take(entry.getValue().size());
+                for (int number : entry.getValue()) {
+                    int partition = begin + number;
+                    if (number < 0 || number >= count || row[partition] < 0) {
+                        all = false;
+                    } else if (owner[partition] == Group.NOBODY) {
+                        owner[partition] = member;
+                    } else {
+                        anyContested = true;
+                        owner[partition] = contested;
+                    }
+                }
+            }
+            reusable[member] = all;
+        }
+        if (anyContested) {
+            Arrays.fill(reusable, false);
+            for (int partition = 0; partition < owner.length; partition++) {
+                owner[partition] = Math.max(owner[partition], Group.NOBODY);
+            }
+        }
+    }
+
+    private boolean[][] subscribedTopics() {
+        if (subscriptions.length == 1) {
+            return null;
+        }
+        steps.take((long) subscriptions.length * topics.length);
+        boolean[][] subscribed = new boolean[subscriptions.length][topics.length];
+        for (int number = 0; number < subscriptions.length; number++) {
+            for (int topic : subscriptions[number]) {
+                subscribed[number][topic] = true;
+            }
+        }
+        return subscribed;
+    }
+}
