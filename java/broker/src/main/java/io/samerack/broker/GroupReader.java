@@ -10,6 +10,7 @@ import java.util.Set;
 import java.util.TreeSet;
 import org.apache.kafka.common.Uuid;
 import org.apache.kafka.coordinator.group.api.assignor.GroupSpec;
+import org.apache.kafka.coordinator.group.api.assignor.PartitionAssignorException;
 import org.apache.kafka.coordinator.group.api.assignor.SubscribedTopicDescriber;
 import org.apache.kafka.coordinator.group.api.assignor.SubscriptionType;
 
@@ -19,7 +20,6 @@ final class GroupReader {
 
     private final GroupSpec spec;
     private final SubscribedTopicDescriber describer;
-    private final Steps steps;
     private final String[] members;
     private final Map<Uuid, Integer> topicIndex = new HashMap<>();
     private Uuid[] topics = new Uuid[0];
@@ -27,10 +27,9 @@ final class GroupReader {
     private final int[] subscriptionOf;
     private int[][] subscriptions = new int[0][];
 
-    private GroupReader(GroupSpec spec, SubscribedTopicDescriber describer, Steps steps) {
+    private GroupReader(GroupSpec spec, SubscribedTopicDescriber describer) {
         this.spec = spec;
         this.describer = describer;
-        this.steps = steps;
         members = sortedMembers(spec);
         subscriptionOf = new int[members.length];
     }
@@ -38,10 +37,10 @@ final class GroupReader {
     /**
      * Reads a group.
      *
-     * @throws Steps.WorkBoundException the group is larger than allowed
+     * @throws PartitionAssignorException the group has more partitions than an assignor can count
      */
-    static Group read(GroupSpec spec, SubscribedTopicDescriber describer, Steps steps) {
-        return new GroupReader(spec, describer, steps).read();
+    static Group read(GroupSpec spec, SubscribedTopicDescriber describer) {
+        return new GroupReader(spec, describer).read();
     }
 
     private Group read() {
@@ -99,15 +98,12 @@ final class GroupReader {
             subscriptionOf[member] = number;
         }
         Map<Uuid, Integer> counts = new HashMap<>();
-        long edges = 0;
         for (Set<Uuid> wanted : distinct) {
             for (Uuid topic : wanted) {
-                edges++;
                 if (!counts.containsKey(topic)) {
                     counts.put(topic, describer.numPartitions(topic));
                 }
             }
-            steps.take(edges);
         }
         List<Uuid> existing = new ArrayList<>();
         counts.forEach((topic, count) -> {
@@ -122,11 +118,10 @@ final class GroupReader {
             topicIndex.put(topics[topic], topic);
             long end = (long) first[topic] + counts.get(topics[topic]);
             if (end > MAX_PARTITIONS) {
-                throw new Steps.WorkBoundException();
+                throw new PartitionAssignorException("the group has more than " + MAX_PARTITIONS + " partitions");
             }
             first[topic + 1] = (int) end;
         }
-        steps.take(first[topics.length]);
         indexSubscriptions(distinct);
     }
 
@@ -217,20 +212,18 @@ final class GroupReader {
     private void readOwners(int[] row, int[] owner, boolean[] reusable) {
         final int contested = -2;
         Arrays.fill(owner, Group.NOBODY);
-        boolean[][] subscribed = subscribedTopics();
         boolean anyContested = false;
         for (int member = 0; member < members.length; member++) {
             boolean all = true;
             for (Map.Entry<Uuid, Set<Integer>> entry :
                     spec.memberAssignment(members[member]).partitions().entrySet()) {
                 Integer topic = topicIndex.get(entry.getKey());
-                if (topic == null || !(subscribed == null || subscribed[subscriptionOf[member]][topic])) {
+                if (topic == null || Arrays.binarySearch(subscriptions[subscriptionOf[member]], topic) < 0) {
                     all = false;
                     continue;
                 }
                 int begin = first[topic];
                 int count = first[topic + 1] - begin;
-                steps.take(entry.getValue().size());
                 for (int number : entry.getValue()) {
                     int partition = begin + number;
                     if (number < 0 || number >= count || row[partition] < 0) {
@@ -251,19 +244,5 @@ final class GroupReader {
                 owner[partition] = Math.max(owner[partition], Group.NOBODY);
             }
         }
-    }
-
-    private boolean[][] subscribedTopics() {
-        if (subscriptions.length == 1) {
-            return null;
-        }
-        steps.take((long) subscriptions.length * topics.length);
-        boolean[][] subscribed = new boolean[subscriptions.length][topics.length];
-        for (int number = 0; number < subscriptions.length; number++) {
-            for (int topic : subscriptions[number]) {
-                subscribed[number][topic] = true;
-            }
-        }
-        return subscribed;
     }
 }

@@ -35,9 +35,29 @@ public final class RackAwareAssignor implements ConsumerGroupPartitionAssignor, 
     public GroupAssignment assign(GroupSpec spec, SubscribedTopicDescriber describer)
             throws PartitionAssignorException {
         long started = System.nanoTime();
-        Group group = GroupReader.read(spec, describer, new Steps(settings.maxSteps));
-        GroupAssignment assignment = Plans.toAssignment(group, PlainPlan.of(group), spec);
+        if (spec.memberIds().isEmpty()) {
+            return new GroupAssignment(Map.of());
+        }
+        Group group = GroupReader.read(spec, describer);
+        GroupAssignment assignment = Plans.toAssignment(group, plan(group, settings), spec);
         metrics.assigned(System.nanoTime() - started);
         return assignment;
+    }
+
+    /** Returns the exact plan, or a plain one where that fails. */
+    private int[] plan(Group group, Settings now) {
+        try {
+            int[] plan = ExactPlan.of(group, now, new Steps(now.maxSteps));
+            String fault = PlanCheck.faultOf(group, plan, now.areLoadsEven());
+            if (fault == null) {
+                return plan;
+            }
+            metrics.plain(AssignorMetrics.Cause.FAILED_CHECK, new IllegalStateException(fault), group);
+        } catch (Steps.WorkBoundException tooMuch) {
+            metrics.plain(AssignorMetrics.Cause.WORK_BOUND, tooMuch, group);
+        } catch (RuntimeException | StackOverflowError bug) {
+            metrics.plain(AssignorMetrics.Cause.ERROR, bug, group);
+        }
+        return PlainPlan.of(group);
     }
 }

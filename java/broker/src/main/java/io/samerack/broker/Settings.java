@@ -74,6 +74,11 @@ final class Settings {
         return new Settings(order, maxSkew, keepCopartitioned, maxSteps, mistakes);
     }
 
+    /** Whether members with equal subscriptions get equal numbers of partitions, or one more. */
+    boolean areLoadsEven() {
+        return maxSkew == 0 && order != Order.RACKS_BALANCE_MOVES && !keepCopartitioned;
+    }
+
     private static Order order(Map<String, ?> properties, Map<String, String> mistakes) {
         Object given = properties.get(OBJECTIVES);
         if (given == null) {

@@ -1,0 +1,21 @@
+package io.samerack.broker;
+
+/** Computes the exact plan from its parts: loads, flow, dealing. */
+final class ExactPlan {
+    private ExactPlan() {}
+
+    /**
+     * Returns the owner of each partition.
+     *
+     * @throws Steps.WorkBoundException it would take too long
+     */
+    static int[] of(Group group, Settings settings, Steps steps) {
+        Kinds kinds = Kinds.of(group, steps);
+        Pools pools = new Pools(group, kinds, steps);
+        Balance balance = Balance.of(kinds, steps);
+        Loads loads = new Loads(group, kinds, balance);
+        Claims claims = new Claims(group, kinds, pools, loads, steps);
+        Placement placement = new Placement(group, kinds, pools, loads, claims, settings.order, steps);
+        return Dealer.deal(group, kinds, pools, claims, placement, steps);
+    }
+}
