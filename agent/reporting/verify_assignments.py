@@ -85,7 +85,8 @@ def assignor_on_some_brokers(evidence: Evidence) -> Iterator[Finding]:
             code=Code.ASSIGNOR_ON_SOME_BROKERS,
             where=f"broker{'s' if len(lacking) > 1 else ''} {', '.join(map(str, lacking))}",
             cause="other brokers have samerack's assignor: while one without it coordinates a group, the group gets "
-            "another assignor, and members that ask for samerack by name cannot join",
+            "another assignor; if members ask for samerack by name, it refuses them, and fails at each change in their "
+            "group, which ends Java's consumers",
             cure=served[0].advice,
             costs=False,
         )
