@@ -301,6 +301,13 @@ setup_java_consumer() { setup_java_project "$root/tests/java/consumer" consumer.
 # setup_broker_assignor: the assignor that brokers load, as $cache/java/samerack-broker-assignor.jar.
 setup_broker_assignor() { setup_java_project "$root/java/broker" samerack-broker-assignor.jar; }
 
+# setup_assignor_brokers: the oldest brokers that load it, the oldest that tell it racks, and the newest, for the integration tests.
+setup_assignor_brokers() {
+  setup_brokers 4.0.0
+  setup_brokers 4.1.0
+  setup_brokers 4.4.0
+}
+
 # setup_connect: what a Kafka Connect worker needs beyond Kafka's own jars, for the integration tests.
 setup_connect() { setup_jars "Kafka Connect" "$root/tests/java/connect" "$cache/connect-$kafka_version"; }
 
