@@ -28,9 +28,9 @@ final class Kinds {
         int[] of = new int[topics];
         int[][] subscriptions = new int[topics][];
         int kinds = 0;
-        Map<Row, Integer> known = new HashMap<>();
+        Map<IntRow, Integer> known = new HashMap<>();
         for (int topic = 0; topic < topics; topic++) {
-            Integer kind = known.putIfAbsent(new Row(wantedBy[topic]), kinds);
+            Integer kind = known.putIfAbsent(new IntRow(wantedBy[topic]), kinds);
             if (kind == null) {
                 subscriptions[kinds] = wantedBy[topic];
                 kind = kinds++;
@@ -71,25 +71,5 @@ final class Kinds {
             }
         }
         return wantedBy;
-    }
-
-    private static final class Row {
-        private final int[] values;
-        private final int hash;
-
-        Row(int[] values) {
-            this.values = values;
-            hash = Arrays.hashCode(values);
-        }
-
-        @Override
-        public boolean equals(Object other) {
-            return other instanceof Row && Arrays.equals(values, ((Row) other).values);
-        }
-
-        @Override
-        public int hashCode() {
-            return hash;
-        }
     }
 }

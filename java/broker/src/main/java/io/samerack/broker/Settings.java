@@ -74,9 +74,19 @@ final class Settings {
         return new Settings(order, maxSkew, keepCopartitioned, maxSteps, mistakes);
     }
 
+    /** Whether reading in the own rack comes before balance, within {@link #skew}. */
+    boolean areRacksFirst() {
+        return maxSkew > 0 || order == Order.RACKS_BALANCE_MOVES;
+    }
+
+    /** Partitions beyond its fair share that a member may have, as many as there are if balance comes second. */
+    int skew() {
+        return order == Order.RACKS_BALANCE_MOVES ? Integer.MAX_VALUE : maxSkew;
+    }
+
     /** Whether members with equal subscriptions get equal numbers of partitions, or one more. */
     boolean areLoadsEven() {
-        return maxSkew == 0 && order != Order.RACKS_BALANCE_MOVES && !keepCopartitioned;
+        return !areRacksFirst() && !keepCopartitioned;
     }
 
     private static Order order(Map<String, ?> properties, Map<String, String> mistakes) {
