@@ -31,7 +31,7 @@ _OWN_SECONDS: Final = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Own:
-    """A computed share, with its members, its assignor and its time."""
+    """A computed share, with its members, the group's kind and assignor, and its time."""
 
     share: float | None
     members: tuple[str, ...]
@@ -148,14 +148,11 @@ class ReportService:
 
     def _at_most_a_minute_old(self, group: GroupTraffic, compute: Callable[[], float | None]) -> float | None:
         members = group.problem.members if group.problem is not None else ()
+        assignor = f"{group.kind} {group.assignor}"
         now = time.monotonic()
         with self._lock:
             known = self._own.get(group.group)
-            if (
-                known is None
-                or now - known.at > _OWN_SECONDS
-                or (known.members, known.assignor) != (members, group.assignor)
-            ):
-                known = _Own(share=compute(), members=members, assignor=group.assignor, at=now)
+            if known is None or now - known.at > _OWN_SECONDS or (known.members, known.assignor) != (members, assignor):
+                known = _Own(share=compute(), members=members, assignor=assignor, at=now)
                 self._own[group.group] = known
             return known.share
