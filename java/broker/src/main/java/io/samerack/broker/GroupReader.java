@@ -4,6 +4,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Comparator;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -12,7 +13,6 @@ import org.apache.kafka.common.Uuid;
 import org.apache.kafka.coordinator.group.api.assignor.GroupSpec;
 import org.apache.kafka.coordinator.group.api.assignor.PartitionAssignorException;
 import org.apache.kafka.coordinator.group.api.assignor.SubscribedTopicDescriber;
-import org.apache.kafka.coordinator.group.api.assignor.SubscriptionType;
 
 /** Reads what the group coordinator knows of a group into a {@link Group}. Topics that do not exist are ignored. */
 final class GroupReader {
@@ -81,69 +81,43 @@ final class GroupReader {
     }
 
     private void readSubscriptions() {
-        Map<Set<Uuid>, Integer> known = new HashMap<>();
-        List<Set<Uuid>> distinct = new ArrayList<>();
-        boolean alike = spec.subscriptionType() == SubscriptionType.HOMOGENEOUS;
-        for (int member = 0; member < members.length; member++) {
-            if (alike && member > 0) {
-                break; // all have the first one's, number 0
-            }
-            Set<Uuid> wanted = spec.memberSubscription(members[member]).subscribedTopicIds();
-            Integer number = known.get(wanted);
-            if (number == null) {
-                number = distinct.size();
-                known.put(wanted, number);
-                distinct.add(wanted);
-            }
-            subscriptionOf[member] = number;
-        }
-        Map<Uuid, Integer> counts = new HashMap<>();
-        for (Set<Uuid> wanted : distinct) {
-            for (Uuid topic : wanted) {
-                if (!counts.containsKey(topic)) {
-                    counts.put(topic, describer.numPartitions(topic));
-                }
-            }
-        }
+        Subscriptions read = new Subscriptions(spec, members, subscriptionOf);
+        int[] count = new int[read.topics.size()];
         List<Uuid> existing = new ArrayList<>();
-        counts.forEach((topic, count) -> {
-            if (count > 0) {
-                existing.add(topic);
+        for (int index = 0; index < count.length; index++) {
+            count[index] = describer.numPartitions(read.topics.get(index));
+            if (count[index] > 0) {
+                existing.add(read.topics.get(index));
             }
-        });
+        }
         topics = existing.toArray(new Uuid[0]);
         Arrays.sort(topics);
-        first = new int[topics.length + 1];
         for (int topic = 0; topic < topics.length; topic++) {
             topicIndex.put(topics[topic], topic);
-            long end = (long) first[topic] + counts.get(topics[topic]);
-            if (end > MAX_PARTITIONS) {
+        }
+        first = new int[topics.length + 1];
+        int[] topicOf = new int[count.length];
+        for (int index = 0; index < count.length; index++) {
+            Integer topic = topicIndex.get(read.topics.get(index));
+            topicOf[index] = topic == null ? -1 : topic;
+            if (topic != null) {
+                first[topic + 1] = count[index];
+            }
+        }
+        long sum = 0;
+        for (int topic = 1; topic < first.length; topic++) {
+            sum += first[topic];
+            if (sum > MAX_PARTITIONS) {
                 throw new PartitionAssignorException("the group has more than " + MAX_PARTITIONS + " partitions");
             }
-            first[topic + 1] = (int) end;
+            first[topic] = (int) sum;
         }
-        indexSubscriptions(distinct);
-    }
-
-    private void indexSubscriptions(List<Set<Uuid>> distinct) {
-        subscriptions = new int[distinct.size()][];
-        int[] buffer = new int[topics.length];
-        for (int number = 0; number < subscriptions.length; number++) {
-            int count = 0;
-            for (Uuid topic : distinct.get(number)) {
-                Integer index = topicIndex.get(topic);
-                if (index != null) {
-                    buffer[count++] = index;
-                }
-            }
-            subscriptions[number] = Arrays.copyOf(buffer, count);
-            Arrays.sort(subscriptions[number]);
-        }
+        subscriptions = read.renumbered(topicOf);
     }
 
     private int readColumns(int[] columnOf, Map<String, Integer> columnOfRack) {
         String[] rackOf = new String[members.length];
-        TreeSet<String> racks = new TreeSet<>();
+        Set<String> distinct = new HashSet<>();
         boolean someWithout = false;
         for (int member = 0; member < members.length; member++) {
             String rack = spec.memberSubscription(members[member]).rackId().orElse("");
@@ -151,9 +125,10 @@ final class GroupReader {
             if (rack.isEmpty()) {
                 someWithout = true;
             } else {
-                racks.add(rack);
+                distinct.add(rack);
             }
         }
+        TreeSet<String> racks = new TreeSet<>(distinct);
         for (String rack : racks) {
             columnOfRack.put(rack, columnOfRack.size());
         }
