@@ -106,14 +106,14 @@ def _assigned_by_brokers(group: str, settings: Settings, wire: Wire, hosts: Host
     until = time.monotonic() + _REBALANCE_SECONDS
     while True:
         found, gaps = listed(wire, brokers, [escape(group)])
-        told = described(
+        descriptions = described(
             wire, found.values(), classic=_unexpected, consumer=partial(managed, racks=settings.racks, hosts=hosts)
         )
-        seen = next(iter(told.groups), None)
+        seen = next(iter(descriptions.groups), None)
         if seen is not None and seen.state == "Stable":
             break
         if time.monotonic() > until:
-            reasons = "; ".join(gap.reason for gap in (*gaps, *told.gaps))
+            reasons = "; ".join(gap.reason for gap in (*gaps, *descriptions.gaps))
             state = f"is {seen.state}; it needs members and no rebalance under way: try again" if seen else reasons
             raise AgentError(f"group {group}: {state or 'is not described by any broker'}")
         time.sleep(_PAUSE_SECONDS)

@@ -59,14 +59,14 @@ def with_servers(
         if group is None:
             return cost
         share = share_of(group)
-        told = server_assignment(
+        known = server_assignment(
             group.assignor,
             assignors,
             share=share,
             saves_dollars_per_month=None if share is None else _saves(report, cost, share),
             late=share is not None and present_share(group) - share > MIN_SHARE,
         )
-        return replace(cost, server=told)
+        return replace(cost, server=known)
 
     return replace(report, groups=tuple(map(described, report.groups)))
 

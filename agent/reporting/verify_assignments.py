@@ -63,12 +63,12 @@ def broker_assigned(evidence: Evidence) -> Iterator[Finding]:
     """Finds groups of the new protocol (KIP-848) that the brokers assign without regard to racks."""
     for group, cost in evidence.pairs:
         if group.kind == _CONSUMER and cost.server is not None and avoidable_share(group) is not None:
-            heeds = "" if group.assignor == ASSIGNOR else " without regard to racks"
+            regard = "" if group.assignor == ASSIGNOR else " without regard to racks"
             under = "" if cost.server.share is None else f", {cost.server.share:.0%} with samerack's assignor"
             yield Finding(
                 code=Code.BROKER_ASSIGNED,
                 where=in_group(group),
-                cause=f"the brokers assign it (KIP-848, {group.assignor or 'assignor not known'}){heeds}: "
+                cause=f"the brokers assign it (KIP-848, {group.assignor or 'assignor not known'}){regard}: "
                 f"{present_share(group):.0%} crosses racks, {group.shares.optimal or 0:.0%} would do{under}",
                 cure=cost.server.advice,
                 costs=True,

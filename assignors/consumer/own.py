@@ -41,7 +41,7 @@ def own_plan(problem: Problem, assignor: str, tells_rack: BoolArray) -> Int32Arr
     if known is None or not problem.members:
         return None
     owner = np.full_like(problem.owner, NOBODY)
-    return known.assign(replace(_as_told(problem, tells_rack), owner=owner, contested=None), _FRESH)
+    return known.assign(replace(_as_sent(problem, tells_rack), owner=owner, contested=None), _FRESH)
 
 
 def server_plan(problem: Problem, tells_rack: BoolArray) -> Int32Array:
@@ -60,10 +60,10 @@ def server_plan(problem: Problem, tells_rack: BoolArray) -> Int32Array:
     Raises:
         AssignmentError: as the assignor.
     """
-    return optimal.assign(replace(_as_told(problem, tells_rack), reads_any_replica=np.ones_like(tells_rack)))
+    return optimal.assign(replace(_as_sent(problem, tells_rack), reads_any_replica=np.ones_like(tells_rack)))
 
 
-def _as_told(problem: Problem, tells_rack: BoolArray) -> Problem:
+def _as_sent(problem: Problem, tells_rack: BoolArray) -> Problem:
     """Returns the problem without what only the agent knows: racks that members do not send, and bytes."""
     racks = np.where(tells_rack, problem.member_rack, NOBODY).astype(problem.member_rack.dtype)
     return replace(problem, member_rack=racks, weights=None)

@@ -1,4 +1,4 @@
-"""What is told of groups that brokers assign: the assignor, what samerack's would save, and what to do."""
+"""What is reported of groups that brokers assign: the assignor, what samerack's would save, and what to do."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def managed(**changes: object) -> GroupTraffic:
     return replace(made, **changes)  # type: ignore[arg-type]  # fields by name
 
 
-def told(taken: TrafficSnapshot, offered: ServerAssignors = NOWHERE) -> ServerAssignment | None:
+def server_of(taken: TrafficSnapshot, offered: ServerAssignors = NOWHERE) -> ServerAssignment | None:
     """What the report of a snapshot says of its only group."""
     report = costs.report(taken, shipped("aws"), roles={})
     (cost,) = with_servers(report, taken, offered=lambda: offered, share_of=server_share).groups
@@ -38,7 +38,7 @@ def told(taken: TrafficSnapshot, offered: ServerAssignors = NOWHERE) -> ServerAs
 
 def test_what_the_assignor_would_save_is_priced() -> None:
     """Two of three gigabytes cross; with samerack's assignor none would."""
-    server = told(snapshot(managed()))
+    server = server_of(snapshot(managed()))
     assert server is not None
     assert (server.assignor, server.installed, server.share) == ("uniform", False, 0.0)
     assert server.saves_dollars_per_month == pytest.approx(shipped("aws").dollars(2 * GB) / 60 * 730 * 3600)
@@ -56,7 +56,7 @@ def test_a_group_that_members_assign_has_no_server() -> None:
 
 
 def test_racks_that_only_the_agent_knows_do_not_help_the_brokers() -> None:
-    """Brokers know the racks that members send: a plan without them cannot be near, and that is what is told."""
+    """Brokers know the racks that members send: a plan without them cannot be near, and the share shows it."""
     silent = tuple(member(name, rack, source="client-id") for name, rack in SPREAD.items())
     assert server_share(managed()) == 0.0
     assert server_share(managed(members=silent, problem=problem(ROTATED, SPREAD, NEAR))) == 0.0  # nothing moves
@@ -77,10 +77,10 @@ def test_replicas_that_may_not_serve_are_counted() -> None:
 
 def test_before_a_measurement_nothing_is_zero() -> None:
     """Without a window there is no price, and without a problem no share."""
-    server = told(replace(snapshot(managed(flows=())), window_start=0.0, window_end=0.0))
+    server = server_of(replace(snapshot(managed(flows=())), window_start=0.0, window_end=0.0))
     assert server is not None
     assert server.saves_dollars_per_month is None
-    server = told(snapshot(managed(problem=None, assignor="")))
+    server = server_of(snapshot(managed(problem=None, assignor="")))
     assert server is not None
     assert (server.assignor, server.share, server.saves_dollars_per_month) == ("", None, None)
 

@@ -79,16 +79,16 @@ def test_cost_of_a_group_that_brokers_assign_tells_what_their_assignor_could_sav
     assert "not known: which assignors the brokers have: a broker does not return its assignors" in flat
     assert "with samerack's assignor in the brokers 33 % would cross racks; that saves $" in flat
     assert f"set {LINE} in every broker's configuration" in flat
-    (told,) = json.loads(run(port, "cost", "billing-kip848", "--json")[1])["groups"]
-    assert (told["server"]["assignor"], told["server"]["installed"]) == ("uniform", None)
-    assert told["server"]["saves_dollars_per_month"] > 0
+    (shown,) = json.loads(run(port, "cost", "billing-kip848", "--json")[1])["groups"]
+    assert (shown["server"]["assignor"], shown["server"]["installed"]) == ("uniform", None)
+    assert shown["server"]["saves_dollars_per_month"] > 0
 
 
 def test_what_is_not_known_of_the_brokers_assignors_is_no_zero() -> None:
-    """Before a measurement the share and the saving are told as unknown, and so is an assignor without a name."""
+    """Before a measurement the share and the saving are shown as unknown, and so is an assignor without a name."""
     offered = ServerAssignors(unknown="no answer")
-    told = server_lines(server_assignment("", offered, share=None))
-    assert told[:3] == [
+    lines = server_lines(server_assignment("", offered, share=None))
+    assert lines[:3] == [
         "the brokers assign it (KIP-848) with an assignor that is not known",
         "not known: which assignors the brokers have: no answer",
         "with samerack's assignor in the brokers an unknown share would cross racks; what that saves is not known",
