@@ -264,6 +264,13 @@ setup_brokers() {
   setup_jars "Kafka $1" "$project" "$cache/kafka-$1"
 }
 
+# setup_assignor_brokers: the oldest brokers that load assignors, the oldest that tell them racks, and the newest, for the integration tests.
+setup_assignor_brokers() {
+  setup_brokers 4.0.0
+  setup_brokers 4.1.0
+  setup_brokers 4.4.0
+}
+
 # setup_kafka: Kafka's jars, and the archive of their classes that makes brokers start fast.
 setup_kafka() {
   setup_brokers "$kafka_version"
@@ -300,13 +307,6 @@ setup_java_consumer() { setup_java_project "$root/tests/java/consumer" consumer.
 
 # setup_broker_assignor: the assignor that brokers load, as $cache/java/samerack-broker-assignor.jar.
 setup_broker_assignor() { setup_java_project "$root/java/broker" samerack-broker-assignor.jar; }
-
-# setup_assignor_brokers: the oldest brokers that load it, the oldest that tell it racks, and the newest, for the integration tests.
-setup_assignor_brokers() {
-  setup_brokers 4.0.0
-  setup_brokers 4.1.0
-  setup_brokers 4.4.0
-}
 
 # setup_connect: what a Kafka Connect worker needs beyond Kafka's own jars, for the integration tests.
 setup_connect() { setup_jars "Kafka Connect" "$root/tests/java/connect" "$cache/connect-$kafka_version"; }
