@@ -3,7 +3,7 @@
 With scenario names it prints their results and writes nothing. `streams` compares tasks with Kafka and writes its own
 page; `consumers` does so for groups, with Kafka and franz-go; `parity` counts how plans compare with Kafka's. `traffic`
 measures the accuracy of the agent's measurement on a real Kafka, `pipeline` the speed of the fleet pipeline on Spark,
-`election` what the election of 2,000 agents costs a real broker.
+`election` what the election of 2,000 agents costs a real broker, `broker` the brokers' assignor beside Kafka's own.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from benchmarks.traffic_report import table
 DOCS = Path(__file__).parents[1] / "docs"
 BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
 _ALONE = (["streams"], ["consumers"])
-_WITH_MORE = (["parity"], ["pipeline"], ["election"])
+_WITH_MORE = (["parity"], ["pipeline"], ["election"], ["broker"])
 """Modules of these names are imported only when named: only they need Java, Go or Spark."""
 
 

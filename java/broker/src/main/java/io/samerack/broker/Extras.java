@@ -71,7 +71,6 @@ final class Extras {
             stretches[subscription] = most > 0 && most % 2 == 1 && floor[subscription] < count;
             rest -= floor[subscription] * kinds.members[subscription];
         }
-        more = rest;
         way = new Way[count][];
         for (int league = 0; league < count; league++) {
             int[] wanting = kinds.subscriptions[leagues.kind[league]];
@@ -85,5 +84,13 @@ final class Extras {
                 }
             }
         }
+        for (int subscription = 0; subscription < subscriptions; subscription++) {
+            if (floor[subscription] < 0) { // every member has its one more already, from leagues that give one to each
+                rest += floor[subscription] * kinds.members[subscription];
+                floor[subscription] = 0;
+                stretches[subscription] = false;
+            }
+        }
+        more = rest;
     }
 }

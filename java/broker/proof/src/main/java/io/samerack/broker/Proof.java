@@ -52,7 +52,7 @@ public final class Proof {
         }
     }
 
-    private static long plainPlans() {
+    static long plainPlans() {
         AssignorMetrics metrics = AssignorMetrics.OF_BROKER;
         return metrics.getPlainPlansForError()
                 + metrics.getPlainPlansForFailedCheck()
