@@ -76,6 +76,7 @@ class Agent:
             bootstrap=settings.kafka["bootstrap.servers"],
             more_gaps=self.health.gaps,
             statuses=parts.metrics.board.all,
+            server_assignors=lambda: parts.watch.server_assignors,
         )
         ledger = Ledger(parts.prices, roles=parts.roles, own_share=reports.own_share)
         parts.traffic.listen(ledger.take)

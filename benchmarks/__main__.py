@@ -4,7 +4,7 @@ With scenario names it prints their results and writes nothing. `streams` compar
 page; `live` does so for the whole path of a leader, with Kafka and franz-go; `parity` counts how plans compare with
 Kafka's. `traffic` measures the accuracy of the agent's measurement on a real Kafka, `pipeline` the speed of the fleet
 pipeline on Spark, `election` what the election of 2,000 agents costs a real broker,
-`footprint` what an agent and its commands cost.
+`footprint` what an agent and its commands cost, `broker` the brokers' assignor beside Kafka's own.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from benchmarks.traffic_report import table
 DOCS = Path(__file__).parents[1] / "docs"
 BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
 _ALONE = (["streams"],)
-_WITH_MORE = (["parity"], ["pipeline"], ["election"], ["live"])
+_WITH_MORE = (["parity"], ["pipeline"], ["election"], ["live"], ["broker"])
 """Modules of these names are imported only when named: only they need Java, Go or Spark."""
 
 

@@ -9,8 +9,9 @@ from rich import box
 from rich.table import Table
 
 from samerack.agent import log
-from samerack.agent.reporting.report import GroupCost, PairCost, Report, to_json
+from samerack.agent.reporting.report import GroupCost, PairCost, Report, ServerAssignment, to_json
 from samerack.cli.asking import MeasureOption, WindowOption, figures, place
+from samerack.cluster.server_assignors import ASSIGNOR
 from samerack.common import words
 from samerack.common.console import Console
 from samerack.common.errors import AgentError
@@ -129,6 +130,8 @@ def _show_group(console: Console, group: GroupCost) -> None:
             "that it is not known whether it uses racks",
             highlight=False,
         )
+    for line in server_lines(group.server):
+        console.print(words.plain(line), highlight=False)
     console.print(words.plain(_evenness(group)), highlight=False)
     console.print(_pairs(group.pairs))
     topics = Table(box=box.SIMPLE_HEAD, pad_edge=False)
@@ -145,6 +148,23 @@ def _show_group(console: Console, group: GroupCost) -> None:
     console.print(topics)
     for spot in group.blind_spots:
         console.print(words.plain(f"not in these figures: {spot}"), highlight=False)
+
+
+def server_lines(server: ServerAssignment | None, *, money: bool = True) -> list[str]:
+    """Who assigns a group of the new protocol, and what samerack's assignor would save; nothing for other groups."""
+    if server is None:
+        return []
+    lines = [f"the brokers assign it (KIP-848) with {server.assignor or 'an assignor that is not known'}"]
+    if server.unknown:
+        lines.append(f"not known: which assignors the brokers have: {server.unknown}")
+    if server.assignor != ASSIGNOR:
+        share = "an unknown share" if server.share is None else words.percent(server.share)
+        dollars = server.saves_dollars_per_month
+        saves = "what that saves is not known" if dollars is None else f"that saves {words.money(dollars)} a month"
+        lines.append(
+            f"with samerack's assignor in the brokers {share} would cross racks" + (f"; {saves}" if money else "")
+        )
+    return [*lines, f"what to do: {server.advice}"]
 
 
 def _evenness(group: GroupCost) -> str:

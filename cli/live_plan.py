@@ -5,68 +5,46 @@ The group is described and its topics are polled once. The result is JSON values
 
 from __future__ import annotations
 
-import time
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict
 from glob import escape
 from typing import Any
 
 import numpy as np
-from kafka import errors as kafka_errors
 
-from samerack.agent.leading.admission import is_settled
-from samerack.agent.leading.membership import Membership
-from samerack.agent.leading.prospect import prospect
 from samerack.agent.policy.measured import Rates, shares_of
+from samerack.agent.reporting.server_assignment import server_assignment
+from samerack.agent.reporting.shares import MIN_SHARE
+from samerack.assignors.consumer.own import server_plan
 from samerack.assignors.consumer.registry import Options
-from samerack.assignors.evaluate import cross_rack_mask
+from samerack.assignors.evaluate import cross_rack_mask, evaluate
 from samerack.assignors.model import NOBODY, Int32Array, Problem
 from samerack.cli.asking import hosts_known
 from samerack.cli.curve import points_of
+from samerack.cli.plan_subject import subject_of
 from samerack.cluster.broker_configs import read_broker_configs
-from samerack.cluster.client import close, connect
-from samerack.cluster.group import CONSUMER, GroupView, topics_of
-from samerack.cluster.group_type import GroupTypes
+from samerack.cluster.group import topics_of
 from samerack.cluster.metadata import look
 from samerack.cluster.racks import rack_warnings
+from samerack.cluster.server_assignors import ASSIGNOR
 from samerack.cluster.view import ClusterView, NoRack, Settling, SettlingTimes, settle
 from samerack.cluster.wire import Wire
-from samerack.common.errors import AgentError, one_line
+from samerack.common.errors import AgentError
 from samerack.common.kafka_config import for_kafka_python
 from samerack.common.settings import Settings
 from samerack.planning import planner
-from samerack.planning.members import members_of_view
+from samerack.planning.members import PlanMember
 from samerack.planning.mode import mode_of
 from samerack.planning.problem import problem_of
 from samerack.traffic.evenness import busiest, topic_share
 from samerack.traffic.watch import observe
 from samerack.traffic.weights import weights_of_rates
 
-_REBALANCE_SECONDS = 15.0
-_PAUSE_SECONDS = 0.25
 _WITHOUT_COPARTITIONING = (
     "the curve does not keep co-partitioned topics together, as plans for this group do: leading.max_skew works where "
     "leading.keep_copartitioned is never"
 )
-
-
-def describe(group: str, settings: Settings) -> GroupView:
-    """Returns a description of the group by name; waits some seconds for a rebalance to end.
-
-    Raises:
-        AgentError: No broker answers, or not allowed.
-    """
-    client = connect(for_kafka_python(settings.kafka))
-    try:
-        membership = Membership(client, group=group, settings=settings.leading, assign=lambda _: {}, wake=lambda: None)
-        until = time.monotonic() + _REBALANCE_SECONDS
-        while not is_settled(view := membership.describe_patiently()) and time.monotonic() < until:
-            time.sleep(_PAUSE_SECONDS)
-        return view  # noqa: TRY300 - an else would hide that the loop belongs to the try
-    except kafka_errors.KafkaError as error:
-        raise AgentError(f"group {group}: {one_line(error)}") from error
-    finally:
-        close(client)
 
 
 def measured_rates(group: str, settings: Settings, seconds: float) -> Rates | None:
@@ -94,35 +72,40 @@ def examine(
     """Returns everything that `plan` shows, as JSON values; with rates the shares are by bytes, else by partitions.
 
     Raises:
-        AgentError: The group is not there, not a classic consumer group, or rebalancing; or brokers do not answer.
+        AgentError: The group is not there, reads no topics by assignment, or rebalances; or brokers do not answer.
     """
-    with closing(Wire(for_kafka_python(settings.kafka))) as wire:
-        view = _plannable(group, settings, wire)
-        seen = look(wire, topics_of(one.subscription for one in view.members if one.subscription is not None))
-        aware, unknown = _rack_aware(settings, wire, seen)
     hosts, unasked = hosts_known(settings, group)
+    with closing(Wire(for_kafka_python(settings.kafka))) as wire:
+        subject = subject_of(group, settings, wire, hosts)
+        if subject.offered is not None and assignor == "range":
+            raise AgentError(f"group {group}: is assigned by the brokers; --assignor range is for classic groups")
+        seen = look(wire, topics_of(one.subscription for one in subject.members))
+        aware, unknown = _rack_aware(settings, wire, seen)
     cluster = settle(Settling(), seen, 0.0, SettlingTimes(change=0.0, leader=0.0)).state.settled
-    mode = mode_of(view.protocol, settings.leading, rack_aware_fetch=aware)
-    members = [
-        member
-        for member in members_of_view(view, settings.racks, hosts)
-        if member.instance_id != settings.leading.instance_id
-    ]
+    mode = mode_of(subject.protocol, settings.leading, rack_aware_fetch=aware)
+    members = [member for member in subject.members if member.instance_id != settings.leading.instance_id]
     if not members:
         raise AgentError(f"group {group}: has no members with a readable subscription")
     weights = weights_of_rates(rates) if rates is not None else None
     problem = problem_of(members, cluster, mode, weights=weights)
-    made = planner.make_plan(problem, mode, prefer=assignor)
+    if subject.offered is None:
+        made = planner.make_plan(problem, mode, prefer=assignor)
+    else:
+        made = _plan_of_brokers(problem, members)
     racks = {member.id: member.rack for member in members}
     shares = shares_of(made, rates)
     brokers = {rack for rack in cluster.brokers.values() if not isinstance(rack, NoRack)}
     present, proposed = (_per_member(made, owner) for owner in (problem.owner, made.final))
     return {
         "group": group,
-        "protocol": view.protocol,
-        "assignor": made.assignor,
+        "protocol": subject.protocol,
+        "assigned_by": "members" if subject.offered is None else "brokers",
+        "server": None
+        if subject.offered is None
+        else asdict(server_assignment(subject.protocol, subject.offered, share=shares[1], late=_late(shares))),
+        "assignor": made.assignor if subject.offered is None else ASSIGNOR,
         "weighed_by": "bytes" if weights else "partitions",
-        "agent_leads": prospect(view, settings.leading),
+        "agent_leads": subject.agent_leads,
         "replicas_that_serve": "any replica in the member's rack" if aware else "leader replicas",
         "present": {**asdict(made.before), "cross_rack_share": shares[0], **_evenness(problem, problem.owner, rates)},
         "proposed": {**asdict(made.after), "cross_rack_share": shares[1], **_evenness(problem, made.final, rates)},
@@ -130,7 +113,7 @@ def examine(
             *unknown,
             *filter(None, [unasked]),
             *rack_warnings({rack.rack for rack in racks.values() if rack.rack is not None}, brokers),
-            *(f"member {member.id}: {member.unreadable}" for member in view.members if member.unreadable),
+            *subject.unreadable,
             *([_WITHOUT_COPARTITIONING] if with_curve and mode.keep_copartitioned else []),
         ],
         "members": [
@@ -167,25 +150,18 @@ def _evenness(problem: Problem, owner: Int32Array, rates: Rates | None) -> dict[
     }
 
 
-def _plannable(group: str, settings: Settings, wire: Wire) -> GroupView:
-    """Returns a description of the group, which is stable.
+def _plan_of_brokers(problem: Problem, members: Sequence[PlanMember]) -> planner.Plan:
+    """Returns the plan of samerack's assignor in the brokers."""
+    sending = {member.id for member in members if member.rack.source == "subscription"}
+    final = server_plan(problem, np.array([member in sending for member in problem.members], dtype=np.bool_))
+    before, after = evaluate(problem, problem.owner), evaluate(problem, final)
+    return planner.Plan(
+        problem=problem, final=final, sent=final, assignor="optimal", before=before, after=after, failure=None
+    )
 
-    Raises:
-        AgentError: It cannot be planned.
-    """
-    kind = GroupTypes(wire).find(group)
-    if kind != "classic":
-        raise AgentError(f"group {group}: is assigned by the brokers (type {kind}); only classic groups can be planned")
-    view = describe(group, settings)
-    if view.state == "Dead":
-        raise AgentError(f"group {group}: does not exist; check the name and bootstrap.servers")
-    if view.protocol_type not in ("", CONSUMER):
-        raise AgentError(
-            f"group {group}: has protocol type {view.protocol_type!r}; only consumer groups can be planned"
-        )
-    if not view.stable:
-        raise AgentError(f"group {group}: is {view.state}; it needs members and no rebalance under way: try again")
-    return view
+
+def _late(shares: tuple[float, float]) -> bool:
+    return shares[0] - shares[1] > MIN_SHARE
 
 
 def _rack_aware(settings: Settings, wire: Wire, seen: ClusterView) -> tuple[bool, list[str]]:

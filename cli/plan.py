@@ -12,6 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from samerack.agent import log
+from samerack.agent.reporting.report import ServerAssignment
+from samerack.cli.cost import server_lines
 from samerack.cli.curve import show_points
 from samerack.cli.live_plan import examine, measured_rates
 from samerack.common.console import Console
@@ -113,6 +115,9 @@ def _show(answer: dict[str, Any]) -> None:
             line = f"{title}: now {words_of(now[name])}, with {answer['assignor']} {words_of(then[name])}"
             console.print(plain(line), highlight=False)
     console.print(plain(f"an agent leads it: {answer['agent_leads']}"), highlight=False)
+    if answer["server"] is not None:
+        for line in server_lines(ServerAssignment(**answer["server"]), money=False):
+            console.print(plain(line), highlight=False)
     if "curve" in answer:
         show_points(answer["curve"], console)
     for warning in answer["warnings"]:

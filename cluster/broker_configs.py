@@ -1,13 +1,13 @@
-"""Reads the two broker settings that the agent needs: the replica selector (KIP-392) and the initial rebalance delay.
+"""Reads the broker settings that the agent needs: replica selector (KIP-392), initial rebalance delay, assignors.
 
 Consumers read from replicas in their own rack only if every broker has a rack-aware replica selector.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from kafka import errors as kafka_errors
@@ -23,6 +23,7 @@ from samerack.common.settings import Settings
 RACK_AWARE_SELECTOR: Final = "RackAwareReplicaSelector"
 _SELECTOR_KEY: Final = "replica.selector.class"
 _INITIAL_DELAY_KEY: Final = "group.initial.rebalance.delay.ms"
+ASSIGNORS_KEY: Final = "group.consumer.assignors"
 _BROKER_RESOURCE: Final = 4
 
 
@@ -34,10 +35,12 @@ class BrokerConfigs:
         rack_aware: every broker has a rack-aware replica selector (KIP-392).
         initial_delay_seconds: the lowest `group.initial.rebalance.delay.ms` of all brokers, in seconds (KIP-134); None
             if a broker does not return it.
+        assignors: the value of `group.consumer.assignors` by broker (KIP-848); "" where a broker does not return it.
     """
 
     rack_aware: bool
     initial_delay_seconds: float | None
+    assignors: Mapping[int, str] = field(default_factory=dict)
 
 
 def read_broker_configs(wire: Wire, brokers: Iterable[int]) -> BrokerConfigs:
@@ -50,6 +53,7 @@ def read_broker_configs(wire: Wire, brokers: Iterable[int]) -> BrokerConfigs:
     """
     selectors: list[str] = []
     delays: list[str] = []
+    assignors: dict[int, str] = {}
     for answer in wire.ask([_question(broker) for broker in brokers], LOOK_SECONDS):
         error = answer.error
         if error is None:
@@ -63,9 +67,11 @@ def read_broker_configs(wire: Wire, brokers: Iterable[int]) -> BrokerConfigs:
             ) from error
         selectors.append(values.get(_SELECTOR_KEY, ""))
         delays.append(values.get(_INITIAL_DELAY_KEY, ""))
+        assignors[answer.question.broker] = values.get(ASSIGNORS_KEY, "")
     return BrokerConfigs(
         rack_aware=bool(selectors) and all(selector.endswith(RACK_AWARE_SELECTOR) for selector in selectors),
         initial_delay_seconds=min(map(int, delays)) / 1000 if delays and all(map(str.isdigit, delays)) else None,
+        assignors=assignors,
     )
 
 
@@ -76,7 +82,7 @@ def _question(broker: int) -> Question:
             resource(
                 resource_type=_BROKER_RESOURCE,
                 resource_name=str(broker),
-                configuration_keys=[_SELECTOR_KEY, _INITIAL_DELAY_KEY],
+                configuration_keys=[_SELECTOR_KEY, _INITIAL_DELAY_KEY, ASSIGNORS_KEY],
             )
         ],
         include_synonyms=False,

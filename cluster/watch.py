@@ -18,6 +18,7 @@ import structlog
 from samerack.cluster.broker_configs import read_broker_configs
 from samerack.cluster.broker_versions import BrokerVersions
 from samerack.cluster.metadata import look
+from samerack.cluster.server_assignors import ServerAssignors, from_values
 from samerack.cluster.view import ClusterView, SettledCluster, Settling, SettlingTimes, settle
 from samerack.cluster.wire import Wire
 from samerack.common.attempts import RetryPauses
@@ -91,6 +92,7 @@ class ClusterWatch(Service):
         self.rack_aware_fetch = selector == "rack-aware"
         self.initial_delay_seconds: float | None = None
         """`group.initial.rebalance.delay.ms` of the brokers, in seconds; None while it is not known."""
+        self.server_assignors = ServerAssignors(unknown="the brokers have not been asked yet")
         self._selector_error: AgentError | None = None
         self._refused_since: Mapping[str, float] = {}
         """Topics that the agent may not describe, and since when (seconds, monotonic)."""
@@ -222,8 +224,10 @@ class ClusterWatch(Service):
             if str(error) != str(self._selector_error):
                 log.warning("broker-configs-unknown", error=str(error), rack_aware=self.rack_aware_fetch)
             self._selector_error = error
+            self.server_assignors = ServerAssignors(unknown=str(error))
             return
         self._selector_error = None
+        self.server_assignors = from_values(configs.assignors)
         self.initial_delay_seconds = configs.initial_delay_seconds
         if self._selector != "auto":
             return

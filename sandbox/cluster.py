@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -64,7 +64,8 @@ class Cluster:
             properties: broker properties that are added or replaced.
             heap_megabytes: maximum heap of each node; the default is enough for a few thousand partitions.
             security: further listeners besides the open one, and an authorizer.
-            version: of the brokers' Kafka; scripts/setup installs 4.3.0 and the version in SANDBOX_KAFKA_VERSION.
+            version: of the brokers' Kafka; scripts/setup installs 4.3.0 and that in SANDBOX_KAFKA_VERSION, scripts/test
+                those that tests name.
             progress: called with messages while the cluster starts.
         """
         if not racks or CONTROLLER in racks:
@@ -80,6 +81,7 @@ class Cluster:
             **(properties or {}),
         }
         self._security = security or Security()
+        self._overrides: dict[int, tuple[Mapping[str, str], tuple[Path, ...]]] = {}
         heap = () if heap_megabytes is None else (f"-Xmx{heap_megabytes}m",)
         self._options = (*heap, *self._security.options)
         self._version = version
@@ -179,6 +181,10 @@ class Cluster:
         self.stop_broker(broker)
         self.start_broker(broker, rack=rack)
 
+    def override(self, broker: int, *, properties: Mapping[str, str], jars: Sequence[Path] = ()) -> None:
+        """Gives a broker properties and jars of its own, from its next start on; they replace earlier ones."""
+        self._overrides[broker] = (dict(properties), tuple(jars))
+
     def process_id(self, broker: int) -> int:
         """Returns the process id of a running broker.
 
@@ -233,6 +239,7 @@ class Cluster:
         more = dict(AUTHORIZER) if self._security.authorizer else {}
         if node != CONTROLLER:
             more |= self._properties | {key: value for one in listeners for key, value in one.prefixed().items()}
+            more |= self._overrides.get(node, ({}, ()))[0]
         return write_properties(self._home(), settings, self._cluster_id, more)
 
     def _spawn(self, node: int) -> None:
@@ -242,7 +249,7 @@ class Cluster:
             [str(self._write(node))],
             folder=folder,
             options=self._options,
-            more=self._security.jars,
+            more=(*self._security.jars, *self._overrides.get(node, ({}, ()))[1]),
             version=self._version,
         )
         with self._log_path(node).open("ab") as log:

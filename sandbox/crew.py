@@ -62,8 +62,17 @@ def layout(admin: Admin, topics: Sequence[str]) -> Layout:
 class Crew:
     """The members; a context manager that starts and ends them."""
 
-    def __init__(self, posts: Sequence[Post], *, bootstrap: str, group: str, topics: Sequence[str]) -> None:
+    def __init__(
+        self,
+        posts: Sequence[Post],
+        *,
+        bootstrap: str,
+        group: str,
+        topics: Sequence[str],
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
         self.posts = tuple(posts)
+        self._properties = dict(properties or {})
         self._bootstrap = bootstrap
         self._group = group
         self._topics = tuple(topics)
@@ -78,8 +87,9 @@ class Crew:
             topics=self._topics,
             client_id=post.name,
             rack=post.rack if post.tells_rack else None,
+            properties=self._properties,
         )
-        self._members[post] = Member.python(post.client, settings)
+        self._members[post] = Member.on(post.client, settings)
 
     def restart(self, post: Post) -> None:
         """End the member of one post in order and start a new one, as a deployment does."""
@@ -87,6 +97,14 @@ class Crew:
         member.stop()
         self._former.append(member)
         self.start(post)
+
+    def racks(self) -> dict[int, str]:
+        """Returns the rack of each member's process, by process id."""
+        return {member.pid: post.rack for post, member in self._members.items()}
+
+    def process_of(self, post: Post) -> int:
+        """Returns the process id of the member of one post."""
+        return self._members[post].pid
 
     def owned(self) -> dict[Post, frozenset[Partition]]:
         """Returns the partitions that each member reports."""
@@ -123,8 +141,8 @@ class Crew:
         )
         return cross / max(1, sum(map(len, owned.values())))
 
-    def optimum(self, where: Layout) -> float:
-        """Returns the lowest share of an assignment that spreads each topic evenly, as range does.
+    def optimum(self, where: Layout, *, each_topic_even: bool = True) -> float:
+        """Returns the lowest share of an assignment that is even: each topic by itself, as range does, or all together.
 
         The reference solver (networkx) computes it, which the agent does not use.
         """
@@ -139,7 +157,8 @@ class Crew:
                 for post in self.posts
             ],
         )
-        cost = evaluate(problem, optimal.assign(problem, optimal.Options(keep_copartitioned=True), portable=True))
+        options = optimal.Options(keep_copartitioned=each_topic_even)
+        cost = evaluate(problem, optimal.assign(problem, options, portable=True))
         return cost.cross_rack / len(problem.topic_of)
 
     def longest_pause(self, *, since_ms: int, until_ms: int) -> float:

@@ -2,9 +2,12 @@
 
 import re
 import subprocess
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
+
+from sandbox.contract import Broker
 
 _PROCESS: Final = re.compile(r"pid=(\d+)")
 _RECEIVED: Final = re.compile(r"bytes_received:(\d+)")
@@ -37,3 +40,51 @@ class Sockets:
         for (process, _), (broker, count) in self.seen.items():
             sums[process, broker] = sums.get((process, broker), 0) + count
         return sums
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Received:
+    """What processes received in a time, by the kernel's counts.
+
+    Attributes:
+        by_rack: process to bytes per second by the broker's rack.
+        own: process to its own rack.
+    """
+
+    by_rack: Mapping[int, Mapping[str, float]]
+    own: Mapping[int, str]
+
+    @property
+    def cross_rack_share(self) -> float:
+        """The share of all bytes that came from another rack; 0 without bytes."""
+        total = sum(sum(rates.values()) for rates in self.by_rack.values())
+        near = sum(rates.get(self.own[process], 0.0) for process, rates in self.by_rack.items())
+        return 1 - near / total if total else 0.0
+
+
+def measure(
+    brokers: Collection[Broker],
+    own: Mapping[int, str],
+    *,
+    seconds: float,
+    wait: Callable[[float], None] = time.sleep,
+) -> Received:
+    """Measures what processes receive from brokers: records, and the little that the protocol adds.
+
+    Args:
+        brokers: the brokers; those without a rack are left out.
+        own: process to its rack.
+        seconds: how long to measure.
+        wait: waits so long.
+    """
+    racks = {broker.id: broker.rack for broker in brokers if broker.rack is not None}
+    sockets = Sockets(brokers={int(one.address.rpartition(":")[2]): one.id for one in brokers if one.id in racks})
+    sockets.look()
+    before = sockets.received()
+    wait(seconds)
+    sockets.look()
+    rates: dict[int, dict[str, float]] = {process: dict.fromkeys(racks.values(), 0.0) for process in own}
+    for (process, broker), count in sockets.received().items():
+        if process in rates:
+            rates[process][racks[broker]] += (count - before.get((process, broker), 0)) / seconds
+    return Received(by_rack=rates, own=own)

@@ -226,9 +226,10 @@ maven() {
 # _copy_jars PROJECT TARGET
 _copy_jars() {
   local project=$1 target=$2 fresh=$2.$$
+  shift 2
   _jars_verified "$project" "$target" && return
   rm -rf "$fresh"
-  maven "$project" dependency:copy-dependencies -DincludeScope=runtime "-DoutputDirectory=$fresh" || return
+  maven "$project" dependency:copy-dependencies -DincludeScope=runtime "-DoutputDirectory=$fresh" "$@" || return
   (cd "$fresh" && sha256sum --quiet --strict --check "$project/jars.lock") || return
   if ! diff <(cd "$fresh" && printf '%s\n' *.jar | sort) <(sed 's/^[^ ]*  //' "$project/jars.lock" | sort); then
     echo "Maven brought jars that ${project#"$root/"}/jars.lock does not list (above, with <)"
@@ -239,11 +240,14 @@ _copy_jars() {
 
 _jars_verified() { cmp -s "$1/jars.lock" "$2/verified"; }
 
-# setup_jars WHAT PROJECT TARGET: the jars that PROJECT/pom.xml names, as PROJECT/jars.lock has them, in TARGET.
+# setup_jars WHAT PROJECT TARGET [OPTION...]: the jars that PROJECT/pom.xml names, as PROJECT/jars.lock has them, in TARGET. Maven
+# gets the options.
 setup_jars() {
+  local what=$1
+  shift
   setup_java
-  _jars_verified "$2" "$3" || step "fetching $1" locked "$(basename "$3")" _copy_jars "$2" "$3" ||
-    die "$1: the jars could not be fetched (see above)"
+  _jars_verified "$1" "$2" || step "fetching $what" locked "$(basename "$2")" _copy_jars "$@" ||
+    die "$what: the jars could not be fetched (see above)"
 }
 
 # setup_spark: what Spark needs beyond its own jars, for Kafka and Delta.
@@ -264,6 +268,13 @@ setup_brokers() {
   setup_jars "Kafka $1" "$project" "$cache/kafka-$1"
 }
 
+# setup_assignor_brokers: the oldest brokers that load assignors, the oldest that tell them racks, and the newest, for the integration tests.
+setup_assignor_brokers() {
+  setup_brokers 4.0.0
+  setup_brokers 4.1.0
+  setup_brokers 4.4.0
+}
+
 # setup_kafka: Kafka's jars, and the archive of their classes that makes brokers start fast.
 setup_kafka() {
   setup_brokers "$kafka_version"
@@ -276,27 +287,42 @@ setup_kafka() {
 
 _build_java() {
   local project=$1 stamp=$2 target=$3 work
+  shift 3
   [[ $(cat "$target.stamp" 2>/dev/null) == "$stamp" ]] && return
   work=$(mktemp -d)
-  maven "$project" package "-Dsamerack.build=$work" && mkdir -p "$(dirname "$target")" && mv "$work/$(basename "$target")" "$target" &&
+  maven "$project" package "-Dsamerack.build=$work" "$@" && mkdir -p "$(dirname "$target")" && mv "$work/$(basename "$target")" "$target" &&
     printf '%s' "$stamp" >"$target.stamp"
   local status=$?
   rm -rf "$work"
   return "$status"
 }
 
-# setup_java_project PROJECT JAR: builds a Maven project of ours into the cache, as $cache/java/JAR; the project's build folder is
-# ${samerack.build} and its final name JAR's.
+# setup_java_project PROJECT JAR [OPTION...]: builds a Maven project of ours into the cache, as $cache/java/JAR; the project's build
+# folder is ${samerack.build} and its final name JAR's. Maven gets the options.
 setup_java_project() {
   local project=$1 jar=$2 stamp
+  shift 2
   setup_java
-  stamp=$(cd "$project" && find pom.xml src -type f -print0 | LC_ALL=C sort -z | xargs -0 sha256sum | sha256sum)
+  stamp=$(cd "$project" && { printf '%s\n' "$@" && find pom.xml src -type f -print0 | LC_ALL=C sort -z | xargs -0 sha256sum; } | sha256sum)
   [[ $(cat "$cache/java/$jar.stamp" 2>/dev/null) == "$stamp" ]] && return
-  step "building $jar" locked "java-$jar" _build_java "$project" "$stamp" "$cache/java/$jar" || die "$jar could not be built (see above)"
+  step "building $jar" locked "java-$jar" _build_java "$project" "$stamp" "$cache/java/$jar" "$@" || die "$jar could not be built (see above)"
 }
 
 # setup_java_consumer: the Java member of consumer groups, for the integration tests.
 setup_java_consumer() { setup_java_project "$root/tests/java/consumer" consumer.jar; }
+
+# setup_broker_assignor: the assignor that brokers load, as $cache/java/samerack-broker-assignor.jar.
+setup_broker_assignor() { setup_java_project "$root/java/broker" samerack-broker-assignor.jar; }
+
+# setup_broker_proof: its proof and benchmark as $cache/java/samerack-broker-proof.jar, and the jars for them.
+setup_broker_proof() {
+  setup_broker_assignor
+  setup_jars "what proves and measures the brokers' assignor" "$root/java/broker/proof" "$cache/broker-proof" \
+    "-Dsamerack.assignor=$cache/java/samerack-broker-assignor.jar"
+  setup_jars "the assignors' interfaces of Kafka 4.0" "$root/java/broker/oldest" "$cache/broker-oldest"
+  setup_java_project "$root/java/broker/proof" samerack-broker-proof.jar \
+    "-Dsamerack.assignor=$cache/java/samerack-broker-assignor.jar"
+}
 
 # setup_connect: what a Kafka Connect worker needs beyond Kafka's own jars, for the integration tests.
 setup_connect() { setup_jars "Kafka Connect" "$root/tests/java/connect" "$cache/connect-$kafka_version"; }

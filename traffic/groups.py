@@ -151,11 +151,18 @@ def _client(view: MemberView) -> tuple[StreamsClient | None, str | None]:
 def managed(described: Any, *, racks: RackSettings, hosts: Hosts = NO_HOSTS) -> ObservedGroup:
     """Convert a KIP-848 group of ConsumerGroupDescribe."""
     members = []
+    matching: dict[str, set[str]] = {}  # by expression: brokers do not tell its topics, but members share them
+    for raw in described.members:
+        matching.setdefault(raw.subscribed_topic_regex or "", set()).update(
+            str(run.topic_name) for run in raw.assignment.topic_partitions
+        )
     for raw in described.members:
         owned = from_pairs(
             (str(run.topic_name), int(number)) for run in raw.assignment.topic_partitions for number in run.partitions
         )
         topics = frozenset(map(str, raw.subscribed_topic_names)) | frozenset(owned.topics)
+        if raw.subscribed_topic_regex:
+            topics |= matching[raw.subscribed_topic_regex]
         members.append(_described(raw, racks=racks, hosts=hosts, topics=topics, owned=owned))
     return ObservedGroup(
         group=str(described.group_id),

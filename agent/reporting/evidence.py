@@ -7,16 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from samerack.agent.reporting.costs import broker_racks
 from samerack.agent.reporting.report import GroupCost, Report
+from samerack.agent.reporting.shares import avoidable_share
 from samerack.common.money import SECONDS_PER_MONTH
 from samerack.common.settings import LeadingSettings
 from samerack.traffic.model import GroupTraffic, TrafficSnapshot
-
-MIN_SHARE: Final = 0.05
-"""Shares that differ by less than this are treated as equal: five points, the default of `policy.min_saving`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,21 +47,6 @@ class Evidence:
 def in_group(group: GroupTraffic) -> str:
     """Returns the name of a group in findings."""
     return f"group {group.group}"
-
-
-def present_share(group: GroupTraffic) -> float:
-    """Returns the share that crosses racks now, by bytes if the optimum is by bytes too."""
-    shares = group.shares
-    by_bytes = shares.present_bytes is not None and shares.optimal_by == "bytes"
-    return (shares.present_bytes if by_bytes else shares.present_partitions) or 0.0
-
-
-def avoidable_share(group: GroupTraffic) -> float | None:
-    """Returns the share that crosses racks beyond the best plan; None if it is at most MIN_SHARE."""
-    if group.shares.optimal is None:
-        return None
-    saving = present_share(group) - group.shares.optimal
-    return saving if saving > MIN_SHARE else None
 
 
 def avoidable_dollars(evidence: Evidence, group: GroupTraffic, cost: GroupCost) -> float | None:

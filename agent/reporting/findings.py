@@ -23,6 +23,7 @@ class Code(Enum):
     AT_RANDOM_BASELINE = "at-random-baseline"
     NO_COMMON_PROTOCOL = "no-common-protocol"
     BROKER_ASSIGNED = "broker-assigned-without-racks"
+    ASSIGNOR_ON_SOME_BROKERS = "assignor-on-some-brokers"
     REPLICAS_PREVENT_LOCALITY = "replicas-prevent-locality"
     AVOIDABLE = "avoidable-traffic"
     NOT_ALLOWED = "not-allowed"

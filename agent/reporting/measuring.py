@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from functools import cache, partial
 from types import TracebackType
 from typing import Final, Self
 
 from samerack.agent.events import EventLog
 from samerack.agent.reporting.report_service import ReportService
 from samerack.cluster.broker_configs import ask_selector
+from samerack.cluster.server_assignors import ask_assignors
 from samerack.common.money import price_table
 from samerack.common.settings import Settings
 from samerack.traffic.board import TrafficBoard
@@ -59,6 +61,7 @@ class Measuring:
             prices=prices,
             leading=settings.leading,
             bootstrap=settings.kafka["bootstrap.servers"],
+            server_assignors=cache(partial(ask_assignors, settings)),
         )
 
     def measure(self) -> None:

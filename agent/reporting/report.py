@@ -37,6 +37,32 @@ class TopicCost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ServerAssignment:
+    """How brokers assign a group of the new protocol (KIP-848), and what samerack's assignor there would change.
+
+    Attributes:
+        assignor: the assignor that the brokers use for the group; "" if not known.
+        installed: whether every broker has samerack's assignor; None if not known.
+        lacking: brokers known not to have it.
+        on_some_brokers: whether some brokers have it and some have not.
+        unknown: why the brokers' assignors are not known, or "".
+        share: cross-rack share under samerack's assignor, by the same weights as the group's optimal share; None if not
+            known.
+        saves_dollars_per_month: what it would save; None if not known, or if the group uses it already.
+        advice: what to do, or that nothing is to be done.
+    """
+
+    assignor: str
+    installed: bool | None
+    lacking: tuple[int, ...]
+    on_some_brokers: bool
+    unknown: str
+    share: float | None
+    saves_dollars_per_month: float | None
+    advice: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupCost:
     """One group in the window. Shares are between 0 and 1, None if not known.
 
@@ -68,6 +94,7 @@ class GroupCost:
         topics: bytes and cost by topic, the most expensive first.
         blind_spots: limits of the figures, in sentences.
         note: why the group is not shown in full, or "".
+        server: how brokers assign it; None for a group that brokers do not assign by KIP-848.
     """
 
     group: str
@@ -97,6 +124,7 @@ class GroupCost:
     topics: tuple[TopicCost, ...]
     blind_spots: tuple[str, ...]
     note: str
+    server: ServerAssignment | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

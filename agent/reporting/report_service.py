@@ -18,18 +18,20 @@ from samerack.agent.reporting.baseline import CurvePoint, curve_of, own_share, s
 from samerack.agent.reporting.evidence import Evidence
 from samerack.agent.reporting.findings import Verdict
 from samerack.agent.reporting.report import Report
+from samerack.agent.reporting.server_assignment import server_share, with_servers
+from samerack.cluster.server_assignors import ServerAssignors
 from samerack.common.money import PriceTable
 from samerack.common.settings import LeadingSettings
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.model import Gap, GroupTraffic, TrafficSnapshot
 
 _OWN_SECONDS: Final = 60.0
-"""A group's own assignor is run again after this time: traffic changes slowly, and a run computes a plan."""
+"""An assignor is run again after this time: traffic changes slowly, and a run computes a plan."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Own:
-    """A computed share, with its members, its assignor and its time."""
+    """A computed share, with its members, the group's kind and assignor, and its time."""
 
     share: float | None
     members: tuple[str, ...]
@@ -52,6 +54,7 @@ class ReportService:
         own_rack: str = "",
         more_gaps: Callable[[], tuple[Gap, ...]] = tuple,
         statuses: Callable[[], Iterable[GroupStatus]] = tuple,
+        server_assignors: Callable[[], ServerAssignors] = ServerAssignors,
     ) -> None:
         """Starts without computing anything.
 
@@ -65,6 +68,7 @@ class ReportService:
             own_rack: the agent's own rack; "" if unknown.
             more_gaps: failed requests apart from traffic measurement.
             statuses: the status of each group that the agent is to lead.
+            server_assignors: the assignors that brokers offer to groups of the new protocol (KIP-848).
         """
         self.board = board
         self.events = events
@@ -75,6 +79,7 @@ class ReportService:
         self._own_rack = own_rack
         self._more_gaps = more_gaps
         self._statuses = statuses
+        self._server_assignors = server_assignors
         self._lock = threading.RLock()
         self._report: tuple[TrafficSnapshot, Mapping[str, str], tuple[Gap, ...], Report] | None = None
         self._verdict: tuple[Report, Verdict] | None = None
@@ -98,6 +103,7 @@ class ReportService:
                 made = costs.report(
                     snapshot, self.prices, roles=roles, bootstrap=self.bootstrap, own_share_of=self.own_share
                 )
+                made = with_servers(made, snapshot, offered=self._server_assignors, share_of=self._server_share)
                 last = self._report = (snapshot, roles, gaps, replace(made, gaps=(*made.gaps, *gaps)))
             return last[3]
 
@@ -129,16 +135,24 @@ class ReportService:
 
     def own_share(self, group: GroupTraffic) -> float | None:
         """Returns the cross-rack share of the group's own assignor, at most a minute old."""
+
+        def compute() -> float | None:
+            seen = seen_share(self.events.latest(group=group.group, kinds=("rebalance",)), group.assignor)
+            return own_share(group, seen)
+
+        return self._at_most_a_minute_old(group, compute)
+
+    def _server_share(self, group: GroupTraffic) -> float | None:
+        """Returns the cross-rack share under samerack's assignor in the brokers, at most a minute old."""
+        return self._at_most_a_minute_old(group, lambda: server_share(group))
+
+    def _at_most_a_minute_old(self, group: GroupTraffic, compute: Callable[[], float | None]) -> float | None:
         members = group.problem.members if group.problem is not None else ()
+        assignor = f"{group.kind} {group.assignor}"
         now = time.monotonic()
         with self._lock:
             known = self._own.get(group.group)
-            if (
-                known is None
-                or now - known.at > _OWN_SECONDS
-                or (known.members, known.assignor) != (members, group.assignor)
-            ):
-                seen = seen_share(self.events.latest(group=group.group, kinds=("rebalance",)), group.assignor)
-                known = _Own(share=own_share(group, seen), members=members, assignor=group.assignor, at=now)
+            if known is None or now - known.at > _OWN_SECONDS or (known.members, known.assignor) != (members, assignor):
+                known = _Own(share=compute(), members=members, assignor=assignor, at=now)
                 self._own[group.group] = known
             return known.share

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from samerack.agent.reporting.evidence import MIN_SHARE, Evidence, dollars_per_month, in_group
+from samerack.agent.reporting.evidence import Evidence, dollars_per_month, in_group
 from samerack.agent.reporting.findings import Code, Finding, Verdict
+from samerack.agent.reporting.shares import MIN_SHARE
 from samerack.agent.reporting.verify_assignments import (
+    assignor_on_some_brokers,
     at_random_baseline,
     avoidable_traffic,
     broker_assigned,
@@ -161,6 +163,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     at_random_baseline,
     no_common_protocol,
     broker_assigned,
+    assignor_on_some_brokers,
     _replicas,
     _gaps,
 )

@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from samerack.agent.reporting.evidence import Evidence, avoidable_dollars, avoidable_share, in_group, present_share
+from samerack.agent.reporting.evidence import Evidence, avoidable_dollars, in_group
 from samerack.agent.reporting.findings import Code, Finding
+from samerack.agent.reporting.shares import avoidable_share, present_share
+from samerack.cluster.server_assignors import ASSIGNOR
 from samerack.common.settings import LeadingSettings
 from samerack.traffic.model import GroupTraffic
 
@@ -60,17 +62,34 @@ def no_common_protocol(evidence: Evidence) -> Iterator[Finding]:
 def broker_assigned(evidence: Evidence) -> Iterator[Finding]:
     """Finds groups of the new protocol (KIP-848) that the brokers assign without regard to racks."""
     for group, cost in evidence.pairs:
-        if group.kind == _CONSUMER and avoidable_share(group) is not None:
+        if group.kind == _CONSUMER and cost.server is not None and avoidable_share(group) is not None:
+            regard = "" if group.assignor == ASSIGNOR else " without regard to racks"
+            under = "" if cost.server.share is None else f", {cost.server.share:.0%} with samerack's assignor"
             yield Finding(
                 code=Code.BROKER_ASSIGNED,
                 where=in_group(group),
-                cause=f"the brokers assign it (KIP-848, {group.assignor or 'uniform'}) without regard to racks: "
-                f"{present_share(group):.0%} crosses racks, {group.shares.optimal or 0:.0%} would do",
-                cure="go back to group.protocol=classic and let samerack lead the group, or give the brokers a "
-                "rack-aware group.consumer.assignors",
+                cause=f"the brokers assign it (KIP-848, {group.assignor or 'assignor not known'}){regard}: "
+                f"{present_share(group):.0%} crosses racks, {group.shares.optimal or 0:.0%} would do{under}",
+                cure=cost.server.advice,
                 costs=True,
                 dollars_per_month=avoidable_dollars(evidence, group, cost),
             )
+
+
+def assignor_on_some_brokers(evidence: Evidence) -> Iterator[Finding]:
+    """Finds brokers without samerack's assignor where others have it: a group that they coordinate gets another."""
+    served = [cost.server for group, cost in evidence.pairs if group.kind == _CONSUMER and cost.server is not None]
+    if served and served[0].lacking and served[0].on_some_brokers:
+        lacking = served[0].lacking
+        yield Finding(
+            code=Code.ASSIGNOR_ON_SOME_BROKERS,
+            where=f"broker{'s' if len(lacking) > 1 else ''} {', '.join(map(str, lacking))}",
+            cause="other brokers have samerack's assignor: while one without it coordinates a group, the group gets "
+            "another assignor; if members ask for samerack by name, it refuses them, and fails at each change in their "
+            "group, which ends Java's consumers",
+            cure=served[0].advice,
+            costs=False,
+        )
 
 
 def avoidable_traffic(evidence: Evidence) -> Iterator[Finding]:

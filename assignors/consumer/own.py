@@ -1,4 +1,4 @@
-"""Computes the plan of a group's own assignor: the baseline for the agent's savings."""
+"""Computes plans of assignors that know less than the agent: the group's own, and samerack's in the brokers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from samerack.assignors.consumer import optimal
 from samerack.assignors.consumer.registry import ASSIGNORS, Options
 from samerack.assignors.model import NOBODY, BoolArray, Int32Array, Problem
 
@@ -39,6 +40,30 @@ def own_plan(problem: Problem, assignor: str, tells_rack: BoolArray) -> Int32Arr
     known = ASSIGNORS.get(_ALIASES.get(assignor, assignor))
     if known is None or not problem.members:
         return None
-    racks = np.where(tells_rack, problem.member_rack, NOBODY).astype(problem.member_rack.dtype)
     owner = np.full_like(problem.owner, NOBODY)
-    return known.assign(replace(problem, member_rack=racks, weights=None, owner=owner, contested=None), _FRESH)
+    return known.assign(replace(_as_sent(problem, tells_rack), owner=owner, contested=None), _FRESH)
+
+
+def server_plan(problem: Problem, tells_rack: BoolArray) -> Int32Array:
+    """Computes a plan as good as that of samerack's assignor in the brokers (KIP-848), from the present owners.
+
+    Brokers tell an assignor the racks that members send and those of all replicas; neither bytes nor leaders. So it
+    counts partitions, and takes any replica in a member's rack as near.
+
+    Args:
+        problem: the group.
+        tells_rack: [M] whether the member sends its rack to the brokers.
+
+    Returns:
+        [P] owner of each partition.
+
+    Raises:
+        AssignmentError: as the assignor.
+    """
+    return optimal.assign(replace(_as_sent(problem, tells_rack), reads_any_replica=np.ones_like(tells_rack)))
+
+
+def _as_sent(problem: Problem, tells_rack: BoolArray) -> Problem:
+    """Returns the problem without what only the agent knows: racks that members do not send, and bytes."""
+    racks = np.where(tells_rack, problem.member_rack, NOBODY).astype(problem.member_rack.dtype)
+    return replace(problem, member_rack=racks, weights=None)

@@ -26,7 +26,7 @@ GROUP: Final = "orders"
 RUN_ELSEWHERE: Final = {
     "scripts/test": "this very run",
     "scripts/chart": "tests/helm, which holds what it writes",
-    "scripts/demo": "test_the_demo_shows_what_it_promises",
+    "scripts/demo": "test_the_demo_shows_what_it_promises, test_the_demo_of_the_new_protocol_shows_what_it_promises",
     "scripts/simulate": "tests/unit/agent/leading/test_simulated_stories.py, with fewer seeds",
     "scripts/chaos": "tests/integration/test_chaos.py",
     "scripts/soak": "tests/unit/sandbox/test_soak.py holds its verdict; a whole run takes an hour",
@@ -142,3 +142,24 @@ def test_the_demo_shows_what_it_promises() -> None:
     assert shown["after"] == shown["optimum"] < shown["before"]
     assert shown["followed_seconds"] < 6
     assert shown["consumption_gap_seconds"] < 4
+
+
+@pytest.mark.timeout(300)
+def test_the_demo_of_the_new_protocol_shows_what_it_promises() -> None:
+    """`scripts/demo --new-protocol --json`: with samerack's assignor hardly a byte crosses racks; a move is followed.
+
+    Members hear of an assignment with a heartbeat, which brokers want every five seconds by default.
+    """
+    done = subprocess.run(
+        [sys.executable, "-m", "sandbox.demo_new_protocol", "--json"],
+        capture_output=True,
+        text=True,
+        timeout=280,
+        cwd=ROOT,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    shown = json.loads(done.stdout.splitlines()[-1])
+    assert shown["optimum"] == 0
+    assert max(shown["after"], shown["followed"]) < 0.05 < shown["before"]
+    assert shown["followed_seconds"] < 30

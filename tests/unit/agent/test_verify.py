@@ -10,8 +10,10 @@ import pytest
 from samerack.agent.reporting import costs, findings
 from samerack.agent.reporting.evidence import Evidence
 from samerack.agent.reporting.findings import Code, Finding, Verdict
+from samerack.agent.reporting.server_assignment import server_share, with_servers
 from samerack.agent.reporting.verify import verdict
 from samerack.agent.reporting.verify_racks import rack_names
+from samerack.cluster.server_assignors import LINE, ServerAssignors
 from samerack.cluster.view import NoRack
 from samerack.common.errors import AgentError
 from samerack.common.money import shipped
@@ -22,13 +24,17 @@ from tests.unit.agent.measured import GB, NEAR, RANGE, ROTATED, SPREAD, A, B, C,
 SOUND = Shares(present_bytes=0.0, present_partitions=0.0, optimal=0.0, optimal_by="bytes", random=2 / 3)
 RANDOM = replace(SOUND, present_bytes=0.66, present_partitions=0.66)
 HALF = replace(SOUND, present_bytes=0.33, present_partitions=0.33)
+UNIFORM = ServerAssignors(by_broker={1: ("uniform", "range"), 2: ("uniform", "range"), 3: ("uniform", "range")})
 NEAR_FLOWS = (flow(A, A, GB), flow(B, B, GB), flow(C, C, GB))
 
 
-def judged(taken: TrafficSnapshot, prices: str = "aws", own_rack: str = "") -> Verdict:
-    """The verdict on a snapshot, of an agent in this rack."""
+def judged(
+    taken: TrafficSnapshot, prices: str = "aws", own_rack: str = "", offered: ServerAssignors = UNIFORM
+) -> Verdict:
+    """The verdict on a snapshot, of an agent in this rack, with these assignors in the brokers."""
     table = shipped(prices)
     report = costs.report(taken, table, roles={})
+    report = with_servers(report, taken, offered=lambda: offered, share_of=server_share)
     return verdict(Evidence(snapshot=taken, report=report, leading=LeadingSettings(), own_rack=own_rack))
 
 
@@ -190,6 +196,22 @@ def test_a_group_that_brokers_assign_without_racks() -> None:
     taken = snapshot(group(kind="consumer", assignor="uniform", flows=[flow(A, B, GB)], shares=RANDOM))
     finding = only(taken, Code.BROKER_ASSIGNED)
     assert finding.dollars_per_month == pytest.approx(shipped("aws").dollars(0.66 * GB) / 60 * 730 * 3600)
+    assert finding.cause == (
+        "the brokers assign it (KIP-848, uniform) without regard to racks: 66% crosses racks, 0% would do, 0% with "
+        "samerack's assignor"
+    )
+    assert LINE in finding.cure
+
+
+def test_brokers_without_the_assignor_that_others_have() -> None:
+    """A cluster in the middle of a rollout has a finding that costs nothing, though its groups read near now."""
+    some = ServerAssignors(by_broker={1: ("samerack", "uniform"), 2: ("uniform",), 3: ("uniform",)})
+    taken = snapshot(group(kind="consumer", assignor="samerack", flows=NEAR_FLOWS, shares=SOUND))
+    (finding,) = judged(taken, offered=some).findings
+    assert (finding.code, finding.where, finding.costs) == (Code.ASSIGNOR_ON_SOME_BROKERS, "brokers 2, 3", False)
+    assert LINE in finding.cure
+    classic = snapshot(group(flows=NEAR_FLOWS, shares=SOUND))
+    assert judged(classic, offered=some).findings == ()
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,13 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from samerack.agent.metrics import Metrics
+from samerack.agent.reporting.server_assignment import server_assignment
 from samerack.agent.web import api as web_api
 from samerack.agent.web.server import WebServer, application
+from samerack.cli.cost import server_lines
 from samerack.cli.main import app
 from samerack.cli.top import view
+from samerack.cluster.server_assignors import LINE, ServerAssignors
 from tests.unit.agent.measured import busy, reports, snapshot
 
 SHOWN = reports(busy(), roles={"orders": "leading"})
@@ -65,6 +68,32 @@ def test_cost_of_one_group_has_pairs_topics_and_savings(port: int) -> None:
     assert "largest part of a topic on one member: 75 % of clicks (25 % must be)" in flat
     assert "busiest member: 1.5 times the mean" in flat
     assert "not in these figures: some partitions have no committed offset" in flat
+
+
+def test_cost_of_a_group_that_brokers_assign_tells_what_their_assignor_could_save(port: int) -> None:
+    """The page names the assignor, what is not known of the brokers, what samerack's would save, and the line."""
+    code, out, _ = run(port, "cost", "billing-kip848")
+    flat = " ".join(out.split())
+    assert code == 0
+    assert "the brokers assign it (KIP-848) with uniform" in flat
+    assert "not known: which assignors the brokers have: a broker does not return its assignors" in flat
+    assert "with samerack's assignor in the brokers 33 % would cross racks; that saves $" in flat
+    assert f"set {LINE} in every broker's configuration" in flat
+    (shown,) = json.loads(run(port, "cost", "billing-kip848", "--json")[1])["groups"]
+    assert (shown["server"]["assignor"], shown["server"]["installed"]) == ("uniform", None)
+    assert shown["server"]["saves_dollars_per_month"] > 0
+
+
+def test_what_is_not_known_of_the_brokers_assignors_is_no_zero() -> None:
+    """Before a measurement the share and the saving are shown as unknown, and so is an assignor without a name."""
+    offered = ServerAssignors(unknown="no answer")
+    lines = server_lines(server_assignment("", offered, share=None))
+    assert lines[:3] == [
+        "the brokers assign it (KIP-848) with an assignor that is not known",
+        "not known: which assignors the brokers have: no answer",
+        "with samerack's assignor in the brokers an unknown share would cross racks; what that saves is not known",
+    ]
+    assert server_lines(None) == []
 
 
 def test_cost_as_json_is_the_report(port: int) -> None:

@@ -192,6 +192,31 @@ def test_the_selector_is_read_once(
     assert (asked, eye.rack_aware_fetch) == ([[1, 2, 3]], aware)
 
 
+def test_the_assignors_of_the_brokers_are_known_after_the_first_poll(
+    looks: list[ClusterView | Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before, and where they may not be read, the reason is known."""
+    answers: list[broker_configs.BrokerConfigs | AgentError] = [
+        broker_configs.BrokerConfigs(rack_aware=True, initial_delay_seconds=3.0, assignors={1: "uniform,range"}),
+        AgentError("not allowed"),
+    ]
+
+    def configs(*_: object) -> broker_configs.BrokerConfigs:
+        answer = answers.pop(0)
+        if isinstance(answer, AgentError):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(watch, "read_broker_configs", configs)
+    eye = watcher(Counts(), "auto")
+    assert eye.server_assignors.unknown == "the brokers have not been asked yet"
+    looks.append(view_of())
+    eye.look_once()
+    assert (eye.server_assignors.lacking, eye.server_assignors.unknown) == ((1,), "")
+    eye._read_configs(view_of())
+    assert (eye.server_assignors.lacking, eye.server_assignors.unknown) == ((), "not allowed")
+
+
 ONE_BROKER: Final[dict[int, str | None]] = {1: "a"}
 
 

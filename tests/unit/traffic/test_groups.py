@@ -125,6 +125,40 @@ def test_groups_of_the_new_protocol_are_described_by_brokers() -> None:
     assert to_pairs(member.owned) == [("t", 0), ("t", 2)]
 
 
+def test_members_with_one_expression_share_its_topics() -> None:
+    """Brokers do not tell which topics an expression matches; what one of its members owns, the others may own too."""
+
+    def member(name: str, topic: str, expression: str | None) -> consumer.Member:
+        owned = consumer.TopicPartitions(topic_id=uuid.uuid4(), topic_name=TopicName(topic), partitions=(i32(0),))
+        return consumer.Member(
+            member_id=name,
+            member_epoch=i32(1),
+            client_id="c",
+            client_host="/10.0.0.9",
+            subscribed_topic_names=(),
+            subscribed_topic_regex=expression,
+            assignment=consumer.Assignment(topic_partitions=(owned,)),
+            target_assignment=consumer.Assignment(topic_partitions=()),
+        )
+
+    raw = consumer.DescribedGroup(
+        error_code=ErrorCode.none,
+        group_id=GroupId("g"),
+        group_state="Stable",
+        group_epoch=i32(1),
+        assignment_epoch=i32(1),
+        assignor_name="samerack",
+        members=(
+            member("m1", "t1", "t.*"),
+            member("m2", "t2", "t.*"),
+            member("m3", "u", "u.*"),
+            member("m4", "v", None),
+        ),
+    )
+    found = {one.id: one.topics for one in groups.managed(raw, racks=RACKS).members}
+    assert found == {"m1": {"t1", "t2"}, "m2": {"t1", "t2"}, "m3": {"u"}, "m4": {"v"}}
+
+
 def streams_group() -> streams.DescribedGroup:
     """An application with one subtopology over two topics, of which one has fewer partitions."""
     nothing = streams.Assignment(active_tasks=(), standby_tasks=(), warmup_tasks=())

@@ -15,6 +15,7 @@ import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.clients.consumer.SubscriptionPattern;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.Metric;
 import org.apache.kafka.common.MetricName;
@@ -63,7 +64,7 @@ public final class Member {
             }));
             arguments.metricsPort().ifPresent(port -> MetricsPage.open(port, consumer::metrics));
             events.started(arguments.clientId());
-            consumer.subscribe(arguments.topics(), new Listener(consumer));
+            subscribe(consumer, arguments.topics());
             long told = System.nanoTime();
             while (true) {
                 print(consumer.poll(Duration.ofMillis(50)));
@@ -81,6 +82,15 @@ public final class Member {
         } finally {
             events.plain("closed");
             closed.countDown();
+        }
+    }
+
+    /** A topic that begins with ^ is an expression, which brokers resolve (KIP-848), as librdkafka has it. */
+    private void subscribe(KafkaConsumer<byte[], byte[]> consumer, List<String> topics) {
+        if (topics.get(0).startsWith("^")) {
+            consumer.subscribe(new SubscriptionPattern(topics.get(0)), new Listener(consumer));
+        } else {
+            consumer.subscribe(topics, new Listener(consumer));
         }
     }
 

@@ -1,0 +1,142 @@
+"""Describes the live group that `samerack plan` is about: a classic one, or one that brokers assign (KIP-848)."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from functools import partial
+from glob import escape
+from typing import Any, Final
+
+from kafka import errors as kafka_errors
+
+from samerack.agent.leading.admission import is_settled
+from samerack.agent.leading.membership import Membership
+from samerack.agent.leading.prospect import prospect
+from samerack.cluster.broker_configs import read_broker_configs
+from samerack.cluster.client import close, connect
+from samerack.cluster.group import CONSUMER, GroupView
+from samerack.cluster.group_type import GroupTypes
+from samerack.cluster.metadata import look
+from samerack.cluster.racks import Hosts
+from samerack.cluster.server_assignors import ServerAssignors, from_values
+from samerack.cluster.wire import Wire
+from samerack.common.errors import AgentError, one_line
+from samerack.common.kafka_config import for_kafka_python
+from samerack.common.settings import Settings
+from samerack.planning.members import PlanMember, members_of_view
+from samerack.protocol.model import Subscription
+from samerack.traffic.describe import described, listed
+from samerack.traffic.groups import ObservedGroup, managed
+
+_CONSUMER_TYPE: Final = "consumer"
+_REBALANCE_SECONDS: Final = 15.0
+_PAUSE_SECONDS: Final = 0.25
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """A group to plan.
+
+    Attributes:
+        protocol: the protocol name of its members, or the assignor of the brokers.
+        members: its members with what they have now.
+        agent_leads: how an agent comes to lead it.
+        unreadable: what of its members cannot be read.
+        offered: the assignors of the brokers, if these assign it; else None.
+    """
+
+    protocol: str
+    members: tuple[PlanMember, ...]
+    agent_leads: str
+    unreadable: tuple[str, ...] = ()
+    offered: ServerAssignors | None = None
+
+
+def describe(group: str, settings: Settings) -> GroupView:
+    """Returns a description of the group by name; waits some seconds for a rebalance to end.
+
+    Raises:
+        AgentError: No broker answers, or not allowed.
+    """
+    client = connect(for_kafka_python(settings.kafka))
+    try:
+        membership = Membership(client, group=group, settings=settings.leading, assign=lambda _: {}, wake=lambda: None)
+        until = time.monotonic() + _REBALANCE_SECONDS
+        while not is_settled(view := membership.describe_patiently()) and time.monotonic() < until:
+            time.sleep(_PAUSE_SECONDS)
+        return view  # noqa: TRY300 - an else would hide that the loop belongs to the try
+    except kafka_errors.KafkaError as error:
+        raise AgentError(f"group {group}: {one_line(error)}") from error
+    finally:
+        close(client)
+
+
+def subject_of(group: str, settings: Settings, wire: Wire, hosts: Hosts) -> Subject:
+    """Returns the group as it is described, which is stable.
+
+    Raises:
+        AgentError: It cannot be planned.
+    """
+    kind = GroupTypes(wire).find(group)
+    if kind == _CONSUMER_TYPE:
+        return _assigned_by_brokers(group, settings, wire, hosts)
+    if kind != "classic":
+        raise AgentError(f"group {group}: is of type {kind}; only classic and consumer groups can be planned")
+    view = describe(group, settings)
+    if view.state == "Dead":
+        raise AgentError(f"group {group}: does not exist; check the name and bootstrap.servers")
+    if view.protocol_type not in ("", CONSUMER):
+        raise AgentError(
+            f"group {group}: has protocol type {view.protocol_type!r}; only consumer groups can be planned"
+        )
+    if not view.stable:
+        raise AgentError(f"group {group}: is {view.state}; it needs members and no rebalance under way: try again")
+    return Subject(
+        protocol=view.protocol,
+        members=members_of_view(view, settings.racks, hosts),
+        agent_leads=prospect(view, settings.leading),
+        unreadable=tuple(f"member {member.id}: {member.unreadable}" for member in view.members if member.unreadable),
+    )
+
+
+def _assigned_by_brokers(group: str, settings: Settings, wire: Wire, hosts: Hosts) -> Subject:
+    """Returns a group of the new protocol (KIP-848); waits some seconds for its members to have what they should."""
+    brokers = look(wire, ()).brokers
+    until = time.monotonic() + _REBALANCE_SECONDS
+    while True:
+        found, gaps = listed(wire, brokers, [escape(group)])
+        descriptions = described(
+            wire, found.values(), classic=_unexpected, consumer=partial(managed, racks=settings.racks, hosts=hosts)
+        )
+        seen = next(iter(descriptions.groups), None)
+        if seen is not None and seen.state == "Stable":
+            break
+        if time.monotonic() > until:
+            reasons = "; ".join(gap.reason for gap in (*gaps, *descriptions.gaps))
+            state = f"is {seen.state}; it needs members and no rebalance under way: try again" if seen else reasons
+            raise AgentError(f"group {group}: {state or 'is not described by any broker'}")
+        time.sleep(_PAUSE_SECONDS)
+    try:
+        offered = from_values(read_broker_configs(wire, brokers).assignors)
+    except AgentError as error:
+        offered = ServerAssignors(unknown=str(error))
+    return Subject(
+        protocol=seen.assignor,
+        members=tuple(
+            PlanMember(
+                id=member.id,
+                instance_id=member.instance_id,
+                subscription=Subscription(topics=tuple(sorted(member.topics))),
+                rack=member.rack,
+                owned=member.owned,
+            )
+            for member in seen.members
+        ),
+        agent_leads="never: the brokers assign it (KIP-848)",
+        offered=offered,
+    )
+
+
+def _unexpected(raw: Any) -> ObservedGroup:
+    raise AgentError(f"group {raw.group_id}: has just become a classic group: try again")

@@ -1,0 +1,92 @@
+"""Which assignors of the new protocol (KIP-848) the brokers offer, and whether samerack's is among them.
+
+Every broker reads `group.consumer.assignors` for itself, and a group is assigned by the broker that coordinates it.
+Only an assignor that every broker has is there for every group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Final
+
+from samerack.cluster.broker_configs import ASSIGNORS_KEY, read_broker_configs
+from samerack.cluster.metadata import look
+from samerack.cluster.wire import Wire
+from samerack.common.errors import AgentError
+from samerack.common.kafka_config import for_kafka_python
+from samerack.common.settings import Settings
+
+ASSIGNOR: Final = "samerack"
+"""The name of samerack's assignor in the brokers, by which members may ask for it."""
+CLASS: Final = "io.samerack.broker.RackAwareAssignor"
+LINE: Final = f"{ASSIGNORS_KEY}={CLASS},uniform,range"
+"""The line in the configuration of a broker that has samerack's assignor."""
+_KAFKAS: Final = "org.apache.kafka.coordinator.group.assignor."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerAssignors:
+    """The assignors that brokers offer.
+
+    Attributes:
+        by_broker: broker id to the names of its assignors, the default first; a class that is neither Kafka's nor
+            samerack's has its class name. None for a broker that does not tell, such as one before Kafka 4.
+        unknown: why nothing is known, or "".
+    """
+
+    by_broker: Mapping[int, tuple[str, ...] | None] = field(default_factory=dict)
+    unknown: str = ""
+
+    @property
+    def installed(self) -> bool | None:
+        """Whether every broker has samerack's assignor; None if that is not known."""
+        if self.lacking:
+            return False
+        return None if self.unknown or not self.by_broker or None in self.by_broker.values() else True
+
+    @property
+    def lacking(self) -> tuple[int, ...]:
+        """The brokers that do not have samerack's assignor, as far as that is known."""
+        return tuple(
+            broker for broker, names in sorted(self.by_broker.items()) if names is not None and ASSIGNOR not in names
+        )
+
+    @property
+    def on_some_brokers(self) -> bool:
+        """Whether some brokers are known to have samerack's assignor, and some not to have it."""
+        return bool(self.lacking) and any(ASSIGNOR in names for names in self.by_broker.values() if names)
+
+    @property
+    def preferred(self) -> bool | None:
+        """Whether every broker takes samerack's where members ask for none; None if that is not known."""
+        known = [names[:1] == (ASSIGNOR,) for names in self.by_broker.values() if names is not None]
+        return (all(known) if self.installed is not None else None) if known else None
+
+
+def from_values(values: Mapping[int, str]) -> ServerAssignors:
+    """Returns the assignors in the values of `group.consumer.assignors` by broker; "" is a broker that has none."""
+    return ServerAssignors(
+        by_broker={
+            broker: tuple(_name(one.strip()) for one in value.split(",")) if value else None
+            for broker, value in values.items()
+        }
+    )
+
+
+def ask_assignors(settings: Settings) -> ServerAssignors:
+    """Asks all brokers once; a failure is part of the answer."""
+    try:
+        with closing(Wire(for_kafka_python(settings.kafka))) as wire:
+            return from_values(read_broker_configs(wire, look(wire, ()).brokers).assignors)
+    except AgentError as error:
+        return ServerAssignors(unknown=str(error))
+
+
+def _name(entry: str) -> str:
+    if entry == CLASS:
+        return ASSIGNOR
+    if entry.startswith(_KAFKAS):
+        return entry.removeprefix(_KAFKAS).removesuffix("Assignor").lower()
+    return entry

@@ -1,0 +1,114 @@
+package io.samerack.broker;
+
+import java.lang.management.ManagementFactory;
+import java.util.EnumMap;
+import java.util.Map;
+import java.util.concurrent.atomic.AtomicLong;
+import javax.management.InstanceAlreadyExistsException;
+import javax.management.JMException;
+import javax.management.ObjectName;
+import javax.management.StandardMBean;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Counts what the assignor does, and logs each cause of a plain plan once.
+ *
+ * <p>There is one for the whole broker: Kafka makes an assignor each time it reads its configuration.
+ */
+final class AssignorMetrics implements AssignorMetricsMBean {
+    static final AssignorMetrics OF_BROKER = new AssignorMetrics();
+    static final String NAME = "io.samerack:type=RackAwareAssignor";
+
+    private static final Logger LOG = LoggerFactory.getLogger(RackAwareAssignor.class);
+
+    /** Why a plain plan replaced the exact one. */
+    enum Cause {
+        WORK_BOUND,
+        ERROR,
+        FAILED_CHECK
+    }
+
+    private final AtomicLong assignments = new AtomicLong();
+    private final AtomicLong configurationErrors = new AtomicLong();
+    private final Map<Cause, AtomicLong> plainPlans = new EnumMap<>(Cause.class);
+    private volatile double lastMilliseconds;
+    private volatile double longestMilliseconds;
+
+    AssignorMetrics() {
+        for (Cause cause : Cause.values()) {
+            plainPlans.put(cause, new AtomicLong());
+        }
+    }
+
+    /** Makes the counts visible; without them the assignor works all the same. */
+    void register() {
+        try {
+            ManagementFactory.getPlatformMBeanServer()
+                    .registerMBean(new StandardMBean(this, AssignorMetricsMBean.class), new ObjectName(NAME));
+        } catch (InstanceAlreadyExistsException again) {
+            LOG.debug("{} is registered already", NAME);
+        } catch (JMException | RuntimeException failure) {
+            LOG.warn("The assignor's metrics are not visible as {}", NAME, failure);
+        }
+    }
+
+    void assigned(long nanoseconds) {
+        assignments.incrementAndGet();
+        lastMilliseconds = nanoseconds / 1e6;
+        longestMilliseconds = Math.max(longestMilliseconds, lastMilliseconds);
+    }
+
+    void wrongProperty(String name, String mistake) {
+        configurationErrors.incrementAndGet();
+        LOG.error("{} is not used, its default is: {}", name, mistake);
+    }
+
+    void plain(Cause cause, Throwable failure, Group group) {
+        if (plainPlans.get(cause).getAndIncrement() == 0) {
+            LOG.error(
+                    "A group of {} members and {} partitions got a plain plan, balanced and sticky but not exact ({})."
+                            + " This cause is logged once and then counted in {}",
+                    group.members.length,
+                    group.partitions(),
+                    cause,
+                    NAME,
+                    failure);
+        }
+    }
+
+    @Override
+    public long getAssignments() {
+        return assignments.get();
+    }
+
+    @Override
+    public long getPlainPlansForWorkBound() {
+        return plainPlans.get(Cause.WORK_BOUND).get();
+    }
+
+    @Override
+    public long getPlainPlansForError() {
+        return plainPlans.get(Cause.ERROR).get();
+    }
+
+    @Override
+    public long getPlainPlansForFailedCheck() {
+        return plainPlans.get(Cause.FAILED_CHECK).get();
+    }
+
+    @Override
+    public long getConfigurationErrors() {
+        return configurationErrors.get();
+    }
+
+    @Override
+    public double getLastAssignmentMilliseconds() {
+        return lastMilliseconds;
+    }
+
+    @Override
+    public double getLongestAssignmentMilliseconds() {
+        return longestMilliseconds;
+    }
+}

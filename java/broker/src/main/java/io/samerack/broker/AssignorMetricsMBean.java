@@ -1,0 +1,55 @@
+package io.samerack.broker;
+
+/**
+ * What the assignor counts since the broker started, as the MBean {@code io.samerack:type=RackAwareAssignor}.
+ */
+public interface AssignorMetricsMBean {
+    /**
+     * Assignments computed, exact and plain.
+     *
+     * @return a count
+     */
+    long getAssignments();
+
+    /**
+     * Plain plans because the exact one would have taken more steps than allowed.
+     *
+     * @return a count
+     */
+    long getPlainPlansForWorkBound();
+
+    /**
+     * Plain plans because the exact one could not be computed: a bug, of which the log has the stack trace.
+     *
+     * @return a count
+     */
+    long getPlainPlansForError();
+
+    /**
+     * Plain plans because the exact one failed the check that ends each assignment: a bug.
+     *
+     * @return a count
+     */
+    long getPlainPlansForFailedCheck();
+
+    /**
+     * Properties with wrong values, whose defaults are used; the log names them.
+     *
+     * @return a count
+     */
+    long getConfigurationErrors();
+
+    /**
+     * Time of the last assignment.
+     *
+     * @return milliseconds
+     */
+    double getLastAssignmentMilliseconds();
+
+    /**
+     * Time of the longest assignment.
+     *
+     * @return milliseconds
+     */
+    double getLongestAssignmentMilliseconds();
+}

@@ -1,0 +1,138 @@
+package io.samerack.broker;
+
+import java.util.LinkedHashMap;
+import java.util.Map;
+
+/**
+ * The assignor's properties, which stand in the broker's own file beside {@code group.consumer.assignors}.
+ *
+ * <p>A wrong value never stops a broker: an assignor is a guest there, and a spelling mistake must not take a broker out
+ * of service at its next restart. The default is used instead, the mistake is logged as an error, and
+ * {@code ConfigurationErrors} of {@link AssignorMetricsMBean} counts it.
+ */
+final class Settings {
+    /** Which of balance, racks and moves matters most, then next, then last. */
+    static final String OBJECTIVES = "samerack.assignor.objectives";
+    /** Partitions beyond its fair share that a member may have, so that fewer are read across racks. */
+    static final String MAX_SKEW = "samerack.assignor.max.skew";
+    /** Whether partition i of topics with equal partition counts and equal subscribers goes to one member. */
+    static final String KEEP_COPARTITIONED = "samerack.assignor.keep.copartitioned";
+    /** Elementary steps that one exact plan may take before a plain plan replaces it. */
+    static final String MAX_STEPS = "samerack.assignor.max.steps";
+
+    static final long DEFAULT_MAX_STEPS = 400_000_000L;
+
+    /** The orders of objectives that can be had. */
+    enum Order {
+        BALANCE_RACKS_MOVES("balance,racks,moves"),
+        BALANCE_MOVES_RACKS("balance,moves,racks"),
+        RACKS_BALANCE_MOVES("racks,balance,moves");
+
+        final String text;
+
+        Order(String text) {
+            this.text = text;
+        }
+    }
+
+    final Order order;
+    final int maxSkew;
+    final boolean keepCopartitioned;
+    final long maxSteps;
+    /** What was wrong, by property. */
+    final Map<String, String> mistakes;
+
+    private Settings(
+            Order order, int maxSkew, boolean keepCopartitioned, long maxSteps, Map<String, String> mistakes) {
+        this.order = order;
+        this.maxSkew = maxSkew;
+        this.keepCopartitioned = keepCopartitioned;
+        this.maxSteps = maxSteps;
+        this.mistakes = mistakes;
+    }
+
+    static Settings defaults() {
+        return of(Map.of());
+    }
+
+    /** Reads the properties; wrong ones have their defaults, and are in {@link #mistakes}. */
+    static Settings of(Map<String, ?> properties) {
+        Map<String, String> mistakes = new LinkedHashMap<>();
+        Order order = order(properties, mistakes);
+        int maxSkew = (int) number(properties, MAX_SKEW, 0, 0, Integer.MAX_VALUE, mistakes);
+        boolean keepCopartitioned = truth(properties, KEEP_COPARTITIONED, mistakes);
+        long maxSteps = number(properties, MAX_STEPS, DEFAULT_MAX_STEPS, 1, Long.MAX_VALUE, mistakes);
+        if (maxSkew > 0 && order != Order.BALANCE_RACKS_MOVES) {
+            mistakes.put(MAX_SKEW, "it goes with " + OBJECTIVES + "=" + Order.BALANCE_RACKS_MOVES.text + " only");
+            maxSkew = 0;
+        }
+        if (keepCopartitioned && (maxSkew > 0 || order == Order.RACKS_BALANCE_MOVES)) {
+            mistakes.put(KEEP_COPARTITIONED, "topics kept together are always dealt evenly, so neither " + MAX_SKEW
+                    + " nor " + OBJECTIVES + "=" + Order.RACKS_BALANCE_MOVES.text + " goes with it");
+            keepCopartitioned = false;
+        }
+        return new Settings(order, maxSkew, keepCopartitioned, maxSteps, mistakes);
+    }
+
+    /** Whether reading in the own rack comes before balance, within {@link #skew}. */
+    boolean areRacksFirst() {
+        return maxSkew > 0 || order == Order.RACKS_BALANCE_MOVES;
+    }
+
+    /** Partitions beyond its fair share that a member may have, as many as there are if balance comes second. */
+    int skew() {
+        return order == Order.RACKS_BALANCE_MOVES ? Integer.MAX_VALUE : maxSkew;
+    }
+
+    /** Whether members with equal subscriptions get equal numbers of partitions, or one more. */
+    boolean areLoadsEven() {
+        return !areRacksFirst() && !keepCopartitioned;
+    }
+
+    private static Order order(Map<String, ?> properties, Map<String, String> mistakes) {
+        Object given = properties.get(OBJECTIVES);
+        if (given == null) {
+            return Order.BALANCE_RACKS_MOVES;
+        }
+        String text = given.toString().replace(" ", "");
+        StringBuilder all = new StringBuilder();
+        for (Order order : Order.values()) {
+            if (order.text.equals(text)) {
+                return order;
+            }
+            all.append(all.length() == 0 ? "" : "; ").append(order.text);
+        }
+        mistakes.put(OBJECTIVES, "\"" + given + "\" is none of: " + all);
+        return Order.BALANCE_RACKS_MOVES;
+    }
+
+    private static long number(
+            Map<String, ?> properties, String name, long otherwise, long least, long most, Map<String, String> mistakes) {
+        Object given = properties.get(name);
+        if (given == null) {
+            return otherwise;
+        }
+        try {
+            long value = Long.parseLong(given.toString().trim());
+            if (value >= least && value <= most) {
+                return value;
+            }
+        } catch (NumberFormatException noNumber) {
+            // said below
+        }
+        mistakes.put(name, "\"" + given + "\" is no whole number from " + least + " to " + most);
+        return otherwise;
+    }
+
+    private static boolean truth(Map<String, ?> properties, String name, Map<String, String> mistakes) {
+        Object given = properties.get(name);
+        if (given == null) {
+            return false;
+        }
+        String text = given.toString().trim();
+        if (!text.equalsIgnoreCase("true") && !text.equalsIgnoreCase("false")) {
+            mistakes.put(name, "\"" + given + "\" is neither true nor false");
+        }
+        return text.equalsIgnoreCase("true");
+    }
+}

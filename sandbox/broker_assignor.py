@@ -1,0 +1,37 @@
+"""The assignor of samerack in the sandbox's brokers (KIP-848): its jar, and the setting that names it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from samerack.cluster.server_assignors import LINE
+from sandbox.cluster import Cluster
+from sandbox.errors import SandboxError
+from sandbox.jvm import cache_folder
+
+SETTING: Final[Mapping[str, str]] = dict([LINE.split("=", 1)])
+"""The line of the brokers' configuration."""
+
+
+def jar() -> Path:
+    """Returns the assignor's jar.
+
+    Raises:
+        SandboxError: it is not built.
+    """
+    found = cache_folder() / "java" / "samerack-broker-assignor.jar"
+    if not found.exists():
+        raise SandboxError(f"{found} is missing; scripts/setup builds it")
+    return found
+
+
+def install(cluster: Cluster, broker: int) -> None:
+    """Gives a broker the jar and the line, from its next start on."""
+    cluster.override(broker, properties=SETTING, jars=(jar(),))
+
+
+def remove(cluster: Cluster, broker: int) -> None:
+    """Takes both from a broker, from its next start on."""
+    cluster.override(broker, properties={})

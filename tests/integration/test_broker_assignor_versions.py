@@ -1,0 +1,52 @@
+"""Samerack's assignor in brokers of other versions than the sandbox's: the oldest, and the newest that there is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from sandbox import broker_assignor
+from sandbox.admin import Admin
+from sandbox.cluster import Cluster
+from sandbox.contract import RACKS
+from tests.integration.scene import A, B, C, Scene
+from tests.integration.test_broker_assignor import OVERHEAD, QUICK, SPREAD, assignor, join, measured_share
+
+
+@contextmanager
+def scene_on(version: str, folder: Path) -> Iterator[Scene]:
+    """A scene on brokers of another version that have the assignor."""
+    cluster = Cluster(properties=QUICK, version=version)
+    for broker in RACKS:
+        broker_assignor.install(cluster, broker)
+    with cluster, Admin(cluster.bootstrap) as admin, Scene(cluster, admin, folder=folder) as scene:
+        scene.lay_out(SPREAD)
+        yield scene
+
+
+@pytest.mark.parametrize("version", ["4.1.0", "4.4.0"])
+def test_other_versions_of_brokers(version: str, tmp_path: Path) -> None:
+    """The oldest and the newest brokers read near and follow moved replicas."""
+    with scene_on(version, tmp_path) as scene:
+        for rack in (A, B, C):
+            join(scene, "confluent", rack)
+        scene.wait_settled(cross_rack=0)
+        assert measured_share(scene) < OVERHEAD
+        scene.admin.move_replicas({(scene.topic, 0): [2], (scene.topic, 1): [3], (scene.topic, 2): [1]})
+        scene.wait_settled(cross_rack=0, timeout=45.0)
+        scene.finish()
+
+
+def test_kafka_4_0_tells_assignors_no_racks_of_partitions(tmp_path: Path) -> None:
+    """The assignor runs there and deals evenly, but cannot know which partitions are near."""
+    with scene_on("4.0.0", tmp_path) as scene:
+        for rack in (A, B, C):
+            join(scene, "confluent", rack)
+        scene.wait_settled()
+        assert assignor(scene) == "samerack"
+        assert [len(owned) for owned in scene.owned().values()] == [4, 4, 4]
+        assert scene.cross_rack() > 0
+        scene.finish()

@@ -1,0 +1,62 @@
+"""The brokers' assignor `samerack` holds what it promises, on random groups; `scripts/bench broker proof` has more."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.parity.broker import BrokerPeer, compare, java
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.parity.peer import Peer
+
+pytestmark = [pytest.mark.parity, pytest.mark.timeout(600)]  # Maven may have to build the assignor for the first test
+
+
+@pytest.fixture(scope="module")
+def peer() -> Iterator[Peer]:
+    """The brokers' assignor."""
+    with BrokerPeer() as running:
+        yield running
+
+
+def test_objective_equals_the_python_engines(peer: Peer) -> None:
+    """Both engines reach the same cost on every group, with each option, and no plain plan is used."""
+    assert [found for seed in range(400) if (found := compare(peer, seed))] == []
+
+
+@pytest.mark.parametrize(("kind", "cases"), [("exhaustive", 2000), ("kafka", 1000), ("histories", 100)])
+@pytest.mark.usefixtures("peer")
+def test_proof(kind: str, cases: int) -> None:
+    """No small group has a better plan, Kafka's assignors are never better, and histories never move without need."""
+    run = subprocess.run(java("Proof", kind, str(cases)), capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    assert json.loads(run.stdout)["cases"] == cases
+
+
+@pytest.mark.usefixtures("peer")
+def test_guest() -> None:
+    """It registers its metrics, survives wrong properties, and answers every kind of failure with a plain plan."""
+    run = subprocess.run(java("Guest"), capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+
+
+@pytest.mark.usefixtures("peer")
+def test_oldest_kafka() -> None:
+    """It works where Kafka cannot say yet whether a partition may be assigned (4.0)."""
+    run = subprocess.run(java("Proof", "exhaustive", "300", oldest=True), capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+
+
+@pytest.mark.usefixtures("peer")
+def test_benchmark_runs() -> None:
+    """The benchmark beside Kafka's assignors still runs."""
+    jmh = ("-f", "0", "-wi", "0", "-i", "1", "-r", "10ms", "-p", "shape=30x300x10", "AssignorBenchmark")
+    run = subprocess.run(java("org.openjdk.jmh.Main", *jmh), capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    assert "ERROR" not in run.stdout
