@@ -52,8 +52,8 @@ _ALWAYS: Final[Mapping[str, str]] = {
     "spark.sql.inMemoryColumnarStorage.compressed": "false",
     # it makes the optimiser multiply the rules for bad records until memory is full
     "spark.sql.constraintPropagation.enabled": "false",
-    # a batch of the stream has more generated classes than this cache has by default (100): each batch would compile
-    # all of them anew, which took about half of its processor time
+    # a batch of the stream has some 110 generated classes, more than this cache holds by default (100): each batch
+    # would generate and compile 70 of them anew
     "spark.sql.codegen.cache.maxEntries": "1000",
     # Delta reads its log with fifty tasks by default; these tables have thousands of files, not millions
     "spark.databricks.delta.snapshotPartitions": "2",
