@@ -20,6 +20,8 @@ from typing import Any, Final, Self
 
 import psutil
 from confluent_kafka import Consumer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from benchmarks.report import machine
 from benchmarks.traffic_scale import GROUPS, PER_TOPIC, TOPICS, Groups, Place, feed
@@ -221,11 +223,19 @@ def _place(number: int) -> Place:
     return f"group-{number:04}", f"topic-{number % TOPICS:03}", list(range(PER_TOPIC))
 
 
-def large(cluster: Cluster, admin: Admin, folder: Path) -> dict[str, Any]:
+def large(cluster: Cluster, folder: Path) -> dict[str, Any]:
     """Returns the figures of an observer of two thousand groups of a hundred partitions each."""
     brokers = sorted(cluster.brokers)
-    for number in range(TOPICS):
-        admin.create_topic(f"topic-{number:03}", [[brokers[(number + one) % 3]] for one in range(PER_TOPIC)])
+    topics = [
+        NewTopic(
+            f"topic-{number:03}",
+            num_partitions=PER_TOPIC,
+            replica_assignment=[[brokers[(number + one) % 3]] for one in range(PER_TOPIC)],
+        )
+        for number in range(TOPICS)
+    ]
+    for created in AdminClient({"bootstrap.servers": cluster.bootstrap}).create_topics(topics).values():
+        created.result(240)
     _tell("topics")
     feed(cluster.bootstrap)
     _tell("records")
@@ -284,5 +294,5 @@ def measure() -> dict[str, Any]:
         Admin(cluster.bootstrap, timeout=240) as admin,
     ):
         results = {"machine": machine(), "imports": imports(), **small(cluster, admin, Path(folder))}
-        results["observer"] = large(cluster, admin, Path(folder))
+        results["observer"] = large(cluster, Path(folder))
         return results
