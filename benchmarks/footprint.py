@@ -20,6 +20,8 @@ from typing import Any, Final, Self
 
 import psutil
 from confluent_kafka import Consumer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from benchmarks.report import machine
 from benchmarks.traffic_scale import GROUPS, PER_TOPIC, TOPICS, Groups, Place, feed
@@ -39,6 +41,13 @@ _SETTLE_SECONDS: Final = 30.0
 _CYCLES: Final = 3
 _LOOK_SECONDS: Final = 0.02
 _SESSION_MS: Final = 1_200_000
+_MANY_GROUPS: Final = {
+    "log.index.size.max.bytes": "4096",
+    "group.max.session.timeout.ms": str(_SESSION_MS),
+    "group.initial.rebalance.delay.ms": "0",
+}
+_TOPICS_AT_ONCE: Final = 25
+"""Brokers refuse a request for many thousand partitions."""
 _MIB: Final = 1 << 20
 COMMANDS: Final = ("--help", "rack", "health", "decode assignment 000000000000ffffffff")
 
@@ -221,11 +230,21 @@ def _place(number: int) -> Place:
     return f"group-{number:04}", f"topic-{number % TOPICS:03}", list(range(PER_TOPIC))
 
 
-def large(cluster: Cluster, admin: Admin, folder: Path) -> dict[str, Any]:
+def large(cluster: Cluster, folder: Path) -> dict[str, Any]:
     """Returns the figures of an observer of two thousand groups of a hundred partitions each."""
     brokers = sorted(cluster.brokers)
-    for number in range(TOPICS):
-        admin.create_topic(f"topic-{number:03}", [[brokers[(number + one) % 3]] for one in range(PER_TOPIC)])
+    topics = [
+        NewTopic(
+            f"topic-{number:03}",
+            num_partitions=PER_TOPIC,
+            replica_assignment=[[brokers[(number + one) % 3]] for one in range(PER_TOPIC)],
+        )
+        for number in range(TOPICS)
+    ]
+    creating = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    for first in range(0, TOPICS, _TOPICS_AT_ONCE):
+        for created in creating.create_topics(topics[first : first + _TOPICS_AT_ONCE], request_timeout=120).values():
+            created.result()
     _tell("topics")
     feed(cluster.bootstrap)
     _tell("records")
@@ -277,12 +296,10 @@ def imports() -> dict[str, int]:
 
 def measure() -> dict[str, Any]:
     """Returns all figures."""
-    properties = {"log.index.size.max.bytes": "4096", "group.max.session.timeout.ms": str(_SESSION_MS)}
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        Cluster(properties=properties, heap_megabytes=900) as cluster,
-        Admin(cluster.bootstrap, timeout=240) as admin,
-    ):
-        results = {"machine": machine(), "imports": imports(), **small(cluster, admin, Path(folder))}
-        results["observer"] = large(cluster, admin, Path(folder))
-        return results
+    results = {"machine": machine(), "imports": imports()}
+    with tempfile.TemporaryDirectory() as folder:
+        with Cluster() as cluster, Admin(cluster.bootstrap) as admin:
+            results |= small(cluster, admin, Path(folder))
+        with Cluster(properties=_MANY_GROUPS, heap_megabytes=900) as cluster:
+            results["observer"] = large(cluster, Path(folder))
+    return results

@@ -150,7 +150,11 @@ def feed(bootstrap: str) -> None:
 
 def measure() -> dict[str, Any]:
     """Returns the cost of cycles of an agent that observes all groups."""
-    properties = {"log.index.size.max.bytes": "4096", "group.max.session.timeout.ms": str(_SESSION_MS)}
+    properties = {
+        "log.index.size.max.bytes": "4096",
+        "group.max.session.timeout.ms": str(_SESSION_MS),
+        "group.initial.rebalance.delay.ms": "0",
+    }
     with Cluster(properties=properties, heap_megabytes=900) as cluster, Admin(cluster.bootstrap, timeout=240) as admin:
         brokers = sorted(cluster.brokers)
         for number in range(TOPICS):
