@@ -30,8 +30,7 @@ in no file, and shared with no other agent.
 An agent takes {alone_cpu:.2f} s of processor until it is ready, a standby {standby_cpu:.2f} s. The pause is how long
 a consumer owned nothing, with an eager protocol, while a third consumer joined and the worker was killed as the first
 one stopped; without the kill the same rebalance took {pause:.2f} s. A worker killed while the group was at rest led
-again after {again:.2f} s, and caused {rebalances} rebalances. The observer reads {distinct:,} partitions, each in ten
-groups.
+again after {again:.2f} s, and caused {rebalances} rebalances.{observed}
 
 What the agent's first process imports, by what Python allocates for it; {whole:.0f} MiB in all, which workers share:
 
@@ -53,20 +52,30 @@ scripts/bench footprint    # six minutes; writes this section and docs/benchmark
 
 def footprint_section(found: Mapping[str, Any]) -> str:
     """Returns the section of one run."""
-    observer, pause = found["observer"], found["pause"]
+    observer, pause = found.get("observer"), found["pause"]
     sizes = (
         ("standby sidecar", 70, found["standby"]),
         (f"leader of one group of {found['partitions']:,} partitions", 120, found["leader"]),
-        ("the same after its worker was replaced twice", 120, found["leader_replaced"]),
-        (
-            f"observer of {observer['groups']:,} groups with {observer['partitions']:,} partitions, highest",
-            350,
-            observer["memory"],
+        ("the same, just after its worker was replaced twice", 120, found["leader_replaced"]),
+        *(
+            [
+                (
+                    f"observer of {observer['groups']:,} groups with {observer['partitions']:,} partitions, highest",
+                    350,
+                    observer["memory"],
+                )
+            ]
+            if observer is not None
+            else []
         ),
     )
     times = (
         ("ready after its start, without an election", 1.0, found["ready"]["seconds"]),
-        ("one cycle of the observer, processor time", 10.0, observer["cycle_processor_seconds"]),
+        *(
+            [("one cycle of the observer, processor time", 10.0, observer["cycle_processor_seconds"])]
+            if observer is not None
+            else []
+        ),
         ("pause of a group whose leader's worker is killed in a rebalance", 0.5, pause["killed_seconds"]),
         *(
             (f"`samerack {name}`, processor time", 0.25 if name == "--help" else 0.35, seconds)
@@ -85,7 +94,9 @@ def footprint_section(found: Mapping[str, Any]) -> str:
         pause=pause["seconds"],
         again=pause["leads_again_seconds"],
         rebalances=pause["rebalances_at_rest"],
-        distinct=observer["distinct_partitions"],
+        observed=f" The observer's groups read {observer['distinct_partitions']:,} partitions, each in ten groups."
+        if observer is not None
+        else "",
         whole=sum(found["imports"].values()) / _MIB,
         imports="\n".join(
             f"| {name} | {size / _MIB:.1f} |" for name, size in list(found["imports"].items())[:_IMPORTS]
