@@ -20,28 +20,17 @@ _SECONDS = 300
 _PLACES = [[1, 2], [2, 3], [3, 1], [1, 3], [2, 1], [3, 2]]
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks the tests in this folder, and gives them the time that real brokers need."""
     for item in items:
         if item.path.is_relative_to(_HERE):
             item.add_marker(pytest.mark.integration)
-            if worker := _one_worker(item):
-                item.add_marker(pytest.mark.xdist_group(worker))
             # kafka-python leaves sockets to the garbage collector, which may find them in any later test
             item.add_marker(
                 pytest.mark.filterwarnings("ignore:Exception ignored in:pytest.PytestUnraisableExceptionWarning")
             )
             if item.get_closest_marker("timeout") is None:
                 item.add_marker(pytest.mark.timeout(_SECONDS))
-
-
-def _one_worker(item: pytest.Item) -> str:
-    """Returns the name of the tests that one worker must run: they have a cluster that is not shared by all."""
-    if item.get_closest_marker("moves_brokers") is not None:
-        return "moves brokers"
-    fixtures = item._fixtureinfo.name2fixturedefs.values() if isinstance(item, pytest.Function) else ()
-    return item.path.stem if any(given[-1].scope == "module" for given in fixtures) else ""
 
 
 @pytest.fixture(scope="session")

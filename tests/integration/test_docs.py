@@ -54,9 +54,6 @@ def on_this_cluster(text: str, cluster: KafkaCluster) -> str:
     return text
 
 
-pytestmark = pytest.mark.xdist_group("docs")  # tests at the same time would share the group `orders`
-
-
 @pytest.fixture
 def orders(cluster: KafkaCluster, admin: Admin, topic: str) -> Iterator[None]:
     """A running group `orders`, whose client ids contain the racks."""
