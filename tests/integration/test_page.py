@@ -68,7 +68,7 @@ def test_the_page_shows_bytes_money_shares_and_decisions(browser: Browser, url: 
     assert {"billing-kip848", "leading", "69 %", "67 %"} <= set(texts)  # the groups
     assert {"asks to rebalance", "not followed", "plan sent", "below-least-saving", "racks-changed"} <= set(texts)
     assert "$1.51/day" in texts
-    assert any(text.startswith("go back to group.protocol=classic") for text in texts)
+    assert any("put samerack's broker jar on the class path" in text for text in texts)
     draw(browser, "wide")
 
 
