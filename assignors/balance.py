@@ -264,7 +264,7 @@ def _split(ways: Ways, settled: BoolArray, bands: _Bands, cut: Int64Array) -> tu
 def _refine(bands: _Bands, cut: Int64Array, above: BoolArray, load: Int64Array, most: Int64Array | None) -> _Bands:
     """Splits every open band at its cut into the groups above and the rest; full groups get bands of their own.
 
-    A group counts as full if it is above and its members' limit is below the cut.
+    A group counts as full if it is above and its members' limit is not beyond the cut: each has as many as it may.
     """
     part = 2 * bands.of + above
     of, old = dense_rank(part, 2 * len(bands.total))
@@ -278,7 +278,7 @@ def _refine(bands: _Bands, cut: Int64Array, above: BoolArray, load: Int64Array, 
     )
     if most is None:
         return refined
-    short = above & bands.open()[bands.of] & (most < cut[bands.of])
+    short = above & bands.open()[bands.of] & (most <= cut[bands.of])
     return _with_full(refined, short, most, load)
 
 

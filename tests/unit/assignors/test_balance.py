@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from samerack.assignors.balance import Spread, least_unequal
+from samerack.assignors.balance import Spread, Ways, least_unequal, least_unequal_loads
 from samerack.assignors.model import BoolArray, Int64Array
 
 
@@ -85,3 +85,19 @@ def test_every_group_at_another_load() -> None:
     assert loads.sum() + spread.extras.sum() == supply.sum()
     assert (np.diff(loads) >= 0).all()
     assert not spread.usable[(kind + 1 == group) & (loads[kind] + 1 < loads[group])].any()
+
+
+def test_a_limit_at_the_floor_of_its_band_is_kept() -> None:
+    """Two members share one kind, and one of them may have two: the band of two or three does not make that three."""
+    spread = least_unequal_loads(
+        Ways(
+            supply=np.array([5, 0, 0]),
+            tail=np.array([0, 0], np.int32),
+            head=np.array([1, 2], np.int32),
+            limit=np.array([5, 5]),
+            group=np.array([1, 2]),
+            size=np.array([1, 1]),
+            most=np.array([2, 3]),
+        )
+    )
+    assert (spread.floor + spread.extras[spread.band]).tolist() == [2, 3]

@@ -18,6 +18,8 @@ final class Balance {
     final int[] partOfKind;
     /** By subscription: its part. */
     final int[] partOfSubscription;
+    /** By subscription: the most partitions that one of its members has in any of these plans. */
+    final int[] mostOfSubscription;
     /** By part: least partitions of each member. */
     int[] floor = new int[4];
     /** By part: members with one more. */
@@ -33,6 +35,7 @@ final class Balance {
         this.steps = steps;
         partOfKind = new int[kinds.supply.length];
         partOfSubscription = new int[kinds.members.length];
+        mostOfSubscription = new int[kinds.members.length];
     }
 
     static Balance of(Kinds kinds, Steps steps) {
@@ -109,6 +112,7 @@ final class Balance {
         int mean = units / members;
         if (part[1].length == 1) {
             close(mean, units - mean * members);
+            mostOfSubscription[part[1][0]] = units > mean * members ? mean + 1 : mean;
             return null;
         }
         FlowNetwork network = new FlowNetwork(steps);
@@ -140,10 +144,28 @@ final class Balance {
             sent += network.send(source, sink);
             if (sent == units) {
                 close(mean, units - mean * members);
+                findMost(part, mean, network, leaving, first);
                 return null;
             }
         }
         return Arrays.copyOf(network.reachable(source), source - first);
+    }
+
+    /** A member has one more than the floor where some member of its subscription does, or could take it from another. */
+    private void findMost(int[][] part, int floor, FlowNetwork network, int[] leaving, int first) {
+        int[] over = new int[leaving.length];
+        int count = 0;
+        for (int index = 0; index < leaving.length; index++) {
+            if (network.left(leaving[index]) < kinds.members[part[1][index]]) {
+                over[count++] = first + part[0].length + index;
+            }
+        }
+        boolean[] reached =
+                network.reachableBelow(first + part[0].length + part[1].length, Arrays.copyOf(over, count));
+        for (int index = 0; index < leaving.length; index++) {
+            boolean more = reached[first + part[0].length + index];
+            mostOfSubscription[part[1][index]] = more ? floor + 1 : floor;
+        }
     }
 
     private void close(int least, int more) {

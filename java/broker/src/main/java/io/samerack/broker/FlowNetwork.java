@@ -82,6 +82,11 @@ final class FlowNetwork {
         return residual[arc] == 0;
     }
 
+    /** Returns how much more an arc can carry. */
+    int left(int arc) {
+        return residual[arc];
+    }
+
     /** Lets an arc carry more. */
     void widen(int arc, int capacity) {
         residual[arc] += capacity;
@@ -127,6 +132,25 @@ final class FlowNetwork {
         for (int begin = 0; begin < end; begin++) {
             for (int arc = out[queue[begin]]; arc >= 0; arc = next[arc]) {
                 if (residual[arc] > 0 && !reached[head[arc]]) {
+                    reached[head[arc]] = true;
+                    queue[end++] = head[arc];
+                }
+            }
+        }
+        return reached;
+    }
+
+    /** Returns the nodes that units from some nodes could still reach, by way of nodes below {@code bound} only. */
+    boolean[] reachableBelow(int bound, int[] starts) {
+        boolean[] reached = new boolean[bound];
+        int end = 0;
+        for (int start : starts) {
+            reached[start] = true;
+            queue[end++] = start;
+        }
+        for (int begin = 0; begin < end; begin++) {
+            for (int arc = out[queue[begin]]; arc >= 0; arc = next[arc]) {
+                if (head[arc] < bound && residual[arc] > 0 && !reached[head[arc]]) {
                     reached[head[arc]] = true;
                     queue[end++] = head[arc];
                 }

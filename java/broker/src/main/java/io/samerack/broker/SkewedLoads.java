@@ -58,8 +58,7 @@ final class SkewedLoads {
     static Loads of(Group group, Kinds kinds, Pools pools, Balance balance, int maxSkew, Steps steps) {
         SkewedLoads skewed = new SkewedLoads(group, kinds, pools, steps);
         for (int cell = 0; cell < skewed.limit.length; cell++) {
-            int part = balance.partOfSubscription[cell / group.columns];
-            long share = balance.floor[part] + (balance.extras[part] > 0 ? 1 : 0);
+            long share = balance.mostOfSubscription[cell / group.columns];
             skewed.limit[cell] = (int) Math.min(share + maxSkew, skewed.units);
         }
         skewed.solve(steps);
