@@ -57,7 +57,8 @@ def _speed(benchmark: dict[str, Any]) -> str:
     for row in benchmark["results"]:
         key = (row["shape"], row["racks"], row["subscription"], row["change"])
         rows.setdefault(key, {})[row["assignor"]] = row
-    table, ratios = [], {}
+    table: list[str] = []
+    ratios: dict[str, list[float]] = {}
     for (shape, racks, subscription, change), found in rows.items():
         cells = [_cell(found[name]) if name in found else "" for name in ASSIGNORS]
         ratio = found["samerack"]["fastest"] / found["uniform"]["fastest"]
