@@ -22,7 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from docker.errors import NotFound
+from docker.errors import APIError, NotFound
 from testcontainers.core.config import testcontainers_config
 from testcontainers.core.container import DockerContainer
 from testcontainers.core.docker_client import DockerClient
@@ -335,11 +335,11 @@ def _remove_leftovers() -> None:
     try:
         for container in docker.containers.list(all=True, filters={"label": _LABEL}):
             if not _lives(container.labels[_LABEL]):
-                with suppress(NotFound):
+                with suppress(APIError):  # another run may be removing it
                     container.remove(force=True, v=True)
         for network in docker.networks.list(filters={"label": _LABEL}):
             if not _lives(network.attrs["Labels"][_LABEL]):
-                with suppress(NotFound):
+                with suppress(APIError):
                     network.remove()
     finally:
         docker.close()
