@@ -43,8 +43,8 @@ racks only.
 {table}
 
 - *whole*: bytes to bytes; *decode, plan, encode*: parts of it, measured by themselves. The rest is checking the plan,
-  finding the members' racks, and building the problem. From some 20,000 partitions on, the plan is made in a process
-  of its own, which can be stopped at the deadline.
+  finding the members' racks, and building the problem. A group whose plan may take too long is planned in a process of
+  its own, which can be stopped at the deadline.
 - Medians of the later half of 9 runs (5 from 200,000 partitions on). Java is given {java_seconds:.0f} seconds for all
   runs (and 10 more for each million partitions), and is not asked for more partitions of the kind (equal or unequal
   subscriptions) once it took longer: "-".
