@@ -2,6 +2,7 @@ package io.samerack.broker;
 
 import java.util.AbstractSet;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collection;
 import java.util.Collections;
 import java.util.HashMap;
@@ -26,6 +27,10 @@ import org.apache.kafka.coordinator.group.api.assignor.SubscriptionType;
 
 /** A group that tests make and change; it answers an assignor as the group coordinator does. */
 final class ProofGroup implements GroupSpec, SubscribedTopicDescriber {
+    /** Kafka 4.0 cannot say that a partition may not be assigned. */
+    private static final boolean CAN_WITHHOLD = Arrays.stream(GroupSpec.class.getMethods())
+            .anyMatch(method -> method.getName().equals("isPartitionAssignable"));
+
     /** A member: changeable, but for its id. */
     static final class Member implements MemberSubscription, MemberAssignment {
         String rack;
@@ -150,7 +155,7 @@ final class ProofGroup implements GroupSpec, SubscribedTopicDescriber {
 
     @Override
     public boolean isPartitionAssignable(Uuid topic, int partition) {
-        return !withheld.getOrDefault(topic, Set.of()).contains(partition);
+        return !CAN_WITHHOLD || !withheld.getOrDefault(topic, Set.of()).contains(partition);
     }
 
     @Override
