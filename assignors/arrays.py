@@ -20,6 +20,9 @@ IntArray: TypeAlias = npt.NDArray[np.integer[Any]]
 DIGIT: Final = 16
 """Bits of a key that numpy's stable sort handles by counting instead of comparing."""
 
+SCATTER: Final = 2_654_435_761
+"""2^32 over the golden ratio: its multiples, modulo a number, put neighbours far apart."""
+
 
 def stable_order(keys: IntArray, bound: int) -> Int64Array:
     """Returns the permutation that sorts `keys` (all in 0..bound-1), stably.
@@ -67,6 +70,18 @@ def combine(left: IntArray, left_bound: int, right: IntArray, right_bound: int) 
     pairs = left if right_bound == 1 else left.astype(np.int64) * right_bound + right
     ranks, values = dense_rank(pairs, left_bound * right_bound)
     return ranks, len(values)
+
+
+def is_in(keys: IntArray, chosen: IntArray, bound: int) -> BoolArray:
+    """Returns [N] whether each key is one of `chosen`; all are in 0..bound-1.
+
+    Complexity: O(N + bound) while `bound` is not much greater than N, else by sorting.
+    """
+    if bound > 8 * len(keys) + 65_536:
+        return np.isin(keys, chosen)
+    present = np.zeros(bound, np.bool_)
+    present[chosen] = True
+    return present[keys]
 
 
 def row_codes(columns: Sequence[BoolArray]) -> tuple[Int32Array, BoolArray]:

@@ -32,6 +32,23 @@ def cross_rack_mask(problem: Problem, owner: Int32Array) -> BoolArray:
     return crossing
 
 
+def known_mask(problem: Problem, owner: Int32Array) -> BoolArray:
+    """Returns [P] true where it is known whether the owner reads across racks.
+
+    That is where the owner has a rack, and either a replica there serves it or the rack of the leader replica, which
+    serves it then, is known.
+
+    Args:
+        problem: the group.
+        owner: [P] member per partition, or NOBODY.
+    """
+    if not problem.members:
+        return np.zeros(len(owner), np.bool_)
+    has_rack = (owner != NOBODY) & (problem.member_rack[owner] != NOBODY)
+    known: BoolArray = has_rack & (~cross_rack_mask(problem, owner) | (problem.leader_rack != NOBODY))
+    return known
+
+
 def evaluate(problem: Problem, owner: Int32Array) -> Cost:
     """Computes the `Cost` of a plan.
 
@@ -42,6 +59,8 @@ def evaluate(problem: Problem, owner: Int32Array) -> Cost:
     Complexity: O(P + M).
     """
     crossing = cross_rack_mask(problem, owner)
+    known = known_mask(problem, owner)
+    known_crossing = crossing & known
     assigned = owner != NOBODY
     loads = np.bincount(owner[assigned], minlength=len(problem.members))
     moved = assigned & (problem.owner != NOBODY) & (problem.owner != owner)
@@ -55,4 +74,8 @@ def evaluate(problem: Problem, owner: Int32Array) -> Cost:
         moved=int(moved.sum()),
         unassigned=int((~readable).sum()),
         assigned_weight=int(assigned.sum() if weights is None else weights[assigned].sum()),
+        known=int(known.sum()),
+        known_cross_rack=int(known_crossing.sum()),
+        known_weight=int(known.sum() if weights is None else weights[known].sum()),
+        known_cross_rack_weight=int(known_crossing.sum() if weights is None else weights[known_crossing].sum()),
     )

@@ -21,83 +21,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from samerack.assignors.arrays import IntArray, combine, dense_rank, ranges, stable_order
+from samerack.assignors.arrays import IntArray, combine, dense_rank, is_in, ranges, stable_order
 from samerack.assignors.deal import Arcs, Classes, hand_out
-from samerack.assignors.model import BoolArray, Int32Array, Int64Array
+from samerack.assignors.model import AssignmentError, BoolArray, Int32Array, Int64Array
+from samerack.assignors.sample import Ends, solve_by_sample
 from samerack.assignors.solvers import Network, fold, node_prices, solve
+from samerack.assignors.units import Seats, Units
 
 OBJECTIVE = ("price", "toll", "moves", "cost")
 """Levels of a placement's cost, the most important first; demands on the seats come before all. With a move price the
 first level is the sum of price and moves in one currency (KIP-925: traffic cost and non-overlap cost), and fewer moves
 break ties. Toll and cost are charged on the caller's own arcs."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claims:
-    """Sets of seats that a unit may keep, as rows of varying length; row 0 has none.
-
-    Attributes:
-        start: [Q + 1] index of each row's first entry, then the number of entries.
-        seat: [N] a seat that the unit has a claim to, once per row.
-        kept: [N] moves saved if the unit is placed there, positive.
-    """
-
-    start: Int64Array
-    seat: Int32Array
-    kept: Int64Array
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Units:
-    """The U units to place, each with one kind (which groups may have it), price row and claim row.
-
-    Attributes:
-        kind: [U] 0..K-1.
-        kinds: K.
-        price: [U] row of `prices`.
-        prices: [C, G] cost of the unit in each of the G columns (racks, for example), not negative.
-        claim: [U] row of `claims`.
-        claims: seats that units may keep.
-        move_price: cost of a move in the currency of `prices`, not negative.
-    """
-
-    kind: Int32Array
-    kinds: int
-    price: Int32Array
-    prices: Int64Array
-    claim: Int32Array
-    claims: Claims
-    move_price: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seats:
-    """The Z seats, in S groups of one column each, and the network behind them, in which every unit ends.
-
-    Attributes:
-        group: [Z] group of the seat.
-        column: [S] column of the group.
-        edge_kind: [E] a kind that a group may have.
-        edge_group: [E] the group.
-        demand: [Z + X] units that leave the network at the node; the X nodes are the caller's own.
-        tail: [A] node where the caller's arc starts, among those Z + X nodes.
-        head: [A] node where it ends.
-        capacity: [A] units that it may carry.
-        toll: [A] cost of each unit there, at a level before moves, not negative.
-        cost: [A] cost of each unit there, at a level after moves. A unit takes at most one arc with toll, and at most
-            one with cost.
-    """
-
-    group: Int32Array
-    column: Int32Array
-    edge_kind: Int32Array
-    edge_group: Int32Array
-    demand: Int64Array
-    tail: Int32Array
-    head: Int32Array
-    capacity: Int64Array
-    toll: Int64Array | int = 0
-    cost: Int64Array | int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,12 +43,13 @@ class _Hubs:
     of_edge: Int32Array
 
 
-def place(
+def place(  # noqa: PLR0913 - units and seats, and switches for speed or order
     units: Units,
     seats: Seats,
     *,
     enough: BoolArray | None = None,
     interleaved: bool = False,
+    sampled: bool = False,
     portable: bool = False,
 ) -> Int32Array:
     """Returns the seat of every unit, [U]: all demands met, least `OBJECTIVE`; exact and deterministic.
@@ -128,6 +63,8 @@ def place(
         enough: [E] edges with which the demands can be met. The flow starts with these, and other edges are added only
             if node prices show that they could improve it; the cost of the placement is the same.
         interleaved: neighbours go to different seats where that costs nothing.
+        sampled: each seat leads to one of the caller's nodes, which take all units; where there are very many of these,
+            some are solved first (`assignors.sample`). The cost of the placement is the same.
         portable: solve with networkx even if OR-Tools is installed.
 
     Raises:
@@ -142,7 +79,10 @@ def place(
     used = np.ones(len(seats.edge_kind), np.bool_) if enough is None else enough.copy()
     while True:
         network, layers, nodes = _network(units, seats, classes, hubs, np.flatnonzero(used))
-        flow = solve(network, portable=portable)
+        if sampled:
+            flow = solve_by_sample(network, _ends(network, seats), portable=portable)
+        else:
+            flow = solve(network, portable=portable)
         if used.all():
             break
         missing = _worth_while(network, flow, hubs, seats, nodes) & ~used
@@ -151,6 +91,37 @@ def place(
         used |= missing
     flows = np.split(flow, np.cumsum([len(arcs.tail) for arcs in layers]))
     return hand_out(classes, layers, flows, interleaved=interleaved)
+
+
+def place_with_prices(
+    units: Units, seats: Seats, *, portable: bool = False
+) -> tuple[Int32Array, Int64Array, Int64Array]:
+    """Returns what `place` does with `sampled`, and node prices of the groups, [S], and of the caller's nodes, [X].
+
+    Another seat of a group would improve the placement only if it led to a node of a higher price.
+
+    Raises:
+        AssignmentError: the demands cannot be met, or prices do not fit in 64 bits.
+    """
+    classes, hubs = _classes(units, seats), _hubs(seats)
+    network, layers, (_, group_node) = _network(units, seats, classes, hubs, np.arange(len(seats.edge_kind)))
+    folded = fold(network)
+    if folded is None:
+        raise AssignmentError("node prices do not fit in 64 bits")
+    network = replace(network, costs=folded[np.newaxis])
+    ends = _ends(network, seats)
+    flow = solve_by_sample(network, ends, portable=portable)
+    price = node_prices(network, flow)
+    flows = np.split(flow, np.cumsum([len(arcs.tail) for arcs in layers]))
+    return hand_out(classes, layers, flows), price[group_node : ends.first_seat], price[ends.first_end :]
+
+
+def _ends(network: Network, seats: Seats) -> Ends:
+    """Returns the seats and the caller's nodes in the network; those of one column are alike."""
+    first = len(network.supply) - len(seats.demand)
+    group = np.zeros(len(seats.demand) - len(seats.group), np.int32)
+    group[seats.head - len(seats.group)] = seats.column[seats.group[seats.tail]]
+    return Ends(first_seat=first, first_end=first + len(seats.group), stratum=group)
 
 
 def _worth_while(network: Network, flow: Int64Array, hubs: _Hubs, seats: Seats, nodes: tuple[int, int]) -> BoolArray:
@@ -177,7 +148,8 @@ def _classes(units: Units, seats: Seats) -> Classes:
     entry = ranges(units.claims.start[claim], lengths)
     groups = len(seats.column)
     wanted = units.kind[some][claiming].astype(np.int64) * groups + seats.group[units.claims.seat[entry]]
-    good = np.isin(wanted, seats.edge_kind.astype(np.int64) * groups + seats.edge_group)
+    edges = seats.edge_kind.astype(np.int64) * groups + seats.edge_group
+    good = is_in(wanted, edges, units.kinds * groups)
     return Classes(
         of=of,
         size=np.bincount(of, minlength=count),
@@ -270,23 +242,30 @@ def _network(
 
 
 def _joined(layers: tuple[Arcs, ...], supply: Int64Array, move_price: int) -> Network:
-    def joined(values: Iterable[IntArray | int], dtype: type[np.int32 | np.int64]) -> npt.NDArray[Any]:
-        full = [
-            np.full(len(arcs.tail), value, dtype) if isinstance(value, int) else value
-            for value, arcs in zip(values, layers, strict=True)
-        ]
-        return np.concatenate(full).astype(dtype)
+    starts = np.cumsum([0, *(len(arcs.tail) for arcs in layers)]).tolist()
 
-    price, toll, moves, cost = (joined((getattr(arcs, level) for arcs in layers), np.int64) for level in OBJECTIVE)
+    def joined(values: Iterable[IntArray | int], dtype: type[np.int32 | np.int64]) -> npt.NDArray[Any]:
+        full = np.empty(starts[-1], dtype)
+        for value, begin, end in zip(values, starts, starts[1:], strict=False):
+            full[begin:end] = value
+        return full
+
+    price, moves = (joined((getattr(arcs, level) for arcs in layers), np.int64) for level in ("price", "moves"))
+    toll, cost = (
+        [joined((getattr(arcs, level) for arcs in layers), np.int64)] if _is_charged(layers, level) else []
+        for level in ("toll", "cost")
+    )
     return Network(
         supply=supply,
         tail=joined((arcs.tail for arcs in layers), np.int32),
         head=joined((arcs.head for arcs in layers), np.int32),
         capacity=joined((arcs.capacity for arcs in layers), np.int64),
-        costs=np.stack(
-            [price + move_price * moves, *([toll] if toll.any() else []), moves, *([cost] if cost.any() else [])]
-        ),
+        costs=np.stack([price + move_price * moves, *toll, moves, *cost]),
     )
+
+
+def _is_charged(layers: tuple[Arcs, ...], level: str) -> bool:
+    return any(np.any(getattr(arcs, level)) for arcs in layers)
 
 
 def _hubs(seats: Seats) -> _Hubs:

@@ -77,11 +77,17 @@ class Cost:
     Attributes:
         imbalance: Partitions of the fullest member minus those of the emptiest.
         sum_of_squares: Sum of squared member loads: it is least for the least unequal loads.
-        cross_rack: Partitions read by a member whose rack has no replica that may serve it.
+        cross_rack: Partitions read by a member whose rack has no replica that may serve it. Those of members without a
+            rack are not among them, as a plan cannot bring them nearer.
         cross_rack_weight: The same, by weight.
         moved: Partitions whose new owner is not the current one.
         unassigned: Partitions that no member subscribes to.
         assigned_weight: Weight of all partitions that have an owner: the total for cross_rack_weight.
+        known: Partitions of which it is known whether they are read across racks: the racks of owner and serving
+            replica are known.
+        known_cross_rack: Those of them that are.
+        known_weight: The weight of `known`.
+        known_cross_rack_weight: The weight of `known_cross_rack`.
     """
 
     imbalance: int
@@ -91,8 +97,27 @@ class Cost:
     moved: int
     unassigned: int
     assigned_weight: int
+    known: int
+    known_cross_rack: int
+    known_weight: int
+    known_cross_rack_weight: int
 
     @property
     def cross_rack_share(self) -> float:
-        """The share of the weight that is read across racks, between 0 and 1; 0 without weight."""
+        """The share of the weight that costs, between 0 and 1, to compare plans; unknown counts as near."""
         return self.cross_rack_weight / self.assigned_weight if self.assigned_weight else 0.0
+
+    @property
+    def known_share(self) -> float | None:
+        """The cross-rack share of what is known, between 0 and 1; None if nothing is."""
+        return self.known_cross_rack_weight / self.known_weight if self.known_weight else None
+
+    @property
+    def min_share(self) -> float | None:
+        """The share of all that is read which is known to cross racks: the price follows from it; None if unknown."""
+        return self.known_cross_rack_weight / self.assigned_weight if self.known_weight else None
+
+    @property
+    def known_partitions_across(self) -> int | None:
+        """`known_cross_rack`; None if it is known of no partition."""
+        return self.known_cross_rack if self.known else None

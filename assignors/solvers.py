@@ -64,9 +64,9 @@ def solve(network: Network, *, portable: bool = False) -> Int64Array:
     """Computes an optimal flow: least total cost of level 0, then of level 1, and so on; exact.
 
     If they fit in 64 bits, the levels are folded into one cost with integer weights: one unit of level k weighs more
-    than all that the levels after it can cost. Otherwise the levels are solved one after the other, each on the arcs
-    that the optimal solutions of the levels before it leave free (complementary slackness). A single level beyond 64
-    bits is solved by networkx, whose integers have no bound.
+    than the levels after it can cost on any cycle by which flows differ. Otherwise the levels are solved one after the
+    other, each on the arcs that the optimal solutions of the levels before it leave free (complementary slackness). A
+    single level beyond 64 bits is solved by networkx, whose integers have no bound.
 
     Args:
         network: the problem.
@@ -94,16 +94,31 @@ def solve(network: Network, *, portable: bool = False) -> Int64Array:
 
 def fold(network: Network) -> Int64Array | None:
     """Returns one cost per arc that orders flows like all levels together, or None if it could leave 64 bits."""
-    units = int(network.supply[network.supply > 0].sum())
     folded = np.zeros(len(network.tail), np.int64)
-    greatest = 0
-    for level in network.costs[::-1]:
-        weight = greatest * units + 1
+    greatest = rise = 0
+    for number, level in enumerate(network.costs[::-1]):
+        weight = rise + 1
         greatest += int(level.max()) * weight
         if greatest * 4 * (len(network.supply) + 1) >= LIMIT:
             return None
         folded = folded + level * weight
+        if number + 1 < len(network.costs):
+            rise += weight * _greatest_rise(network, level)
     return folded
+
+
+def _greatest_rise(network: Network, level: Int64Array) -> int:
+    """Returns a bound for the cost at this level that one unit can add on its way around a simple cycle.
+
+    A flow is optimal if no residual cycle improves it, so a unit of the level above need not weigh more than this. A
+    simple cycle enters and leaves a node once: it has at most one arc with cost for each of their tails, and for each
+    of their heads. The flow after it is a flow, too: its cost at this level is at most that of all units.
+    """
+    charged = np.flatnonzero(level)
+    if not charged.size:
+        return 0
+    ends = [int((np.bincount(nodes[charged]) > 0).sum()) for nodes in (network.tail, network.head)]
+    return int(level.max()) * min(*ends, int(network.supply[network.supply > 0].sum()))
 
 
 def _solve_by_level(network: Network, solver: Callable[[Network], Int64Array]) -> Int64Array:
@@ -159,6 +174,29 @@ def node_prices(network: Network, flow: Int64Array) -> Int64Array:
         np.minimum.at(price, head, before[tail] + cost)
         if np.array_equal(before, price):
             return price
+
+
+def left_over(network: Network, flow: Int64Array) -> Int64Array:
+    """Returns the units of each node that a flow does not carry away, negative where units are missing, [N]."""
+    rest = network.supply.copy()
+    used = np.flatnonzero(flow)
+    np.subtract.at(rest, network.tail[used], flow[used])
+    np.add.at(rest, network.head[used], flow[used])
+    return rest
+
+
+def greatest_flow(network: Network) -> Int64Array:
+    """Returns [A] a flow that takes as many units as possible from supplies to demands, whatever it costs.
+
+    Only with OR-Tools.
+    """
+    solver = min_cost_flow().SimpleMinCostFlow()
+    nothing = np.zeros(len(network.tail), np.int64)
+    arcs = solver.add_arcs_with_capacity_and_unit_cost(network.tail, network.head, network.capacity, nothing)
+    solver.set_nodes_supplies(np.arange(len(network.supply), dtype=np.int32), network.supply)
+    solver.solve_max_flow_with_min_cost()
+    flow: Int64Array = solver.flows(arcs)
+    return flow
 
 
 def _ortools_flow(network: Network) -> Int64Array:

@@ -85,7 +85,7 @@ class AssignmentInfo:
         version: version of the message; newer fields are not written.
         commonly_supported: newest version that all clients understand (since version 3), or UNKNOWN_VERSION.
         active: active tasks, one for each partition that the consumer gets, in the same order.
-        standby: standby tasks with the changelog partitions of each.
+        standby: standby tasks with the partitions that each would read if it were active.
         partitions_by_host: partitions that the instances serve, by (host, port) (since version 2).
         standby_partitions_by_host: the same for standbys (since version 6).
         err_code: 0, or why the client must stop (since version 4).

@@ -23,8 +23,9 @@ from samerack.assignors.arrays import combine, dense_rank, first_of_each, row_co
 from samerack.assignors.balance import Spread, Ways, least_unequal
 from samerack.assignors.cheapest import cheapest_spread
 from samerack.assignors.consumer.locality import Locality, locality
-from samerack.assignors.flow import Claims, Seats, Units, place
+from samerack.assignors.flow import place
 from samerack.assignors.model import NOBODY, Int32Array, Int64Array, Problem
+from samerack.assignors.units import Claims, Seats, Units
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

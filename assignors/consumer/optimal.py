@@ -31,12 +31,13 @@ from samerack.assignors.arrays import combine, first_of_each, ranges, row_codes
 from samerack.assignors.balance import Spread
 from samerack.assignors.consumer.copartition import assign_bundles
 from samerack.assignors.consumer.loads import Group, fair_loads, skewed_loads
-from samerack.assignors.consumer.locality import locality
+from samerack.assignors.consumer.locality import Locality, locality
 from samerack.assignors.consumer.order import member_order
 from samerack.assignors.consumer.spread import spread_topics
 from samerack.assignors.consumer.spread_exact import Room, spread_exactly
-from samerack.assignors.flow import Claims, Seats, Units, place
+from samerack.assignors.flow import place
 from samerack.assignors.model import NOBODY, AssignmentError, BoolArray, Int32Array, Int64Array, Problem
+from samerack.assignors.units import Claims, Seats, Units
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,6 +171,8 @@ def _assign(problem: Problem, options: Options, *, portable: bool) -> Int32Array
         usable = np.ones(len(edge_kind), np.bool_)
     else:
         usable = spread.usable
+    if not options.spread_moves and _stays(problem, group.near, share_of, spread):
+        return problem.owner.copy()
     units = Units(
         kind=kind,
         kinds=len(wanted_by),
@@ -191,6 +194,16 @@ def _assign(problem: Problem, options: Options, *, portable: bool) -> Int32Array
     room = Room(may_have=may_have[kind_of_topic].T, share_of=share_of, spread=spread, spare_moves=options.spread_moves)
     best = spread_exactly(problem, group.near, plan, room, portable=portable)
     return plan if best is plan else spread_topics(problem, group.near, best)
+
+
+def _stays(problem: Problem, near: Locality, share_of: Int32Array, spread: Spread) -> bool:
+    """Returns whether the current owners have these loads and read nothing across racks: no other plan is as good."""
+    owner = problem.owner
+    if owner.min() == NOBODY or near.prices[near.price, near.column[owner]].any():
+        return False
+    over = np.bincount(owner, minlength=len(share_of)) - spread.floor[share_of]
+    extras = np.bincount(spread.band[share_of], weights=over, minlength=len(spread.extras))
+    return bool(over.min() >= 0 and over.max() <= 1) and np.array_equal(extras, spread.extras)
 
 
 def _parts(problem: Problem, column: Int32Array) -> Int64Array:

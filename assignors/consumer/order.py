@@ -20,6 +20,8 @@ def member_order(problem: Problem) -> Int32Array:
 
     A static member that restarts with a new member id keeps its position, so plans do not depend on generated ids.
     """
+    if not any(problem.instance_ids) and "".join(problem.members).isascii():
+        return np.array(sorted(range(len(problem.members)), key=problem.members.__getitem__), np.int32)
 
     def key(index: int) -> tuple[bool, bytes, bytes]:
         instance_id = problem.instance_ids[index]

@@ -15,8 +15,9 @@ import numpy as np
 from samerack.assignors.arrays import combine, first_of_each, ranges
 from samerack.assignors.balance import Spread
 from samerack.assignors.consumer.locality import Locality
-from samerack.assignors.flow import Claims, Seats, Units, place
+from samerack.assignors.flow import place
 from samerack.assignors.model import NOBODY, BoolArray, Int32Array, Int64Array, Problem
+from samerack.assignors.units import Claims, Seats, Units
 
 _MAX_ARCS: Final = 8_192
 

@@ -15,7 +15,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from samerack.assignors.arrays import combine, dense_rank, first_of_each
-from samerack.assignors.flow import Claims, Seats, Units, place
+from samerack.assignors.flow import place, place_with_prices
+from samerack.assignors.model import AssignmentError
+from samerack.assignors.streams.pairs import MAX_PAIRS, Grid
+from samerack.assignors.units import Claims, Seats, Units
 
 if TYPE_CHECKING:
     from samerack.assignors.model import Int32Array, Int64Array
@@ -75,9 +78,13 @@ def shares(tasks: ActiveTasks, *, as_java: bool = False) -> Int64Array:
     """
     own = np.bincount(tasks.client, minlength=len(tasks.rack))
     size = np.bincount(tasks.subtopology)
+    return _limit(own[np.newaxis, :], size[:, np.newaxis], len(tasks.client), as_java=as_java)
+
+
+def _limit(own: Int64Array, size: Int64Array, tasks: int, *, as_java: bool) -> Int64Array:
     if as_java:
-        return np.ceil(own[np.newaxis, :] / len(tasks.client) * size[:, np.newaxis]).astype(np.int64)
-    return -(-(own[np.newaxis, :] * size[:, np.newaxis]) // len(tasks.client))
+        return np.ceil(own / tasks * size).astype(np.int64)
+    return -(-(own * size) // tasks)
 
 
 def optimize_active(
@@ -126,34 +133,62 @@ def optimize_active(
 
 def _balanced(tasks: ActiveTasks, prices: Int64Array, costs: Costs, *, as_java: bool, portable: bool) -> Int32Array:
     """Solves algorithm II: one seat per subtopology and client with a positive limit, and clients behind the seats."""
-    clients = len(tasks.rack)
-    limits = shares(tasks, as_java=as_java)
-    subtopology, client = np.nonzero(limits)
-    seat_at = np.full(limits.shape, -1, np.int64)
-    seat_at[subtopology, client] = np.arange(len(client))
-    racks = int(tasks.rack.max()) + 1
-    group, groups = combine(subtopology, len(limits), tasks.rack[client], racks)
-    some = first_of_each(group, groups)
-    units = Units(
+    own = np.bincount(tasks.client, minlength=len(tasks.rack))
+    size = np.bincount(tasks.subtopology)
+    grid = Grid(subtopologies=len(size), rack=tasks.rack, active=np.flatnonzero(own))
+    used = tasks.subtopology * np.int64(len(own)) + tasks.client
+
+    def seated(pairs: Int64Array) -> tuple[Units, Seats]:
+        subtopology, client = np.divmod(pairs, len(own))
+        limit = _limit(own[client], size[subtopology], len(used), as_java=as_java)
+        claim = (np.searchsorted(pairs, used) + 1).astype(np.int32)
+        return _units(tasks, prices, claim, len(pairs), costs), _seats(tasks.rack, own, (subtopology, client), limit)
+
+    pairs = grid.all_pairs() if grid.pairs <= MAX_PAIRS else grid.first_pairs(used)
+    while len(pairs) < grid.pairs:
+        units, seats = seated(pairs)
+        try:
+            seat, group_price, client_price = place_with_prices(units, seats, portable=portable)
+        except AssignmentError:
+            pairs = grid.all_pairs()
+            break
+        hub_price = np.full((len(size), int(tasks.rack.max()) + 1), np.iinfo(np.int64).min)
+        hub_price[seats.edge_kind, seats.column] = group_price
+        better = grid.better_pairs(pairs, hub_price, client_price)
+        if not len(better):
+            return (pairs[seat] % len(own)).astype(np.int32)
+        pairs = np.union1d(pairs, better)
+    units, seats = seated(pairs)
+    return (pairs[place(units, seats, sampled=True, portable=portable)] % len(own)).astype(np.int32)
+
+
+def _units(tasks: ActiveTasks, prices: Int64Array, claim: Int32Array, seats: int, costs: Costs) -> Units:
+    return Units(
         kind=tasks.subtopology,
-        kinds=len(limits),
+        kinds=int(tasks.subtopology.max()) + 1,
         price=tasks.remote,
         prices=prices,
-        claim=(seat_at[tasks.subtopology, tasks.client] + 1).astype(np.int32),
-        claims=_one_claim_each(len(client)),
+        claim=claim,
+        claims=_one_claim_each(seats),
         move_price=costs.non_overlap,
     )
-    seats = Seats(
+
+
+def _seats(rack: Int32Array, own: Int64Array, pairs: tuple[Int64Array, Int64Array], limit: Int64Array) -> Seats:
+    """Returns a seat for each pair of subtopology and client, in front of the client, which keeps its own number."""
+    subtopology, client = pairs
+    group, groups = combine(subtopology, int(subtopology.max()) + 1, rack[client], int(rack.max()) + 1)
+    some = first_of_each(group, groups)
+    return Seats(
         group=group,
-        column=tasks.rack[client[some]],
+        column=rack[client[some]],
         edge_kind=subtopology[some].astype(np.int32),
         edge_group=np.arange(groups, dtype=np.int32),
-        demand=np.concatenate([np.zeros(len(client), np.int64), np.bincount(tasks.client, minlength=clients)]),
+        demand=np.concatenate([np.zeros(len(client), np.int64), own]),
         tail=np.arange(len(client), dtype=np.int32),
         head=(len(client) + client).astype(np.int32),
-        capacity=limits[subtopology, client],
+        capacity=limit,
     )
-    return client[place(units, seats, portable=portable)].astype(np.int32)
 
 
 def _one_claim_each(seats: int) -> Claims:

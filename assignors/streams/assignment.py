@@ -53,14 +53,19 @@ class KafkaStreamsAssignment:
     process_id: ProcessId
     tasks: Mapping[TaskId, TaskType] = field(default_factory=dict)
     followup_rebalance_deadline: int | None = None
+    _by_type: tuple[frozenset[TaskId], frozenset[TaskId]] = field(init=False, repr=False, compare=False)
+    """Active tasks and standbys, split once: assignors, their checks and the bill ask for them a dozen times."""
 
     def __post_init__(self) -> None:
         """Makes a private copy, so that the caller cannot change it."""
-        object.__setattr__(self, "tasks", _frozen(self.tasks))
+        tasks = _frozen(self.tasks)
+        active = frozenset([task for task, role in tasks.items() if role is TaskType.ACTIVE])
+        object.__setattr__(self, "tasks", tasks)
+        object.__setattr__(self, "_by_type", (active, frozenset(tasks.keys() - active)))
 
     def of_type(self, kind: TaskType) -> frozenset[TaskId]:
         """Returns its tasks of one kind."""
-        return frozenset(task for task, role in self.tasks.items() if role is kind)
+        return self._by_type[kind is TaskType.STANDBY]
 
     def assign(self, *added: AssignedTask) -> KafkaStreamsAssignment:
         """Returns the assignment with more tasks.
@@ -70,11 +75,7 @@ class KafkaStreamsAssignment:
         """
         tasks = dict(self.tasks)
         for task in added:
-            if tasks.setdefault(task.id, task.type) is not task.type:
-                raise InvalidError(
-                    f"client {self.process_id} has task {task.id} as {tasks[task.id].value}; remove it before it "
-                    f"becomes {task.type.value}"
-                )
+            _add(self.process_id, tasks, task.id, task.type)
         return replace(self, tasks=tasks)
 
     def remove(self, *removed: AssignedTask) -> KafkaStreamsAssignment:
@@ -96,5 +97,16 @@ def assignment_of(
         AssignmentError: A task is in both.
     """
     tasks: dict[TaskId, Any] = dict.fromkeys(active, TaskType.ACTIVE)
-    made = KafkaStreamsAssignment(process_id=process_id, tasks=tasks)
-    return made.assign(*(AssignedTask(id=task, type=TaskType.STANDBY) for task in standby))
+    standbys = dict.fromkeys(standby, TaskType.STANDBY)
+    if not tasks.keys().isdisjoint(standbys):
+        for task, role in standbys.items():
+            _add(process_id, tasks, task, role)
+    tasks |= standbys
+    return KafkaStreamsAssignment(process_id=process_id, tasks=MappingProxyType(tasks))
+
+
+def _add(process_id: ProcessId, tasks: dict[TaskId, TaskType], task: TaskId, role: TaskType) -> None:
+    if tasks.setdefault(task, role) is not role:
+        raise InvalidError(
+            f"client {process_id} has task {task} as {tasks[task].value}; remove it before it becomes {role.value}"
+        )

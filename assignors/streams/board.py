@@ -11,9 +11,10 @@ from samerack.assignors.model import AssignmentError
 from samerack.assignors.streams.assignment import KafkaStreamsAssignment, TaskType, assignment_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from samerack.assignors.streams.model import ApplicationState, KafkaStreamsState, ProcessId, TaskId
+    from samerack.assignors.streams.plans import Move
 
 
 class TaskHolder:
@@ -37,14 +38,14 @@ class TaskHolder:
     @property
     def load(self) -> float:
         """Returns the tasks of both kinds per thread (KIP-925, 3: taskLoad)."""
-        return self.count / self.threads
+        return (len(self.active) + len(self.standby)) / self.threads
 
     @property
     def active_load(self) -> float:
         """Returns the active tasks per thread."""
         return len(self.active) / self.threads
 
-    def of(self, kind: TaskType) -> set[TaskId]:
+    def of_type(self, kind: TaskType) -> set[TaskId]:
         """Returns its tasks of one kind, not a copy."""
         return self.active if kind is TaskType.ACTIVE else self.standby
 
@@ -58,9 +59,9 @@ class TaskHolder:
         Raises:
             AssignmentError: it already has the task, in any role: a bug of the assignor.
         """
-        if self.has(task):
+        if task in self.active or task in self.standby:
             raise AssignmentError(f"client {self.process} has task {task} already; it cannot have it twice")
-        self.of(kind).add(task)
+        (self.active if kind is TaskType.ACTIVE else self.standby).add(task)
 
 
 class Board(dict["ProcessId", TaskHolder]):
@@ -69,19 +70,34 @@ class Board(dict["ProcessId", TaskHolder]):
     def __init__(self, clients: Iterable[KafkaStreamsState]) -> None:
         super().__init__((client.process_id, TaskHolder(client)) for client in clients)
 
-    def move(self, task: TaskId, kind: TaskType, source: ProcessId, target: ProcessId) -> None:
-        """Moves a task from one client to another.
+    def move_actives(self, moves: Sequence[Move], *, keep_standbys: bool) -> None:
+        """Moves actives; a standby of the task on the new client goes back in exchange, or away."""
+        holders = list(self.values())
+        for task, old, new in moves:
+            source, target = holders[old], holders[new]
+            source.active.remove(task)
+            if task in target.standby:
+                target.standby.remove(task)
+                if keep_standbys:
+                    source.standby.add(task)
+            target.active.add(task)
 
-        Raises:
-            AssignmentError: the target already has it.
-        """
-        self[source].of(kind).remove(task)
-        self[target].give(task, kind)
+    def move_standbys(self, moves: Sequence[Move]) -> None:
+        """Moves standbys, also several of one task in a circle."""
+        holders = list(self.values())
+        for task, old, _ in moves:
+            holders[old].standby.remove(task)
+        for task, _, new in moves:
+            holders[new].give(task, TaskType.STANDBY)
 
     def assignments(self) -> dict[ProcessId, KafkaStreamsAssignment]:
         """Returns the assignments of all clients, as values."""
         return {
-            process: assignment_of(process, active=sorted(holder.active), standby=sorted(holder.standby))
+            process: assignment_of(
+                process,
+                active=sorted(holder.active),
+                standby=sorted(holder.standby),
+            )
             for process, holder in self.items()
         }
 

@@ -10,16 +10,19 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from samerack.assignors.streams.assignment import TaskType
 from samerack.assignors.streams.plans import complete
+from samerack.assignors.streams.reads import reads_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from samerack.assignors.streams.assignment import KafkaStreamsAssignment
     from samerack.assignors.streams.model import ApplicationState, ProcessId, TaskId
+    from samerack.assignors.streams.plans import Holder
 
     Assignments = Mapping[ProcessId, KafkaStreamsAssignment]
 
@@ -54,8 +57,33 @@ def default_standby_task_assignment(
 
     Complexity: O(log clients) for each standby, O(clients) if tags exclude most clients.
     """
-    tasks = [task for task in order or state.all_tasks if state.all_tasks[task].is_changelogged]
-    clients = _Clients(state, complete(state, assignments))
+    plan = complete(state, assignments)
+    given, missing = deal_standbys(state, plan.values(), order=order, late_order=late_order, at_least_one=at_least_one)
+    return StandbyPlan(
+        assignments={
+            process: replace(assignment, tasks={**assignment.tasks, **dict.fromkeys(new, TaskType.STANDBY)})
+            for (process, assignment), new in zip(plan.items(), given, strict=True)
+        },
+        missing=missing,
+    )
+
+
+def deal_standbys(
+    state: ApplicationState,
+    holders: Collection[Holder],
+    *,
+    order: Sequence[TaskId] | None = None,
+    late_order: Sequence[TaskId] | None = None,
+    at_least_one: bool = False,
+) -> tuple[list[list[TaskId]], dict[TaskId, int]]:
+    """Returns the new standbys of `default_standby_task_assignment`, for all clients in ascending order.
+
+    Returns:
+        The new standbys of each client, and the number of standbys by task that found no client.
+    """
+    logged = reads_of(state, TaskType.STANDBY)
+    tasks = [task for task in order or state.all_tasks if logged.distinct[logged.number[task]]]
+    clients = _Clients(state, holders)
     wanted = state.assignment_configs.num_standby_replicas
     keys = frozenset(state.assignment_configs.rack_aware_assignment_tags)
     left = dict.fromkeys(tasks, wanted)
@@ -66,21 +94,18 @@ def default_standby_task_assignment(
     for task in (task for task in late_order or tasks if task in left):
         while left[task] and clients.take(task) is not None:
             left[task] -= 1
-    return StandbyPlan(
-        assignments=clients.assignments(), missing={task: count for task, count in left.items() if count}
-    )
+    return clients.given, {task: count for task, count in left.items() if count}
 
 
 def _place_apart(clients: _Clients, apart: _Apart, task: TaskId, wanted: int) -> int:
     """Places standbys on clients that differ in tags from all that have the task; returns how many were placed."""
-    used = clients.active_on(task)
+    used = clients.active.get(task)
     if used is None:
         return 0
-    barred: dict[tuple[str, str], frozenset[ProcessId]] = {}
+    barred: dict[tuple[str, str], set[int]] = {}
     for placed in range(wanted):
         apart.bar(barred, used, placed + 1)
-        out = frozenset().union(*barred.values())
-        taken = clients.take(task, lambda process, out=out: process not in out)  # type: ignore[misc]  # mypy drops the default
+        taken = clients.take(task, barred.values())
         if taken is None:
             return placed
         used = taken
@@ -88,21 +113,21 @@ def _place_apart(clients: _Clients, apart: _Apart, task: TaskId, wanted: int) ->
 
 
 class _Apart:
-    """The clients of each tag, to exclude clients that share a tag (KIP-708)."""
+    """The clients of each tag, by their number, to exclude clients that share a tag (KIP-708)."""
 
     def __init__(self, state: ApplicationState, keys: frozenset[str]) -> None:
-        self._tags = {
-            process: [(key, value) for key, value in client.client_tags.items() if key in keys]
-            for process, client in state.states.items()
-        }
-        self._with: dict[tuple[str, str], set[ProcessId]] = {}
+        self._tags = [
+            [(key, value) for key, value in client.client_tags.items() if key in keys]
+            for client in state.states.values()
+        ]
+        self._with: dict[tuple[str, str], set[int]] = {}
         self._values: dict[str, set[str]] = {}
-        for process, tags in self._tags.items():
+        for client, tags in enumerate(self._tags):
             for key, value in tags:
-                self._with.setdefault((key, value), set()).add(process)
+                self._with.setdefault((key, value), set()).add(client)
                 self._values.setdefault(key, set()).add(value)
 
-    def bar(self, barred: dict[tuple[str, str], frozenset[ProcessId]], used: ProcessId, count: int) -> None:
+    def bar(self, barred: dict[tuple[str, str], set[int]], used: int, count: int) -> None:
         """Excludes all clients that share a tag with the client just used, the `count`-th of its task.
 
         A key with no more values than clients used is exhausted: it no longer excludes any client.
@@ -113,53 +138,49 @@ class _Apart:
                 for other in values:
                     barred.pop((key, other), None)
             else:
-                barred[key, value] = frozenset(self._with[key, value])
+                barred[key, value] = self._with[key, value]
 
 
 class _Clients:
-    """Clients by load, the least loaded first."""
+    """Clients by load, the least loaded first; each by its number in ascending order.
 
-    def __init__(self, state: ApplicationState, assignments: Mapping[ProcessId, KafkaStreamsAssignment]) -> None:
-        self._plan = assignments
-        self._ids = list(state.states)
+    Attributes:
+        given: the standbys that each client has been given.
+    """
+
+    def __init__(self, state: ApplicationState, holders: Collection[Holder]) -> None:
         self._threads = [client.num_processing_threads for client in state.states.values()]
-        self._tasks = [dict(assignments[process].tasks) for process in self._ids]
-        self._active = {
-            task: process
-            for process, assignment in assignments.items()
-            for task, role in assignment.tasks.items()
-            if role is TaskType.ACTIVE
-        }
-        self._queue = [(self._load(index), index) for index in range(len(self._ids))]
+        self._actives = [holder.of_type(TaskType.ACTIVE) for holder in holders]
+        self._tasks = [{*holder.of_type(TaskType.ACTIVE), *holder.of_type(TaskType.STANDBY)} for holder in holders]
+        self.given: list[list[TaskId]] = [[] for _ in holders]
+        self._queue = [(self._load(index), index) for index in range(len(self._tasks))]
         heapq.heapify(self._queue)
 
     def _load(self, index: int) -> float:
         return len(self._tasks[index]) / self._threads[index]
 
-    def active_on(self, task: TaskId) -> ProcessId | None:
-        """Returns the client that has the task as active, or None."""
-        return self._active.get(task)
+    @cached_property
+    def active(self) -> dict[TaskId, int]:
+        """The client of each active task."""
+        return {task: index for index, mine in enumerate(self._actives) for task in mine}
 
-    def take(self, task: TaskId, fits: Callable[[ProcessId], bool] = lambda _: True) -> ProcessId | None:
-        """Gives a standby of the task to the least loaded client that fits and lacks the task; returns it, or None."""
+    def take(self, task: TaskId, barred: Collection[set[int]] = ()) -> int | None:
+        """Gives a standby of the task to the least loaded client that lacks it and is in none of the sets `barred`.
+
+        Returns:
+            The client, or None.
+        """
         passed = []
         found = None
         while self._queue and found is None:
-            entry = heapq.heappop(self._queue)
-            index = entry[1]
-            if task in self._tasks[index] or not fits(self._ids[index]):
-                passed.append(entry)
+            index = self._queue[0][1]
+            if task in self._tasks[index] or (barred and any(index in near for near in barred)):
+                passed.append(heapq.heappop(self._queue))
                 continue
-            found = self._ids[index]
-            self._tasks[index][task] = TaskType.STANDBY
-            passed.append((self._load(index), index))
+            found = index
+            self._tasks[index].add(task)
+            self.given[index].append(task)
+            heapq.heapreplace(self._queue, (self._load(index), index))
         for entry in passed:
             heapq.heappush(self._queue, entry)
         return found
-
-    def assignments(self) -> dict[ProcessId, KafkaStreamsAssignment]:
-        """Returns the current assignment of every client."""
-        return {
-            process: replace(self._plan[process], tasks=tasks)
-            for process, tasks in zip(self._ids, self._tasks, strict=True)
-        }

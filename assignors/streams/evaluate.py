@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from samerack.assignors.streams.assignment import TaskType
-from samerack.assignors.streams.rules import relevant_partitions
+from samerack.assignors.streams.reads import relevant_partitions
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from samerack.assignors.streams.active import Costs
     from samerack.assignors.streams.assignment import KafkaStreamsAssignment
-    from samerack.assignors.streams.model import ApplicationState, ProcessId, TaskId
+    from samerack.assignors.streams.model import ApplicationState, ProcessId, TaskId, TaskTopicPartition
 
     Assignments = Mapping[ProcessId, KafkaStreamsAssignment]
 
@@ -25,7 +25,7 @@ class Bill:
     Attributes:
         cross_rack: topic partitions that are read across racks; an unknown rack counts as a different one.
         moved: tasks on clients that did not have them in this role before.
-        cost: traffic cost * cross_rack + non-overlap cost * moved.
+        cost: traffic cost * weight of those partitions (by default 1 each) + non-overlap cost * moved.
     """
 
     cross_rack: int
@@ -67,25 +67,39 @@ def bill(  # noqa: PLR0913 - a bill needs the kind, both plans and the costs
         kind: role of the tasks that count.
         costs: the costs that apply.
         scope: only these tasks count; None for all.
-        compatible: an active's changelogs count as well (`rules.relevant_partitions`).
+        compatible: an active's changelogs count as well (`reads.relevant_partitions`).
     """
-    cross_rack = moved = 0
+    cross_rack = weight = moved = 0
     for process, assignment in after.items():
         had = before[process].of_type(kind) if process in before else frozenset()
         for task in assignment.of_type(kind):
             if scope is None or task in scope:
                 cross_rack += remote_partitions(state, process, task, kind, compatible=compatible)
+                weight += remote_weight(state, process, task, kind, compatible=compatible)
                 moved += task not in had
-    return Bill(cross_rack=cross_rack, moved=moved, cost=costs.traffic * cross_rack + costs.non_overlap * moved)
+    return Bill(cross_rack=cross_rack, moved=moved, cost=costs.traffic * weight + costs.non_overlap * moved)
 
 
 def remote_partitions(
     state: ApplicationState, process: ProcessId, task: TaskId, kind: TaskType, *, compatible: bool = False
 ) -> int:
     """Returns the number of the task's topic partitions that the client would read across racks."""
+    return len(_remote(state, process, task, kind, compatible=compatible))
+
+
+def remote_weight(
+    state: ApplicationState, process: ProcessId, task: TaskId, kind: TaskType, *, compatible: bool = False
+) -> int:
+    """Returns the weight of these partitions."""
+    return sum(partition.weight for partition in _remote(state, process, task, kind, compatible=compatible))
+
+
+def _remote(
+    state: ApplicationState, process: ProcessId, task: TaskId, kind: TaskType, *, compatible: bool
+) -> list[TaskTopicPartition]:
     rack = state.states[process].rack_id
     partitions = relevant_partitions(state.all_tasks[task], kind, compatible=compatible)
-    return sum(not rack or rack not in (partition.racks or ()) for partition in partitions)
+    return [partition for partition in partitions if not rack or rack not in (partition.racks or ())]
 
 
 def missing_standbys(state: ApplicationState, plan: Assignments) -> dict[TaskId, int]:

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Final
 from samerack.assignors.streams.active import Costs
 from samerack.assignors.streams.assignment import TaskType
 from samerack.assignors.streams.board import board_of
-from samerack.assignors.streams.default_standby import default_standby_task_assignment
+from samerack.assignors.streams.default_standby import deal_standbys
 from samerack.assignors.streams.java_sets import tasks_in_java_order
-from samerack.assignors.streams.movements import Lags, Warmups, move_actives, move_standbys
+from samerack.assignors.streams.lag_table import LagTable
+from samerack.assignors.streams.movements import Warmups, move_actives, move_standbys
 from samerack.assignors.streams.plugin import TaskAssignment
 from samerack.assignors.streams.rack_steps import STATELESS, RackSteps, configured_costs, enabled_together
 from samerack.assignors.streams.registry import Outcome, Request
@@ -95,7 +96,7 @@ def high_availability(request: Request) -> Outcome:
         racks.optimize_standbys(board, costs, tags=True)
 
     warmups = Warmups(left=configs.max_warmup_replicas, given=set())
-    lags = Lags(clients, stateful, configs.acceptable_recovery_lag)
+    lags = LagTable(clients, stateful, configs.acceptable_recovery_lag)
     moved = move_actives(board, lags, warmups) + move_standbys(board, lags, warmups)
 
     stateless = [task for task, info in state.all_tasks.items() if not info.is_stateful]
@@ -119,7 +120,9 @@ def _answer(board: Board, deadline: int | None) -> TaskAssignment:
 def _add_standbys(state: ApplicationState, board: Board) -> None:
     tagged = bool(state.assignment_configs.rack_aware_assignment_tags)
     late = tasks_in_java_order(state.all_tasks) if tagged else None
-    board.put(default_standby_task_assignment(state, board.assignments(), late_order=late).assignments)
+    given, _ = deal_standbys(state, board.values(), late_order=late)
+    for holder, tasks in zip(board.values(), given, strict=True):
+        holder.standby.update(tasks)
     balance_over_threads(board, TaskType.STANDBY, _same_tags if tagged else lambda *_: True)
 
 

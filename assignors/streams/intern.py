@@ -9,14 +9,14 @@ import numpy as np
 
 from samerack.assignors.arrays import combine, dense_rank, first_of_each
 from samerack.assignors.streams.active import remote_rows
-from samerack.assignors.streams.rules import relevant_partitions
+from samerack.assignors.streams.reads import reads_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from samerack.assignors.model import Int32Array, Int64Array
     from samerack.assignors.streams.assignment import TaskType
-    from samerack.assignors.streams.model import ApplicationState, ProcessId, TaskId, TaskInfo
+    from samerack.assignors.streams.model import ApplicationState, ProcessId, TaskId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,21 +76,19 @@ def intern_clients(state: ApplicationState, tag_keys: Sequence[str] = (), *, rac
 
 
 def intern_tasks(
-    infos: Sequence[TaskInfo], kind: TaskType, clients: Clients, *, compatible: bool = False
+    state: ApplicationState, tasks: Sequence[TaskId], kind: TaskType, clients: Clients, *, compatible: bool = False
 ) -> tuple[Int32Array, Int64Array]:
-    """Returns the number of cross-rack partitions of each task by rack of the reader.
+    """Returns the weight of the cross-rack partitions of each task by rack of the reader.
 
     The result has the form of `ActiveTasks.remote` and `ActiveTasks.remotes`.
     """
-    remote = np.zeros((len(infos), len(clients.racks)), np.int64)
-    known: dict[frozenset[str], Int64Array] = {}
-    for index, info in enumerate(infos):
-        for partition in relevant_partitions(info, kind, compatible=compatible):
-            racks = partition.racks or frozenset()
-            if racks not in known:
-                known[racks] = np.array([rack not in racks for rack in clients.racks], np.int64)
-            remote[index] += known[racks]
-    return remote_rows(list(remote.T))
+    reads = reads_of(state, kind, compatible=compatible)
+    remote = [
+        [sum(weight for near, weight in read if rack not in (near or ())) for rack in clients.racks]
+        for read in reads.distinct
+    ]
+    number = np.fromiter(map(reads.number.__getitem__, tasks), np.int64, len(tasks))
+    return remote_rows(list(np.array(remote, np.int64).reshape(-1, len(clients.racks))[number].T))
 
 
 def intern_subtopologies(tasks: Sequence[TaskId]) -> Int32Array:

@@ -30,51 +30,68 @@ def in_java_order(values: Iterable[Value], code: Callable[[Value], int], *, at_o
         at_once: the set is made from a collection, whose size determines the table; else it grows from 16 buckets.
     """
     found = list(dict.fromkeys(values))
+    mask = table_size(len(found), at_once=at_once) - 1
+    return sorted(found, key=lambda value: bucket_spread(code(value)) & mask)
+
+
+def table_size(count: int, *, at_once: bool = False) -> int:
+    """Returns the number of buckets of a HashSet of that many values; a power of two.
+
+    Args:
+        count: number of values.
+        at_once: see `in_java_order`.
+    """
     buckets = FIRST_TABLE
-    if at_once:
-        while buckets < len(found) / 0.75 + 1:
-            buckets *= 2
-    else:
-        while len(found) > buckets * 3 // 4:
-            buckets *= 2
+    while buckets < count / 0.75 + 1 if at_once else count > buckets * 3 // 4:
+        buckets *= 2
+    return buckets
 
-    def bucket(value: Value) -> int:
-        spread = code(value) & _WORD
-        return (spread ^ spread >> 16) & (buckets - 1)
 
-    return sorted(found, key=bucket)
+def bucket_spread(code: int) -> int:
+    """Returns the bits of a `hashCode` whose last ones are the bucket (`HashMap.hash`)."""
+    code &= _WORD
+    return code ^ code >> 16
 
 
 def in_queue_order(values: Iterable[Value], key: Callable[[Value], Any]) -> list[Value]:
     """Returns the values in the order of a Java PriorityQueue into which all are put first; it is not stable."""
+    found = list(values)
+    keys = list(map(key, found))
+    if len(set(keys)) == len(keys):  # then any queue has the same order
+        return [found[at] for at in sorted(range(len(keys)), key=keys.__getitem__)]
+    heap_keys: list[Any] = []
     heap: list[Value] = []
-    for value in values:
+    for new_key, value in zip(keys, found, strict=True):
+        hole = len(heap)
+        heap_keys.append(new_key)
         heap.append(value)
-        hole = len(heap) - 1
-        while hole and key(value) < key(heap[(hole - 1) // 2]):
-            heap[hole] = heap[(hole - 1) // 2]
-            hole = (hole - 1) // 2
-        heap[hole] = value
+        while hole and new_key < heap_keys[(hole - 1) // 2]:
+            above = (hole - 1) // 2
+            heap_keys[hole], heap[hole] = heap_keys[above], heap[above]
+            hole = above
+        heap_keys[hole], heap[hole] = new_key, value
     order = []
     while heap:
         order.append(heap[0])
-        last = heap.pop()
+        last_key, last = heap_keys.pop(), heap.pop()
         if heap:
-            _sift_down(heap, last, key)
+            _sift_down(heap_keys, heap, last_key, last)
     return order
 
 
-def _sift_down(heap: list[Value], value: Value, key: Callable[[Value], Any]) -> None:
-    """Puts a value at the root of the heap, and moves it down to its position."""
-    hole = 0
-    while (child := 2 * hole + 1) < len(heap):
-        if child + 1 < len(heap) and key(heap[child + 1]) < key(heap[child]):
+def _sift_down(heap_keys: list[Any], heap: list[Value], key: Any, value: Value) -> None:
+    """Puts a key and its value at the root of the heap, and moves it down to its position."""
+    hole, child, size = 0, 1, len(heap)
+    while child < size:
+        least = heap_keys[child]
+        if child + 1 < size and heap_keys[child + 1] < least:
             child += 1
-        if not key(heap[child]) < key(value):
+            least = heap_keys[child]
+        if not least < key:
             break
-        heap[hole] = heap[child]
-        hole = child
-    heap[hole] = value
+        heap_keys[hole], heap[hole] = least, heap[child]
+        hole, child = child, 2 * child + 1
+    heap_keys[hole], heap[hole] = key, value
 
 
 def tasks_in_java_order(tasks: Iterable[TaskId]) -> list[TaskId]:
@@ -89,8 +106,8 @@ def task_hash(task: TaskId) -> int:
 
 def process_hash(process: ProcessId) -> int:
     """Returns `UUID.hashCode`: the exclusive or of its four 32-bit parts."""
-    value = process.uuid.int
-    return (value >> 96 ^ value >> 64 ^ value >> 32 ^ value) & _WORD
+    value = process.high ^ process.low
+    return (value >> 32 ^ value) & _WORD
 
 
 def string_hash(text: str) -> int:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from samerack.assignors.streams.assignment import TaskType
 from samerack.assignors.streams.configs import Strategy
 from samerack.assignors.streams.kafka_network import KafkaNetwork
-from samerack.assignors.streams.rules import relevant_partitions
+from samerack.assignors.streams.reads import relevant_partitions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -30,6 +30,9 @@ ROUNDS: Final = 4
 MAX_ARCS: Final = 2_000
 """Tasks times clients up to which Kafka's order is followed: above it, cycle cancelling takes minutes."""
 
+MAX_OWN_ARCS: Final = 300
+"""The same where any order is as good and Kafka's only allows comparison: a fraction of a second, as clients wait."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
@@ -41,7 +44,7 @@ class Question:
         costs: the costs that apply.
         strategy: selects the graph.
         with_changelogs: whether an active's changelogs count as well (Kafka's public utility).
-        known: cache of cross-rack partitions by task and rack.
+        known: cache of the weight of cross-rack partitions by task and rack.
     """
 
     state: ApplicationState
@@ -56,8 +59,10 @@ class Question:
         key = task, holder.rack
         if key not in self.known:
             partitions = relevant_partitions(self.state.all_tasks[task], self.kind, compatible=self.with_changelogs)
-            self.known[key] = sum(holder.rack not in (partition.racks or ()) for partition in partitions)
-        moved = 0 if task in holder.of(self.kind) else self.costs.non_overlap
+            self.known[key] = sum(
+                partition.weight for partition in partitions if holder.rack not in (partition.racks or ())
+            )
+        moved = 0 if task in holder.of_type(self.kind) else self.costs.non_overlap
         return self.known[key] * self.costs.traffic + moved
 
 
@@ -88,17 +93,18 @@ def _swap(question: Question, one: TaskHolder, other: TaskHolder, may_move: Move
 def _place(question: Question, holders: list[TaskHolder], tasks: list[TaskId]) -> bool:
     """Places the tasks on these clients by the network; returns whether any moved."""
     build = _balanced if question.strategy is Strategy.BALANCE_SUBTOPOLOGY else _free
-    moves = [(task, holder) for task, holder in build(question, holders, tasks) if task not in holder.of(question.kind)]
+    plan = build(question, holders, tasks)
+    moves = [(task, holder) for task, holder in plan if task not in holder.of_type(question.kind)]
     for task, _ in moves:
         for holder in holders:
-            holder.of(question.kind).discard(task)
+            holder.of_type(question.kind).discard(task)
     for task, holder in moves:
         holder.give(task, question.kind)
     return bool(moves)
 
 
 def _counts(question: Question, holders: list[TaskHolder], tasks: list[TaskId]) -> list[int]:
-    return [sum(task in holder.of(question.kind) for task in tasks) for holder in holders]
+    return [sum(task in holder.of_type(question.kind) for task in tasks) for holder in holders]
 
 
 def _free(question: Question, holders: list[TaskHolder], tasks: list[TaskId]) -> Iterable[tuple[TaskId, TaskHolder]]:
@@ -110,7 +116,7 @@ def _free(question: Question, holders: list[TaskHolder], tasks: list[TaskId]) ->
     for node, task in enumerate(tasks, start=1):
         network.add(0, node, capacity=1, flow=1)
         for client, holder in enumerate(holders, start=first_client):
-            here = int(task in holder.of(question.kind))
+            here = int(task in holder.of_type(question.kind))
             arc = network.add(node, client, capacity=1, cost=question.price(task, holder), flow=here)
             chosen.append((task, holder, arc))
     for client, count in enumerate(_counts(question, holders, tasks), start=first_client):

@@ -9,15 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import total_ordering
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final, NamedTuple, Self, TypeAlias
+from uuid import UUID
 
 from samerack.assignors.model import AssignmentError as InvalidError
 from samerack.assignors.streams.configs import AssignmentConfigs
-
-if TYPE_CHECKING:
-    from uuid import UUID
 
 LATEST_OFFSET: Final = -2
 """The "lag" of a task that ran actively on the client (`Task.LATEST_OFFSET`)."""
@@ -37,13 +34,27 @@ class LagsNotComputedError(InvalidError):
     """Lags were requested from a state that was built without them (KIP-924, `KafkaStreamsState.lagFor`)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class TaskId:
-    """A task: partition `partition` of subtopology `subtopology`; `topology` is "" unless the topology has a name."""
-
-    topology: str = ""
+class _Task(NamedTuple):
+    topology: str
     subtopology: int
     partition: int
+
+
+class TaskId(_Task):
+    """A task: partition `partition` of subtopology `subtopology`; `topology` is "" unless the topology has a name.
+
+    A tuple, because assignors look tasks up and compare them millions of times.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, *, topology: str = "", subtopology: int, partition: int) -> Self:
+        """Makes a task id from names, not places."""
+        return tuple.__new__(cls, (topology, subtopology, partition))
+
+    def __getnewargs_ex__(self) -> tuple[tuple[()], dict[str, Any]]:
+        """Returns what a copy is made of."""
+        return (), self._asdict()
 
     def __str__(self) -> str:
         prefix = f"{self.topology}__" if self.topology else ""
@@ -62,21 +73,35 @@ def task_id(text: str) -> TaskId:
     return TaskId(topology=match[1] or "", subtopology=int(match[2]), partition=int(match[3]))
 
 
-@total_ordering
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessId:
-    """A Kafka Streams client. Ordered as Java orders UUIDs: by two signed 64-bit halves."""
+class _Halves(NamedTuple):
+    high: int
+    low: int
 
-    uuid: UUID
 
-    def __lt__(self, other: ProcessId) -> bool:
-        return self.order < other.order
+class ProcessId(_Halves):
+    """A Kafka Streams client. Ordered as Java orders UUIDs: by two signed 64-bit halves.
+
+    A tuple of these halves, because assignors look clients up and compare them hundreds of thousands of times.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, *, uuid: UUID) -> Self:
+        """Makes a process id from its UUID."""
+        high, low = divmod(uuid.int, 1 << 64)
+        return tuple.__new__(cls, ((high ^ _SIGN) - _SIGN, (low ^ _SIGN) - _SIGN))
+
+    def __getnewargs_ex__(self) -> tuple[tuple[()], dict[str, Any]]:
+        """Returns what a copy is made of."""
+        return (), {"uuid": self.uuid}
 
     @property
-    def order(self) -> int:
-        """Returns a sort key that gives Java's order of UUIDs."""
-        low = 1 << 64
-        return (self.uuid.int // low ^ _SIGN) * low + (self.uuid.int % low ^ _SIGN)
+    def uuid(self) -> UUID:
+        """Returns it as Python's UUID."""
+        return UUID(int=self.high % (1 << 64) << 64 | self.low % (1 << 64))
+
+    def __repr__(self) -> str:
+        return f"ProcessId(uuid={self.uuid!r})"
 
     def __str__(self) -> str:
         return str(self.uuid)
@@ -92,6 +117,7 @@ class TaskTopicPartition:
         is_source: whether the task reads it; a source topic that serves as changelog is both.
         is_changelog: whether it holds changes of the task's state.
         racks: racks of its replicas; None if unknown.
+        weight: its share of the traffic cost, in any unit that is the same for all partitions; Kafka counts all as 1.
     """
 
     topic: str
@@ -99,6 +125,7 @@ class TaskTopicPartition:
     is_source: bool = True
     is_changelog: bool = False
     racks: frozenset[str] | None = None
+    weight: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +141,23 @@ class TaskInfo:
     def is_changelogged(self) -> bool:
         """Returns whether it has a changelog: only such tasks get standbys."""
         return any(partition.is_changelog for partition in self.topic_partitions)
+
+
+Read: TypeAlias = tuple[tuple[frozenset[str] | None, int], ...]
+"""Racks of the replicas, None if unknown, and weight of each partition that a task reads."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reads:
+    """What all tasks read in one role.
+
+    Attributes:
+        distinct: the distinct reads.
+        number: by task the index of its read in `distinct`.
+    """
+
+    distinct: tuple[Read, ...]
+    number: Mapping[TaskId, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,13 +238,17 @@ class ApplicationState:
     states: Mapping[ProcessId, KafkaStreamsState]
     all_tasks: Mapping[TaskId, TaskInfo]
     assignment_configs: AssignmentConfigs = field(default_factory=AssignmentConfigs)
+    reads: dict[object, Reads] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """What tasks read by their role, as far as it was asked for (`assignors.streams.reads`)."""
 
     def __post_init__(self) -> None:
         """Sorts clients and tasks in ascending order, so that equal applications get equal assignments."""
-        states = {process: self.states[process] for process in sorted(self.states, key=lambda process: process.order)}
+        states = {process: self.states[process] for process in sorted(self.states)}
         object.__setattr__(self, "states", MappingProxyType(states))
         object.__setattr__(
-            self, "all_tasks", MappingProxyType({task: self.all_tasks[task] for task in sorted(self.all_tasks)})
+            self,
+            "all_tasks",
+            MappingProxyType({task: self.all_tasks[task] for task in sorted(self.all_tasks)}),
         )
 
     def kafka_streams_states(self, *, compute_task_lags: bool) -> Mapping[ProcessId, KafkaStreamsState]:

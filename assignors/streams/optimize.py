@@ -20,15 +20,23 @@ from samerack.assignors.streams.active import ActiveTasks, Costs, optimize_activ
 from samerack.assignors.streams.assignment import KafkaStreamsAssignment, TaskType
 from samerack.assignors.streams.configs import Strategy
 from samerack.assignors.streams.intern import intern_clients, intern_subtopologies, intern_tasks
-from samerack.assignors.streams.plans import complete, owners_of, standbys_of, with_moved_actives, with_moved_standbys
+from samerack.assignors.streams.plans import (
+    complete,
+    moves_of,
+    owners_of,
+    standbys_of,
+    with_moved_actives,
+    with_moved_standbys,
+)
 from samerack.assignors.streams.rules import Obstacle, Reason, all_the_same, costs_of, missing_rack, strategy_of
 from samerack.assignors.streams.tags import Tagged, optimize_tagged
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from samerack.assignors.streams.model import ProcessId, TaskId
     from samerack.assignors.streams.params import RackAwareOptimizationParams
+    from samerack.assignors.streams.plans import Holder, Move
 
     Assignments = Mapping[ProcessId, KafkaStreamsAssignment]
 
@@ -56,29 +64,39 @@ def optimize_rack_aware_active_tasks(
     Raises:
         AssignmentError: a task to optimize is not assigned, or more than once, or a client is unknown.
     """
+    plan = complete(params.application_state, assignments)
+    moves = moves_of_actives(params, plan.values(), compatible=compatible)
+    if isinstance(moves, Obstacle):
+        return Optimization(assignments=plan, obstacle=moves)
+    return Optimization(assignments=with_moved_actives(plan, moves, keep_standbys=not compatible))
+
+
+def moves_of_actives(
+    params: RackAwareOptimizationParams, holders: Collection[Holder], *, compatible: bool = False
+) -> list[Move] | Obstacle:
+    """Returns the moves of `optimize_rack_aware_active_tasks`, for all clients in ascending order.
+
+    Raises:
+        AssignmentError: a task to optimize is unknown, not assigned, or more than once.
+    """
     state = params.application_state
-    plan = complete(state, assignments)
-    scope = scope_of(params, plan, TaskType.ACTIVE)
+    scope = _scope_of(params, holders, TaskType.ACTIVE)
     gate = _gate(params, scope, TaskType.ACTIVE, compatible=compatible)
     if isinstance(gate, Obstacle):
-        return Optimization(assignments=plan, obstacle=gate)
+        return gate
     strategy, costs = gate
     clients = intern_clients(state)
-    remote, remotes = intern_tasks(
-        [state.all_tasks[task] for task in scope], TaskType.ACTIVE, clients, compatible=compatible
-    )
+    remote, remotes = intern_tasks(state, scope, TaskType.ACTIVE, clients, compatible=compatible)
     tasks = ActiveTasks(
         subtopology=intern_subtopologies(scope),
         remote=remote,
         remotes=remotes,
         rack=clients.rack,
-        client=owners_of(scope, plan, clients),
+        client=owners_of(scope, holders, clients),
     )
     balance = strategy is Strategy.BALANCE_SUBTOPOLOGY
     client = optimize_active(tasks, costs, balance=balance, as_java=compatible)
-    moved = np.flatnonzero(client != tasks.client).tolist()
-    moves = [(scope[index], int(tasks.client[index]), int(client[index])) for index in moved]
-    return Optimization(assignments=with_moved_actives(plan, clients, moves, keep_standbys=not compatible))
+    return moves_of(scope, np.arange(len(scope), dtype=np.int32), tasks.client, client)
 
 
 def optimize_rack_aware_standby_tasks(
@@ -105,35 +123,55 @@ def optimize_rack_aware_standby_tasks(
     Raises:
         AssignmentError: a client or a task is unknown.
     """
+    plan = complete(params.application_state, assignments)
+    moves = moves_of_standbys(
+        params, plan.values(), compatible=compatible, tag_keys=tag_keys, keep_racks_apart=keep_racks_apart
+    )
+    if isinstance(moves, Obstacle):
+        return Optimization(assignments=plan, obstacle=moves)
+    return Optimization(assignments=with_moved_standbys(plan, moves))
+
+
+def moves_of_standbys(
+    params: RackAwareOptimizationParams,
+    holders: Collection[Holder],
+    *,
+    compatible: bool = False,
+    tag_keys: tuple[str, ...] | None = None,
+    keep_racks_apart: bool = False,
+) -> list[Move] | Obstacle:
+    """Returns the moves of `optimize_rack_aware_standby_tasks`, for all clients in ascending order.
+
+    Raises:
+        AssignmentError: a task is unknown.
+    """
     state = params.application_state
-    plan = complete(state, assignments)
-    scope = scope_of(params, plan, TaskType.STANDBY)
+    scope = _scope_of(params, holders, TaskType.STANDBY)
     gate = _gate(params, scope, TaskType.STANDBY, compatible=compatible)
     if isinstance(gate, Obstacle):
-        return Optimization(assignments=plan, obstacle=gate)
+        return gate
     if compatible:
-        scope = scope_of(replace(params, tasks_to_optimize=None), plan, TaskType.STANDBY)
+        scope = _scope_of(replace(params, tasks_to_optimize=None), holders, TaskType.STANDBY)
     if tag_keys is None:
         tag_keys = () if compatible else state.assignment_configs.rack_aware_assignment_tags
     clients = intern_clients(state, tag_keys, rack_is_tag=keep_racks_apart)
-    standbys = standbys_of(state, scope, plan, clients)
+    standbys = standbys_of(state, scope, holders, clients)
     placed = optimize_tagged(Tagged(standbys=standbys, tags=clients.tags), gate[1])
-    return Optimization(assignments=with_moved_standbys(plan, clients, scope, standbys, placed))
+    return moves_of(scope, standbys.task, standbys.client, placed)
 
 
-def scope_of(params: RackAwareOptimizationParams, plan: Assignments, kind: TaskType) -> list[TaskId]:
+def _scope_of(params: RackAwareOptimizationParams, holders: Iterable[Holder], kind: TaskType) -> list[TaskId]:
     """Returns the tasks that may move, ascending: those that are given, or else all that are assigned.
 
     Raises:
         AssignmentError: a task is not part of the application.
     """
-    tasks = params.tasks_to_optimize
+    all_tasks, tasks = params.application_state.all_tasks, params.tasks_to_optimize
     if tasks is None:
-        tasks = frozenset().union(*(assignment.of_type(kind) for assignment in plan.values()))
-    unknown = sorted(task for task in tasks if task not in params.application_state.all_tasks)
-    if unknown:
-        raise AssignmentError(f"task {unknown[0]} is to be optimised, but is not part of the application")
-    return sorted(tasks)
+        tasks = frozenset().union(*(holder.of_type(kind) for holder in holders))
+    if unknown := tasks - all_tasks.keys():
+        raise AssignmentError(f"task {min(unknown)} is to be optimised, but is not part of the application")
+    return [task for task in all_tasks if task in tasks]
 
 
 def _gate(
@@ -148,8 +186,7 @@ def _gate(
     costs = costs_of(params, compatible=compatible)
     if isinstance(costs, Obstacle):
         return costs
-    infos = state.all_tasks.values() if compatible else [state.all_tasks[task] for task in scope]
-    obstacle = missing_rack(state, infos, kind, compatible=compatible)
+    obstacle = missing_rack(state, state.all_tasks if compatible else scope, kind, compatible=compatible)
     if obstacle is None and not compatible:
-        obstacle = all_the_same(state, infos, kind, costs.traffic)
+        obstacle = all_the_same(state, scope, kind, costs.traffic)
     return obstacle or (strategy, costs)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol
@@ -80,27 +81,49 @@ def validate_task_assignment(application_state: ApplicationState, task_assignmen
 
 
 def _error_of_tasks(application_state: ApplicationState, answer: TaskAssignment) -> AssignmentError | None:
+    known = application_state.all_tasks.keys()
     active: set[TaskId] = set()
-    roles: dict[tuple[ProcessId, TaskId], TaskType] = {}
+    earlier: dict[ProcessId, list[KafkaStreamsAssignment]] = {}
     for assignment in answer.assignment:
-        for task, role in assignment.tasks.items():
-            if task not in application_state.all_tasks:
-                return AssignmentError.UNKNOWN_TASK_ID
-            if role is TaskType.ACTIVE and task in active:
-                return AssignmentError.ACTIVE_TASK_ASSIGNED_MULTIPLE_TIMES
-            if role is TaskType.ACTIVE:
-                active.add(task)
-            if roles.setdefault((assignment.process_id, task), role) is not role:
-                return AssignmentError.ACTIVE_AND_STANDBY_TASK_ASSIGNED_TO_SAME_KAFKASTREAMS
+        same_client = earlier.setdefault(assignment.process_id, [])
+        mine = assignment.of_type(TaskType.ACTIVE)
+        if same_client or not (known >= assignment.tasks.keys() and active.isdisjoint(mine)):
+            error = _first_error(assignment, known, active, same_client)
+            if error is not None:
+                return error
+        active |= mine
+        same_client.append(assignment)
+    return None
+
+
+def _first_error(
+    assignment: KafkaStreamsAssignment,
+    known: AbstractSet[TaskId],
+    active: AbstractSet[TaskId],
+    same_client: Sequence[KafkaStreamsAssignment],
+) -> AssignmentError | None:
+    """Returns the error of the first task that has one.
+
+    Args:
+        assignment: the tasks.
+        known: the tasks of the application.
+        active: the active tasks of the assignments before this one.
+        same_client: the assignments before this one that are of the same client.
+    """
+    for task, role in assignment.tasks.items():
+        if task not in known:
+            return AssignmentError.UNKNOWN_TASK_ID
+        if role is TaskType.ACTIVE and task in active:
+            return AssignmentError.ACTIVE_TASK_ASSIGNED_MULTIPLE_TIMES
+        if any(other.tasks.get(task, role) is not role for other in same_client):
+            return AssignmentError.ACTIVE_AND_STANDBY_TASK_ASSIGNED_TO_SAME_KAFKASTREAMS
     return None
 
 
 def _error_of_standbys(application_state: ApplicationState, answer: TaskAssignment) -> AssignmentError | None:
-    for assignment in answer.assignment:
-        for task, role in assignment.tasks.items():
-            if role is TaskType.STANDBY and not application_state.all_tasks[task].is_stateful:
-                return AssignmentError.INVALID_STANDBY_TASK
-    return None
+    stateless = {task for task, info in application_state.all_tasks.items() if not info.is_stateful}
+    are_valid = all(stateless.isdisjoint(one.of_type(TaskType.STANDBY)) for one in answer.assignment)
+    return None if are_valid else AssignmentError.INVALID_STANDBY_TASK
 
 
 def _error_of_clients(application_state: ApplicationState, answer: TaskAssignment) -> AssignmentError | None:

@@ -13,8 +13,12 @@ from samerack.assignors.streams.active import Costs
 from samerack.assignors.streams.assignment import TaskType
 from samerack.assignors.streams.configs import Strategy
 from samerack.assignors.streams.evaluate import bill
-from samerack.assignors.streams.kafka_racks import MAX_ARCS, Question, optimize_actives, swap_standbys
-from samerack.assignors.streams.optimize import optimize_rack_aware_active_tasks, optimize_rack_aware_standby_tasks
+from samerack.assignors.streams.kafka_racks import MAX_ARCS, MAX_OWN_ARCS, Question, optimize_actives, swap_standbys
+from samerack.assignors.streams.optimize import (
+    moves_of_actives,
+    moves_of_standbys,
+    optimize_rack_aware_standby_tasks,
+)
 from samerack.assignors.streams.params import RackAwareOptimizationParams
 from samerack.assignors.streams.rules import Obstacle, Reason, all_the_same, costs_of, missing_rack, strategy_of
 
@@ -74,7 +78,7 @@ def enabled_together(state: ApplicationState, costs: Costs | None = None) -> Gat
     strategy = strategy_of(state)
     if isinstance(strategy, Obstacle):
         return Gates(active=strategy, standby=strategy)
-    missing = [missing_rack(state, state.all_tasks.values(), kind) for kind in _kinds(state)]
+    missing = [missing_rack(state, state.all_tasks, kind) for kind in _kinds(state)]
     if obstacle := next(filter(None, missing), None):
         return Gates(active=obstacle, standby=obstacle)
     gates = Gates(active=strategy, standby=strategy)
@@ -100,11 +104,10 @@ def enabled_apart(state: ApplicationState, costs: Costs, *, compatible: bool) ->
         strategy = configured if isinstance(configured, Obstacle) else strategy
     if isinstance(strategy, Obstacle):
         return Gates(active=strategy, standby=strategy)
-    infos = state.all_tasks.values()
     standby: Strategy | Obstacle = strategy
     if TaskType.STANDBY in _kinds(state):
-        standby = missing_rack(state, infos, TaskType.STANDBY) or strategy
-    active = missing_rack(state, infos, TaskType.ACTIVE, compatible=compatible) or strategy
+        standby = missing_rack(state, state.all_tasks, TaskType.STANDBY) or strategy
+    active = missing_rack(state, state.all_tasks, TaskType.ACTIVE, compatible=compatible) or strategy
     gates = Gates(active=active, standby=standby)
     return gates if compatible else _where_it_matters(state, gates, costs)
 
@@ -119,7 +122,7 @@ def _where_it_matters(state: ApplicationState, gates: Gates, costs: Costs) -> Ga
     gate = {TaskType.ACTIVE: gates.active, TaskType.STANDBY: gates.standby}
     for kind in _kinds(state):
         if not isinstance(gate[kind], Obstacle):
-            gate[kind] = all_the_same(state, state.all_tasks.values(), kind, costs.traffic) or gate[kind]
+            gate[kind] = all_the_same(state, state.all_tasks, kind, costs.traffic) or gate[kind]
     return Gates(active=gate[TaskType.ACTIVE], standby=gate[TaskType.STANDBY])
 
 
@@ -144,7 +147,7 @@ class RackSteps:
             with_changelogs: an active's changelogs count (with `compatible` only).
             kafkas_ties: choose among plans of equal cost as Kafka does.
         """
-        is_small = len(state.all_tasks) * len(state.states) <= MAX_ARCS
+        is_small = len(state.all_tasks) * len(state.states) <= (MAX_ARCS if compatible else MAX_OWN_ARCS)
         self._state = state
         self._gates = gates
         self._with_changelogs = compatible and with_changelogs
@@ -159,8 +162,9 @@ class RackSteps:
             optimize_actives(self._question(TaskType.ACTIVE, costs, self._gates.active), board, tasks)
             return
         params = self._params(costs).for_tasks(tasks)
-        plan = optimize_rack_aware_active_tasks(params, board.assignments(), compatible=self._with_changelogs)
-        board.put(plan.assignments)
+        moves = moves_of_actives(params, board.values(), compatible=self._with_changelogs)
+        if not isinstance(moves, Obstacle):
+            board.move_actives(moves, keep_standbys=not self._with_changelogs)
 
     def optimize_standbys(self, board: Board, costs: Costs, *, tags: bool, strategy: Strategy | None = None) -> None:
         """Moves standbys to where they cost least; each client keeps its number of them.
@@ -173,17 +177,19 @@ class RackSteps:
         """
         if isinstance(self._gates.standby, Obstacle):
             return
+        if not self._kafkas_ties:
+            moves = moves_of_standbys(self._params(costs), board.values())
+            if not isinstance(moves, Obstacle):
+                board.move_standbys(moves)
+            return
         before = board.assignments()
-        kafkas = None
-        if self._kafkas_ties:
-            may_move = self._tag_rule(board) if tags and self._tag_keys() else lambda *_: True
-            question = self._question(TaskType.STANDBY, costs, strategy or Strategy.MIN_TRAFFIC)
-            swap_standbys(question, board, may_move)
-            if self._as_kafka:
-                return
-            kafkas = board.assignments()
+        may_move = self._tag_rule(board) if tags and self._tag_keys() else lambda *_: True
+        question = self._question(TaskType.STANDBY, costs, strategy or Strategy.MIN_TRAFFIC)
+        swap_standbys(question, board, may_move)
+        if self._as_kafka:
+            return
         plan = optimize_rack_aware_standby_tasks(self._params(costs), before).assignments
-        if kafkas is None or self._standby_cost(before, plan, costs) < self._standby_cost(before, kafkas, costs):
+        if self._standby_cost(before, plan, costs) < self._standby_cost(before, board.assignments(), costs):
             board.put(plan)
 
     def _standby_cost(self, before: Assignments, plan: Assignments, costs: Costs) -> int:

@@ -10,13 +10,14 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from samerack.assignors.streams.active import Costs
-from samerack.assignors.streams.assignment import TaskType
 from samerack.assignors.streams.configs import Strategy, strategy_named
+from samerack.assignors.streams.reads import reads_of, relevant_partitions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from samerack.assignors.streams.model import ApplicationState, TaskInfo, TaskTopicPartition
+    from samerack.assignors.streams.assignment import TaskType
+    from samerack.assignors.streams.model import ApplicationState, TaskId
     from samerack.assignors.streams.params import RackAwareOptimizationParams
 
 
@@ -38,17 +39,6 @@ class Obstacle:
 
     reason: Reason
     message: str
-
-
-def relevant_partitions(info: TaskInfo, kind: TaskType, *, compatible: bool = False) -> list[TaskTopicPartition]:
-    """Returns the partitions whose racks matter: an active task reads its sources, a standby its changelogs.
-
-    Kafka's public utility also counts an active task's changelogs (`compatible`), which the task writes but does not
-    read; Kafka's own HighAvailabilityTaskAssignor does not.
-    """
-    if kind is TaskType.STANDBY:
-        return [partition for partition in info.topic_partitions if partition.is_changelog]
-    return [partition for partition in info.topic_partitions if compatible or partition.is_source]
 
 
 def costs_of(params: RackAwareOptimizationParams, *, compatible: bool = False) -> Costs | Obstacle:
@@ -89,13 +79,13 @@ def strategy_of(state: ApplicationState) -> Strategy | Obstacle:
 
 
 def missing_rack(
-    state: ApplicationState, infos: Iterable[TaskInfo], kind: TaskType, *, compatible: bool = False
+    state: ApplicationState, tasks: Iterable[TaskId], kind: TaskType, *, compatible: bool = False
 ) -> Obstacle | None:
     """Returns an obstacle for the first client, or partition of these tasks, without a known rack (KIP-925, 6).
 
     Args:
         state: the application; every client needs a rack.
-        infos: tasks whose partitions need racks.
+        tasks: tasks whose partitions need racks.
         kind: the role of the tasks.
         compatible: see `relevant_partitions`.
     """
@@ -110,32 +100,35 @@ def missing_rack(
             return Obstacle(
                 reason=Reason.CLIENT_WITHOUT_RACK, message=f"client {process} has no rack: set client.rack there"
             )
-    for info in infos:
-        for partition in relevant_partitions(info, kind, compatible=compatible):
-            if not partition.racks:
-                return Obstacle(
-                    reason=Reason.PARTITION_WITHOUT_RACK,
-                    message=f"{partition.topic}-{partition.partition} of task {info.id} has no rack: "
-                    "set broker.rack on all brokers",
-                )
-    return None
+    reads = reads_of(state, kind, compatible=compatible)
+    blind = {number for number, read in enumerate(reads.distinct) if not all(racks for racks, _ in read)}
+    task = next((task for task in tasks if reads.number[task] in blind), None) if blind else None
+    if task is None:
+        return None
+    partitions = relevant_partitions(state.all_tasks[task], kind, compatible=compatible)
+    partition = next(partition for partition in partitions if not partition.racks)
+    return Obstacle(
+        reason=Reason.PARTITION_WITHOUT_RACK,
+        message=f"{partition.topic}-{partition.partition} of task {task} has no rack: set broker.rack on all brokers",
+    )
 
 
 def all_the_same(
-    state: ApplicationState, infos: Iterable[TaskInfo], kind: TaskType, traffic_cost: int
+    state: ApplicationState, tasks: Iterable[TaskId], kind: TaskType, traffic_cost: int
 ) -> Obstacle | None:
     """Returns an obstacle if every client costs the same for each of these tasks (KIP-925, 6).
 
     Args:
         state: the application; every client and partition has a rack.
-        infos: the tasks.
+        tasks: the tasks.
         kind: the role of the tasks.
         traffic_cost: cost of a partition read across racks.
     """
     racks = {client.rack_id for client in state.states.values()}
-    for info in infos if traffic_cost else ():
-        partitions = relevant_partitions(info, kind)
-        if len({sum(rack not in (one.racks or ()) for one in partitions) for rack in racks}) > 1:
+    reads = reads_of(state, kind)
+    for number in {reads.number[task] for task in tasks} if traffic_cost else ():
+        read = reads.distinct[number]
+        if len({sum(weight for near, weight in read if rack not in (near or ())) for rack in racks}) > 1:
             return None
     return Obstacle(
         reason=Reason.ALL_PLACES_COST_THE_SAME,

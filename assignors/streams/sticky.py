@@ -15,16 +15,15 @@ Kafka runs its algorithm once and ignores tags (`compatible`).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import lcm
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from samerack.assignors.streams.active import Costs
 from samerack.assignors.streams.assignment import KafkaStreamsAssignment, TaskType
 from samerack.assignors.streams.board import board_of
 from samerack.assignors.streams.configs import Strategy
-from samerack.assignors.streams.evaluate import remote_partitions
 from samerack.assignors.streams.java_sets import processes_in_java_order
-from samerack.assignors.streams.kafka_racks import MAX_ARCS
+from samerack.assignors.streams.kafka_racks import MAX_OWN_ARCS
 from samerack.assignors.streams.lifecycle import identity_assignment
 from samerack.assignors.streams.model import ProcessId
 from samerack.assignors.streams.plugin import AssignmentError, TaskAssignment, validate_task_assignment
@@ -40,6 +39,8 @@ from samerack.assignors.streams.rack_steps import (
 from samerack.assignors.streams.registry import Outcome, Request
 from samerack.assignors.streams.rules import tag_warnings
 from samerack.assignors.streams.sticky_deal import Deal, Manners
+from samerack.assignors.streams.sticky_numbers import Numbers
+from samerack.assignors.streams.sticky_rank import Rank, Ranking
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -122,7 +123,7 @@ def _outcome(request: Request, manners: Manners, gates: Gates, *, hurry: bool) -
     state = request.state
     previous = identity_assignment(state)
     if request.compatible:
-        plan = _run_once(state, manners, gates, previous, compatible=True)
+        plan = _run_once(state, _deals(state, manners)(previous), gates, compatible=True)
     else:
         plan = _run_until_final(state, manners, gates, previous)
     if hurry:
@@ -136,19 +137,23 @@ def _outcome(request: Request, manners: Manners, gates: Gates, *, hurry: bool) -
     )
 
 
-def _run_once(
-    state: ApplicationState, manners: Manners, gates: Gates, previous: Plan, *, compatible: bool = False
-) -> Plan:
-    """Runs the algorithm once: actives, their rack-aware optimization, then standbys and their optimization."""
+def _deals(state: ApplicationState, manners: Manners) -> Callable[[Plan], Deal]:
+    """Returns the function that deals the actives of an application from a previous assignment."""
+    numbers = Numbers(state, is_former=manners.is_former, tag_keys=manners.tag_keys)
+    return lambda previous: Deal(numbers, previous, manners)
+
+
+def _run_once(state: ApplicationState, deal: Deal, gates: Gates, *, compatible: bool) -> Plan:
+    """Completes one run: optimizes the actives by racks, then deals standbys and optimizes them."""
     board = board_of(state)
+    manners = deal.manners
     racks = RackSteps(state, gates, compatible=compatible, with_changelogs=not manners.is_former)
     costs = configured_costs(state, COSTS)
-    deal = Deal(state, board, previous, manners)
-    deal.deal_actives()
+    deal.put_actives(board)
     racks.optimize_actives(board, [task for task, info in state.all_tasks.items() if info.is_stateful], costs)
     racks.optimize_actives(board, [task for task, info in state.all_tasks.items() if not info.is_stateful], STATELESS)
     if standbys := state.assignment_configs.num_standby_replicas:
-        deal.deal_standbys(standbys)
+        deal.deal_standbys(board, standbys)
         graph = gates.standby if isinstance(gates.standby, Strategy) and not manners.is_former else None
         racks.optimize_standbys(board, costs, tags=bool(manners.tag_keys), strategy=graph)
     return board.assignments()
@@ -165,26 +170,27 @@ def _run_until_final(state: ApplicationState, manners: Manners, gates: Gates, pr
     """
     manners = replace(manners, tag_keys=state.assignment_configs.rack_aware_assignment_tags)
 
-    def rank(plan: Plan) -> tuple[int, int, int, int]:
-        return _rank(state, previous, plan, gates)
-
+    ranking = Ranking(state, previous, gates, configured_costs(state, COSTS))
+    deal_from = _deals(state, manners)
     ways = [(gates, False)]
-    if len(state.all_tasks) * len(state.states) <= MAX_ARCS:
+    if len(state.all_tasks) * len(state.states) <= MAX_OWN_ARCS:
         ways.append((gates, True))
     if gates.active is Strategy.MIN_TRAFFIC:
         ways.append((Gates(active=NOT_ASKED, standby=NOT_ASKED), False))
 
-    def better_deal(before: Plan) -> Plan:
-        return min((_run_once(state, manners, way, before, compatible=kafkas) for way, kafkas in ways), key=rank)
+    def better_deal(before: Plan) -> tuple[Rank, Plan]:
+        deal = deal_from(before)
+        plans = [_run_once(state, deal, way, compatible=kafkas) for way, kafkas in ways]
+        return min(((ranking.rank(plan), plan) for plan in plans), key=itemgetter(0))
 
-    plan = better_deal(previous)
-    if _is_whole(state, previous) and rank(previous) <= rank(plan):
+    rank, plan = better_deal(previous)
+    if _is_whole(state, previous) and ranking.rank(previous) <= rank:
         return previous
     for _ in range(DEALS):
-        again = better_deal(plan)
-        if rank(again) >= rank(plan):
+        new_rank, again = better_deal(plan)
+        if new_rank >= rank:
             break
-        plan = again
+        rank, plan = new_rank, again
     return plan
 
 
@@ -202,40 +208,3 @@ def _is_whole(state: ApplicationState, plan: Plan) -> bool:
     return actives == len(state.all_tasks) and all(
         copies[task] == (wanted if info.is_changelogged else 0) for task, info in state.all_tasks.items()
     )
-
-
-def _rank(state: ApplicationState, before: Plan, plan: Plan, gates: Gates) -> tuple[int, int, int, int]:
-    """Returns the rank of a plan; smaller is better (see the module docstring)."""
-    common = lcm(*(client.num_processing_threads for client in state.states.values()))
-    stateful = configured_costs(state, COSTS)
-    actives = everything = price = 0
-    for process, assignment in plan.items():
-        weight = common // state.states[process].num_processing_threads
-        actives += weight * len(assignment.of_type(TaskType.ACTIVE)) ** 2
-        everything += weight * len(assignment.tasks) ** 2
-        had = before[process].tasks
-        for task, role in assignment.tasks.items():
-            costs = stateful if state.all_tasks[task].is_stateful else STATELESS
-            price += costs.non_overlap * (had.get(task) is not role)
-            if isinstance(gates.active if role is TaskType.ACTIVE else gates.standby, Strategy):
-                price += costs.traffic * remote_partitions(state, process, task, role)
-    return actives, -_tags_of_copies(state, plan), everything, price
-
-
-def _tags_of_copies(state: ApplicationState, plan: Plan) -> int:
-    """Returns the number of different tags on the clients of a task, summed over tasks with a changelog."""
-    keys = state.assignment_configs.rack_aware_assignment_tags
-    if not keys:
-        return 0
-    tags = {
-        process: [tag for tag in client.client_tags.items() if tag[0] in keys]
-        for process, client in state.states.items()
-    }
-    found = {
-        (task, tag)
-        for process, assignment in plan.items()
-        for task in assignment.tasks
-        if state.all_tasks[task].is_changelogged
-        for tag in tags[process]
-    }
-    return len(found)

@@ -8,25 +8,21 @@ are in the order of Kafka's sets: no other order is better, and the number of ac
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from samerack.assignors.streams.assignment import TaskType
-from samerack.assignors.streams.java_sets import (
-    in_java_order,
-    info_hash,
-    processes_in_java_order,
-    tasks_at_once,
-    tasks_in_java_order,
-)
+from samerack.assignors.streams.java_sets import table_size
+from samerack.assignors.streams.sticky_load import ASCENDING, LoadedClients
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Set as AbstractSet
 
     from samerack.assignors.streams.assignment import KafkaStreamsAssignment
-    from samerack.assignors.streams.board import Board, TaskHolder
-    from samerack.assignors.streams.model import ApplicationState, ProcessId, TaskId, TaskInfo
+    from samerack.assignors.streams.board import Board
+    from samerack.assignors.streams.model import ProcessId, TaskId
+    from samerack.assignors.streams.sticky_numbers import Numbers
 
     Assignments = Mapping[ProcessId, KafkaStreamsAssignment]
 
@@ -49,137 +45,149 @@ class Manners:
 
 
 class Deal:
-    """One run: the previous assignment, the new one, and the pairs of tasks that have shared a client in it."""
+    """The previous assignment and the actives dealt from it; standbys may be dealt several times, on several boards.
 
-    def __init__(self, state: ApplicationState, board: Board, previous: Assignments, manners: Manners) -> None:
-        """Starts from an empty board.
+    Attributes:
+        manners: the variant.
+    """
+
+    def __init__(self, numbers: Numbers, previous: Assignments, manners: Manners) -> None:
+        """Deals the actives: every task goes to a client.
 
         Args:
-            state: the application.
-            board: the board, which is changed.
+            numbers: the application.
             previous: the previous assignment of every client.
             manners: the variant.
         """
-        self._tasks = state.all_tasks
-        self._board = board
-        self._manners = manners
-        self._number = {task: number for number, task in enumerate(state.all_tasks)}
-        self._neighbours: set[tuple[int, int]] = set()
-        self._active: dict[TaskId, ProcessId] = {}
-        self._standby: dict[TaskId, list[ProcessId]] = {}
-        for process in board:
-            for task in sorted(previous[process].of_type(TaskType.ACTIVE)):
-                self._active[task] = process  # if several clients claim it, the last one, as in Kafka
+        self.manners = manners
+        self._numbers = numbers
+        self._owner: dict[int, int] = {}
+        self._standby: dict[int, list[int]] = {}
+        self._owned = self._remember(previous)
+        self._actives: list[set[int]] = [set() for _ in numbers.processes]
+        self._deal_actives()
+        self._dealt_with = {task: mine for mine in self._actives for task in mine}
+
+    def _remember(self, previous: Assignments) -> int:
+        """Stores who had the tasks; returns how many tasks had an owner, including those that no longer exist."""
+        owned: set[TaskId] = set()
+        for client, process in enumerate(self._numbers.processes):
+            actives = previous[process].of_type(TaskType.ACTIVE)
+            owned |= actives
+            for task in sorted(actives):
+                if task in self._numbers.number:
+                    # if several clients claim it, the last one, as in Kafka
+                    self._owner[self._numbers.number[task]] = client
             for task in previous[process].of_type(TaskType.STANDBY):
-                self._standby.setdefault(task, []).append(process)
+                if task in self._numbers.number:
+                    self._standby.setdefault(self._numbers.number[task], []).append(client)
+        return len(owned)
 
-    def deal_actives(self) -> None:
-        """Gives every task to a client."""
-        threads = sum(holder.threads for holder in self._board.values())
-        quota = len(self._tasks) // threads
-        left = dict.fromkeys(tasks_at_once(self._tasks))
-        for task in tasks_in_java_order(self._active):
-            holder = self._board[self._active[task]]
-            if task in left and (self._manners.must_preserve_active or len(holder.active) < quota * holder.threads):
-                self._give(task, holder, TaskType.ACTIVE)
+    def put_actives(self, board: Board) -> None:
+        """Puts the actives on an empty board."""
+        for holder, mine in zip(board.values(), self._actives, strict=True):
+            holder.active = {self._numbers.tasks[task] for task in mine}
+
+    def _deal_actives(self) -> None:
+        left = dict.fromkeys(self._numbers.set_of_all_tasks())
+        self._return_to_owners(left)
+        self._give_to_standbys(left)
+        clients = len(self._numbers.processes)
+        self._give_to_least_loaded(left, ASCENDING if self.manners.is_former else table_size(clients))
+
+    def _return_to_owners(self, left: dict[int, None]) -> None:
+        for task in self._numbers.set_of_tasks(self._owner, self._owned):
+            client = self._owner[task]
+            if self.manners.must_preserve_active or self._is_below_quota(client):
+                self._actives[client].add(task)
                 del left[task]
+
+    def _give_to_standbys(self, left: dict[int, None]) -> None:
         for task in list(left):
-            had = self._set_of([self._board[process] for process in self._standby.get(task, ())])
-            roomy = next((holder for holder in had if len(holder.active) < quota * holder.threads), None)
+            had = self._numbers.set_of_clients(self._standby.get(task, ()))
+            roomy = next(filter(self._is_below_quota, had), None)
             if roomy is not None:
-                self._give(task, roomy, TaskType.ACTIVE)
+                self._actives[roomy].add(task)
                 del left[task]
-        everybody = list(self._board.values())
-        if not self._manners.is_former:
-            everybody = list(self._set_of(everybody))
+
+    def _is_below_quota(self, client: int) -> bool:
+        quota = len(self._numbers.tasks) // self._numbers.all_threads
+        return len(self._actives[client]) < quota * self._numbers.threads[client]
+
+    def _give_to_least_loaded(self, left: Iterable[int], buckets: int) -> None:
+        clients = self._by_load(self._actives, buckets)
+        choice = _Choice(buckets=buckets, near=frozenset(), may_have=lambda _: True)
         for task in sorted(left):
-            self._give(task, self._best(task, everybody), TaskType.ACTIVE)
+            clients.give(task, self._best(task, clients, choice))
 
-    def deal_standbys(self, count: int) -> None:
-        """Gives every task with a changelog that many standbys, if there are enough clients without the task."""
-        for info in self._changelogged():
-            for _ in range(count):
-                free = [holder for holder in self._board.values() if not holder.has(info.id)]
-                if not free:
-                    break
-                if self._manners.tag_keys:
-                    free = self._furthest_apart(info.id, free)
-                self._give(info.id, self._best(info.id, self._set_of(free)), TaskType.STANDBY)
+    def deal_standbys(self, board: Board, count: int) -> None:
+        """Gives every task with a changelog that many standbys, if there are enough clients without the task.
 
-    def _furthest_apart(self, task: TaskId, holders: Sequence[TaskHolder]) -> list[TaskHolder]:
-        """Returns the clients with the most tags that the task's copies do not have yet."""
-        keys = self._manners.tag_keys
-        there = {
-            tag for holder in self._board.values() if holder.has(task) for tag in holder.tags.items() if tag[0] in keys
-        }
-        new = [sum(tag[0] in keys and tag not in there for tag in holder.tags.items()) for holder in holders]
-        return [holder for holder, count in zip(holders, new, strict=True) if count == max(new)]
+        Args:
+            board: has the actives, which may have moved since `put_actives`.
+            count: standbys for each task.
+        """
+        actives = [{self._numbers.number[task] for task in holder.active} for holder in board.values()]
+        owner = {task: client for client, mine in enumerate(actives) for task in mine}
+        clients = self._by_load(actives, table_size(len(actives)))
+        given: list[set[int]] = [set() for _ in actives]
+        for task in self._numbers.changelogged:
+            near = self._dealt_with[task] | given[owner[task]]
+            holders = [owner[task]]
+            while len(holders) <= count and (choice := self._standby_choice(holders, near)):
+                client = self._best(task, clients, choice)
+                clients.give(task, client)
+                given[client].add(task)
+                near |= clients.tasks[client]
+                holders.append(client)
+        for holder, mine in zip(board.values(), given, strict=True):
+            holder.standby = {self._numbers.tasks[task] for task in mine}
 
-    def _give(self, task: TaskId, holder: TaskHolder, kind: TaskType) -> None:
-        mine = self._number[task]
-        for other in (*holder.active, *holder.standby):
-            self._neighbours.add(_pair(mine, self._number[other]))
-        holder.give(task, kind)
+    def _standby_choice(self, holders: list[int], near: set[int]) -> _Choice | None:
+        """Returns where one more standby may go, by tags furthest apart from the holders; None if nowhere."""
+        groups, count = self._numbers.groups.furthest_apart(holders)
+        group = self._numbers.groups.group
+        if not count:
+            return None
+        return _Choice(
+            buckets=table_size(count),
+            near=near,
+            may_have=lambda client: group[client] in groups and client not in holders,
+        )
 
-    def _best(self, task: TaskId, holders: Sequence[TaskHolder]) -> TaskHolder:
+    def _by_load(self, tasks: list[set[int]], buckets: int) -> LoadedClients:
+        return LoadedClients(self._numbers, tasks, buckets, prefers_threads=self.manners.is_former)
+
+    def _best(self, task: int, clients: LoadedClients, choice: _Choice) -> int:
         """Returns the best client for the task.
 
         This is the one that had it active, else the least loaded that had a standby, unless crowded; else the least
         loaded.
         """
-        if len(holders) == 1:
-            return holders[0]
-        standbys = [holder for holder in holders if holder.process in self._standby.get(task, ())]
-        owner = self._active.get(task)
-        had = next((holder for holder in holders if holder.process == owner), None)
-        for holder in (had, self._least_loaded(task, self._set_of(standbys))):
-            if holder is not None and not self._is_crowded(holder):
-                return holder
-        return self._least_loaded(task, holders) or holders[0]
-
-    def _is_crowded(self, holder: TaskHolder) -> bool:
-        """Returns whether it has a task for every thread and another client is less full."""
-        if holder.count < holder.threads:
-            return False
-        fullness = self._fullness(holder)
-        return any(self._fullness(other) < fullness for other in self._board.values())
-
-    def _fullness(self, holder: TaskHolder) -> tuple[float, int]:
-        """Returns a sort key; a smaller one means that the client is less full."""
-        load = (len(holder.active) + len(holder.standby)) / holder.threads
-        return load, -holder.threads if self._manners.is_former else 0
-
-    def _least_loaded(self, task: TaskId, holders: Sequence[TaskHolder]) -> TaskHolder | None:
-        """Returns an empty client, or the least loaded with a task not yet paired with this, or the least loaded."""
-        nothing = math.inf, 0
-        least, min_fullness = None, nothing
-        fresh, fresh_fullness = None, nothing
-        for holder in holders:
-            if not holder.active and not holder.standby:
-                return holder
-            fullness = self._fullness(holder)
-            if fullness < fresh_fullness and self._is_new_beside(task, holder):
-                fresh, fresh_fullness = holder, fullness
-            if fullness < min_fullness:
-                least, min_fullness = holder, fullness
-        return fresh or least
-
-    def _is_new_beside(self, task: TaskId, holder: TaskHolder) -> bool:
-        tasks = len(self._tasks)
-        if len(self._neighbours) == tasks * (tasks - 1) // 2:
-            return False
-        mine = self._number[task]
-        return any(
-            _pair(mine, self._number[other]) not in self._neighbours for other in (*holder.active, *holder.standby)
-        )
-
-    def _set_of(self, holders: Sequence[TaskHolder]) -> Sequence[TaskHolder]:
-        return [self._board[process] for process in processes_in_java_order(holder.process for holder in holders)]
-
-    def _changelogged(self) -> Iterable[TaskInfo]:
-        infos = [info for info in self._tasks.values() if info.is_changelogged]
-        return infos if self._manners.is_former else in_java_order(infos, info_hash)
+        owner = self._owner.get(task)
+        if owner is not None and choice.may_have(owner) and not clients.is_crowded(owner):
+            return owner
+        standbys = [client for client in self._standby.get(task, ()) if choice.may_have(client)]
+        if standbys:
+            standbys.sort(key=lambda client: (self._numbers.bucket(client, choice.buckets), client))
+            by_load = sorted(self._numbers.set_of_clients(standbys), key=clients.fullness)
+            client = clients.first_beside_others(choice.near, by_load)
+            if not clients.is_crowded(client):
+                return client
+        everybody = clients.ascending(choice.buckets)
+        return clients.first_beside_others(choice.near, filter(choice.may_have, everybody))
 
 
-def _pair(one: int, other: int) -> tuple[int, int]:
-    return (one, other) if one < other else (other, one)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Choice:
+    """The clients from which one is chosen for a task.
+
+    Attributes:
+        buckets: buckets of Kafka's set of these clients: its order decides between equals.
+        near: tasks with which the task has shared a client.
+        may_have: whether a client is among them; true for at least one.
+    """
+
+    buckets: int
+    near: AbstractSet[int]
+    may_have: Callable[[int], bool]

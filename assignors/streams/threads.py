@@ -70,11 +70,11 @@ def _even_out(
     if _after_one_less(source) < _after_one_more(target) or not allowed(source, target):
         return False
     moved = False
-    for task in sorted(source.of(kind)):
+    for task in sorted(source.of_type(kind)):
         if _after_one_less(source) < _after_one_more(target):
             break
         if not target.has(task):
-            source.of(kind).remove(task)
+            source.of_type(kind).remove(task)
             target.give(task, kind)
             moved = True
     return moved

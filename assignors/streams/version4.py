@@ -18,7 +18,7 @@ from samerack.assignors.streams.active import Costs
 from samerack.assignors.streams.assignment import TaskType
 from samerack.assignors.streams.intern import intern_clients
 from samerack.assignors.streams.model import TaskId
-from samerack.assignors.streams.plans import complete, standbys_of, with_moved_standbys
+from samerack.assignors.streams.plans import complete, moves_of, standbys_of, with_moved_standbys
 from samerack.assignors.streams.standby import optimize_standby
 
 if TYPE_CHECKING:
@@ -74,8 +74,8 @@ def place_standbys(
     plan, clients = complete(state, assignments), intern_clients(state)
     held = (assignment.of_type(TaskType.STANDBY) for assignment in plan.values())
     scope = sorted(frozenset[TaskId]().union(*held))
-    standbys = standbys_of(state, scope, plan, clients)
-    return with_moved_standbys(plan, clients, scope, standbys, place(standbys))
+    standbys = standbys_of(state, scope, plan.values(), clients)
+    return with_moved_standbys(plan, moves_of(scope, standbys.task, standbys.client, place(standbys)))
 
 
 def swap_greedily(standbys: Standbys, costs: Costs) -> Int32Array:

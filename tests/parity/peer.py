@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from types import TracebackType
 
 PROJECT = Path(__file__).parents[1] / "java" / "peer"
@@ -61,8 +62,14 @@ def _build(wanted: Path) -> None:
 class Peer:
     """One JVM with Kafka's assignors; a context manager."""
 
-    def __init__(self, main: str = "Peer", *, heap: str = "512m") -> None:
-        """Start it: `Peer` answers for consumer groups, `StreamsPeer` for applications; `heap` is the heap limit."""
+    def __init__(self, main: str = "Peer", *, heap: str = "512m", jars: Sequence[Path] = ()) -> None:
+        """Start it.
+
+        Args:
+            main: `Peer` answers for consumer groups, `StreamsPeer` for applications, `JarPeer` asks samerack's jar.
+            heap: The heap limit.
+            jars: More of them.
+        """
         folder = built()
         java = Path(os.environ["JAVA_HOME"]) / "bin" / "java" if "JAVA_HOME" in os.environ else Path("java")
         self._process = subprocess.Popen(
@@ -71,7 +78,7 @@ class Peer:
                 f"-Xmx{heap}",
                 "-XX:+UseSerialGC",
                 "-cp",
-                f"{folder}/classes:{folder}/jars/*",
+                os.pathsep.join([f"{folder}/classes", f"{folder}/jars/*", *map(str, jars)]),
                 f"samerack.peer.{main}",
             ],
             stdin=subprocess.PIPE,

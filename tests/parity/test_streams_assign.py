@@ -18,7 +18,7 @@ from tests.parity.streams_cases import digest, random_case
 RECORDED = Path(__file__).parents[1] / "data" / "golden" / "streams-assign-random.json"
 KAFKAS: dict[str, str] = json.loads(RECORDED.read_text(encoding="utf-8"))
 
-FEW = 150
+FEW = 80
 """The number of cases that run with the unit tests."""
 
 

@@ -92,8 +92,11 @@ def subscribes(problem: Problem) -> BoolArray:
 
 def all_plans(problem: Problem) -> Int32Array:
     """[N, P] every way to give each partition to one of its subscribers."""
-    choices = [np.flatnonzero(row).tolist() or [NOBODY] for row in subscribes(problem)]
-    return np.array(list(itertools.product(*choices)), np.int32)
+    choices = [np.flatnonzero(row) if row.any() else np.array([NOBODY]) for row in subscribes(problem)]
+    grid = np.empty((*map(len, choices), len(choices)), np.int32)
+    for partition, members in enumerate(choices):
+        grid[..., partition] = np.expand_dims(members, tuple(range(1, len(choices) - partition)))
+    return grid.reshape(-1, len(choices)) if choices else np.empty((1, 0), np.int32)
 
 
 def loads(problem: Problem, plans: Int32Array) -> Int64Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from samerack.assignors.balance import Spread, Ways, least_unequal, least_unequal_loads
@@ -50,7 +50,6 @@ def all_loads(supply: list[int], wants: BoolArray, size: list[int], *, limited: 
 
 
 @given(questions())
-@settings(max_examples=300, deadline=None)
 def test_loads_within_the_spread_are_the_least_unequal(question: tuple[list[int], BoolArray, list[int], bool]) -> None:
     """Among all possible loads, exactly those within floors and extras have the least sum of squares."""
     supply, wants, size, limited = question

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from samerack.assignors.build import MemberInput, build_problem
 from samerack.assignors.check import check
@@ -105,7 +105,6 @@ def test_a_claim_without_a_subscription_is_as_old_as_its_generation(rival: int, 
 
 @pytest.mark.parametrize("name", ASSIGNORS)
 @given(problem=groups.problems(max_partitions=12, max_members=8))
-@settings(max_examples=50, deadline=None)
 def test_every_assignor_gives_each_partition_once(problem: Problem, name: str) -> None:
     """Each partition goes to one subscriber, and in the first cooperative round to none but its owner."""
     owner = ASSIGNORS[name].assign(problem, DEFAULTS)
@@ -114,7 +113,6 @@ def test_every_assignor_gives_each_partition_once(problem: Problem, name: str) -
 
 
 @given(problem=groups.problems(max_partitions=12, max_members=8))
-@settings(max_examples=50, deadline=None)
 def test_without_stickiness_nothing_is_kept_for_its_own_sake(problem: Problem) -> None:
     """KIP-54, "Alternatives Yet to be Considered": without stickiness the plan is the one of a new group."""
     assignor, options = ASSIGNORS["sticky"], Options(stickiness=False)

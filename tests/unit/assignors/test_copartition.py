@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from samerack.assignors.build import MemberInput, build_problem
 from samerack.assignors.consumer.optimal import DEFAULTS, Options, assign
@@ -45,7 +45,6 @@ def extras(problem: Problem, plans: Int32Array) -> tuple[Int32Array, Int64Array]
 
 
 @given(groups.problems())
-@settings(max_examples=120, deadline=None)
 def test_no_plan_of_whole_bundles_is_better(problem: Problem) -> None:
     """Brute force over all plans that keep bundles whole and leagues even finds none with a lower objective."""
     plans, counts = extras(problem, groups.all_plans(problem))
@@ -60,7 +59,6 @@ def test_no_plan_of_whole_bundles_is_better(problem: Problem) -> None:
 
 
 @given(groups.problems())
-@settings(max_examples=120, deadline=None)
 def test_no_plan_of_whole_bundles_is_nearer(problem: Problem) -> None:
     """With racks first, brute force finds no plan of even leagues that is nearer, then more even, then moves less."""
     plans, counts = extras(problem, groups.all_plans(problem))
@@ -75,7 +73,6 @@ def test_no_plan_of_whole_bundles_is_nearer(problem: Problem) -> None:
 
 
 @given(groups.problems(max_partitions=12, max_members=8))
-@settings(max_examples=60, deadline=None)
 def test_range_optimal_crosses_no_more_than_range(problem: Problem) -> None:
     """Kafka's range is among the plans that `range-optimal` chooses from, so range never reads less across racks."""
     plain = replace(problem, weights=None)

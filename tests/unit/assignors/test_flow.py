@@ -6,12 +6,13 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from samerack.assignors.arrays import dense_rank, first_of_each, ranges, stable_order
-from samerack.assignors.flow import Claims, Seats, Units, place
+from samerack.assignors.flow import place
 from samerack.assignors.model import AssignmentError, Int32Array
+from samerack.assignors.units import Claims, Seats, Units
 
 SEATS = 4
 
@@ -72,7 +73,6 @@ def cost(units: Units, seats: Seats, plan: tuple[int, ...]) -> tuple[int, int] |
 
 @pytest.mark.parametrize("portable", [False, True])
 @given(question=questions())
-@settings(max_examples=150, deadline=None)
 def test_no_placement_is_better(question: tuple[Units, Seats], *, portable: bool) -> None:
     """Brute force over all placements finds none with a lower price, nor one of equal price with more spared moves."""
     units, seats = question
@@ -86,7 +86,6 @@ def test_no_placement_is_better(question: tuple[Units, Seats], *, portable: bool
 
 
 @given(st.lists(st.integers(0, 1 << 40), max_size=50), st.sampled_from([1, 3, 1 << 16, 1 << 20, (1 << 40) + 1]))
-@settings(deadline=None)
 def test_counting_agrees_with_sorting(values: list[int], bound: int) -> None:
     """Ranks and orders by counting equal those of a stable sort, for keys of any width."""
     keys = np.array([value % bound for value in values], np.int64)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from samerack.assignors.build import MemberInput, build_problem
@@ -64,7 +64,6 @@ def test_follower_in_the_rack_is_not_near_for_who_reads_leaders(problem: Problem
 
 
 @given(groups.problems(), st.randoms(use_true_random=False))
-@settings(max_examples=100, deadline=None)
 def test_cost_agrees_with_brute_force(problem: Problem, dice: object) -> None:
     """On any plan the cost equals a direct computation from the definitions."""
     plans = groups.all_plans(problem)
@@ -90,7 +89,6 @@ def test_withholds_what_another_member_owns(problem: Problem) -> None:
 
 
 @given(groups.problems())
-@settings(max_examples=50, deadline=None)
 def test_two_cooperative_rounds_reach_the_plan(problem: Problem) -> None:
     """After owners have revoked what was withheld, the next plan is complete and has the same cross-rack weight."""
     final = assign(problem)

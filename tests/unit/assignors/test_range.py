@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from samerack.assignors.build import MemberInput, build_problem
 from samerack.assignors.check import check
@@ -37,7 +37,6 @@ def test_golden_answers(question: str, expected: str) -> None:
 
 
 @given(groups.problems(max_partitions=12, max_members=8))
-@settings(max_examples=150, deadline=None)
 def test_every_partition_has_one_subscriber(problem: Problem) -> None:
     """The plan passes the check that every plan must pass before it is sent."""
     check(problem, assign(problem), cooperative=False)

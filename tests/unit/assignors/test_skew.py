@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from samerack.assignors.build import MemberInput, build_problem
@@ -27,7 +27,6 @@ def within(problem: Problem, plans: Int32Array, skew: int) -> Int32Array:
 
 
 @given(groups.problems(), st.integers(1, 4))
-@settings(max_examples=100, deadline=None)
 def test_no_plan_within_the_skew_is_nearer(problem: Problem, skew: int) -> None:
     """Brute force over all plans within the skew finds none with a lower (cross-rack weight, balance, moves)."""
     plans = within(problem, groups.all_plans(problem), skew)
@@ -41,7 +40,6 @@ def test_no_plan_within_the_skew_is_nearer(problem: Problem, skew: int) -> None:
 
 
 @given(groups.problems(max_partitions=12, max_members=8), st.integers(1, 12))
-@settings(max_examples=50, deadline=None)
 def test_skewed_plan_is_a_plan(problem: Problem, skew: int) -> None:
     """Each partition has one subscriber, no plan of less skew is nearer, and a second run moves nothing."""
     owner = assign(problem, Options(max_skew=skew))

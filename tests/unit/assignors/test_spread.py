@@ -7,7 +7,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from samerack.assignors.consumer.optimal import Options, assign
@@ -71,7 +71,6 @@ def test_members_read_as_much_where_that_costs_nothing(racks: RackConfig) -> Non
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=5), st.integers(1, 7), st.sampled_from(RackConfig))
-@settings(max_examples=200, deadline=None)
 def test_new_groups_of_equals_have_the_least(sizes: list[int], members: int, racks: RackConfig) -> None:
     """Each member has the floor of a topic's partitions per member or one more, whatever its total load."""
     topics = {f"t{number}": size for number, size in enumerate(sizes)}
@@ -82,7 +81,6 @@ def test_new_groups_of_equals_have_the_least(sizes: list[int], members: int, rac
 
 
 @given(groups.problems(max_partitions=10, max_members=5))
-@settings(max_examples=300, deadline=None)
 def test_no_exchange_of_two_betters_a_plan(problem: Problem) -> None:
     """Any swap of two partitions between members costs more, or leaves topics and then weights no better spread."""
     owner = assign(problem)
@@ -100,7 +98,6 @@ def test_no_exchange_of_two_betters_a_plan(problem: Problem) -> None:
 
 
 @given(problem=groups.problems(max_partitions=7, max_members=4), portable=st.booleans())
-@settings(max_examples=300, deadline=None)
 def test_no_plan_has_topics_spread_better(problem: Problem, *, portable: bool) -> None:
     """No plan with equal loads, cross-rack weight and moves has a smaller largest count or sum of squares."""
     owner = assign(problem, portable=portable)
@@ -123,7 +120,6 @@ def test_a_lumpy_plan_is_healed_by_so_many_moves(spread_moves: int, largest: int
 
 
 @given(groups.problems(max_partitions=7, max_members=4), st.integers(0, 4))
-@settings(max_examples=200, deadline=None)
 def test_no_plan_within_the_moves_is_less_lumpy(problem: Problem, spread_moves: int) -> None:
     """Loads and cross-rack weight stay optimal; no plan with so many more moves has a smaller largest count."""
     owner = assign(problem, Options(spread_moves=spread_moves))

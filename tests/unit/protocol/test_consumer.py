@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from samerack.protocol.consumer import decode_assignment, decode_subscription, encode_assignment, encode_subscription
@@ -18,7 +18,6 @@ def utf16(text: str) -> bytes:
     return text.encode("utf-16-be")
 
 
-@settings(deadline=None)
 @given(SUBSCRIPTIONS)
 def test_subscription_survives_without_what_its_version_lacks(value: Subscription) -> None:
     """A subscription that is written and read is equal, but sorted and without newer fields."""
@@ -31,7 +30,6 @@ def test_subscription_survives_without_what_its_version_lacks(value: Subscriptio
     assert (read.version, read.user_data, read.trailing) == (value.version, value.user_data, value.trailing)
 
 
-@settings(deadline=None)
 @given(SUBSCRIPTIONS)
 def test_written_subscription_is_a_fixed_point(value: Subscription) -> None:
     """Writing a subscription that was read gives the same bytes, and equal values have equal hashes."""
@@ -43,7 +41,6 @@ def test_written_subscription_is_a_fixed_point(value: Subscription) -> None:
     assert hash(again) == hash(read)
 
 
-@settings(deadline=None)
 @given(ASSIGNMENTS)
 def test_assignment_survives_in_first_seen_topic_order(value: Assignment) -> None:
     """An assignment that is written and read is equal, with one run per topic, in the plan's order."""
@@ -57,7 +54,6 @@ def test_assignment_survives_in_first_seen_topic_order(value: Assignment) -> Non
     assert encode_assignment(read) == data
 
 
-@settings(deadline=None)
 @given(SUBSCRIPTIONS, st.integers(4, 2**15 - 1))
 def test_newer_subscription_keeps_version_and_trailing_bytes(value: Subscription, version: int) -> None:
     """An unknown newer version is read with the newest known format, and written back unchanged."""
@@ -172,7 +168,6 @@ def test_a_subscription_of_kafka_go_is_read() -> None:
     assert decode_subscription(with_rack) == Subscription(version=1, topics=("orders",), user_data=b"rack-a")
 
 
-@settings(deadline=None)
 @given(SUBSCRIPTIONS.filter(lambda value: value.topics), st.integers(1, 4))
 def test_a_subscription_may_end_after_any_field_behind_its_topics(value: Subscription, fields: int) -> None:
     """Fields missing at the end are empty; bytes that end within a field are refused."""

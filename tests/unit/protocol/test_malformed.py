@@ -6,7 +6,7 @@ import tracemalloc
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from samerack.protocol.consumer import decode_assignment, decode_subscription, encode_assignment, encode_subscription
@@ -37,7 +37,6 @@ def damaged(draw: st.DrawFn) -> bytes:
     return bytes(data)
 
 
-@settings(deadline=None, max_examples=400)
 @given(damaged() | st.binary(max_size=60))
 def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     """The readers return a value that can be written again, or raise ProtocolError with a place in the bytes."""

@@ -7,7 +7,7 @@ import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from kio.serial import entity_reader, entity_writer
 
 from samerack.protocol.consumer import decode_assignment, decode_subscription, encode_assignment, encode_subscription
@@ -50,7 +50,6 @@ def their_runs(partitions: Iterable[Any]) -> list[tuple[str, list[int]]]:
     return [(str(run.topic), list(run.partitions)) for run in partitions]
 
 
-@settings(deadline=None)
 @given(SUBSCRIPTIONS)
 def test_kio_agrees_on_subscriptions(value: Subscription) -> None:
     """The codec kio reads the fields that were written, and writes the same bytes."""
@@ -66,7 +65,6 @@ def test_kio_agrees_on_subscriptions(value: Subscription) -> None:
     assert kio_write(theirs, value.version) + value.trailing == data
 
 
-@settings(deadline=None)
 @given(ASSIGNMENTS)
 def test_kio_agrees_on_assignments(value: Assignment) -> None:
     """The codec kio writes the same bytes for the partitions that are read here."""
@@ -79,7 +77,6 @@ def test_kio_agrees_on_assignments(value: Assignment) -> None:
     assert kio_write(theirs, value.version) + value.trailing == encode_assignment(value)
 
 
-@settings(deadline=None)
 @given(SUBSCRIPTIONS)
 def test_kafka_python_agrees_on_subscriptions(value: Subscription) -> None:
     """kafka-python reads the fields that were written, and writes the same bytes."""
@@ -91,7 +88,6 @@ def test_kafka_python_agrees_on_subscriptions(value: Subscription) -> None:
     assert theirs.encode() + value.trailing == data
 
 
-@settings(deadline=None)
 @given(ASSIGNMENTS)
 def test_kafka_python_agrees_on_assignments(value: Assignment) -> None:
     """kafka-python reads the partitions that were written, and writes the same bytes."""
@@ -101,7 +97,6 @@ def test_kafka_python_agrees_on_assignments(value: Assignment) -> None:
     assert theirs.encode() + value.trailing == data
 
 
-@settings(deadline=None)
 @given(pairs(), INT32)
 def test_kafka_python_agrees_on_sticky_user_data(owned: list[tuple[str, int]], generation: int) -> None:
     """kafka-python's schema of sticky user data gives the same bytes after the version that it puts before them."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from samerack.protocol.errors import ProtocolError
@@ -15,7 +15,6 @@ NOTHING = StickyUserData(owned=NO_PARTITIONS, generation=-1)
 TWELVE = [f"t{number}" for number in (5, 40, 17, 3, 88, 21, 60, 9, 74, 33, 52, 11)]
 
 
-@settings(deadline=None)
 @given(pairs(), INT32)
 def test_user_data_survives(owned: list[tuple[str, int]], generation: int) -> None:
     """Both versions keep the partitions of every topic in order; version 1 keeps the generation."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from samerack.protocol.errors import ProtocolError
@@ -78,7 +78,6 @@ def known_before(info: SubscriptionInfo) -> dict[StreamsTask, int]:
     return {task: LATEST_OFFSET if task in active else UNKNOWN_OFFSET_SUM for task, _ in info.task_offset_sums}
 
 
-@settings(deadline=None)
 @given(subscriptions())
 def test_a_subscription_info_is_read_as_it_was_written(info: SubscriptionInfo) -> None:
     """Every field of the version is read back, and the others have their defaults."""
@@ -93,7 +92,6 @@ def test_a_subscription_info_is_read_as_it_was_written(info: SubscriptionInfo) -
     assert back.client_tags == (info.client_tags if version >= 11 else ())
 
 
-@settings(deadline=None)
 @given(assignments())
 def test_an_assignment_info_is_read_as_it_was_written(info: AssignmentInfo) -> None:
     """Every field of the version is read back, and the others have their defaults."""
@@ -117,7 +115,6 @@ def damaged(draw: st.DrawFn) -> bytes:
     return bytes(data)
 
 
-@settings(deadline=None, max_examples=100)
 @given(damaged() | st.binary(max_size=60))
 def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     """The readers return a value that can be written again, or raise ProtocolError with a place in the bytes."""

@@ -180,7 +180,7 @@ EVENTS = ("join", "leave", "lag", "change_rack", "move_replicas")
 
 @pytest.mark.parametrize("compatible", [False, True])
 @given(seed=st.integers(0, 10**6), events=st.lists(st.sampled_from(EVENTS), max_size=8))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=min(40, settings().max_examples))
 def test_kip_441_every_life_settles(seed: int, events: list[str], *, compatible: bool) -> None:
     """After each join, leave, lag, rack or replica change rebalances end without warm-ups in a plan that then stays."""
     life = begin(seed)
@@ -193,7 +193,7 @@ def test_kip_441_every_life_settles(seed: int, events: list[str], *, compatible:
 
 
 @given(seed=st.integers(0, 10**6), events=st.lists(st.sampled_from(EVENTS), min_size=1, max_size=8))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=min(25, settings().max_examples))
 def test_kip_441_events_may_come_before_it_has_settled(seed: int, events: list[str]) -> None:
     """Events between probing rebalances break no invariant, and after the last event the plan settles."""
     life = begin(seed)
@@ -207,7 +207,7 @@ def test_kip_441_events_may_come_before_it_has_settled(seed: int, events: list[s
 
 
 @given(seed=st.integers(0, 10**6))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=min(25, settings().max_examples))
 def test_kip_925_7_racks_end_in_no_worse_a_plan(seed: int) -> None:
     """KIP-925, 7: settled with racks, actives read no more partitions across racks than settled without."""
     across = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from samerack.assignors.streams.builtin import ASSIGNORS
@@ -212,13 +212,14 @@ def _zoned(draw: st.DrawFn) -> ApplicationState:
 
 @pytest.mark.parametrize("name", sorted(ASSIGNORS))
 @given(state=_zoned())
-@settings(max_examples=100, deadline=None)
 def test_tags_hold(name: str, state: ApplicationState) -> None:
     """No task has all its copies in one zone, even if that would save traffic; `ha` achieves this after its probing."""
     outcome = run(state, name)
     for _ in range(20 if name == "ha" else 0):
-        state = after(state, outcome.assignment)
-        outcome = run(state, name)
+        settled = after(state, outcome.assignment)
+        if settled == state:
+            break  # all that follows would be the same
+        state, outcome = settled, run(settled, name)
     answer = outcome.assignment
     zones: dict[TaskId, set[str]] = {task: set() for task in state.all_tasks}
     for assignment in answer.assignment:

@@ -1,0 +1,98 @@
+"""Follows an application through its follow-up rebalances until no task waits for state: where a plan ends (KIP-441).
+
+An assignor first leaves tasks where their state is and warms up their targets, so its first answer says little about
+what the application will cost. Time plays no part here: between two rebalances every copy catches up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from samerack.assignors.model import AssignmentError
+from samerack.assignors.streams.assignment import TaskType
+from samerack.assignors.streams.model import LATEST_OFFSET
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from samerack.assignors.streams.assignment import KafkaStreamsAssignment
+    from samerack.assignors.streams.model import ApplicationState, KafkaStreamsState, ProcessId
+    from samerack.assignors.streams.registry import Outcome, Request
+
+MAX_ROUNDS: Final = 50
+"""Rebalances after which a plan counts as one that does not settle; with enough warm-ups two are usual."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """Where the rebalances of an application end.
+
+    Attributes:
+        first: the outcome of the first rebalance.
+        last: the outcome of the last one, after which no follow-up is requested for warm-ups.
+        assignments: its assignment of every client.
+        warm_ups: stateful actives that could not go to their target at once: each needs one warm-up replica for a time.
+    """
+
+    first: Outcome
+    last: Outcome
+    assignments: dict[ProcessId, KafkaStreamsAssignment]
+    warm_ups: int
+
+
+def settle(assignor: Callable[[Request], Outcome], request: Request) -> Settled:
+    """Runs an assignor until it requests no follow-up rebalance for tasks that are not on their targets.
+
+    Warm-ups are not limited meanwhile, so that the end does not depend on how many there may be at a time.
+
+    Raises:
+        TaskAssignmentError: the assignor cannot decide.
+        AssignmentError: it does not settle, or the application does not fit.
+    """
+    configs = replace(request.state.assignment_configs, max_warmup_replicas=max(1, len(request.state.all_tasks)))
+    state = replace(request.state, assignment_configs=configs)
+    first: Outcome | None = None
+    for _ in range(MAX_ROUNDS):
+        outcome = assignor(replace(request, state=state))
+        first = first or outcome
+        plan = {one.process_id: one for one in outcome.assignment.assignment}
+        if not outcome.probing_rebalance:
+            return Settled(first=first, last=outcome, assignments=plan, warm_ups=_warm_ups(request.state, first, plan))
+        state = _later(state, plan)
+    raise AssignmentError(f"tasks are still not on their targets after {MAX_ROUNDS} rebalances")
+
+
+def _warm_ups(state: ApplicationState, first: Outcome, last: dict[ProcessId, KafkaStreamsAssignment]) -> int:
+    """Returns how many stateful actives are elsewhere after the first rebalance than after the last one."""
+    return sum(
+        state.all_tasks[task].is_stateful
+        for one in first.assignment.assignment
+        for task in one.of_type(TaskType.ACTIVE) - last[one.process_id].of_type(TaskType.ACTIVE)
+    )
+
+
+def _later(state: ApplicationState, plan: dict[ProcessId, KafkaStreamsAssignment]) -> ApplicationState:
+    """Returns the application once every copy has caught up; clients keep the state of tasks that left them."""
+    return replace(
+        state, states={process: _caught_up(client, plan[process]) for process, client in state.states.items()}
+    )
+
+
+def _caught_up(client: KafkaStreamsState, plan: KafkaStreamsAssignment) -> KafkaStreamsState:
+    active, standby = plan.of_type(TaskType.ACTIVE), plan.of_type(TaskType.STANDBY)
+    lags = None
+    if client.lags is not None:
+        lags = {
+            task: LATEST_OFFSET if task in active else 0 if task in standby or lag == LATEST_OFFSET else lag
+            for task, lag in client.lags.items()
+        }
+    consumer = client.consumer_client_ids[0] if client.consumer_client_ids else str(client.process_id)
+    return replace(
+        client,
+        lags=lags,
+        consumer_client_ids=(consumer,),
+        previous_active_tasks=active,
+        previous_standby_tasks=standby,
+        previous_tasks_by_consumer={consumer: active | standby},
+    )

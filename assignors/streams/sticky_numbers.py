@@ -1,0 +1,86 @@
+"""An application as small integers, for `assignors.streams.sticky_deal`: names hash and compare too slowly there.
+
+Tasks and clients are numbered in ascending order. Everything here is the same in all runs of an assignor, and is
+computed once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from samerack.assignors.streams.java_sets import bucket_spread, info_hash, process_hash, table_size, task_hash
+from samerack.assignors.streams.sticky_tags import TagGroups
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from samerack.assignors.streams.model import ApplicationState
+
+
+class Numbers:
+    """The tasks and clients of an application by number, and the order of Kafka's sets of them.
+
+    Attributes:
+        tasks: task of each number.
+        number: number of each task.
+        processes: client of each number.
+        client: number of each client.
+        threads: threads of each client.
+        all_threads: their sum.
+        groups: the clients by tags.
+        changelogged: tasks with a changelog in the order in which they get standbys.
+    """
+
+    def __init__(self, state: ApplicationState, *, is_former: bool, tag_keys: Sequence[str]) -> None:
+        """Numbers the tasks and clients.
+
+        Args:
+            state: the application.
+            is_former: `changelogged` is ascending, else in the order of a set of task descriptions.
+            tag_keys: keys of the tags by which clients are grouped.
+        """
+        self.tasks = tuple(state.all_tasks)
+        self.number = {task: number for number, task in enumerate(self.tasks)}
+        self.processes = tuple(state.states)
+        self.client = {process: number for number, process in enumerate(self.processes)}
+        self.threads = [client.num_processing_threads for client in state.states.values()]
+        self.all_threads = sum(self.threads)
+        self.groups = TagGroups(state, tag_keys)
+        self._task_spread = [bucket_spread(task_hash(task)) for task in self.tasks]
+        self._client_spread = [bucket_spread(process_hash(process)) for process in self.processes]
+        self.changelogged = self._changelogged(state, is_former=is_former)
+
+    def set_of_all_tasks(self) -> list[int]:
+        """Returns all tasks in the order of a set that is made from them."""
+        buckets = table_size(len(self.tasks), at_once=True)
+        return self._in_buckets(range(len(self.tasks)), buckets)
+
+    def set_of_tasks(self, tasks: Iterable[int], size: int) -> list[int]:
+        """Returns tasks in the order of a set into which they were put in this order.
+
+        Args:
+            tasks: the tasks.
+            size: number of tasks in the set, including those that the application does not have any more.
+        """
+        return self._in_buckets(tasks, table_size(size))
+
+    def set_of_clients(self, clients: Sequence[int]) -> list[int]:
+        """Returns clients in the order of a set into which they were put in this order."""
+        mask = table_size(len(clients)) - 1
+        return sorted(clients, key=lambda client: self._client_spread[client] & mask)
+
+    def bucket(self, client: int, buckets: int) -> int:
+        """Returns the bucket of a client in a set with that many, a power of two."""
+        return self._client_spread[client] & (buckets - 1)
+
+    def _in_buckets(self, tasks: Iterable[int], buckets: int) -> list[int]:
+        return sorted(tasks, key=lambda task: self._task_spread[task] & (buckets - 1))
+
+    def _changelogged(self, state: ApplicationState, *, is_former: bool) -> list[int]:
+        if not state.assignment_configs.num_standby_replicas:
+            return []
+        infos = [info for info in state.all_tasks.values() if info.is_changelogged]
+        if not is_former:
+            mask = table_size(len(infos)) - 1
+            infos.sort(key=lambda info: bucket_spread(info_hash(info)) & mask)
+        return [self.number[info.id] for info in infos]

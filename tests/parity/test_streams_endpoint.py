@@ -1,0 +1,138 @@
+"""Plans of `POST /v1/streams/assign` compared with those of `samerack streams assign`, and so with Kafka's.
+
+With `compatible` the command's plans are Kafka's task by task: their digests are the recorded ones
+(`test_streams_assign`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from samerack.offline.streams_answers import ASSIGN, answer_line
+from sandbox.jvm import own_jar
+from tests.parity.peer import Peer
+from tests.parity.streams_cases import digest, random_case
+from tests.parity.test_streams_assign import KAFKAS
+from tests.streams_http import Endpoint, endpoint, question_of
+
+UNKNOWN = -3
+"""The lag of a task where Kafka Streams could not fetch the end offsets of changelogs."""
+FEW = 10
+"""Applications of each assignor that run with the unit tests."""
+SOME = 50
+MANY = 250
+"""Of each assignor through the jar, without `compatible` and with it, where Kafka's classes are at hand."""
+
+
+@pytest.fixture(scope="module")
+def agent() -> Iterator[Endpoint]:
+    """An endpoint with an application for each assignor and mode."""
+    rules = {
+        f"{assignor}-{kept}-{compatible}": {
+            "assignor": assignor,
+            "must_preserve_active": kept,
+            "compatible": compatible,
+        }
+        for assignor in KAFKAS
+        for kept in (False, True)
+        for compatible in (False, True)
+    }
+    with endpoint({"applications": rules, "max_processes": len(rules), "deadline_seconds": 30}) as running:
+        yield running
+
+
+def of_command(case: dict[str, Any], *, compatible: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The command's answer, and what of it another answer is compared with."""
+    told = answer_line(json.dumps(case | {"compatible": compatible}).encode(), (ASSIGN,))
+    return told, {
+        "active": {client: sorted(tasks) for client, tasks in told["active"].items()},
+        "standby": {client: sorted(tasks) for client, tasks in told["standby"].items()},
+        "followups": set(told["followup_deadline_ms"]),
+    }
+
+
+def of_agent(agent: Endpoint, case: dict[str, Any], name: str) -> dict[str, Any]:
+    """The same of the agent's answer."""
+    ids = [f"{task['subtopology']}_{task['partition']}" for task in case["tasks"]]
+    answers = agent.assign(question_of(case, name))["clients"]
+    clients = dict(zip((one["id"] for one in case["clients"]), answers, strict=True))
+    return {
+        "active": {name: sorted(ids[task] for task in client["active"]) for name, client in clients.items()},
+        "standby": {name: sorted(ids[task] for task in client["standby"]) for name, client in clients.items()},
+        "followups": {name for name, client in clients.items() if client["followup_ms"] is not None},
+    }
+
+
+def of_jar(peer: Peer, agent: Endpoint, case: dict[str, Any], name: str) -> dict[str, Any]:
+    """The same of what the jar gives Kafka Streams, which asks the agent; a fall-back counts as different."""
+    question = question_of(case, name)
+    answer = peer.ask({"url": f"http://127.0.0.1:{agent.port}", "question": question})
+    assert answer["fallbacks"] == 0
+    names = {row["process"]: one["id"] for row, one in zip(question["clients"], case["clients"], strict=True)}
+    clients = {names[client["process"]]: client for client in answer["clients"]}
+    return {
+        "active": {name: sorted(client["active"]) for name, client in clients.items()},
+        "standby": {name: sorted(client["standby"]) for name, client in clients.items()},
+        "followups": {name for name, client in clients.items() if client["followup"]},
+    }
+
+
+def application_of(case: dict[str, Any], *, compatible: bool) -> str:
+    """The name of the application for which the agent plans as the case says."""
+    return f"{case['assignor']}-{case['must_preserve_active']}-{compatible}"
+
+
+def different(agent: Endpoint, assignor: str, seeds: range) -> list[tuple[int, bool]]:
+    """Cases in which any task or follow-up differs from the command's, or with `compatible` from Kafka's."""
+    found = []
+    for seed in seeds:
+        case = random_case(seed, assignor)
+        for compatible in (False, True):
+            told, wanted = of_command(case, compatible=compatible)
+            kafkas = KAFKAS[assignor].split()[seed]
+            if of_agent(agent, case, application_of(case, compatible=compatible)) != wanted or (
+                compatible and digest(told, assignor) != kafkas
+            ):
+                found.append((seed, compatible))
+    return found
+
+
+@pytest.mark.parametrize("assignor", sorted(KAFKAS))
+def test_the_agent_plans_as_the_command_and_kafka(agent: Endpoint, assignor: str) -> None:
+    """A few random applications get the same tasks from the endpoint, the command and, with `compatible`, Kafka."""
+    assert different(agent, assignor, range(FEW)) == []
+
+
+@pytest.fixture(scope="module")
+def jar() -> Iterator[Peer]:
+    """A JVM in which the assignor of samerack's jar is called as by Kafka Streams."""
+    with Peer("JarPeer", jars=[own_jar("samerack-streams-assignor.jar")]) as running:
+        yield running
+
+
+@pytest.mark.parity
+@pytest.mark.timeout(280)
+@pytest.mark.parametrize("assignor", sorted(KAFKAS))
+def test_a_thousand_applications_get_these_plans_through_the_jar(jar: Peer, agent: Endpoint, assignor: str) -> None:
+    """The jar and the agent give 1,000 random applications in all the command's plans, with `compatible` Kafka's."""
+    found = []
+    for seed, compatible in ((seed, mode) for mode in (False, True) for seed in range(MANY if mode else SOME)):
+        case = random_case(seed, assignor)
+        # Kafka Streams has this lag for all tasks or for none, and has the full lag for a task whose state is unknown
+        is_known = all(lag != UNKNOWN for lags in case["lags"].values() for lag in lags.values())
+        full = max((lag for lags in case["lags"].values() for lag in lags.values()), default=0)
+        case["lags"] = {
+            client: {task: full if lag == UNKNOWN else lag for task, lag in lags.items()}
+            for client, lags in case["lags"].items()
+        }
+        told, wanted = of_command(case, compatible=compatible)
+        is_kafkas = digest(told, assignor) == KAFKAS[assignor].split()[seed]
+        name = application_of(case, compatible=compatible)
+        agent.prepare(name)
+        if of_jar(jar, agent, case, name) != wanted or (compatible and is_known and not is_kafkas):
+            found.append((seed, compatible))
+    assert found == []

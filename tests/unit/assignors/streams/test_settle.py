@@ -1,0 +1,94 @@
+"""Follow-up rebalances are followed to their end: where the tasks are then, and how many had to wait for state."""
+
+from __future__ import annotations
+
+import pytest
+
+from samerack.assignors.model import AssignmentError
+from samerack.assignors.streams.assignment import TaskType
+from samerack.assignors.streams.configs import AssignmentConfigs
+from samerack.assignors.streams.ha import high_availability
+from samerack.assignors.streams.model import (
+    LATEST_OFFSET,
+    ApplicationState,
+    KafkaStreamsState,
+    TaskInfo,
+    TaskTopicPartition,
+    task_id,
+)
+from samerack.assignors.streams.registry import Outcome, Request
+from samerack.assignors.streams.settle import MAX_ROUNDS, settle
+from samerack.assignors.streams.sticky import sticky
+from tests.unit.assignors.streams.applications import process
+
+EVERYTHING = 1_000_000
+TASKS = [task_id(f"0_{number}") for number in range(4)]
+
+
+def crossed(*, max_warmups: int = 1) -> ApplicationState:
+    """Two clients that read everything from each other's rack; all state is where it is read now."""
+    homes = {1: TASKS[:2], 2: TASKS[2:]}
+    return ApplicationState(
+        states={
+            process(number): KafkaStreamsState(
+                process_id=process(number),
+                previous_active_tasks=frozenset(own),
+                previous_tasks_by_consumer={"c": frozenset(own)},
+                lags={task: LATEST_OFFSET if task in own else EVERYTHING for task in TASKS},
+                rack_id=" ab"[number],
+            )
+            for number, own in homes.items()
+        },
+        all_tasks={
+            task: TaskInfo(
+                id=task,
+                is_stateful=True,
+                topic_partitions=(
+                    TaskTopicPartition(
+                        topic="t", partition=task.partition, racks=frozenset("b" if task in homes[1] else "a")
+                    ),
+                    TaskTopicPartition(
+                        topic="log", partition=task.partition, is_source=False, is_changelog=True, racks=frozenset("ab")
+                    ),
+                ),
+            )
+            for task in TASKS
+        },
+        assignment_configs=AssignmentConfigs(
+            max_warmup_replicas=max_warmups, rack_aware_assignment_strategy="min_traffic"
+        ),
+    )
+
+
+@pytest.mark.parametrize("max_warmups", [1, 2, 10])
+def test_ha_ends_on_its_targets(max_warmups: int) -> None:
+    """At first all tasks stay where their state is; in the end all are near, however many may warm up at a time."""
+    state = crossed(max_warmups=max_warmups)
+    settled = settle(high_availability, Request(state=state))
+    first = {one.process_id: one.of_type(TaskType.ACTIVE) for one in settled.first.assignment.assignment}
+    assert first == {process(1): frozenset(TASKS[:2]), process(2): frozenset(TASKS[2:])}
+    last = {one: plan.of_type(TaskType.ACTIVE) for one, plan in settled.assignments.items()}
+    assert last == {process(1): frozenset(TASKS[2:]), process(2): frozenset(TASKS[:2])}
+    assert settled.warm_ups == 4
+    assert not settled.last.probing_rebalance
+
+
+def test_sticky_ends_at_once() -> None:
+    """An assignor without warm-ups has one outcome, and no task waits."""
+    settled = settle(sticky, Request(state=crossed()))
+    assert settled.first is settled.last
+    assert settled.warm_ups == 0
+
+
+def test_an_assignor_that_never_ends_is_an_error() -> None:
+    """An assignor that requests follow-ups for ever is refused, not followed for ever."""
+    rounds = []
+
+    def restless(request: Request) -> Outcome:
+        rounds.append(request)
+        outcome = high_availability(request)
+        return Outcome(assignment=outcome.assignment, probing_rebalance=True)
+
+    with pytest.raises(AssignmentError, match=f"after {MAX_ROUNDS} rebalances"):
+        settle(restless, Request(state=crossed()))
+    assert len(rounds) == MAX_ROUNDS
