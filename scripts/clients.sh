@@ -67,5 +67,6 @@ setup_foreign_clients() {
   fi
   setup_jars "Kafka's Java client 3.4" "$root/tests/clients/java-3.4" "$cache/kafka-clients-3.4"
   setup_jars "Kafka's Java client 2.8" "$root/tests/clients/java-2.8" "$cache/kafka-clients-2.8"
+  setup_jars "Kafka Streams 3.9" "$root/tests/clients/java-streams-3.9" "$cache/kafka-streams-3.9"
   setup_java_consumer
 }

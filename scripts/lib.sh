@@ -103,12 +103,13 @@ need_packages() {
   step "installing $why" _apt_install "$@" || die "$why: missing, and could not be installed. Install it: apt-get install $(_choose "$@")"
 }
 
-# setup_packages PART...: what python, java, engine, image, monitoring, browser and shell need from the system, in one go.
+# setup_packages PART...: what python, git, java, engine, image, monitoring, browser and shell need from the system, in one go.
 setup_packages() {
   local part packages=() why=()
   for part in "$@"; do
     case $part in
     python) _find_python || { why+=("Python 3.11 or newer") && packages+=(python3 python3-venv); } ;;
+    git) command -v git >/dev/null || { why+=(git) && packages+=(git); } ;;
     java)
       _find_java || { why+=("Java 17 or newer") && packages+=("openjdk-21-jdk-headless|openjdk-17-jdk-headless|default-jdk-headless"); }
       command -v mvn >/dev/null || { why+=(Maven) && packages+=(maven); }
@@ -313,6 +314,20 @@ setup_java_consumer() { setup_java_project "$root/tests/java/consumer" consumer.
 
 # setup_broker_assignor: the assignor that brokers load, as $cache/java/samerack-broker-assignor.jar.
 setup_broker_assignor() { setup_java_project "$root/java/broker" samerack-broker-assignor.jar; }
+
+# setup_streams_assignor: the task assignor of Kafka Streams applications, as $cache/java/samerack-streams-assignor.jar.
+setup_streams_assignor() { setup_java_project "$root/java/streams" samerack-streams-assignor.jar -Dmaven.test.skip=true; }
+
+# test_streams_assignor: its own tests, on the Kafka that it is compiled against and then, as compiled, on the oldest one that we test.
+test_streams_assignor() {
+  setup_java
+  local work status=0
+  work=$(mktemp -d)
+  maven "$root/java/streams" verify "-Dsamerack.build=$work" &&
+    maven "$root/java/streams" surefire:test "-Dsamerack.build=$work" -Dkafka.version=3.9.2 || status=$?
+  rm -rf "$work"
+  return "$status"
+}
 
 # setup_broker_proof: its proof and benchmark as $cache/java/samerack-broker-proof.jar, and the jars for them.
 setup_broker_proof() {

@@ -77,11 +77,30 @@ final class Events {
                 + ",\"first\":" + first + ",\"last\":" + last + ",\"count\":" + count);
     }
 
+    /** The tasks that an instance of a Streams application runs now, active ones and standbys. */
+    void tasks(String active, String standby) {
+        print("tasks", ",\"message\":" + quoted(active + ";" + standby));
+    }
+
+    /** Rebalances that an instance of a Streams application has been through, and the time of the last one to end. */
+    void rebalanced(long total, double milliseconds) {
+        print("rebalanced", ",\"count\":" + total + ",\"message\":" + quoted(Double.toString(milliseconds)));
+    }
+
+    /** What one kind of a Streams application's consumers received. */
+    void statistics(String kind, Map<String, Long> brokers) {
+        print("statistics", ",\"message\":" + quoted(kind) + statisticsOf(brokers));
+    }
+
     void statistics(Map<String, Long> brokers) {
+        print("statistics", statisticsOf(brokers));
+    }
+
+    private static String statisticsOf(Map<String, Long> brokers) {
         String list = brokers.entrySet().stream()
                 .map(entry -> quoted(entry.getKey()) + ":" + entry.getValue())
                 .collect(Collectors.joining(","));
-        print("statistics", ",\"brokers\":{" + list + "}");
+        return ",\"brokers\":{" + list + "}";
     }
 
     private void print(String kind, String fields) {

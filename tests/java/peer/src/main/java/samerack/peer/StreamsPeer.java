@@ -120,6 +120,13 @@ public final class StreamsPeer {
         return StreamSupport.stream(array.spliterator(), false);
     }
 
+    private static TaskTopicPartition partition(JsonNode given) {
+        Set<String> racks = stream(given.path("racks")).map(JsonNode::asText).collect(Collectors.toSet());
+        return new StreamsPartition(
+            new TopicPartition(given.get("topic").asText(), given.get("partition").asInt()),
+            given.path("source").asBoolean(true), given.path("changelog").asBoolean(false), Optional.of(racks));
+    }
+
     private record Application(Map<ProcessId, KafkaStreamsState> states, AssignmentConfigs assignmentConfigs,
                                Map<TaskId, TaskInfo> allTasks) implements ApplicationState {
         static Application of(JsonNode question) {
@@ -134,9 +141,9 @@ public final class StreamsPeer {
             Map<TaskId, TaskInfo> tasks = new LinkedHashMap<>();
             for (JsonNode task : question.get("tasks")) {
                 TaskId id = new TaskId(task.get("subtopology").asInt(), task.get("partition").asInt());
-                Set<TaskTopicPartition> partitions = stream(task.path("partitions")).map(Partition::of)
+                Set<TaskTopicPartition> partitions = stream(task.path("partitions")).map(StreamsPeer::partition)
                     .collect(Collectors.toSet());
-                tasks.put(id, new Task(id, task.path("stateful").asBoolean(), Set.of(), partitions));
+                tasks.put(id, new StreamsTask(id, task.path("stateful").asBoolean(), Set.of(), partitions));
             }
             return new Application(states, configs(question), tasks);
         }
@@ -152,19 +159,6 @@ public final class StreamsPeer {
         @Override
         public Map<ProcessId, KafkaStreamsState> kafkaStreamsStates(boolean computeTaskLags) {
             return states;
-        }
-    }
-
-    private record Task(TaskId id, boolean isStateful, Set<String> stateStoreNames,
-                        Set<TaskTopicPartition> topicPartitions) implements TaskInfo {
-    }
-
-    private record Partition(TopicPartition topicPartition, boolean isSource, boolean isChangelog,
-                             Optional<Set<String>> rackIds) implements TaskTopicPartition {
-        static TaskTopicPartition of(JsonNode given) {
-            Set<String> racks = stream(given.path("racks")).map(JsonNode::asText).collect(Collectors.toSet());
-            return new Partition(new TopicPartition(given.get("topic").asText(), given.get("partition").asInt()),
-                given.path("source").asBoolean(true), given.path("changelog").asBoolean(false), Optional.of(racks));
         }
     }
 

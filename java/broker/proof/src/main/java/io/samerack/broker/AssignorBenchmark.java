@@ -73,8 +73,8 @@ public class AssignorBenchmark {
     @Param({"FULL", "INCREMENTAL"})
     public String change;
 
-    /** Which assignor. */
-    @Param({"samerack", "uniform", "range"})
+    /** Which assignor; "reading" is the part of samerack that reads the group and plans nothing. */
+    @Param({"samerack", "reading", "uniform", "range"})
     public String assignor;
 
     private PartitionAssignor measured;
@@ -91,6 +91,7 @@ public class AssignorBenchmark {
         int topics = Integer.parseInt(sizes[2]);
         measured = switch (assignor) {
             case "samerack" -> new RackAwareAssignor();
+            case "reading" -> new Reading();
             case "uniform" -> new UniformAssignor();
             default -> new RangeAssignor();
         };
@@ -108,7 +109,8 @@ public class AssignorBenchmark {
         }
         group = new GroupSpecImpl(specs, subscription, Map.of());
         if (joins) {
-            group = afterJoin(measured.assign(group, describer), members, names);
+            PartitionAssignor before = assignor.equals("reading") ? new RackAwareAssignor() : measured;
+            group = afterJoin(before.assign(group, describer), members, names);
         }
     }
 
@@ -183,5 +185,21 @@ public class AssignorBenchmark {
             cached.clear();
         }
         return measured.assign(group, describer);
+    }
+
+    /** Reads a group as the assignor does, and gives nobody anything. */
+    private static final class Reading implements PartitionAssignor {
+        private int partitions;
+
+        @Override
+        public String name() {
+            return "reading";
+        }
+
+        @Override
+        public GroupAssignment assign(GroupSpec spec, SubscribedTopicDescriber describer) {
+            partitions += GroupReader.read(spec, describer).partitions(); // kept, so that no reading can be left out
+            return new GroupAssignment(Map.of());
+        }
     }
 }

@@ -1,0 +1,162 @@
+package io.samerack.streams;
+
+import io.samerack.streams.AgentException.Cause;
+import java.net.URI;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest;
+import java.net.http.HttpResponse;
+import java.net.http.HttpTimeoutException;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import java.util.concurrent.atomic.AtomicBoolean;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The agent at one address, asked for one application.
+ *
+ * <p>It outlives the assignor: Kafka Streams makes a new one for each rebalance, and the pause after a failure must
+ * last. Each question is sent once.
+ */
+final class Agent {
+    private static final Logger LOG = LoggerFactory.getLogger(AgentTaskAssignor.class);
+    private static final Map<String, Agent> KNOWN = new ConcurrentHashMap<>();
+    /** The most that an answer may have: the agent reads as many bytes of a question. */
+    private static final int MAX_ANSWER_BYTES = 64 << 20;
+    private static final int MAX_REASON_LETTERS = 500;
+
+    /** The agent is on this host, so that no proxy is between. */
+    private static final HttpClient CLIENT = HttpClient.newBuilder()
+            .version(HttpClient.Version.HTTP_1_1)
+            .proxy(HttpClient.Builder.NO_PROXY)
+            .build();
+
+    private final URI url;
+    /** By {@link System#nanoTime}; read and written by the threads of one application. */
+    private volatile long failedAt;
+
+    private volatile boolean hasFailed;
+
+    private final AtomicBoolean isPrepared = new AtomicBoolean();
+
+    private Agent(URI url) {
+        this.url = url;
+    }
+
+    /** Returns the one at the address of the settings, for their application. */
+    static Agent of(Settings settings) {
+        return KNOWN.computeIfAbsent(settings.application + "\n" + settings.url, none -> new Agent(settings.url));
+    }
+
+    /** Begins the pause in which the agent is not asked. */
+    void failed() {
+        failedAt = System.nanoTime();
+        hasFailed = true;
+    }
+
+    /** Ends the pause. */
+    void answered() {
+        hasFailed = false;
+    }
+
+    /**
+     * Fails if the agent failed a short time ago.
+     *
+     * @throws AgentException it did
+     */
+    void requireNoPause(Duration pause) throws AgentException {
+        if (hasFailed && System.nanoTime() - failedAt < pause.toNanos()) {
+            throw new AgentException(
+                    Cause.BACKING_OFF, "the agent failed less than " + pause.toMillis() + " ms ago and is not asked");
+        }
+    }
+
+    /**
+     * Asks one question and waits for the answer.
+     *
+     * @param path of the resource
+     * @param body a JSON document
+     * @param time how long the whole exchange may take
+     * @throws AgentException there is no answer, or it is an error
+     */
+    String ask(String path, String body, Duration time) throws AgentException {
+        CompletableFuture<HttpResponse<String>> answer = CLIENT.sendAsync(
+                request(path, body, time), info -> new BoundedBody(MAX_ANSWER_BYTES));
+        try {
+            HttpResponse<String> response = answer.get(time.toNanos(), TimeUnit.NANOSECONDS);
+            if (response.statusCode() != 200) {
+                throw new AgentException(
+                        Cause.REFUSED, "the agent at " + url + " answered " + response.statusCode() + reason(response));
+            }
+            return response.body();
+        } catch (TimeoutException late) {
+            throw deadline(time, late);
+        } catch (ExecutionException failure) {
+            Throwable cause = failure.getCause();
+            if (cause instanceof HttpTimeoutException) {
+                throw deadline(time, cause);
+            }
+            Cause reason = cause instanceof BoundedBody.TooLongException ? Cause.UNREADABLE : Cause.NO_ANSWER;
+            throw new AgentException(reason, "the agent at " + url + " gave no answer: " + cause, cause);
+        } catch (InterruptedException interrupted) {
+            Thread.currentThread().interrupt();
+            throw new AgentException(Cause.INTERRUPTED, "interrupted while the agent planned", interrupted);
+        } finally {
+            answer.cancel(true);
+        }
+    }
+
+    /**
+     * Says, once in a process, that a question will come, so that neither side is cold when it does. Kafka Streams still has
+     * to collect what is asked, so nobody waits for it.
+     */
+    void prepare(String path, String body, Duration time) {
+        if (!isPrepared.getAndSet(true)) {
+            tell(path, body, time);
+        }
+    }
+
+    /** Sends news without waiting; whether they arrive makes no difference here. */
+    void tell(String path, String body, Duration time) {
+        CLIENT.sendAsync(request(path, body, time), info -> new BoundedBody(MAX_REASON_LETTERS))
+                .whenComplete((response, failure) -> {
+                    if (failure != null || response.statusCode() >= 300) {
+                        LOG.debug("The agent at {} did not take the news: {}", url, failure != null ? failure : response);
+                    }
+                });
+    }
+
+    private HttpRequest request(String path, String body, Duration time) {
+        return HttpRequest.newBuilder(URI.create(url + path))
+                .timeout(time)
+                .header("Content-Type", "application/json")
+                .header("Accept", "application/json")
+                .POST(HttpRequest.BodyPublishers.ofString(body, StandardCharsets.UTF_8))
+                .build();
+    }
+
+    private AgentException deadline(Duration time, Throwable cause) {
+        return new AgentException(
+                Cause.DEADLINE, "the agent at " + url + " did not answer within " + time.toMillis() + " ms", cause);
+    }
+
+    /** Returns what the agent gives as the reason, cut to a length and without control characters. */
+    private static String reason(HttpResponse<String> response) {
+        String text = response.body();
+        try {
+            if (JsonReader.read(text) instanceof Map<?, ?> fields && fields.get("error") instanceof String error) {
+                text = error;
+            }
+        } catch (JsonReader.MalformedException noJson) {
+            LOG.trace("the agent's refusal is no JSON", noJson);
+        }
+        text = text.replaceAll("\\p{Cntrl}", " ").trim();
+        return text.isEmpty() ? "" : ": " + text.substring(0, Math.min(text.length(), MAX_REASON_LETTERS));
+    }
+}

@@ -1,0 +1,146 @@
+package io.samerack.streams;
+
+import java.net.URI;
+import java.net.URISyntaxException;
+import java.time.Duration;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import org.apache.kafka.streams.processor.assignment.TaskAssignor;
+
+/**
+ * The assignor's properties, which stand in the configuration of the application beside {@code task.assignor.class}.
+ *
+ * <p>A wrong value never stops an application: the default is used instead, the mistake is logged as an error, and
+ * {@code ConfigurationErrors} of {@link AssignorMetricsMBean} counts it.
+ */
+final class Settings {
+    /** Where the agent listens. */
+    static final String URL = "samerack.url";
+    /** Milliseconds in which the agent has to answer, from the moment it is asked until the whole plan is here. */
+    static final String TIMEOUT_MS = "samerack.timeout.ms";
+    /** Milliseconds in which the agent is not asked again after it failed. */
+    static final String RETRY_MS = "samerack.retry.ms";
+    /** Which of the agent's assignors plans: {@code ha} or {@code sticky}; unless set, the agent decides. */
+    static final String ASSIGNOR = "samerack.assignor";
+    /** Class of the {@link TaskAssignor} that plans where the agent does not. */
+    static final String FALLBACK_CLASS = "samerack.fallback.class";
+
+    static final String DEFAULT_URL = "http://127.0.0.1:9464";
+    static final long DEFAULT_TIMEOUT_MS = 2_000;
+    static final long DEFAULT_RETRY_MS = 30_000;
+
+    private static final long MAX_RETRY_MS = 86_400_000; // a day
+
+    private static final String MAX_POLL_INTERVAL_MS = "max.poll.interval.ms";
+    /** Kafka Streams' own default of max.poll.interval.ms (StreamsConfig, Kafka 4.3). */
+    private static final long DEFAULT_MAX_POLL_INTERVAL_MS = 300_000;
+
+    /** The application's id. */
+    final String application;
+    /** Where the agent listens, without a slash at the end. */
+    final URI url;
+    final Duration timeout;
+    final Duration retry;
+    /** Null where the agent decides. */
+    final String assignor;
+    /** Makes the assignor that plans where the agent does not. */
+    final TaskAssignor fallback;
+    /** What was wrong, by property. */
+    final Map<String, String> mistakes;
+
+    private Settings(Map<String, ?> properties) {
+        mistakes = new LinkedHashMap<>();
+        application = application(properties);
+        url = url(properties);
+        timeout = Duration.ofMillis(timeout(properties));
+        retry = Duration.ofMillis(number(properties, RETRY_MS, DEFAULT_RETRY_MS, 0, MAX_RETRY_MS));
+        assignor = assignor(properties);
+        fallback = fallback(properties);
+    }
+
+    /** Reads the properties; wrong ones have their defaults, and are in {@link #mistakes}. */
+    static Settings of(Map<String, ?> properties) {
+        return new Settings(properties);
+    }
+
+    private static String application(Map<String, ?> properties) {
+        Object given = properties.get("application.id");
+        Object group = properties.get("group.id"); // Kafka Streams hands on a consumer's properties
+        return given != null ? given.toString() : group != null ? group.toString() : "";
+    }
+
+    private URI url(Map<String, ?> properties) {
+        Object given = properties.get(URL);
+        String text = given == null ? DEFAULT_URL : given.toString().trim();
+        try {
+            URI found = new URI(text);
+            boolean plain = found.getRawQuery() == null && found.getRawFragment() == null;
+            if (("http".equals(found.getScheme()) || "https".equals(found.getScheme())) && found.getHost() != null && plain) {
+                return new URI(text.replaceFirst("/+$", ""));
+            }
+        } catch (URISyntaxException none) {
+            // said below
+        }
+        mistakes.put(URL, "\"" + given + "\" is no address such as " + DEFAULT_URL);
+        return URI.create(DEFAULT_URL);
+    }
+
+    private long timeout(Map<String, ?> properties) {
+        long interval = DEFAULT_MAX_POLL_INTERVAL_MS;
+        try {
+            interval = Long.parseLong(String.valueOf(properties.get(MAX_POLL_INTERVAL_MS)));
+        } catch (NumberFormatException notSet) {
+            // Kafka Streams itself refuses a wrong value
+        }
+        // beyond it the group would think that the thread is dead
+        long most = Math.max(1, interval - 1);
+        return number(properties, TIMEOUT_MS, Math.min(DEFAULT_TIMEOUT_MS, most), 1, most);
+    }
+
+    private String assignor(Map<String, ?> properties) {
+        Object given = properties.get(ASSIGNOR);
+        String text = given == null ? "" : given.toString().trim();
+        if (text.isEmpty() || text.equals("ha") || text.equals("sticky")) {
+            return text.isEmpty() ? null : text;
+        }
+        mistakes.put(ASSIGNOR, "\"" + given + "\" is neither ha nor sticky");
+        return null;
+    }
+
+    private TaskAssignor fallback(Map<String, ?> properties) {
+        Object given = properties.get(FALLBACK_CLASS);
+        if (given == null || given.toString().isBlank()) {
+            return new DefaultFallback();
+        }
+        try {
+            ClassLoader loader = Thread.currentThread().getContextClassLoader();
+            Class<?> type = given instanceof Class<?> named
+                    ? named
+                    : Class.forName(
+                            given.toString().trim(), true, loader != null ? loader : Settings.class.getClassLoader());
+            TaskAssignor made = type.asSubclass(TaskAssignor.class).getDeclaredConstructor().newInstance();
+            made.configure(properties);
+            return made;
+        } catch (ReflectiveOperationException | RuntimeException | LinkageError unusable) {
+            mistakes.put(FALLBACK_CLASS, "\"" + given + "\" is no usable task assignor: " + unusable);
+            return new DefaultFallback();
+        }
+    }
+
+    private long number(Map<String, ?> properties, String name, long otherwise, long least, long most) {
+        Object given = properties.get(name);
+        if (given == null) {
+            return otherwise;
+        }
+        try {
+            long value = Long.parseLong(given.toString().trim());
+            if (value >= least && value <= most) {
+                return value;
+            }
+        } catch (NumberFormatException noNumber) {
+            // said below
+        }
+        mistakes.put(name, "\"" + given + "\" is no whole number from " + least + " to " + most);
+        return otherwise;
+    }
+}

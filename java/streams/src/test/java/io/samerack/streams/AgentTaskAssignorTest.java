@@ -1,0 +1,487 @@
+package io.samerack.streams;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.samerack.streams.AgentException.Cause;
+import java.lang.management.ManagementFactory;
+import java.net.InetAddress;
+import java.net.ServerSocket;
+import java.time.Instant;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import javax.management.ObjectName;
+import org.apache.kafka.clients.consumer.ConsumerPartitionAssignor.GroupAssignment;
+import org.apache.kafka.clients.consumer.ConsumerPartitionAssignor.GroupSubscription;
+import org.apache.kafka.streams.processor.TaskId;
+import org.apache.kafka.streams.processor.assignment.ApplicationState;
+import org.apache.kafka.streams.processor.assignment.AssignmentConfigs;
+import org.apache.kafka.streams.processor.assignment.KafkaStreamsAssignment;
+import org.apache.kafka.streams.processor.assignment.KafkaStreamsAssignment.AssignedTask;
+import org.apache.kafka.streams.processor.assignment.KafkaStreamsState;
+import org.apache.kafka.streams.processor.assignment.ProcessId;
+import org.apache.kafka.streams.processor.assignment.TaskAssignmentUtils;
+import org.apache.kafka.streams.processor.assignment.TaskAssignor;
+import org.apache.kafka.streams.processor.assignment.TaskAssignor.AssignmentError;
+import org.apache.kafka.streams.processor.assignment.TaskAssignor.TaskAssignment;
+import org.apache.kafka.streams.processor.assignment.TaskInfo;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+
+/** What the assignor does with an agent that answers, one that does not, and one that answers wrongly. */
+class AgentTaskAssignorTest {
+    private static final AtomicInteger COUNT = new AtomicInteger();
+    private static final String ONE = "00000000-0000-0000-0000-000000000001";
+    private static final String TWO = "00000000-0000-0000-0000-000000000002";
+
+    private final String name = "application-" + COUNT.incrementAndGet();
+    private TestAgent agent;
+
+    @BeforeEach
+    void start() {
+        agent = new TestAgent();
+    }
+
+    @AfterEach
+    void stop() {
+        agent.close();
+    }
+
+    /** Two clients in two racks; tasks 0_0 and 0_1 with state on the first one, 1_0 without state on nobody. */
+    private static TestApplication application() {
+        TaskId first = new TaskId(0, 0);
+        TaskId second = new TaskId(0, 1);
+        return new TestApplication()
+                .task(0, 0, true, "rack-a")
+                .task(0, 1, true, "rack-b", "rack-a")
+                .task(1, 0, false)
+                .client(1, "rack-a", Set.of(first, second), Map.of(first, -2L, second, -2L))
+                .client(2, "rack-b", Map.of("zone", "b"), Set.of(), Set.of(), Map.of(first, 10L, second, 20L));
+    }
+
+    private static String answer(String clients) {
+        return "{\"version\":1,\"plan\":\"p-7\",\"clients\":[" + clients
+                + "],\"assignor\":\"ha\",\"bill\":{\"cross_rack_before\":1,\"moved\":null},\"warnings\":[]}";
+    }
+
+    private static String client(String process, String active, String standby, String followup) {
+        return "{\"process\":\"" + process + "\",\"active\":[" + active + "],\"standby\":[" + standby
+                + "],\"followup_ms\":" + followup + "}";
+    }
+
+    private static String goodAnswer() {
+        return answer(client(ONE, "0,2", "1", "null") + "," + client(TWO, "1", "0", "1700000000000"));
+    }
+
+    private AgentTaskAssignor assignor(Map<String, ?> properties) {
+        AgentTaskAssignor made = new AgentTaskAssignor();
+        made.configure(agent.properties(name, properties));
+        return made;
+    }
+
+    private static Map<ProcessId, KafkaStreamsAssignment> byProcess(TaskAssignment assignment) {
+        Map<ProcessId, KafkaStreamsAssignment> found = new TreeMap<>();
+        assignment.assignment().forEach(one -> found.put(one.processId(), one));
+        return found;
+    }
+
+    private static Map<ProcessId, Map<TaskId, AssignedTask.Type>> tasks(TaskAssignment assignment) {
+        Map<ProcessId, Map<TaskId, AssignedTask.Type>> found = new TreeMap<>();
+        byProcess(assignment).forEach((process, one) -> {
+            Map<TaskId, AssignedTask.Type> given = new TreeMap<>();
+            one.tasks().forEach((task, assigned) -> given.put(task, assigned.type()));
+            found.put(process, given);
+        });
+        return found;
+    }
+
+    private AssignorMetrics metrics() {
+        return AssignorMetrics.of(name);
+    }
+
+    private void assertFellBack(TaskAssignment found) {
+        assertEquals(AssignmentError.NONE, TaskAssignmentUtils.validateTaskAssignment(application(), found));
+        assertEquals(tasks(new DefaultFallback().assign(application())), tasks(found));
+        assertEquals(0, metrics().getAgentPlans());
+        assertEquals(0, metrics().getFailedFallbacks());
+    }
+
+    @Test
+    void thePlanOfTheAgentReachesKafkaStreams() {
+        agent.answer = goodAnswer();
+        Map<ProcessId, KafkaStreamsAssignment> found = byProcess(assignor(Map.of()).assign(application()));
+        KafkaStreamsAssignment one = found.get(TestApplication.process(1));
+        KafkaStreamsAssignment two = found.get(TestApplication.process(2));
+        assertEquals(
+                Map.of(
+                        new TaskId(0, 0), AssignedTask.Type.ACTIVE,
+                        new TaskId(1, 0), AssignedTask.Type.ACTIVE,
+                        new TaskId(0, 1), AssignedTask.Type.STANDBY),
+                tasks(new TaskAssignment(List.of(one))).get(one.processId()));
+        assertEquals(
+                Map.of(new TaskId(0, 1), AssignedTask.Type.ACTIVE, new TaskId(0, 0), AssignedTask.Type.STANDBY),
+                tasks(new TaskAssignment(List.of(two))).get(two.processId()));
+        assertEquals(Optional.empty(), one.followupRebalanceDeadline());
+        assertEquals(Optional.of(Instant.ofEpochMilli(1_700_000_000_000L)), two.followupRebalanceDeadline());
+        assertEquals(1, metrics().getAgentPlans());
+        assertEquals(0, metrics().getFallbacks());
+    }
+
+    @Test
+    void theQuestionHasAllThatKafkaStreamsKnows() throws Exception {
+        agent.answer = goodAnswer();
+        assignor(Map.of(Settings.ASSIGNOR, "sticky")).assign(application());
+        String release = JsonReader.read(agent.questions.get(0)) instanceof Map<?, ?> read ? (String) read.get("release") : "";
+        assertTrue(release.matches("[34]\\..*"), release);
+        assertEquals(
+                "{\"version\":1,\"application\":\"" + name + "\",\"release\":\"" + release + "\",\"configs\":{"
+                        + "\"assignor\":\"sticky\",\"acceptable_recovery_lag\":10000,\"max_warmup_replicas\":2,"
+                        + "\"num_standby_replicas\":1,\"probing_rebalance_interval_ms\":600000,"
+                        + "\"rack_aware_assignment_tags\":[],\"rack_aware_strategy\":\"none\","
+                        + "\"rack_aware_traffic_cost\":null,\"rack_aware_non_overlap_cost\":null},"
+                        + "\"topics\":[\"log\",\"orders\"],\"racks\":[\"rack-a\",\"rack-b\"],\"tasks\":["
+                        + "[\"0_0\",1,[[0,0,2,null],[1,0,1,[0]]]],[\"0_1\",1,[[0,1,2,null],[1,1,1,[0,1]]]],"
+                        + "[\"1_0\",0,[[1,0,1,null]]]],\"lags\":[[0,10],[1,20]],\"clients\":["
+                        + "{\"process\":\"" + ONE + "\",\"threads\":1,\"consumers\":[\"consumer-1\"],\"active\":[0,1],"
+                        + "\"standby\":[],\"lags\":[[0,-2],[1,-2]],\"host\":null,\"tags\":{},\"rack\":0},"
+                        + "{\"process\":\"" + TWO + "\",\"threads\":1,\"consumers\":[\"consumer-2\"],\"active\":[],"
+                        + "\"standby\":[],\"lags\":[],\"host\":null,\"tags\":{\"zone\":\"b\"},\"rack\":1}]}",
+                agent.questions.get(0));
+    }
+
+    @Test
+    void lagsThatCouldNotBeComputedAreUnknownAndNotZero() {
+        TestApplication application = application();
+        application.client(2, "rack-b", Set.of(), Map.of(new TaskId(0, 0), -3L, new TaskId(0, 1), -3L));
+        agent.status = 500;
+        TaskAssignment found = assignor(Map.of()).assign(application);
+        assertTrue(agent.questions.get(0).contains("\"lags\":null"), agent.questions.get(0));
+        assertTrue(byProcess(found).values().stream().anyMatch(one -> one.followupRebalanceDeadline().isPresent()));
+    }
+
+    @ParameterizedTest
+    @CsvSource(delimiter = '|', value = {
+        "ACTIVE_TASK_ASSIGNED_MULTIPLE_TIMES | 0,1,2 | ''  | 1   | ''",
+        "ACTIVE_TASK_ASSIGNED_MULTIPLE_TIMES | 0,1,1,2 | '' | ''  | ''",
+        "INVALID_STANDBY_TASK                | 0,1,2 | ''  | ''  | 2",
+        "UNKNOWN_TASK_ID                     | 0,1,2,3 | '' | ''  | ''",
+        "UNKNOWN_TASK_ID                     | 0,1,2 | ''  | ''  | -1",
+        "UNKNOWN_TASK_ID                     | 0,1,2 | ''  | ''  | 0.5",
+        "UNKNOWN_TASK_ID                     | 0,1,2 | ''  | ''  | 18446744073709551616.0",
+        "a client has a task once            | 0,1,2 | 1   | ''  | ''",
+        "a client has a task once            | 0,1,2 | ''  | ''  | '0,0'",
+        "each task is active                 | 0,1   | ''  | ''  | ''",
+    })
+    void aPlanThatBreaksARuleOfTasksNeverReachesKafkaStreams(
+            String rule, String active1, String standby1, String active2, String standby2) throws Exception {
+        agent.answer = answer(client(ONE, active1, standby1, "null") + "," + client(TWO, active2, standby2, "null"));
+        assertIsRefusedFor(rule);
+    }
+
+    @ParameterizedTest
+    @CsvSource(delimiter = '|', value = {
+        "MISSING_PROCESS_ID            | 00000000-0000-0000-0000-000000000001 |                                      | null",
+        "UNKNOWN_PROCESS_ID            | 00000000-0000-0000-0000-000000000001 | 00000000-0000-0000-0000-000000000003 | null",
+        "UNKNOWN_PROCESS_ID            | 00000000-0000-0000-0000-000000000001 | two                                  | null",
+        "one assignment for each client| 00000000-0000-0000-0000-000000000001 | 00000000-0000-0000-0000-000000000001 | null",
+        "a follow-up rebalance has a time| 00000000-0000-0000-0000-000000000001 | 00000000-0000-0000-0000-000000000002 | -1",
+        "a follow-up rebalance has a time| 00000000-0000-0000-0000-000000000001 | 00000000-0000-0000-0000-000000000002 | \"soon\"",
+        "a follow-up rebalance has a time| 00000000-0000-0000-0000-000000000001 | 00000000-0000-0000-0000-000000000002 | 1.5",
+    })
+    void aPlanThatBreaksARuleOfClientsNeverReachesKafkaStreams(
+            String rule, String first, String second, String followup) throws Exception {
+        String others = second == null ? "" : "," + client(second, "", "", followup);
+        agent.answer = answer(client(first, "0,1,2", "", "null") + others);
+        assertIsRefusedFor(rule);
+    }
+
+    private void assertIsRefusedFor(String rule) throws Exception {
+        AgentTaskAssignor assignor = assignor(Map.of());
+        assertFellBack(assignor.assign(application()));
+        assertEquals(1, metrics().getFallbacksForInvalidPlan());
+        String outcome = outcome(assignor);
+        assertTrue(outcome.contains("\"fallback\":\"INVALID_PLAN: the plan breaks the rule " + rule), outcome);
+    }
+
+    private String outcome(AgentTaskAssignor assignor) throws InterruptedException {
+        assignor.onAssignmentComputed(
+                new GroupAssignment(Map.of()), new GroupSubscription(Map.of()), AssignmentError.NONE);
+        return agent.outcomes.poll(10, TimeUnit.SECONDS);
+    }
+
+    @ParameterizedTest
+    @CsvSource(delimiter = '|', value = {
+        "getFallbacksForUnknownVersion | {\"version\":2}",
+        "getFallbacksForUnknownVersion | {}",
+        "getFallbacksForUnreadableAnswer | {\"version\":1}",
+        "getFallbacksForUnreadableAnswer | {\"version\":1,\"clients\":{}}",
+        "getFallbacksForUnreadableAnswer | {\"version\":1,\"clients\":[7]}",
+        "getFallbacksForUnreadableAnswer | {\"version\":1,\"clients\":[{\"process\":null}]}",
+        "getFallbacksForUnreadableAnswer | <html>",
+        "getFallbacksForUnreadableAnswer | ''",
+        "getFallbacksForUnreadableAnswer | {\"version\":1} {}",
+        "getFallbacksForUnreadableAnswer | null",
+    })
+    void anAnswerThatCannotBeReadIsNotUsed(String count, String answer) throws Exception {
+        agent.answer = answer;
+        assertFellBack(assignor(Map.of()).assign(application()));
+        assertEquals(1L, AssignorMetricsMBean.class.getMethod(count).invoke(metrics()));
+    }
+
+    @Test
+    void anAnswerOfDeeplyNestedListsDoesNotExhaustTheStack() {
+        agent.answer = "[".repeat(1_000_000);
+        assertFellBack(assignor(Map.of()).assign(application()));
+        assertEquals(1, metrics().getFallbacksForUnreadableAnswer());
+    }
+
+    @Test
+    void anAnswerWithoutEndIsCutOff() {
+        agent.answer = " ".repeat((64 << 20) + 1);
+        assertFellBack(assignor(Map.of()).assign(application()));
+        assertEquals(1, metrics().getFallbacksForUnreadableAnswer());
+    }
+
+    @Test
+    void aRefusalIsCountedAndItsReasonComesBack() throws Exception {
+        agent.status = 403;
+        agent.answer = "{\"error\":\"not here; ask there\\n\\u001b[31m\"}";
+        AgentTaskAssignor assignor = assignor(Map.of());
+        assertFellBack(assignor.assign(application()));
+        assertEquals(1, metrics().getFallbacksForRefusal());
+        String outcome = outcome(assignor);
+        assertTrue(outcome.contains("answered 403: not here; ask there  [31m\""), outcome);
+    }
+
+    @Test
+    void anAgentThatIsSilentCostsTheDeadlineAndNoMore() {
+        agent.isSilent = true;
+        long started = System.nanoTime();
+        assertFellBack(assignor(Map.of(Settings.TIMEOUT_MS, "300")).assign(application()));
+        long milliseconds = (System.nanoTime() - started) / 1_000_000;
+        assertTrue(milliseconds >= 250 && milliseconds < 1_500, milliseconds + " ms");
+        assertEquals(1, metrics().getFallbacksForDeadline());
+    }
+
+    /** As a stopped process: the kernel takes the connection, and nobody reads. */
+    @Test
+    void aStoppedAgentCostsTheDeadlineAndNoMore() throws Exception {
+        try (ServerSocket stopped = new ServerSocket(0, 50, InetAddress.getLoopbackAddress())) {
+            long started = System.nanoTime();
+            String url = "http://127.0.0.1:" + stopped.getLocalPort();
+            assertFellBack(assignor(Map.of(Settings.TIMEOUT_MS, "300", Settings.URL, url)).assign(application()));
+            long milliseconds = (System.nanoTime() - started) / 1_000_000;
+            assertTrue(milliseconds < 1_500, milliseconds + " ms");
+            assertEquals(1, metrics().getFallbacksForDeadline());
+        }
+    }
+
+    @Test
+    void whereNoAgentRunsTheFallbackPlansAtOnce() {
+        int port = agent.port();
+        agent.close();
+        assertFellBack(assignor(Map.of(Settings.URL, "http://127.0.0.1:" + port)).assign(application()));
+        assertEquals(1, metrics().getFallbacksForNoAnswer());
+    }
+
+    @Test
+    void anAgentThatFailedIsNotAskedInThePauseEvenByANewAssignor() {
+        agent.status = 500;
+        assignor(Map.of()).assign(application());
+        agent.status = 200;
+        agent.answer = goodAnswer();
+        assertFellBack(assignor(Map.of()).assign(application()));
+        assertEquals(1, agent.questions.size());
+        assertEquals(1, metrics().getFallbacksForPause());
+        assignor(Map.of(Settings.RETRY_MS, "0")).assign(application());
+        assertEquals(1, metrics().getAgentPlans());
+    }
+
+    @Test
+    void aRestartedAgentIsAskedOverANewConnection() {
+        agent.answer = goodAnswer();
+        assignor(Map.of()).assign(application());
+        int port = agent.port();
+        agent.close();
+        agent = new TestAgent(port);
+        agent.answer = goodAnswer();
+        assignor(Map.of()).assign(application());
+        assertEquals(2, metrics().getAgentPlans());
+    }
+
+    @Test
+    void theAgentHearsOnceThatAQuestionWillCome() throws Exception {
+        assignor(Map.of());
+        assertEquals(
+                "{\"version\":1,\"application\":\"" + name + "\"}", agent.preparations.poll(10, TimeUnit.SECONDS));
+        assignor(Map.of());
+        assertEquals(null, agent.preparations.poll(200, TimeUnit.MILLISECONDS));
+    }
+
+    @Test
+    void theOutcomeGoesBackToTheAgent() throws Exception {
+        agent.answer = goodAnswer();
+        AgentTaskAssignor assignor = assignor(Map.of());
+        assignor.assign(application());
+        assertEquals(
+                "{\"version\":1,\"application\":\"" + name
+                        + "\",\"plan\":\"p-7\",\"error\":\"NONE\",\"generation\":null,\"fallback\":null}",
+                outcome(assignor));
+    }
+
+    @Test
+    void anOutcomeThatNobodyTakesDisturbsNothing() {
+        AgentTaskAssignor assignor = assignor(Map.of());
+        agent.close();
+        assignor.onAssignmentComputed(
+                new GroupAssignment(Map.of()), new GroupSubscription(Map.of()), AssignmentError.UNKNOWN_TASK_ID);
+        assertEquals(0, metrics().getFallbacks());
+    }
+
+    @Test
+    void anInterruptedThreadStaysInterruptedAndGetsTheFallback() {
+        agent.isSilent = true;
+        Thread.currentThread().interrupt();
+        TaskAssignment found = assignor(Map.of()).assign(application());
+        assertTrue(Thread.interrupted());
+        assertFellBack(found);
+        assertEquals(1, metrics().getFallbacksForError());
+    }
+
+    /** A fall-back that throws. */
+    public static final class Throwing implements TaskAssignor {
+        @Override
+        public TaskAssignment assign(ApplicationState state) {
+            throw new IllegalStateException("broken");
+        }
+    }
+
+    /** A fall-back whose assignment lacks a client. */
+    public static final class Wrong implements TaskAssignor {
+        @Override
+        public TaskAssignment assign(ApplicationState state) {
+            return new TaskAssignment(List.of());
+        }
+    }
+
+    /** A fall-back that gives every task to the second client. */
+    public static final class Own implements TaskAssignor {
+        private String property;
+
+        @Override
+        public void configure(Map<String, ?> properties) {
+            property = String.valueOf(properties.get("own.property"));
+        }
+
+        @Override
+        public TaskAssignment assign(ApplicationState state) {
+            assertEquals("mine", property);
+            Set<AssignedTask> all = new java.util.HashSet<>();
+            state.allTasks().keySet().forEach(task -> all.add(new AssignedTask(task, AssignedTask.Type.ACTIVE)));
+            return new TaskAssignment(List.of(
+                    KafkaStreamsAssignment.of(TestApplication.process(1), Set.of()),
+                    KafkaStreamsAssignment.of(TestApplication.process(2), all)));
+        }
+    }
+
+    @Test
+    void theConfiguredFallbackPlans() {
+        agent.status = 500;
+        Map<String, ?> properties = Map.of(Settings.FALLBACK_CLASS, Own.class.getName(), "own.property", "mine");
+        TaskAssignment found = assignor(properties).assign(application());
+        assertEquals(3, tasks(found).get(TestApplication.process(2)).size());
+    }
+
+    @ParameterizedTest
+    @CsvSource({"Throwing", "Wrong"})
+    void aBrokenFallbackIsReplaced(String broken) {
+        agent.status = 500;
+        String type = AgentTaskAssignorTest.class.getName() + "$" + broken;
+        TaskAssignment found = assignor(Map.of(Settings.FALLBACK_CLASS, type)).assign(application());
+        assertEquals(tasks(new DefaultFallback().assign(application())), tasks(found));
+        assertEquals(1, metrics().getFailedFallbacks());
+    }
+
+    /** Nothing can be read but tasks, clients and what they had. */
+    @Test
+    void whereNothingElseWorksTasksStayAndNewOnesAreDealt() {
+        TestApplication whole = application();
+        ApplicationState broken = new ApplicationState() {
+            @Override
+            public Map<ProcessId, KafkaStreamsState> kafkaStreamsStates(boolean computeTaskLags) {
+                if (computeTaskLags) {
+                    throw new IllegalStateException("no lags");
+                }
+                return whole.clients;
+            }
+
+            @Override
+            public AssignmentConfigs assignmentConfigs() {
+                throw new IllegalStateException("no configuration");
+            }
+
+            @Override
+            public Map<TaskId, TaskInfo> allTasks() {
+                return whole.tasks;
+            }
+        };
+        TaskAssignment found = assignor(Map.of()).assign(broken);
+        assertEquals(AssignmentError.NONE, TaskAssignmentUtils.validateTaskAssignment(whole, found));
+        assertEquals(
+                Set.of(new TaskId(0, 0), new TaskId(0, 1)),
+                new TreeSet<>(tasks(found).get(TestApplication.process(1)).keySet()));
+        assertEquals(Set.of(new TaskId(1, 0)), tasks(found).get(TestApplication.process(2)).keySet());
+        assertEquals(1, metrics().getFallbacksForError());
+        assertEquals(0, agent.questions.size());
+    }
+
+    @Test
+    void wrongPropertiesAreCountedAndTheirDefaultsUsed() {
+        Map<String, Object> properties = new HashMap<>(Map.of(
+                Settings.TIMEOUT_MS, "soon",
+                Settings.RETRY_MS, "-1",
+                Settings.ASSIGNOR, "best",
+                Settings.FALLBACK_CLASS, "no.such.Class"));
+        agent.answer = goodAnswer();
+        assignor(properties).assign(application());
+        assignor(properties).assign(application());
+        assertEquals(4, metrics().getConfigurationErrors());
+        assertEquals(2, metrics().getAgentPlans());
+    }
+
+    @Test
+    void theCountsAreVisibleToManagementPrograms() throws Exception {
+        agent.answer = goodAnswer();
+        assignor(Map.of()).assign(application());
+        ObjectName bean = new ObjectName("io.samerack:type=AgentTaskAssignor,application=" + ObjectName.quote(name));
+        assertEquals(1L, ManagementFactory.getPlatformMBeanServer().getAttribute(bean, "AgentPlans"));
+        assertNotNull(ManagementFactory.getPlatformMBeanServer().getAttribute(bean, "LastAssignmentMilliseconds"));
+    }
+
+    @Test
+    void everyCauseHasACount() throws Exception {
+        AssignorMetrics counts = metrics();
+        for (Cause cause : Cause.values()) {
+            counts.fellBack(new AgentException(cause, "for a test"));
+        }
+        long sum = 0;
+        for (var method : AssignorMetricsMBean.class.getMethods()) {
+            sum += method.getName().startsWith("getFallbacksFor") ? (long) method.invoke(counts) : 0;
+        }
+        assertEquals(Cause.values().length, sum);
+        assertEquals(sum, counts.getFallbacks());
+        assertFalse(counts.getFallbacks() == 0);
+    }
+}
