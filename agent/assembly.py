@@ -6,27 +6,27 @@ listeners in the order in which they were added.
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
-from zlib import crc32
 
-from samerack.agent.events import EventLog
-from samerack.agent.events.event_writer import writer_of
-from samerack.agent.events.metrics import EventMetrics
-from samerack.agent.events.place import path_of
-from samerack.agent.events.rebalance_tracker import RebalanceTracker
 from samerack.agent.leading.assigning import unweighed
 from samerack.agent.leading.foreign_protocols import ForeignProtocols
+from samerack.agent.leading.group_requests import GroupRequests
 from samerack.agent.leading.leader import GroupLeader
 from samerack.agent.leading.parts import build_group_parts
 from samerack.agent.leading.takeover_lock import TakeoverLock
+from samerack.agent.led_groups import GroupFinder, LedGroups, named
 from samerack.agent.metrics import Metrics
 from samerack.agent.pod.members import PodRacks
 from samerack.agent.pod.own import own_rack, with_own_rack
 from samerack.agent.policy.measured import UNMEASURED, check_min_savings, measured
 from samerack.agent.publishing.metrics import PublishingMetrics
 from samerack.agent.publishing.topic_names import topics_of
+from samerack.agent.streams.board import StreamsBoard
+from samerack.agent.streams.client_racks import client_racks
+from samerack.agent.streams.metrics import StreamsMetrics
+from samerack.agent.streams.reporter import StreamsReporter
+from samerack.agent.streams.service import StreamsService
 from samerack.cluster.group_poller import GroupPoller
 from samerack.cluster.group_type import GroupTypes
 from samerack.cluster.racks import NO_HOSTS, Hosts
@@ -36,11 +36,19 @@ from samerack.cluster.wire import Wire
 from samerack.common.errors import SettingsError
 from samerack.common.kafka_config import for_kafka_python
 from samerack.common.money import price_table
+from samerack.common.patterns import is_pattern
 from samerack.common.settings import Settings
 from samerack.election.addresses import of_this_host
 from samerack.election.election import Election
+from samerack.election.identity import identity_of
 from samerack.election.leadership_state import Alone
 from samerack.election.model import Advertisement, lead, observe
+from samerack.events import EventLog
+from samerack.events.event_writer import writer_of
+from samerack.events.history import TrafficHistory
+from samerack.events.metrics import EventMetrics
+from samerack.events.place import path_of
+from samerack.events.rebalance_tracker import RebalanceTracker
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.metrics import TrafficCollector, TrafficMetrics
 from samerack.traffic.watch import TrafficWatch
@@ -91,7 +99,9 @@ class AgentParts:
             metrics=event_metrics,
             max_events=settings.events.most,
         )
-        self.writer = writer_of(settings, self.events, event_metrics)
+        self.history = TrafficHistory(step_seconds=settings.traffic.history_step_seconds)
+        self.traffic.listen(self.history.take)
+        self.writer = writer_of(settings, self.events, self.history, event_metrics)
         self._tracker = RebalanceTracker(self.events, cooperative=settings.leading.cooperative_protocols)
         self.traffic.listen(self._tracker.take)
         self.watch = ClusterWatch(
@@ -108,9 +118,11 @@ class AgentParts:
             TrafficCollector(self.traffic, max_series=settings.traffic.max_series, mine=self._is_counted)
         )
         self.poller = GroupPoller(Wire(for_kafka_python(settings.kafka)), seconds=settings.watch.waiting_seconds)
-        self.leaders = self._group_leaders(notify_supervisor)
-        for leader in self.leaders:
-            self.metrics.expect(leader.group)
+        self.led = LedGroups(self._leader_factory(notify_supervisor), forget=self.metrics.forget)
+        for group in named(settings):
+            self.led.add(group)
+        self.finder = self._group_finder() if any(map(is_pattern, settings.groups)) else None
+        self.streams = self._streams_service() if settings.streams.enabled else None
         self.publisher = self._traffic_publisher() if topics_of(settings) else None
         if self.publisher is not None:
             self.traffic.listen(self.publisher.take)
@@ -151,20 +163,24 @@ class AgentParts:
             stop_seconds=_LAST_POLL_SECONDS if topics_of(self.settings) else 0.0,  # what is measured last is published
         )
 
-    def _group_leaders(self, notify_supervisor: Callable[[], None]) -> list[GroupLeader]:
-        """Returns one leader for each group that the settings name."""
+    def _leader_factory(self, notify_supervisor: Callable[[], None]) -> Callable[[str], GroupLeader]:
+        """Returns what makes the leader of a group; all leaders share what is made here."""
         settings = self.settings
         takeover_lock = TakeoverLock()
         types = GroupTypes(Wire(for_kafka_python(settings.kafka)))
         kept = path_of(settings)
         foreign_protocols = ForeignProtocols(kept.with_suffix(".protocols.json") if kept is not None else None)
-        return [
-            GroupLeader(
+        requests = GroupRequests(kept.with_suffix(".requests.json") if kept is not None else None)
+
+        def make(group: str) -> GroupLeader:
+            self.metrics.expect(group)
+            return GroupLeader(
                 build_group_parts(
                     group=group,
                     settings=settings,
                     watch=self.watch,
                     foreign_protocols=foreign_protocols,
+                    requests=requests,
                     group_type=types.find,
                     unsupported_reason=self.watch.versions.unsupported_reason,
                     metrics=self.metrics,
@@ -182,8 +198,28 @@ class AgentParts:
                 leadership=self.leadership,
                 hand_over_seconds=min(settings.election.hand_over_seconds, _MAX_HAND_OVER_SECONDS),
             )
-            for group in settings.groups
-        ]
+
+        return make
+
+    def _group_finder(self) -> GroupFinder:
+        return GroupFinder(
+            self.settings,
+            Wire(for_kafka_python(self.settings.kafka)),
+            led=self.led,
+            watch=self.watch,
+            leadership=self.leadership,
+        )
+
+    def _streams_service(self) -> StreamsService:
+        settings, registry = self.settings, self.metrics.registry
+        board = StreamsBoard()
+        registry.register(board)
+        return StreamsService(
+            settings.streams,
+            StreamsReporter(events=self.events, metrics=StreamsMetrics(registry), board=board),
+            rack_of=client_racks(settings.racks, group=self.traffic.group, hosts=self._hosts),
+            weights_of=self.measuring.weights.weights if self.measuring is not None else unweighed,
+        )
 
     def _traffic_publisher(self) -> Publisher:
         from samerack.agent.publishing.publisher import Publisher  # noqa: PLC0415 - librdkafka: for publishing only
@@ -209,11 +245,9 @@ class AgentParts:
 
 def _advertisement(settings: Settings) -> Advertisement:
     """Returns what this agent advertises in the election."""
-    groups = settings.groups
-    name = f"{settings.web.port} {' '.join(groups)}"  # agents on one host differ in the port or the groups
     return Advertisement(
-        identity=settings.election.identity or f"{socket.gethostname()}-{crc32(name.encode()):08x}",
+        identity=identity_of(settings),
         rack=settings.traffic.rack,
         addresses=settings.election.addresses or of_this_host(settings.kafka["bootstrap.servers"]),
-        responsibilities=(*map(lead, groups), *map(observe, settings.traffic.groups)),
+        responsibilities=(*map(lead, named(settings)), *map(observe, settings.traffic.groups)),
     )

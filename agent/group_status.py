@@ -17,6 +17,8 @@ from prometheus_client.registry import Collector
 class GroupStatus:
     """What is known of a group at one moment; None if a value is not known yet.
 
+    `why` is why the agent neither leads nor follows it, in words.
+    `paused` is an operator's request to start no rebalance for racks or traffic in it, in words.
     `first_in_order` is whether the agent leads next if the present leader leaves; `waits` is why a rebalance that would
     save something is not made, and `waits_until` when that ends (seconds since 1970), if known.
     """
@@ -40,6 +42,8 @@ class GroupStatus:
     saved_bytes_per_second: float | None = None
     saved_dollars_per_day: float | None = None
     rack_warnings: int = 0
+    why: str = ""
+    paused: str = ""
     rack_sources: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -55,7 +59,7 @@ class StatusBoard(Collector):
         with self._lock:
             self._statuses[status.group] = status
 
-    def become(self, group: str, role: str) -> None:
+    def become(self, group: str, role: str, why: str = "") -> None:
         """Changes the agent's role in a group at once, not with the next poll of the group: there may be none."""
         with self._lock:
             status = self._statuses.get(group, GroupStatus(group=group))
@@ -64,7 +68,12 @@ class StatusBoard(Collector):
             first = status.first_in_order and role in ("leading", "following")
             if role != "leading":
                 status = replace(status, waits="", waits_until=None)
-            self._statuses[group] = replace(status, role=role, first_in_order=first)
+            self._statuses[group] = replace(status, role=role, first_in_order=first, why=why)
+
+    def forget(self, group: str) -> None:
+        """Shows a group no longer."""
+        with self._lock:
+            self._statuses.pop(group, None)
 
     def all(self) -> tuple[GroupStatus, ...]:
         """Returns every group's status, sorted by name."""
@@ -84,51 +93,55 @@ class StatusBoard(Collector):
                 if value is not None:
                     family.add_metric([status.group], float(value))
             yield family
+        yield _labelled("samerack_group_reason", _WHY, "why", [status for status in statuses if status.why])
         yield _sources(statuses)
 
 
-_STATE = (
-    "1 for the present state of the group, as Kafka names it: Stable, Empty and so on; Unknown before the first look."
-)
-_MODE = "1 for the group's mode, act or propose; absent before the first look."
+_STATE = "1 for the group's state, as Kafka names it; Unknown before the first poll."
+_WHY = "1 for why the agent neither leads nor follows the group."
+_MODE = "1 for the group's mode, act or propose."
 _GAUGES = (
     ("samerack_first_in_order", "1 when the agent leads next if the present leader goes.", "first_in_order"),
     ("samerack_members", "Members of the group other than the agent.", "members"),
     (
         "samerack_members_without_rack",
-        "Members whose rack no source knows; absent while the group rebalances.",
+        "Members whose rack no source knows.",
         "members_without_rack",
     ),
-    ("samerack_partitions", "Partitions that the group has assigned; absent while it rebalances.", "partitions"),
-    ("samerack_cross_rack_partitions", "Partitions that are read from another rack.", "cross_rack"),
+    ("samerack_partitions", "Partitions that the group has assigned.", "partitions"),
+    (
+        "samerack_cross_rack_partitions",
+        "Partitions that are read from another rack.",
+        "cross_rack",
+    ),
     (
         "samerack_possible_cross_rack_partitions",
-        "Partitions that would be read from another rack after a rebalance led by the agent.",
+        "The same after a rebalance led by the agent.",
         "possible_cross_rack",
     ),
     (
         "samerack_budget_rebalances",
-        "Rebalances that the agent may trigger now, with fractions while the budget refills.",
+        "Rebalances that the agent may trigger now.",
         "budget",
     ),
     (
         "samerack_breaker_open",
-        "1 while the agent triggers no rebalance for racks or traffic, as too many brought too little.",
+        "1 while the breaker keeps the agent from rebalances.",
         "breaker_open",
     ),
     (
         "samerack_possible_saving_bytes_per_second",
-        "Bytes per second that a rebalance led by the agent would keep in their rack; absent while not measured.",
+        "Bytes per second that a rebalance led by the agent would save.",
         "saved_bytes_per_second",
     ),
     (
         "samerack_possible_saving_dollars_per_day",
-        "Dollars per day that those bytes cost.",
+        "Dollars per day of those bytes.",
         "saved_dollars_per_day",
     ),
     (
         "samerack_rack_warnings",
-        "Kinds of rack names that can never match: other case, or no common rack at all.",
+        "Kinds of rack names that can never match.",
         "rack_warnings",
     ),
 )
@@ -142,7 +155,7 @@ def _labelled(name: str, text: str, label: str, statuses: Iterable[GroupStatus])
 
 
 def _sources(statuses: Iterable[GroupStatus]) -> Metric:
-    text = "Members by where their rack is from; none: no source knows."
+    text = "Members by where their rack is from."
     family = GaugeMetricFamily("samerack_member_racks", text, labels=["group", "source"])
     for status in statuses:
         for source, members in sorted(status.rack_sources.items()):

@@ -12,6 +12,7 @@ from threading import Thread
 from typing import Any, Final
 
 from samerack.agent.assembly import AgentParts
+from samerack.agent.led_groups import named
 from samerack.common.service import Service
 from samerack.traffic.model import Gap
 
@@ -30,10 +31,12 @@ class Health:
         """
         self._parts = parts
         self._services = services
+        self._named = frozenset(named(parts.settings))
 
     def unhealthy(self) -> dict[str, str]:
         """Returns the parts whose thread has ended."""
-        threads: dict[str, Thread] = {service.name: service for service in self._services}
+        services = (*self._services, *self._parts.led.values())
+        threads: dict[str, Thread] = {service.name: service for service in services}
         if self._parts.writer is not None:
             threads["events"] = self._parts.writer
         return {name: "its thread has ended" for name, thread in threads.items() if not thread.is_alive()}
@@ -48,32 +51,43 @@ class Health:
             wrong.setdefault("poller", parts.poller.last_error)
         if parts.election is not None and parts.election.trouble:
             wrong["election"] = parts.election.trouble
-        troubles = self._troubles()
+        troubles, left = self._troubles(), {leader.group: leader.operators.left for leader in parts.led.values()}
         for status in parts.metrics.board.all():
             trouble = troubles.get(status.group, "")
+            if status.group not in self._named:
+                continue  # a pattern may match what nobody leads, such as a tool's group
+            if status.role == "observing" and trouble and trouble == left.get(status.group):
+                continue  # an operator's wish is no part that does not work
             if status.role in ("outside", "fenced", "observing"):
                 wrong[f"group {status.group}"] = f"{status.role}: {trouble}" if trouble else status.role
         return wrong
 
     def makes_progress(self) -> bool:
         """Returns whether no group waits for an overdue plan."""
-        return not any(leader.is_overdue() for leader in self._parts.leaders)
+        return not any(leader.is_overdue() for leader in self._parts.led.values())
 
     def status(self) -> dict[str, Any]:
-        """Returns what the brokers support, and the agent's role in each group with what prevents a better one."""
+        """Returns what the brokers support; of each group the agent's role, what prevents a better one, and a pause."""
         troubles = self._troubles()
         groups = [
-            {"group": one.group, "role": one.role, "state": one.state, "trouble": troubles.get(one.group, "")}
+            {
+                "group": one.group,
+                "role": one.role,
+                "state": one.state,
+                "trouble": troubles.get(one.group) or one.why,
+                "paused": one.paused,
+            }
             for one in self._parts.metrics.board.all()
         ]
-        return {"brokers": self._parts.watch.versions.summary(), "groups": groups}
+        bootstrap = self._parts.settings.kafka.get("bootstrap.servers", "")
+        return {"bootstrap": bootstrap, "brokers": self._parts.watch.versions.summary(), "groups": groups}
 
     def gaps(self) -> tuple[Gap, ...]:
         """Returns what the brokers do not allow, apart from traffic measurement."""
         parts = self._parts
         gaps = parts.publisher.gaps() if parts.publisher is not None else ()
         gaps += parts.writer.gaps() if parts.writer is not None else ()
-        refused = [(leader.group, leader.trouble) for leader in parts.leaders if leader.refused and leader.trouble]
+        refused = [(leader.group, leader.trouble) for leader in parts.led.values() if leader.refused and leader.trouble]
         for group, trouble in refused:
             cause, _, cure = trouble.rpartition("; ")
             gaps += (
@@ -89,7 +103,7 @@ class Health:
 
     def _troubles(self) -> dict[str, str]:
         """Returns by group what prevents the agent from leading it."""
-        return {leader.group: leader.trouble for leader in self._parts.leaders}
+        return {leader.group: leader.trouble for leader in self._parts.led.values()}
 
     def _stale_metadata(self) -> str:
         """Returns why the agent has no current metadata of the cluster; empty if it has."""

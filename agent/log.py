@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, MutableMapping
 from typing import Any, Final
 
 import structlog
@@ -22,6 +22,9 @@ _BYTES: Final = "kafka.protocol.parser"
 """kafka-python's logger of requests and responses as bytes."""
 _SASL: Final = "SaslAuthenticate"
 """Requests and responses of this name contain a password, data from which it can be guessed, or a token."""
+
+
+_FIRST: Final = ("timestamp", "level", "event", "cluster", "group")
 
 
 class _Speakable(logging.Filter):
@@ -48,6 +51,11 @@ class _Masked:
         return text
 
 
+def _time_first(_logger: object, _method: str, event: MutableMapping[str, Any]) -> dict[str, Any]:
+    """Returns the event with what a reader of lines looks for first: when, how severe, and what."""
+    return {**{key: event[key] for key in _FIRST if key in event}, **event}
+
+
 def configure(whole: Settings) -> None:
     """Sets up structlog, and sends the Kafka libraries' own warnings to the same output."""
     settings = whole.log
@@ -66,8 +74,9 @@ def configure(whole: Settings) -> None:
         exceptions = structlog.processors.ExceptionRenderer(
             structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
         )
-        renderers = [exceptions, structlog.processors.JSONRenderer()]
-    renderers.append(_Masked(secrets_of(whole.kafka) | secrets_of(whole.publishing.kafka)))
+        renderers = [exceptions, _time_first, structlog.processors.JSONRenderer()]
+    kafka = (whole.kafka, whole.publishing.kafka, *(cluster.kafka for cluster in whole.clusters.values()))
+    renderers.append(_Masked(secret for one in kafka for secret in secrets_of(one)))
     structlog.configure(
         processors=[*shared, *renderers],
         wrapper_class=structlog.make_filtering_bound_logger(level),

@@ -31,19 +31,17 @@ class Metrics:
         self.registry = CollectorRegistry(auto_describe=True)
         self.board = StatusBoard()
         self.registry.register(self.board)
-        self.up = Gauge(
-            "samerack_up", "1 while every part of the agent does its work, as /readyz tells.", registry=self.registry
-        )
+        self.up = Gauge("samerack_up", "1 while /readyz answers 200.", registry=self.registry)
         self._plan_seconds = Histogram(
             "samerack_plan_seconds",
-            "Time from the members' metadata to the encoded plan, while the group waits.",
+            "Time to make a plan, while the group waits.",
             ["group"],
             buckets=_SECONDS,
             registry=self.registry,
         )
         self._plans = Counter(
             "samerack_plans_total",
-            "Plans sent to the group, by assignor: optimal, or range where that failed.",
+            "Plans sent, by assignor: optimal, or range where that failed.",
             ["group", "assignor"],
             registry=self.registry,
         )
@@ -55,59 +53,64 @@ class Metrics:
         )
         self._proposals = Counter(
             "samerack_proposals_total",
-            "Rebalances that the agent would have triggered in mode act, by reason.",
+            "Rebalances that mode act would have triggered, by reason.",
             ["group", "reason"],
             registry=self.registry,
         )
         self._suppressed = Counter(
             "samerack_suppressed_triggers_total",
-            "Triggers that the agent did not follow, by reason; group is empty for what concerns the cluster.",
+            "Triggers that were not followed, by reason.",
             ["group", "reason"],
             registry=self.registry,
         )
         self._errors = Counter(
             "samerack_errors_total",
-            "Failures, by kind; the log has the text; group is empty for what concerns the cluster.",
+            "Failures, by kind; the log has the text.",
             ["group", "kind"],
             registry=self.registry,
         )
         self._position_rejoins = Counter(
             "samerack_position_rejoins_total",
-            "Rejoins of a static membership to get next to lead.",
+            "Rejoins to get next to lead.",
             ["group"],
             registry=self.registry,
         )
         self._back_offs = Counter(
             "samerack_back_offs_total",
-            "Times that the agent backed off from a group, by cause; docs/operating.md says when it returns.",
+            "Times that the agent backed off, by cause.",
             ["group", "cause"],
             registry=self.registry,
         )
         self._join_to_sync = Histogram(
             "samerack_join_to_sync_seconds",
-            "Time from the brokers' answer to JoinGroup to SyncGroup: the group waits for the agent, its leader.",
+            "Time from JoinGroup to SyncGroup, while the group waits for its leader.",
             ["group"],
             buckets=_SECONDS,
             registry=self.registry,
         )
         Gauge(
             "samerack_memory_bytes",
-            "Resident memory of the working process; beyond supervisor.memory_mib it is replaced.",
+            "Resident memory of the worker.",
             registry=self.registry,
         ).set_function(resident_bytes)
         self._poll_seconds = Histogram(
             "samerack_poll_seconds", "Duration of one poll of the cluster.", buckets=_SECONDS, registry=self.registry
         )
 
+        self.settings_refused = Gauge(
+            "samerack_settings_refused",
+            "1 while the settings as they are now are wrong, so that the former ones stay in force; the log says why.",
+            registry=self.registry,
+        )
         self._pod_rack = Gauge(
             "samerack_pod_rack",
-            "1 for the rack of the agent's own pod and its source; empty and none where no source knows.",
+            "1 for the rack of the agent's pod and its source.",
             ["rack", "source"],
             registry=self.registry,
         )
         self._pod_questions = Counter(
             "samerack_pod_questions_total",
-            "Addresses of members that the Kubernetes API was asked for, by outcome: found, unknown or failed.",
+            "Addresses that the Kubernetes API was asked for: found, unknown or failed.",
             ["outcome"],
             registry=self.registry,
         )
@@ -136,6 +139,22 @@ class Metrics:
             self._suppressed.labels(group, reason.value)
         for kind in GROUP_ERRORS:
             self._errors.labels(group, kind)
+
+    def forget(self, group: str) -> None:
+        """Shows a group no longer that has ceased to exist."""
+        self.board.forget(group)
+        for family in (
+            self._plan_seconds,
+            self._join_to_sync,
+            self._back_offs,
+            self._position_rejoins,
+            self._plans,
+            self._rebalances,
+            self._proposals,
+            self._suppressed,
+            self._errors,
+        ):
+            family.remove_by_labels({"group": group})
 
     def planned(self, group: str, assignor: str, seconds: float) -> None:
         """Records a plan that was made and sent."""

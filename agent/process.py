@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
 if TYPE_CHECKING:
+    from samerack.agent.settings_source import SettingsSource
     from samerack.common.settings import Settings
 
 ENVIRONMENT: Final[Mapping[str, str]] = {
@@ -64,6 +65,7 @@ def main(request: Request) -> int:
     from samerack.common.errors import AgentError, SettingsError  # noqa: PLC0415 - not before signals are handled
     from samerack.common.exits import tell  # noqa: PLC0415 - see above
     from samerack.common.flags import settings_from  # noqa: PLC0415 - see above
+    from samerack.common.sources import CONFIG_VARIABLE  # noqa: PLC0415 - see above
 
     read = partial(
         settings_from,
@@ -71,36 +73,43 @@ def main(request: Request) -> int:
         request.bootstrap,
         request.assignments,
         groups=request.groups,
+        several=True,
     )
+    path = request.config or os.environ.get(CONFIG_VARIABLE, "")
     try:
-        return _supervise(read, observe=request.observe)
+        return _supervise(read, Path(path) if path else None, observe=request.observe)
     except (SettingsError, AgentError) as error:
         return tell(error)
 
 
-def _supervise(read: Callable[[], Settings], *, observe: bool) -> int:
+def _supervise(read: Callable[[], Settings], path: Path | None, *, observe: bool) -> int:
     settings = read()
     from samerack.agent.lean_imports import import_less  # noqa: PLC0415 - not before errors in settings are reported
 
     import_less()
     from samerack.agent import log, program  # noqa: PLC0415 - see above
     from samerack.agent.leading.leaving import leave_or_tell  # noqa: PLC0415 - see above
+    from samerack.agent.settings_source import SettingsSource  # noqa: PLC0415 - see above
+    from samerack.agent.supervisor.line import MemberIdentity  # noqa: PLC0415 - see above
     from samerack.agent.supervisor.watchdog import Supervisor  # noqa: PLC0415 - see above
 
     log.configure(settings)
     program.get_ready(settings)
+    source = SettingsSource(settings, read, path=path)
     gc.freeze()  # a worker that looks for garbage would write to every page that it shares
     gc.enable()
-    return Supervisor(
-        settings.supervisor, work=partial(_work, read, observe), leave=partial(leave_or_tell, settings.kafka)
-    ).run()
+
+    def leave(members: frozenset[MemberIdentity]) -> None:
+        leave_or_tell(source.settings.kafka, members)
+
+    return Supervisor(source, work=partial(_work, source, observe), leave=leave).run()
 
 
-def _work(read: Callable[[], Settings], observe: bool, line: socket.socket, /, *, observing: bool, why: str) -> None:  # noqa: FBT001 - a part of `_supervise`
-    """The process that works, by the settings as they are when it begins.
+def _work(source: SettingsSource, observe: bool, line: socket.socket, /, *, observing: bool, why: str) -> None:  # noqa: FBT001 - a part of `_supervise`
+    """The process that works, by the settings in force when it begins.
 
     Args:
-        read: Reads the settings.
+        source: The settings.
         observe: Whether no worker is to join any group.
         line: See `agent.supervisor.watchdog.Work`.
         observing: See there.
@@ -111,9 +120,8 @@ def _work(read: Callable[[], Settings], observe: bool, line: socket.socket, /, *
     from samerack.common.exits import tell  # noqa: PLC0415 - see above
 
     try:
-        settings = read()
-        log.configure(settings)
-        program.run(settings, line=line, observing=observe or observing, why=why)
+        log.configure(source.settings)
+        program.run(source, line=line, observing=observe or observing, why=why)
     except (SettingsError, AgentError) as error:
         sys.exit(tell(error))
 

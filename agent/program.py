@@ -1,6 +1,7 @@
-"""The agent process: a list of services that is started in order, and stopped on SIGTERM or Ctrl-C in reverse.
+"""The agent process: what it does in one cluster or in several, its HTTP server, and its end on SIGTERM or Ctrl-C.
 
-`agent.assembly` builds the parts, `agent.health` says which of them do not work.
+`agent.cluster_agent` has the services of a cluster, `agent.assembly` builds their parts, `agent.health` says which of
+them do not work.
 """
 
 from __future__ import annotations
@@ -9,43 +10,38 @@ import os
 import signal
 import socket
 import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext, suppress
+from functools import partial
 from types import FrameType
 from typing import Final
 
 import structlog
+from starlette.applications import Starlette
+from structlog.contextvars import bound_contextvars
 
-from samerack.agent.assembly import STOP_SECONDS, AgentParts
-from samerack.agent.health import Health
+from samerack.agent.cluster_agent import ClusterAgent, stop_deadline
+from samerack.agent.otel import MetricsExport
 from samerack.agent.publishing.topic_names import topics_of
-from samerack.agent.reporting.ledger import Ledger
-from samerack.agent.reporting.money_metrics import MoneyCollector
-from samerack.agent.reporting.report_service import ReportService
+from samerack.agent.settings_source import SettingsSource, cluster_settings, continues
+from samerack.agent.settings_watch import SettingsWatch
 from samerack.agent.supervisor.lifeline import Lifeline
-from samerack.agent.supervisor.line import MemberIdentity
-from samerack.agent.web import api as web_api
-from samerack.agent.web import client_reports as web_client_reports
-from samerack.agent.web import page as web_page
-from samerack.agent.web import takeover as web_takeover
+from samerack.agent.supervisor.line import RENEWS, MemberIdentity
+from samerack.agent.web import clusters as web_clusters
+from samerack.agent.web.cluster_metrics import ClusterMetrics
 from samerack.agent.web.server import WebServer, application
-from samerack.cluster.client import close, connect, reception
-from samerack.common.errors import AgentError, RefusedError
-from samerack.common.kafka_config import for_kafka_python
-from samerack.common.service import Service
-from samerack.common.settings import Settings
-from samerack.election.metrics import ElectionCollector
+from samerack.cluster.client import reception
+from samerack.common.patterns import EVERY
+from samerack.common.settings import OtelSettings, Settings
 from samerack.planning import planner
 
 log = structlog.get_logger("agent")
 
-_MIN_JOIN_SECONDS: Final = 0.1
-_PROBE_SECONDS: Final = 3.0
+_ACCEPTED: Final = ""
 
 
 class Agent:
-    """One agent: its services, what it shows, and what it reports to its supervisor."""
+    """One agent: what it does in each of its clusters, what it shows, and what it reports to its supervisor."""
 
     def __init__(self, settings: Settings) -> None:
         """Builds all parts; wrong settings fail here.
@@ -56,132 +52,115 @@ class Agent:
         """
         self.on_member_ids: Callable[[], None] = lambda: None
         """Called when the agent's member ids change, which the supervisor must know at once."""
-        self.parts = AgentParts(settings, notify_supervisor=self._notify_supervisor)
-        self._services = tuple(_services(self.parts))
-        self.health = Health(self.parts, self._services)
-        self.parts.metrics.up.set_function(lambda: float(not self.health.unready()))
-        reports = self._reports()
-        self.web = self._web_server(reports)
+        self.clusters: dict[str, ClusterAgent] = {}
+        """By the name of the cluster, which is empty where the settings are those of one."""
+        self._has_several = bool(settings.clusters)
+        for name, own in cluster_settings(settings).items():
+            with self._named(name):
+                self.clusters[name] = ClusterAgent(own, notify_supervisor=self._notify_supervisor)
+        self._export = self._metrics_export(settings.otel) if settings.otel.endpoint else None
+        app = self._app_of_several() if self._has_several else self._app_of_one()
+        self.web = WebServer(app, host=settings.web.host, port=settings.web.port)
 
-    def _reports(self) -> ReportService:
-        """Returns the reports of traffic and money, and registers their metrics."""
-        parts, settings = self.parts, self.parts.settings
-        reports = ReportService(
-            board=parts.traffic,
-            roles=parts.roles,
-            events=parts.events,
-            prices=parts.prices,
-            leading=settings.leading,
-            own_rack=settings.traffic.rack,
-            bootstrap=settings.kafka["bootstrap.servers"],
-            more_gaps=self.health.gaps,
-            statuses=parts.metrics.board.all,
-            server_assignors=lambda: parts.watch.server_assignors,
+    def _named(self, cluster: str) -> AbstractContextManager[None]:
+        """Returns a context of one cluster: what begins in it, threads too, is logged with the cluster's name."""
+        return bound_contextvars(cluster=cluster) if cluster else nullcontext()
+
+    def _metrics_export(self, settings: OtelSettings) -> MetricsExport:
+        registries = {name: one.parts.metrics.registry for name, one in self.clusters.items()}
+        return MetricsExport(settings, (ClusterMetrics(registries) if self._has_several else registries[""]).collect)
+
+    def _app_of_one(self) -> Starlette:
+        (one,) = self.clusters.values()
+        return application(
+            one.parts.metrics,
+            healthy=one.health.unhealthy,
+            ready=one.health.unready,
+            more=one.routes(),
+            hosts=one.parts.settings.web.hosts,
         )
-        ledger = Ledger(parts.prices, roles=parts.roles, own_share=reports.own_share)
-        parts.traffic.listen(ledger.take)
-        parts.metrics.registry.register(
-            MoneyCollector(
-                reports,
-                ledger,
-                max_series=settings.traffic.max_series,
-                active=lambda: parts.leadership.claims.counts_groups,
+
+    def _app_of_several(self) -> Starlette:
+        shown = tuple(
+            web_clusters.ShownCluster(
+                name=name,
+                reports=one.reports,
+                registry=one.parts.metrics.registry,
+                unhealthy=one.health.unhealthy,
+                unready=one.health.unready,
+                routes=one.routes(),
             )
+            for name, one in self.clusters.items()
         )
-        parts.metrics.registry.register(ElectionCollector(parts.election))
-        return reports
-
-    def _web_server(self, reports: ReportService) -> WebServer:
-        parts, web = self.parts, self.parts.settings.web
-        return WebServer(
-            application(
-                parts.metrics,
-                healthy=self.health.unhealthy,
-                ready=self.health.unready,
-                more=(
-                    *web_api.routes(reports, status=self.health.status),
-                    *web_page.routes(reports),
-                    *web_takeover.routes({leader.group: leader for leader in parts.leaders}),
-                    *(web_client_reports.routes(parts.measuring.post) if parts.measuring is not None else ()),
-                ),
-                hosts=web.hosts,
-            ),
-            host=web.host,
-            port=web.port,
-        )
+        return web_clusters.application_of(shown, hosts=next(iter(self.clusters.values())).parts.settings.web.hosts)
 
     def member_ids(self) -> frozenset[MemberIdentity]:
         """Returns every member id of the agent in the groups that it leads or is to lead."""
-        return frozenset(one for leader in self.parts.leaders for one in leader.member_ids())
+        return frozenset(one for cluster in self.clusters.values() for one in cluster.member_ids())
 
     def _notify_supervisor(self) -> None:
         self.on_member_ids()
 
+    def reception(self) -> str | None:
+        """Returns whether brokers accept the agent, see `Lifeline`; those of one of several clusters end no agent."""
+        return _ACCEPTED if self._has_several else reception()
+
+    def makes_progress(self) -> bool:
+        """Returns whether no group waits for an overdue plan."""
+        return all(one.health.makes_progress() for one in self.clusters.values())
+
     def probe_brokers(self) -> None:
         """Connects to the brokers once, so that an agent that they refuse fails at its start.
+
+        An agent of several clusters starts in any case, and shows which of them refuse it.
 
         Raises:
             RefusedError: TLS or SASL fails.
         """
-        settings = self.parts.settings
-        log.info("pod-rack", rack=settings.traffic.rack or None, answers=self.parts.rack_answers)
-        try:
-            close(connect(for_kafka_python(settings.kafka), _PROBE_SECONDS))
-        except RefusedError:
-            raise
-        except AgentError as error:
-            log.warning("kafka-unreachable", error=str(error))
+        one = next(iter(self.clusters.values()))
+        log.info("pod-rack", rack=one.parts.settings.traffic.rack or None, answers=one.parts.rack_answers)
+        if not self._has_several:
+            one.probe_brokers()
 
     def start(self) -> None:
-        """Starts all services, and before them what they record to and what shows them."""
-        if self.parts.writer is not None:
-            self.parts.writer.start()
+        """Starts what shows the clusters, and their services."""
         self.web.start()
-        for service in self._services:
-            service.start()
+        for name, one in self.clusters.items():
+            with self._named(name):
+                one.start()
+        if self._export is not None:
+            self._export.start()
 
     def stop(self) -> None:
-        """Hands every group over or leaves it, and ends all services within STOP_SECONDS."""
-        deadline = time.monotonic() + STOP_SECONDS
-        for service in reversed(self._services):
-            service.stop()
+        """Hands every group over or leaves it, and ends everything within STOP_SECONDS."""
+        for one in self.clusters.values():
+            one.stop()
+        self._end()
+
+    def stop_for_successor(self, continues: Callable[[str], bool]) -> None:
+        """Ends everything as `stop` does, for another process of this agent that begins at once.
+
+        Args:
+            continues: Whether that process continues the membership of a group; the others are left.
+        """
+        for one in self.clusters.values():
+            one.stop_for_successor(continues)
+        self._end()
+
+    def _end(self) -> None:
+        deadline = stop_deadline()
+        if self._export is not None:
+            self._export.stop()
         self.web.end()  # open connections take a second to close, which runs in parallel with the rest
-        for service in reversed(self._services):
-            if service.is_awaited:
-                service.join(_left(deadline))
-        if self.parts.writer is not None:
-            self.parts.writer.stop()  # after all services that may still add events
-            self.parts.writer.join(_left(deadline))
+        for one in self.clusters.values():
+            one.join(deadline)
         self.web.stop()
 
 
-def _services(parts: AgentParts) -> Iterator[Service]:
-    """Yields the services in the order in which they start; they stop in the reverse order.
-
-    The leaders stop first, then the election: other agents elect and take the memberships over while the leaders still
-    wait. What is measured last is published last.
-    """
-    if parts.publisher is not None:
-        yield parts.publisher
-    if parts.measuring is not None:
-        yield parts.measuring
-    if parts.pods is not None:
-        yield parts.pods
-    yield parts.poller
-    yield parts.watch
-    if parts.election is not None:
-        yield parts.election
-    yield from reversed(parts.leaders)
-
-
-def _left(deadline: float) -> float:
-    """Returns the seconds until the deadline, or a moment if it is over."""
-    return max(_MIN_JOIN_SECONDS, deadline - time.monotonic())
-
-
-def _observing(settings: Settings) -> Settings:
-    """Returns the settings of an agent that leads no group and measures those that it would lead."""
-    traffic = settings.traffic.model_copy(update={"groups": settings.traffic.groups or settings.groups})
+def only_observing(settings: Settings) -> Settings:
+    """Returns the settings of an agent that leads no group and measures those that it would lead, or all."""
+    groups = settings.traffic.groups or settings.groups or (EVERY,)
+    traffic = settings.traffic.model_copy(update={"groups": groups})
     return settings.model_copy(update={"groups": (), "traffic": traffic})
 
 
@@ -193,19 +172,22 @@ def get_ready(settings: Settings) -> None:
         import samerack.agent.publishing.publisher  # noqa: F401, PLC0415 - librdkafka: for publishing only
 
 
-def run(settings: Settings, *, line: socket.socket, observing: bool, why: str = "") -> None:
-    """Runs an agent until SIGTERM or SIGINT, or until its supervisor has ended.
+def run(source: SettingsSource, *, line: socket.socket, observing: bool, why: str = "") -> None:
+    """Runs an agent until SIGTERM or SIGINT, until its supervisor has ended, or until its settings have changed.
 
     Args:
-        settings: All settings.
+        source: All settings, and where they come from.
         line: The socket to the supervisor.
         observing: Join no group, and measure the groups that would be led.
         why: Why this process replaces another one; empty if it does not.
 
     Raises:
         SettingsError, AgentError: See `Agent`.
+        SystemExit: With the code RENEWS if the settings have changed: the next process begins with the new ones.
     """
+    settings = source.settings
     stop = threading.Event()
+    changed: list[Settings] = []
     probing = True
 
     def on_signal(number: int, _: FrameType | None) -> None:
@@ -216,29 +198,45 @@ def run(settings: Settings, *, line: socket.socket, observing: bool, why: str = 
 
     for number in (signal.SIGTERM, signal.SIGINT):  # before anything connects
         signal.signal(number, on_signal)
-    agent = Agent(_observing(settings) if observing else settings)
+    agent = Agent(only_observing(settings) if observing else settings)
+
+    def on_change(found: Settings) -> None:
+        changed.append(found)
+        stop.set()
+
+    clusters = tuple(agent.clusters.values())
+    watch = SettingsWatch(source, metrics=clusters[0].parts.metrics, on_change=on_change)
     agent.probe_brokers()
     probing = False
     agent.start()
     lifeline = Lifeline(
         line,
         member_ids=agent.member_ids,
-        makes_progress=agent.health.makes_progress,
-        reception=reception,
+        makes_progress=agent.makes_progress,
+        reception=agent.reception,
         on_lost=stop.set,
     )
-    if why:
-        agent.parts.events.add("worker", action="replaced", reason=why)
+    for one in clusters if why else ():
+        one.parts.events.add("worker", action="replaced", reason=why)
     agent.on_member_ids = lifeline.send
     lifeline.start()
+    watch.start()
+    signal.signal(signal.SIGHUP, lambda _number, _frame: watch.ask())
     log.info(
         "started",
         process=os.getpid(),
         groups=list(settings.groups),
+        clusters=list(settings.clusters),
         url=f"http://{agent.web.host}:{agent.web.port}/metrics",
     )
     stop.wait()
-    agent.stop()
+    watch.stop()
+    if changed:
+        agent.stop_for_successor(partial(continues, before=settings, now=changed[0]))
+    else:
+        agent.stop()
     with suppress(OSError):
-        lifeline.send()  # the supervisor leaves the memberships that are still in a group
+        lifeline.send()  # the supervisor leaves the memberships that are still in a group, or passes them on
     log.info("stopped")
+    if changed:
+        raise SystemExit(RENEWS)

@@ -1,4 +1,4 @@
-"""Where `cost`, `top` and `verify` get their figures: from a running agent's HTTP port, or by measuring themselves.
+"""Where `cost`, `lag`, `top` and `verify` get their figures: from a running agent's HTTP port, or by measuring.
 
 `plan` learns racks there that only an agent knows.
 
@@ -8,9 +8,11 @@ only the address of these settings is tried.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from glob import escape
 from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated, Final
@@ -18,19 +20,24 @@ from urllib.parse import quote
 
 import typer
 
-from samerack.agent.reporting import findings, host_racks, report
-from samerack.agent.reporting.findings import Verdict
-from samerack.agent.reporting.measuring import Measuring
-from samerack.agent.reporting.report import Report
+from samerack.cli.agent_requests import agent_url
 from samerack.cluster.racks import NO_HOSTS, Hosts
 from samerack.common import fetching
 from samerack.common.errors import AgentError, SettingsError
 from samerack.common.fetching import NoAnswerError, NotListeningError
 from samerack.common.flags import settings_from
-from samerack.common.settings import Settings
+from samerack.common.settings import Settings, only_cluster
+from samerack.reporting import findings, group_lag, host_racks, report
+from samerack.reporting.findings import Verdict
+from samerack.reporting.group_lag import GroupLag
+from samerack.reporting.measuring import Measuring
+from samerack.reporting.report import Report
 
 _ANSWER_SECONDS: Final = 5.0
 _MAX_BYTES: Final = 256 * 1024 * 1024
+_LAG_SECONDS: Final = 1.0
+"""Offsets are asked for at the second poll, and there are four in this time."""
+_UNSEEN: Final = b""
 
 WindowOption = Annotated[
     float,
@@ -53,7 +60,7 @@ class Place:
     @property
     def url(self) -> str:
         """Where the agent of these settings answers."""
-        return fetching.address(self.settings.web)
+        return agent_url(self.settings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,11 +77,11 @@ def place(config: Path | None, bootstrap: str | None, assignments: list[str] | N
     Raises:
         SettingsError: As `common.options.settings_from`, but for a missing cluster.
     """
-    return Place(settings=settings_from(config, bootstrap, assignments, needs_kafka=False))
+    return Place(settings=only_cluster(settings_from(config, bootstrap, assignments, needs_kafka=False)))
 
 
-def figures(where: Place, *, window: float, measure: bool) -> Figures:
-    """The report of the agent, or of a window measured here.
+def figures(where: Place, *, window: float, measure: bool, bill: bool) -> Figures:
+    """The report of the agent, or of a window measured here; with replication and producers if `bill` says so.
 
     Raises:
         AgentError: Neither an agent nor a broker answers.
@@ -85,7 +92,7 @@ def figures(where: Place, *, window: float, measure: bool) -> Figures:
         decoded = report.from_json(answer)
         if _same_cluster(where, decoded.bootstrap):
             return Figures(report=decoded, origin=_origin(where))
-    with _measuring(where, window) as measuring:
+    with _measuring(where, window, replication=bill) as measuring:
         measuring.measure()
         return Figures(report=measuring.reports.report(), origin=_measured_here(where, answer))
 
@@ -94,16 +101,50 @@ def verdict(where: Place, *, window: float, measure: bool) -> tuple[Verdict, str
     """The same for what is wrong; the second value says where it is from.
 
     Raises:
-        AgentError, SettingsError: As `figures`.
+        AgentError: As `figures`, or the agent has not seen the cluster yet.
+        SettingsError: As `figures`.
     """
     answer = None if measure else _asked(where, "/v1/findings")
     if answer is not None:
         decoded = findings.from_json(answer)
         if _same_cluster(where, decoded.bootstrap):
+            if not decoded.brokers and not decoded.findings:  # which would look like a sound cluster
+                raise AgentError(
+                    f"the agent at {where.url} has not measured the cluster yet; samerack health --ready says whether "
+                    "it reaches the brokers, and --measure does without it"
+                )
             return decoded, _origin(where)
     with _measuring(where, window) as measuring:
         measuring.measure()
         return measuring.reports.verdict(), _measured_here(where, answer)
+
+
+def lag(where: Place, group: str, *, measure: bool) -> tuple[GroupLag | None, str]:
+    """The lag of one group, None where the brokers have no such group; the second value says where it is from.
+
+    What this command measures itself, in a second, has no age of records that were written before.
+
+    Raises:
+        AgentError, SettingsError: As `figures`.
+    """
+    answer = None if measure else _asked(where, f"/v1/lag?group={quote(group, safe='')}", unseen=_UNSEEN)
+    if answer:
+        decoded = group_lag.from_json(answer)
+        if _same_cluster(where, decoded.bootstrap):
+            return decoded, _origin(where)
+    if answer == _UNSEEN and not where.servers:
+        raise AgentError(
+            f"group {group}: the agent at {where.url} has not seen it; give --bootstrap-servers to ask brokers for it"
+        )
+    only = where.settings.traffic.model_copy(update={"groups": (escape(group),)})
+    here = Place(settings=where.settings.model_copy(update={"traffic": only}))
+    with _measuring(here, _LAG_SECONDS) as measuring:
+        measuring.measure()
+        found = measuring.snapshot.groups
+    bootstrap = where.settings.kafka["bootstrap.servers"]
+    return (group_lag.group_lag(found[0], bootstrap=bootstrap) if found else None), (
+        f"{_measured_here(where, answer)}, which has no age of what was written before"
+    )
 
 
 @contextmanager
@@ -140,8 +181,27 @@ def hosts_known(settings: Settings, group: str) -> tuple[Hosts, str]:
     return (decoded.hosts() if decoded is not None and _same_cluster(where, decoded.bootstrap) else NO_HOSTS), ""
 
 
-def _asked(where: Place, path: str) -> bytes | None:
-    return ask(where.url, path) if where.settings.web.port else None
+def agent_says(settings: Settings, group: str, field: str = "trouble") -> str:
+    """Returns what a running agent of this cluster says of a group in its status; empty if nothing, or none runs.
+
+    Args:
+        settings: Of the cluster, and where the agent answers.
+        group: The group's name.
+        field: trouble: why it neither leads nor follows the group; paused: why it starts no rebalance there.
+    """
+    where = Place(settings=settings)
+    try:
+        answer = _asked(where, "/v1/status")
+        status = json.loads(answer) if answer is not None else {}
+        if not _same_cluster(where, str(status.get("bootstrap", ""))):
+            return ""
+        return next((one[field] for one in status["groups"] if one["group"] == group), "")
+    except (AgentError, ValueError, KeyError, TypeError, AttributeError):
+        return ""  # an agent of another version: the plan is the same without it
+
+
+def _asked(where: Place, path: str, *, unseen: bytes | None = None) -> bytes | None:
+    return ask(where.url, path, unseen=unseen) if where.settings.web.port else None
 
 
 def _same_cluster(where: Place, bootstrap: str) -> bool:
@@ -154,22 +214,22 @@ def _origin(where: Place) -> str:
 
 
 def _measured_here(where: Place, answer: bytes | None) -> str:
-    if answer is not None:
+    if answer:
         return f"measured by this command, as the agent at {where.url} is of another cluster"
     return "measured by this command"
 
 
-def _measuring(where: Place, seconds: float) -> Measuring:
+def _measuring(where: Place, seconds: float, *, replication: bool = False) -> Measuring:
     if not where.servers:
         raise SettingsError(
             f"no agent answers at {where.url}, and no cluster is named to measure; give --bootstrap-servers, "
             "SAMERACK_KAFKA__BOOTSTRAP_SERVERS or kafka: {bootstrap.servers: HOST:PORT} in the file"
         )
-    return Measuring(where.settings, seconds=seconds)
+    return Measuring(where.settings, seconds=seconds, replication=replication)
 
 
-def ask(url: str, path: str) -> bytes | None:
-    """What a running agent answers; None if no agent listens.
+def ask(url: str, path: str, *, unseen: bytes | None = None) -> bytes | None:
+    """What a running agent answers; None if no agent listens, `unseen` if it has nothing there, unless that is None.
 
     Raises:
         AgentError: Somebody listens who gives no such answer.
@@ -180,6 +240,17 @@ def ask(url: str, path: str) -> bytes | None:
         return None
     except NoAnswerError as error:
         raise AgentError(f"{error}; is it an agent?") from None
+    if answer.status == HTTPStatus.NOT_FOUND and unseen is not None:
+        return unseen
     if answer.status != HTTPStatus.OK:
-        raise AgentError(f"{url}{path}: answers {answer.status}; is it an agent of this version?")
+        reason = _reason(answer.body) or "is it an agent of this version?"
+        raise AgentError(f"{url}{path}: answers {answer.status}; {reason}")
     return answer.body
+
+
+def _reason(body: bytes) -> str:
+    """Returns why an agent gives no answer, if it says so."""
+    try:
+        return str(json.loads(body)["error"])
+    except (ValueError, KeyError, TypeError):
+        return ""

@@ -14,7 +14,7 @@ class Command(NamedTuple):
     """A command.
 
     Attributes:
-        module: the module in `samerack` whose `register` adds it; that of `codec` adds two.
+        module: the module in `samerack` whose `register` adds it; some modules add several.
         summary: the first sentence of its help, which `samerack --help` shows without loading it.
         light: whether it loads no clients and solvers: what probes and init containers call, and what only starts the
             agent. Any other command loads much and may run beside an agent in its container, so
@@ -45,6 +45,10 @@ COMMANDS: Final[Mapping[str, Command]] = {
         "cli.cost",
         "Show what consumer groups read across racks, from whom, and what it costs a month.",
     ),
+    "lag": Command(
+        "cli.lag",
+        "Show how many records of each partition a group has not read yet, how old the oldest is, and who reads them.",
+    ),
     "top": Command(
         "cli.top",
         "Show groups by what they cost, live: q ends, c, b and s order by cost, bytes and share.",
@@ -52,6 +56,18 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "lead": Command(
         "cli.lead",
         "Have the running agent become the leader of a group now, instead of when its leader leaves.",
+    ),
+    "leave": Command(
+        "cli.requests",
+        "Have the running agent leave a group at once and stay out of it, while it goes on measuring.",
+    ),
+    "pause": Command(
+        "cli.requests",
+        "Have the running agent start no rebalance of a group for racks or traffic, while it goes on leading it.",
+    ),
+    "resume": Command(
+        "cli.requests",
+        "End `samerack leave` and `samerack pause` of a group at once: the agent does there what its settings say.",
     ),
     "events": Command(
         "cli.events",
@@ -88,7 +104,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
         "Show every setting with its default and meaning.",
     ),
     "streams": Command(
-        "offline.streams",
+        "cli.streams",
         "Place the tasks of Kafka Streams applications (KIP-441, KIP-708, KIP-924, KIP-925).",
     ),
     "pipeline": Command(

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Final
 
 import typer
 from rich import box
 from rich.table import Table
 
 from samerack.agent import log
-from samerack.agent.reporting.report import GroupCost, PairCost, Report, ServerAssignment, to_json
 from samerack.cli.asking import MeasureOption, WindowOption, figures, place
 from samerack.cluster.server_assignors import ASSIGNOR
 from samerack.common import words
-from samerack.common.console import Console
+from samerack.common.console import WIDE, Console
 from samerack.common.errors import AgentError
 from samerack.common.options import BootstrapOption, ConfigOption, SetOption
 from samerack.common.records import LEADING
+from samerack.reporting.bill_parts import bill_parts, missing
+from samerack.reporting.report import GroupCost, PairCost, Report, ServerAssignment, to_json
 from samerack.traffic.evenness import busiest_in_words, share_in_words
 
 _UNKNOWN_RACK = "(none)"
+_NARROW: Final = 70
+_USUAL: Final = 80
 
 
 def register(app: typer.Typer) -> None:
@@ -39,19 +43,23 @@ def cost(
 ) -> None:
     """Show what consumer groups read across racks, from whom, and what it costs a month.
 
-    A running agent is asked (at web.host:web.port); where none runs, this command measures for --window seconds itself.
-    Changes nothing.
+    Without GROUP also what replication and producers carry. A running agent is asked (at web.host:web.port); where none
+    runs, this command measures for --window seconds itself. Changes nothing.
     """
     where = place(config, bootstrap, assignments)
     log.configure(where.settings)
-    found = figures(where, window=window, measure=measure)
+    found = figures(where, window=window, measure=measure, bill=group is None)
     report = found.report if group is None else only(found.report, group)
     if as_json:
         typer.echo(to_json(report))
         return
     console = Console()
     if group is None:
-        console.print(groups_table(report))
+        console.print(groups_table(report, width=console.width, total=True))
+        if report.bill is not None:
+            console.print(_bill_table(report, width=console.width))
+            for line in missing(report):
+                console.print(words.plain(line), highlight=False)
     else:
         _show_group(console, report.groups[0])
     console.print(_closing(report, found.origin), highlight=False)
@@ -67,8 +75,7 @@ def only(report: Report, group: str) -> Report:
     """
     found = next((one for one in report.groups if one.group == group), None)
     if found is None:
-        seen = ", ".join(sorted(one.group for one in report.groups)[:5]) or "none"
-        raise AgentError(f"group {group}: was not seen; groups are {seen}{', ...' if len(report.groups) > 5 else ''}")
+        raise AgentError(f"group {group}: was not seen; {words.nearest(group, [one.group for one in report.groups])}")
     return Report(
         prices=report.prices,
         bootstrap=report.bootstrap,
@@ -82,31 +89,63 @@ def only(report: Report, group: str) -> Report:
     )
 
 
-def groups_table(report: Report, most: int | None = None, *, wide: bool = False) -> Table:
-    """All groups, the most expensive first; what 80 columns hold, or 110 where it may be wide."""
+_COLUMNS: Final[dict[str, tuple[Callable[[GroupCost], str], int]]] = {
+    "reads": (lambda group: words.rate(group.bytes_per_second), _NARROW),
+    "across": (lambda group: words.size(group.cross_rack_bytes), 0),
+    "share": (
+        lambda group: words.percent(group.share) + ("" if group.share_by == "bytes" or group.share is None else " (p)"),
+        0,
+    ),
+    "optimal": (lambda group: words.percent(group.optimal_share), _USUAL),
+    "random": (lambda group: words.percent(group.random_share), _USUAL),
+    "a month": (lambda group: words.money(group.dollars_per_month), 0),
+    "saved": (lambda group: words.money(group.saved_dollars_per_month), _USUAL),
+    "lag": (lambda group: words.count(group.lag_records), WIDE),
+    "of a topic": (lambda group: words.percent(group.topic_share.share if group.topic_share else None), WIDE),
+    "busiest": (lambda group: f"{group.busiest.times_mean:.1f} x" if group.busiest else words.UNKNOWN, WIDE),
+}
+"""The columns beside the group: how each is formatted, and from how many columns of the terminal on it is shown."""
+
+
+def groups_table(report: Report, most: int | None = None, *, width: int, total: bool = False) -> Table:
+    """All groups, the most expensive first; what a terminal of this width holds without cutting a group's name."""
+    names = [name for name, (_, least) in _COLUMNS.items() if width >= least]
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("group", overflow="fold", min_width=10)
-    for column in ("reads", "across", "share", "optimal", "random", "a month", "saved"):
-        table.add_column(column, justify="right", no_wrap=True)
-    for column in ("of a topic", "busiest") if wide else ():
-        table.add_column(column, justify="right", no_wrap=True)
+    for name in names:
+        table.add_column(name, justify="right", no_wrap=True)
     for group in report.groups[:most]:
-        evenness = (
-            words.percent(group.topic_share.share if group.topic_share else None),
-            f"{group.busiest.times_mean:.1f} x" if group.busiest else words.UNKNOWN,
-        )
-        table.add_row(
-            words.plain(group.group),
-            words.rate(group.bytes_per_second),
-            words.size(group.cross_rack_bytes),
-            words.percent(group.share) + ("" if group.share_by == "bytes" or group.share is None else " (p)"),
-            words.percent(group.optimal_share),
-            words.percent(group.random_share),
-            words.money(group.dollars_per_month),
-            words.money(group.saved_dollars_per_month),
-            *(evenness if wide else ()),
-        )
+        table.add_row(words.plain(group.group), *(_COLUMNS[name][0](group) for name in names))
+    if total and len(report.groups) > 1:
+        table.add_section()
+        sums = _total(report)
+        table.add_row(f"all {len(report.groups)}", *(sums.get(name, "") for name in names))
     return table
+
+
+def _bill_table(report: Report, *, width: int) -> Table:
+    """What crosses racks besides what groups read, and what decides how much it is."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("across racks", overflow="fold")
+    for column in ("now", "a month"):
+        table.add_column(column, justify="right", no_wrap=True)
+    if width >= _USUAL:
+        table.add_column("decided by")
+    for part in bill_parts(report):
+        cells = (part.name, words.rate(part.bytes_per_second), words.money(part.dollars_per_month), part.decided_by)
+        table.add_row(*cells[: len(table.columns)])
+    return table
+
+
+def _total(report: Report) -> dict[str, str]:
+    sums, window = report.totals, report.window_seconds
+    return {
+        "reads": words.rate(sums.wire_bytes / window if window > 0 else None),
+        "across": words.size(sums.cross_rack_bytes),
+        "share": words.percent(sums.share),
+        "a month": words.money(sums.dollars_per_month),
+        "saved": words.money(report.saved_dollars_per_month),
+    }
 
 
 def _show_group(console: Console, group: GroupCost) -> None:
@@ -136,7 +175,7 @@ def _show_group(console: Console, group: GroupCost) -> None:
     console.print(_pairs(group.pairs))
     topics = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     topics.add_column("topic", overflow="fold")
-    for column in ("read", "across racks", "cost"):
+    for column in ("read", "across racks", "cost", "lag", "age"):
         topics.add_column(column, justify="right")
     for topic in group.topics:
         topics.add_row(
@@ -144,6 +183,8 @@ def _show_group(console: Console, group: GroupCost) -> None:
             words.size(topic.wire_bytes),
             words.size(topic.cross_rack_bytes),
             words.money(topic.dollars),
+            words.count(topic.lag_records),
+            words.age(topic.lag_seconds),
         )
     console.print(topics)
     for spot in group.blind_spots:

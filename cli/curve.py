@@ -10,14 +10,14 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from samerack.agent.policy.measured import Rates, share_of_owners
 from samerack.assignors.consumer.curve import curve as curve_of
 from samerack.assignors.consumer.registry import Options
 from samerack.assignors.model import AssignmentError, Int32Array, Problem
+from samerack.common import words
 from samerack.common.console import Console
-from samerack.common.words import plain
 from samerack.offline.assign_json import QuestionError, options_of, parse, problem_of
 from samerack.planning.deadline import DEADLINE_SECONDS, LateError, assign_in_time
+from samerack.traffic.byte_shares import Rates, share_of_owners
 
 
 def register(app: typer.Typer) -> None:
@@ -42,7 +42,7 @@ def curve(
         question = parse(json.dumps({"assignor": "optimal", **_object(data)}), known_keys_only=True)
         points = points_of(problem_of(question), options_of(question), seconds=question.deadline_seconds)
     except (QuestionError, AssignmentError, LateError, OSError) as error:
-        typer.echo(f"samerack curve: {plain(str(error))}", err=True)
+        typer.echo(f"samerack curve: {words.plain(str(error))}", err=True)
         raise typer.Exit(2) from None
     if as_json:
         typer.echo(json.dumps({"points": points}))
@@ -82,8 +82,8 @@ def points_of(
     return [
         {
             "max_skew": point.max_skew,
-            "cross_rack": point.cost.cross_rack,
-            "cross_rack_share": round(share_of_owners(problem, point.owner, rates), 6),
+            "cross_rack": point.cost.known_partitions_across,
+            "cross_rack_share": _rounded(share_of_owners(problem, point.owner, rates)),
             "fullest": point.fullest,
             "emptiest": point.emptiest,
             "imbalance": point.cost.imbalance,
@@ -93,6 +93,10 @@ def points_of(
     ]
 
 
+def _rounded(share: float | None) -> float | None:
+    return None if share is None else round(share, 6)
+
+
 def show_points(points: list[dict[str, Any]], console: Console) -> None:
     """The points as a table."""
     table = Table(title="what crosses racks against max_skew")
@@ -100,6 +104,6 @@ def show_points(points: list[dict[str, Any]], console: Console) -> None:
         table.add_column(column, justify="right")
     for point in points:
         numbers = (point[key] for key in ("fullest", "emptiest", "moved"))
-        crossing = (str(point["max_skew"]), str(point["cross_rack"]), f"{point['cross_rack_share']:.1%}")
+        crossing = (str(point["max_skew"]), words.count(point["cross_rack"]), words.percent(point["cross_rack_share"]))
         table.add_row(*crossing, *map(str, numbers))
     console.print(table)

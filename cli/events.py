@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,22 +15,22 @@ from rich import box
 from rich.table import Table
 
 from samerack.agent import log
-from samerack.agent.events import EventLog, model, store
-from samerack.agent.events.model import MAX_ASKED, Event, Kind
-from samerack.agent.events.words import figures, happened, reason
+from samerack.cli.agent_requests import UrlOption, agent_url
 from samerack.cli.asking import ask
 from samerack.common import words
 from samerack.common.console import Console
 from samerack.common.errors import AgentError, SettingsError
-from samerack.common.fetching import address
 from samerack.common.flags import settings_from
 from samerack.common.options import ConfigOption, SetOption
+from samerack.common.spans import seconds_of
+from samerack.events import EventLog, model, store
+from samerack.events.model import MAX_ASKED, Event, Kind
+from samerack.events.words import figures, happened, reason
 
 KINDS: Final = get_args(Kind)
 _FOLLOW_SECONDS: Final = 1.0
 _LATE_SECONDS: Final = 60.0
 """An event may be recorded later than events that happened after it, by up to this time."""
-_UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 
 
 def register(app: typer.Typer) -> None:
@@ -42,10 +41,7 @@ def register(app: typer.Typer) -> None:
 def events(
     group: Annotated[str | None, typer.Argument(help="Of one group; of all, and of the agent, without it.")] = None,
     config: ConfigOption = None,
-    url: Annotated[
-        str | None,
-        typer.Option("--url", help="Address of the agent; web.host:web.port without it.", show_default=False),
-    ] = None,
+    url: UrlOption = None,
     file: Annotated[
         Path | None,
         typer.Option("--store", help="Read this file (events.path) instead of asking an agent.", show_default=False),
@@ -93,7 +89,7 @@ def events(
     if file is not None:
         found = _stored(file, group=group, kinds=kinds, since=begin, limit=limit)
     else:
-        asked = _asking(url or address(settings.web), group=group, kinds=kinds)
+        asked = _asking(url or agent_url(settings), group=group, kinds=kinds)
         found = asked(begin, limit)
     console = Console()
     if as_json and not follow:
@@ -166,8 +162,8 @@ def moment(text: str, now: float) -> float:
     Raises:
         SettingsError: It is neither.
     """
-    if found := re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", text.strip()):
-        return now - float(found[1]) * _UNITS[found[2]]
+    if (seconds := seconds_of(text)) is not None:
+        return now - seconds
     try:
         return datetime.fromisoformat(text.strip()).astimezone().timestamp()
     except (ValueError, OverflowError):

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
+from shlex import quote as shell
 from typing import Annotated, Final
 from urllib.parse import quote
 
 import typer
 
-from samerack.agent import log
 from samerack.agent.leading.progress import GOOD, UNDER_WAY, Did, Gain, Outcome, Progress, from_json, to_json
 from samerack.agent.web.takeover import PATH
+from samerack.cli.agent_requests import UrlOption, agent_address, look, refusal, send
 from samerack.common import words
 from samerack.common.console import Console
-from samerack.common.errors import AgentError, SettingsError
-from samerack.common.fetching import NoAnswerError, address
-from samerack.common.fetching import ask as ask_http
-from samerack.common.flags import settings_from
+from samerack.common.errors import AgentError
+from samerack.common.fetching import HttpAnswer, NoAnswerError
 from samerack.common.options import ConfigOption, SetOption
 
 _LOOK_SECONDS: Final = 0.1
-_ANSWER_SECONDS: Final = 5.0
 _LOST_SECONDS: Final = 15.0
 """An agent that does not answer for so long while it takes over is given up; its supervisor replaces a dead one."""
 _WORDS: Final = {
@@ -53,10 +50,7 @@ def lead(
         Way, typer.Option("--takeover", help="How: clean, in one rebalance and a short second one.")
     ],
     config: ConfigOption = None,
-    url: Annotated[
-        str | None,
-        typer.Option("--url", help="Address of the agent; web.host:web.port without it.", show_default=False),
-    ] = None,
+    url: UrlOption = None,
     *,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show gain and cost, or why it is not possible.")
@@ -71,11 +65,7 @@ def lead(
     this machine (in Kubernetes: kubectl exec). It refuses a takeover that is not possible, and undoes what does not
     go as it should; the exit code is 1 then, with the reason. docs/takeover.md tells what happens step by step.
     """
-    settings = settings_from(config, None, assignments, needs_kafka=False)
-    log.configure(settings)
-    base = (url or address(settings.web)).rstrip("/")
-    if not base.startswith(("http://", "https://")):
-        raise SettingsError(f"--url {url}: expected http://HOST:PORT")
+    base = agent_address(config, url, assignments)
     console = Console(highlight=False)
     report: Callable[[Did], None] = (lambda _: None) if as_json else (lambda did: _show_step(console, did))
     progress = follow(base, _asked(base, group, dry_run=dry_run), report)
@@ -105,23 +95,27 @@ def follow(base: str, progress: Progress, report: Callable[[Did], None]) -> Prog
             return progress
         time.sleep(_LOOK_SECONDS)
         with suppress(NoAnswerError):
-            progress = _answer(base, "GET", f"{PATH}?group={quote(group, safe='')}")
+            progress = _progress(base, look(base, f"{PATH}?group={quote(group, safe='')}"))
             answered = time.monotonic()
         if time.monotonic() - answered > _LOST_SECONDS:
-            raise AgentError(f"{base}: the agent does not answer any more; samerack events {group} tells what it did")
+            raise AgentError(
+                f"{base}: the agent does not answer any more; samerack events {shell(group)} tells what it did"
+            )
         if progress.number != number:
             raise AgentError(
                 f"{base}: the agent's process was replaced in the middle, and the pending member released; "
-                f"samerack events {group} tells what it did"
+                f"samerack events {shell(group)} tells what it did"
             )
 
 
 def gain_words(gain: Gain) -> str:
     """What it would bring, and who would pause for it."""
     lines = [
-        f"read across racks: {gain.cross_rack_now} partitions ({gain.share_now:.1%}) now, "
-        f"{gain.cross_rack_then} ({gain.share_then:.1%}) under the agent"
+        f"read across racks: {_across(gain.cross_rack_now, gain.share_now)} now, "
+        f"{_across(gain.cross_rack_then, gain.share_then)} under the agent"
     ]
+    if gain.share_now is None or gain.share_then is None:
+        lines.append(words.RACKS_UNKNOWN)
     if gain.saved_bytes_per_second is not None:
         saved = words.rate(gain.saved_bytes_per_second)
         dollars = gain.saved_dollars_per_day
@@ -135,24 +129,18 @@ def gain_words(gain: Gain) -> str:
     return "\n".join(lines)
 
 
+def _across(partitions: int | None, share: float | None) -> str:
+    return "unknown" if partitions is None else f"{partitions} partitions ({words.percent(share)})"
+
+
 def _asked(base: str, group: str, *, dry_run: bool) -> Progress:
-    body = json.dumps({"group": group, "dry_run": dry_run}).encode()
-    try:
-        return _answer(base, "POST", PATH, body)
-    except NoAnswerError as error:
-        raise AgentError(f"{error}; no agent answers there: give --url or web.port, on the agent's machine") from None
+    return _progress(base, send(base, PATH, {"group": group, "dry_run": dry_run}))
 
 
-def _answer(base: str, method: str, path: str, body: bytes | None = None) -> Progress:
-    headers = {"content-type": "application/json"} if body is not None else {}
-    answer = ask_http(base, path, seconds=_ANSWER_SECONDS, method=method, headers=headers, body=body)
+def _progress(base: str, answer: HttpAnswer) -> Progress:
     if answer.status in (200, 202, 409):
         return from_json(answer.body)
-    try:
-        reason = json.loads(answer.body)["error"]
-    except (ValueError, KeyError, TypeError):
-        reason = "is it an agent of this version?"
-    raise AgentError(f"{base}: answers {answer.status}: {reason}")
+    raise refusal(base, answer)
 
 
 def _show_step(console: Console, did: Did) -> None:

@@ -5,7 +5,7 @@ The group is described and its topics are polled once. The result is JSON values
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import closing
 from dataclasses import asdict
 from glob import escape
@@ -13,14 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from samerack.agent.policy.measured import Rates, shares_of
-from samerack.agent.reporting.server_assignment import server_assignment
-from samerack.agent.reporting.shares import MIN_SHARE
+from samerack.agent.policy.measured import shares_of
 from samerack.assignors.consumer.own import server_plan
 from samerack.assignors.consumer.registry import Options
-from samerack.assignors.evaluate import cross_rack_mask, evaluate
-from samerack.assignors.model import NOBODY, Int32Array, Problem
-from samerack.cli.asking import hosts_known
+from samerack.assignors.evaluate import cross_rack_mask, known_mask
+from samerack.assignors.model import NOBODY, Cost, Int32Array, Problem
+from samerack.cli.asking import agent_says, hosts_known
 from samerack.cli.curve import points_of
 from samerack.cli.plan_subject import subject_of
 from samerack.cluster.broker_configs import read_broker_configs
@@ -28,7 +26,7 @@ from samerack.cluster.group import topics_of
 from samerack.cluster.metadata import look
 from samerack.cluster.racks import rack_warnings
 from samerack.cluster.server_assignors import ASSIGNOR
-from samerack.cluster.view import ClusterView, NoRack, Settling, SettlingTimes, settle
+from samerack.cluster.view import ClusterView, NoRack, SettledCluster, Settling, SettlingTimes, settle
 from samerack.cluster.wire import Wire
 from samerack.common.errors import AgentError
 from samerack.common.kafka_config import for_kafka_python
@@ -37,6 +35,10 @@ from samerack.planning import planner
 from samerack.planning.members import PlanMember
 from samerack.planning.mode import mode_of
 from samerack.planning.problem import problem_of
+from samerack.planning.rack_spread import RackSpread, rack_spread
+from samerack.reporting.server_assignment import is_late, server_assignment
+from samerack.reporting.verify_spread import cure_of_uneven, members_uneven, uneven_in_words
+from samerack.traffic.byte_shares import Rates
 from samerack.traffic.evenness import busiest, topic_share
 from samerack.traffic.watch import observe
 from samerack.traffic.weights import weights_of_rates
@@ -54,7 +56,7 @@ def measured_rates(group: str, settings: Settings, seconds: float) -> Rates | No
     traffic = settings.traffic.model_copy(update={"groups": (escape(group),)})
     snapshot = observe(settings.model_copy(update={"traffic": traffic}), seconds=seconds)
     return {
-        (one.topic, one.number): one.bytes_per_second
+        one.partition: one.bytes_per_second
         for measured in snapshot.groups
         for one in measured.partitions
         if one.bytes_per_second is not None
@@ -80,7 +82,7 @@ def examine(
         if subject.offered is not None and assignor == "range":
             raise AgentError(f"group {group}: is assigned by the brokers; --assignor range is for classic groups")
         seen = look(wire, topics_of(one.subscription for one in subject.members))
-        aware, unknown = _rack_aware(settings, wire, seen)
+        aware, unknown = rack_aware_fetch(settings, wire, seen)
     cluster = settle(Settling(), seen, 0.0, SettlingTimes(change=0.0, leader=0.0)).state.settled
     mode = mode_of(subject.protocol, settings.leading, rack_aware_fetch=aware)
     members = [member for member in subject.members if member.instance_id != settings.leading.instance_id]
@@ -95,23 +97,29 @@ def examine(
     racks = {member.id: member.rack for member in members}
     shares = shares_of(made, rates)
     brokers = {rack for rack in cluster.brokers.values() if not isinstance(rack, NoRack)}
-    present, proposed = (_per_member(made, owner) for owner in (problem.owner, made.final))
+    present, proposed = (per_member(made, owner) for owner in (problem.owner, made.final))
     return {
         "group": group,
         "protocol": subject.protocol,
         "assigned_by": "members" if subject.offered is None else "brokers",
         "server": None
         if subject.offered is None
-        else asdict(server_assignment(subject.protocol, subject.offered, share=shares[1], late=_late(shares))),
+        else asdict(server_assignment(subject.protocol, subject.offered, share=shares[1], late=is_late(*shares))),
         "assignor": made.assignor if subject.offered is None else ASSIGNOR,
         "weighed_by": "bytes" if weights else "partitions",
         "agent_leads": subject.agent_leads,
+        "agent_only_observes": agent_says(settings, group) or None,
+        "agent_is_paused": agent_says(settings, group, "paused") or None,
         "replicas_that_serve": "any replica in the member's rack" if aware else "leader replicas",
-        "present": {**asdict(made.before), "cross_rack_share": shares[0], **_evenness(problem, problem.owner, rates)},
-        "proposed": {**asdict(made.after), "cross_rack_share": shares[1], **_evenness(problem, made.final, rates)},
+        "over_racks": over_racks(
+            rack_spread(problem, cluster, rates), elsewhere={rack.rack for rack in racks.values()} - brokers
+        ),
+        "present": {**_figures(made.before, shares[0]), **_evenness(problem, problem.owner, rates)},
+        "proposed": {**_figures(made.after, shares[1]), **_evenness(problem, made.final, rates)},
         "warnings": [
             *unknown,
             *filter(None, [unasked]),
+            *unknown_racks([rack.rack for rack in racks.values()], cluster),
             *rack_warnings({rack.rack for rack in racks.values() if rack.rack is not None}, brokers),
             *subject.unreadable,
             *([_WITHOUT_COPARTITIONING] if with_curve and mode.keep_copartitioned else []),
@@ -150,21 +158,59 @@ def _evenness(problem: Problem, owner: Int32Array, rates: Rates | None) -> dict[
     }
 
 
+def over_racks(spread: RackSpread | None, *, elsewhere: Collection[str | None]) -> dict[str, Any] | None:
+    """Returns how members and partitions are spread over racks, as JSON values.
+
+    Args:
+        spread: the spread; None where racks are not known.
+        elsewhere: racks of members that no broker is in: then that is the warning, and not how members are spread.
+    """
+    if spread is None:
+        return None
+    uneven = members_uneven(spread) and not elsewhere
+    return {
+        **asdict(spread),
+        "cause": uneven_in_words(spread) if uneven else None,
+        "cure": cure_of_uneven(spread) if uneven else None,
+    }
+
+
 def _plan_of_brokers(problem: Problem, members: Sequence[PlanMember]) -> planner.Plan:
     """Returns the plan of samerack's assignor in the brokers."""
     sending = {member.id for member in members if member.rack.source == "subscription"}
     final = server_plan(problem, np.array([member in sending for member in problem.members], dtype=np.bool_))
-    before, after = evaluate(problem, problem.owner), evaluate(problem, final)
-    return planner.Plan(
-        problem=problem, final=final, sent=final, assignor="optimal", before=before, after=after, failure=None
-    )
+    return planner.Plan(problem=problem, final=final, sent=final, assignor="optimal", failure=None)
 
 
-def _late(shares: tuple[float, float]) -> bool:
-    return shares[0] - shares[1] > MIN_SHARE
+def _figures(cost: Cost, share: float | None) -> dict[str, Any]:
+    """Returns a cost as JSON values; what crosses racks is None if it is known of no partition."""
+    return {
+        **asdict(cost),
+        "cross_rack": cost.known_partitions_across,
+        "cross_rack_weight": cost.known_cross_rack_weight if cost.known else None,
+        "cross_rack_share": share,
+    }
 
 
-def _rack_aware(settings: Settings, wire: Wire, seen: ClusterView) -> tuple[bool, list[str]]:
+def unknown_racks(members: Sequence[str | None], cluster: SettledCluster) -> list[str]:
+    """Returns which racks are not known, so that the figures lack them, and the cure."""
+    nowhere = sum(rack is None for rack in members)
+    bare = sorted(broker for broker, rack in cluster.brokers.items() if rack is NoRack.UNSET)
+    texts = []
+    if nowhere:
+        texts.append(
+            f"{nowhere} of {len(members)} members have no rack: what they read across racks is not known, and no plan "
+            "brings them nearer; set client.rack in them, or name their racks in racks.client_ids or racks.networks"
+        )
+    if bare:
+        texts.append(
+            f"brokers {', '.join(map(str, bare))} have no rack: what is read from them across racks is not known; set "
+            "broker.rack"
+        )
+    return texts
+
+
+def rack_aware_fetch(settings: Settings, wire: Wire, seen: ClusterView) -> tuple[bool, list[str]]:
     """Returns whether any replica in a member's rack serves it, and why that is not known: then only leaders count."""
     selector = settings.racks.replica_selector
     if selector != "auto":
@@ -175,16 +221,18 @@ def _rack_aware(settings: Settings, wire: Wire, seen: ClusterView) -> tuple[bool
         return False, [f"only leader replicas count as near, as for an agent that runs: {error}"]
 
 
-def _per_member(made: planner.Plan, owner: Int32Array) -> list[dict[str, Any]]:
+def per_member(made: planner.Plan, owner: Int32Array) -> list[dict[str, Any]]:
+    """Returns each member's partitions with these owners; what crosses racks is None where it is not known."""
     problem = made.problem
-    cross = cross_rack_mask(problem, owner)
+    cross, known = cross_rack_mask(problem, owner), known_mask(problem, owner)
     result = []
     for index in range(len(problem.members)):
         mine = np.flatnonzero(owner == index)
+        has_figure = problem.member_rack[index] != NOBODY and (known[mine].any() or not len(mine))
         result.append(
             {
                 "partitions": [[problem.topics[problem.topic_of[p]], int(problem.number_of[p])] for p in mine],
-                "cross_rack": int(np.count_nonzero(cross[mine])),
+                "cross_rack": int(np.count_nonzero(cross[mine] & known[mine])) if has_figure else None,
                 "gained": int(np.count_nonzero((problem.owner[mine] != index) & (problem.owner[mine] != NOBODY))),
             }
         )

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from importlib.metadata import entry_points
-from typing import Any
+from importlib.metadata import entry_points, version
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand
@@ -19,10 +19,10 @@ from samerack.common.command_line import OneLineErrors
 
 
 class _Commands(OneLineErrors):
-    """Loads a command when it is run or when its own help is shown; the list of commands needs none of them."""
+    """Loads a command when it is run or when its own help is shown; a list of commands needs none of them."""
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # typer's click is its own
-        """Returns the subcommand; while the help lists them, one that has its name and summary."""
+        """Returns the subcommand; while they are listed, one that has its name and summary."""
         command = COMMANDS.get(cmd_name)
         if command is None:
             self._load_others()
@@ -42,6 +42,14 @@ class _Commands(OneLineErrors):
         self._lists = True
         try:
             super().format_help(ctx, formatter)
+        finally:
+            self._lists = False
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        """Returns the commands that a shell offers, with their summaries."""
+        self._lists = True
+        try:
+            return super().shell_complete(ctx, incomplete)
         finally:
             self._lists = False
 
@@ -66,17 +74,32 @@ def _nothing_first() -> None:
     """Makes a group of a single command too: typer needs a callback for that."""
 
 
+def _print_version(wanted: bool) -> None:  # noqa: FBT001 - typer calls it so
+    if wanted:
+        print(version("samerack"))  # noqa: T201 - the command's answer
+        raise typer.Exit
+
+
+def _options(
+    *,
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Has the options that stand before a command."""
+
+
 app = typer.Typer(
     name="samerack",
     cls=_Commands,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     help="Keeps Kafka consumer traffic in its own rack (availability zone), for groups of any client language.",
-    epilog="Start with `samerack plan GROUP --bootstrap-servers HOST:PORT`: it shows what a group reads across racks "
-    "and what it could, and changes nothing.",
+    epilog="Start with `samerack verify --bootstrap-servers HOST:PORT`: it shows what makes traffic cross racks, and "
+    "changes nothing.",
 )
-app.callback()(_nothing_first)
+app.callback()(_options)
 
 
 def main() -> None:

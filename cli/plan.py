@@ -8,18 +8,19 @@ from enum import Enum
 from typing import Annotated, Any, Final
 
 import typer
+from rich import box
 from rich.table import Table
 from rich.text import Text
 
 from samerack.agent import log
-from samerack.agent.reporting.report import ServerAssignment
 from samerack.cli.cost import server_lines
 from samerack.cli.curve import show_points
 from samerack.cli.live_plan import examine, measured_rates
-from samerack.common.console import Console
+from samerack.common.console import WIDE, Console
 from samerack.common.flags import settings_from
 from samerack.common.options import BootstrapOption, ConfigOption, SetOption
-from samerack.common.words import plain
+from samerack.common.words import count, percent, plain, rate
+from samerack.reporting.report import ServerAssignment
 from samerack.traffic.evenness import BusiestMember, TopicShare, busiest_in_words, share_in_words
 
 _EVENNESS: Final[dict[str, tuple[str, Callable[[dict[str, Any]], str]]]] = {
@@ -84,37 +85,93 @@ def plan(
         _show(answer)
 
 
-def _show(answer: dict[str, Any]) -> None:
-    console = Console()
-    table = Table(title=f"group {answer['group']} ({answer['protocol']}), served by {answer['replicas_that_serve']}")
-    for column in ("member", "rack", "from", "reads"):
+def across(cost: dict[str, Any], *, partitions: int) -> str:
+    """What a plan reads across racks; where that is not known of all partitions, of how many it is."""
+    if cost["cross_rack"] is None:
+        return "unknown"
+    of = f" of {cost['known']} known" if cost["known"] < partitions else ""
+    return f"{cost['cross_rack']}{of} partitions ({percent(cost['cross_rack_share'])})"
+
+
+def members_table(answer: dict[str, Any], width: int) -> Table:
+    """A row for each member; a wide terminal also shows where its rack is from and which replicas it reads."""
+    title = f"group {answer['group']} ({answer['protocol']}): {_replicas(answer)}"
+    table = Table(title=plain(title), box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("member", overflow="fold", min_width=12)
+    wide = width >= WIDE
+    for column in ("rack", "from", "reads") if wide else ("rack",):
         table.add_column(column, overflow="fold")
-    for column in ("partitions now", "across racks", "proposed", "across racks", "gained"):
-        table.add_column(column, justify="right")
+    for column in ("now/across", "then/across", "gained"):
+        table.add_column(column, justify="right", no_wrap=True)
     for member in answer["members"]:
+        now, then = member["present"], member["proposed"]
         table.add_row(
             member["id"],
             member["rack"] or "-",
-            member["rack_from"],
-            member["reads"],
-            str(len(member["present"]["partitions"])),
-            str(member["present"]["cross_rack"]),
-            str(len(member["proposed"]["partitions"])),
-            str(member["proposed"]["cross_rack"]),
-            str(member["proposed"]["gained"]),
+            *((member["rack_from"], member["reads"]) if wide else ()),
+            *(f"{len(plan['partitions'])}/{count(plan['cross_rack'])}" for plan in (now, then)),
+            str(then["gained"]),
         )
+    return table
+
+
+def racks_table(spread: dict[str, Any]) -> Table:
+    """A row for each rack: its members, how many it would have if they were even, and what is near them."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("rack", overflow="fold", min_width=10)
+    for column in ("members", "if even", "near", "near/s"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for one in spread["racks"]:
+        figures = (one["members"], one["even_members"], one["near_partitions"])
+        table.add_row(one["rack"], *map(str, figures), rate(one["near_bytes_per_second"]))
+    return table
+
+
+def _replicas(answer: dict[str, Any]) -> str:
+    """Which replicas serve the members, as their rows say it; the brokers' side alone is not enough."""
+    members = answer["members"]
+    any_replica = sum(member["reads"] == "any replica" for member in members)
+    if any_replica == len(members):
+        return "members read any replica in their rack"
+    if not any_replica:
+        only_leaders = answer["replicas_that_serve"] == "leader replicas"
+        return "members read leaders only" + ("" if only_leaders else ", as none is known to fetch with its rack")
+    return f"{any_replica} of {len(members)} members read any replica in their rack, the others leaders"
+
+
+def show_racks(console: Console, spread: dict[str, Any] | None) -> None:
+    """Shows how members and partitions are spread over racks, where that makes balanced plans read across them."""
+    if spread is None:
+        console.print("members and partitions by rack: unknown", highlight=False)
+    elif spread["cause"] is not None:
+        console.print(racks_table(spread))
+        console.print(Text.assemble(("warning: ", "yellow"), plain(f"{spread['cause']}; {spread['cure']}")))
+
+
+def _show(answer: dict[str, Any]) -> None:
+    console = Console()
+    table = members_table(answer, console.width)
     console.print(table)
     now, then = answer["present"], answer["proposed"]
-    console.print(
-        f"across racks: now {now['cross_rack']} partitions ({now['cross_rack_share']:.1%}), "
-        f"with {answer['assignor']} {then['cross_rack']} ({then['cross_rack_share']:.1%}), moving {then['moved']}; "
-        f"shares by {answer['weighed_by']}"
+    owned, given = (
+        sum(len(member[plan]["partitions"]) for member in answer["members"]) for plan in ("present", "proposed")
     )
+    console.print(
+        f"across racks: now {across(now, partitions=owned)}, with {answer['assignor']} "
+        f"{across(then, partitions=given)}, moving "
+        f"{then['moved']}; shares by {answer['weighed_by']}",
+        highlight=False,
+    )
+    show_racks(console, answer["over_racks"])
     for name, (title, words_of) in _EVENNESS.items():
         if now[name] and then[name]:
             line = f"{title}: now {words_of(now[name])}, with {answer['assignor']} {words_of(then[name])}"
             console.print(plain(line), highlight=False)
     console.print(plain(f"an agent leads it: {answer['agent_leads']}"), highlight=False)
+    if answer["agent_only_observes"]:
+        console.print(plain(f"the running agent only observes it: {answer['agent_only_observes']}"), highlight=False)
+    if answer["agent_is_paused"]:
+        console.print(plain(f"the running agent is paused: {answer['agent_is_paused']}"), highlight=False)
     if answer["server"] is not None:
         for line in server_lines(ServerAssignment(**answer["server"]), money=False):
             console.print(plain(line), highlight=False)

@@ -24,6 +24,7 @@ from samerack.cluster.wire import Wire
 from samerack.common.errors import AgentError, one_line
 from samerack.common.kafka_config import for_kafka_python
 from samerack.common.settings import Settings
+from samerack.common.words import nearest
 from samerack.planning.members import PlanMember, members_of_view
 from samerack.protocol.model import Subscription
 from samerack.traffic.describe import described, listed
@@ -72,6 +73,12 @@ def describe(group: str, settings: Settings) -> GroupView:
         close(client)
 
 
+def unknown_group(group: str, wire: Wire) -> AgentError:
+    """Returns the error for a group that does not exist, with the names that are nearest."""
+    names = listed(wire, look(wire, ()).brokers, ["*"])[0]
+    return AgentError(f"group {group}: does not exist; groups of these brokers, {nearest(group, names)}")
+
+
 def subject_of(group: str, settings: Settings, wire: Wire, hosts: Hosts) -> Subject:
     """Returns the group as it is described, which is stable.
 
@@ -85,7 +92,7 @@ def subject_of(group: str, settings: Settings, wire: Wire, hosts: Hosts) -> Subj
         raise AgentError(f"group {group}: is of type {kind}; only classic and consumer groups can be planned")
     view = describe(group, settings)
     if view.state == "Dead":
-        raise AgentError(f"group {group}: does not exist; check the name and bootstrap.servers")
+        raise unknown_group(group, wire)
     if view.protocol_type not in ("", CONSUMER):
         raise AgentError(
             f"group {group}: has protocol type {view.protocol_type!r}; only consumer groups can be planned"

@@ -25,7 +25,8 @@ def run(
     assignments: SetOption = None,
     *,
     observe: Annotated[
-        bool, typer.Option("--observe", help="Measure the groups that would be led, and join none of them.")
+        bool,
+        typer.Option("--observe", help="Measure the groups that would be led, all without -g, and join none of them."),
     ] = False,
 ) -> None:
     """Watch the cluster, lead the given groups, rebalance them when racks make it worth it. Ends on SIGTERM or Ctrl-C.

@@ -17,19 +17,16 @@ from rich.live import Live
 from rich.text import Text
 
 from samerack.agent import log
-from samerack.agent.reporting.report import GroupCost, Report
 from samerack.cli.asking import MeasureOption, live, place
 from samerack.cli.cost import groups_table
 from samerack.common import words
 from samerack.common.console import Console
 from samerack.common.errors import SettingsError
 from samerack.common.options import BootstrapOption, ConfigOption, SetOption
+from samerack.reporting.report import GroupCost, Report
 
 _LINES_AROUND: Final = 7
 """Lines that the view needs beside the rows of groups."""
-
-_WIDE: Final = 110
-"""Columns from which on there is room for how evenly members read."""
 
 _ORDERS: Final[dict[str, tuple[str, Callable[[GroupCost], float]]]] = {
     "c": ("cost", lambda group: group.dollars_per_month or 0.0),
@@ -82,7 +79,7 @@ def view(report: Report, origin: str, order: str, size: ConsoleDimensions) -> Re
     name, by = _ORDERS[order]
     ordered = replace(report, groups=tuple(sorted(report.groups, key=by, reverse=True)))
     most = max(1, size.height - _LINES_AROUND)
-    costs = sum(group.dollars_per_month or 0.0 for group in report.groups)
+    costs = report.totals.dollars_per_month
     count = f"{len(report.groups)} group{'' if len(report.groups) == 1 else 's'}"
     head = Text(f"{count}, {words.money(costs)} a month across racks; {origin}", no_wrap=True)
     more = f"; {len(report.groups) - most} more" if len(report.groups) > most else ""
@@ -92,7 +89,7 @@ def view(report: Report, origin: str, order: str, size: ConsoleDimensions) -> Re
         no_wrap=True,
         overflow="ellipsis",
     )
-    table = groups_table(ordered, most, wide=size.width >= _WIDE) if report.cycle else Text("measuring ...")
+    table = groups_table(ordered, most, width=size.width) if report.cycle else Text("measuring ...")
     return Group(head, table, foot)
 
 

@@ -7,12 +7,12 @@ from typing import Annotated
 import typer
 
 from samerack.agent import log
-from samerack.agent.reporting import findings
-from samerack.agent.reporting.findings import Finding, Verdict
 from samerack.cli.asking import MeasureOption, WindowOption, place, verdict
 from samerack.common import words
 from samerack.common.console import Console
 from samerack.common.options import BootstrapOption, ConfigOption, SetOption
+from samerack.reporting import findings
+from samerack.reporting.findings import Finding, Verdict
 
 
 def register(app: typer.Typer) -> None:
@@ -54,6 +54,14 @@ def _show(found: Verdict, origin: str) -> None:
         f"{costly} finding{'' if costly == 1 else 's'} that cost money, {len(found.findings) - costly} other; "
         f"{found.groups} groups, {found.brokers} brokers, bytes of {words.span(found.window_seconds)}; {origin}; "
         f"{found.prices}",
+        highlight=False,
+    )
+    across, avoidable = found.dollars_per_month, found.avoidable_dollars_per_month
+    console.print(
+        "what all groups read across racks costs: "
+        + ("not known" if across is None else f"{words.money(across)} a month")
+        + "; what better plans avoid of it: "
+        + ("not known" if avoidable is None else f"{words.money(avoidable)} a month"),
         highlight=False,
     )
 

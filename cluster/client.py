@@ -12,11 +12,13 @@ from kafka.net.compat import KafkaNetClient
 from kafka.net.selector import NetworkSelector
 
 from samerack.cluster.connections import Connections, Refusals, identity_of
+from samerack.cluster.diagnosis import Diagnoses
 from samerack.cluster.refusals import refusal
 from samerack.common.bearer import TokenError
 from samerack.common.errors import AgentError, one_line
 
 _REFUSALS: Final = Refusals()
+_DIAGNOSES: Final = Diagnoses()
 
 
 def connect(config: dict[str, Any], timeout: float = 10.0) -> KafkaNetClient:
@@ -44,8 +46,11 @@ def connect(config: dict[str, Any], timeout: float = 10.0) -> KafkaNetClient:
         last = manager.last_failure or error
         if words := refusal(last, config):
             raise _REFUSALS.remember(identity, f"kafka {servers}: {words}") from error
-        raise AgentError(f"kafka {servers}: {one_line(last)}; check bootstrap.servers and security.protocol") from error
+        found = _DIAGNOSES.of(identity, config)
+        said = found or f"{servers}: {one_line(last)}; check kafka.bootstrap.servers and kafka.security.protocol"
+        raise AgentError(f"kafka {said}") from error
     _REFUSALS.forget(identity)
+    _DIAGNOSES.forget(identity)
     return client
 
 

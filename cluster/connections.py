@@ -18,19 +18,23 @@ from kafka import errors as kafka_errors
 from kafka.future import Future
 from kafka.net.manager import KafkaConnectionManager
 
+from samerack.cluster.names import LOOKUPS, PROXY_URL
 from samerack.cluster.refusals import NotAcceptedError, refusal
 from samerack.common.attempts import REFUSALS, Attempts
-from samerack.common.errors import RefusedError
+from samerack.common.errors import RefusedError, one_line
 
 Identity: TypeAlias = tuple[tuple[str, str], ...]
 _IDENTIFYING: Final = ("bootstrap_servers", "security_protocol", "sasl_", "ssl_")
+_LOOKUP_SECONDS: Final = 10.0
+_FIRST_PAUSE_SECONDS: Final = 0.001
+_LONGEST_PAUSE_SECONDS: Final = 0.05
 
 
 class Connections(KafkaConnectionManager):  # type: ignore[misc]  # the library is untyped
     """The connections of one client. This client does not connect again to a broker that refused it."""
 
     def __init__(self, net: Any, **config: Any) -> None:
-        super().__init__(net, **config)
+        super().__init__(net, **config, proxy_url=PROXY_URL)
         self.last_failure: BaseException | None = None
 
     def send(self, request: Any, node_id: Any = None, request_timeout_ms: float | None = None) -> Any:
@@ -47,6 +51,7 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]  # the library 
             connection.close()
 
     async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
+        await self._look_up(node.host, node.port, timeout_at)
         transport = await super()._build_transport(node, timeout_at=timeout_at)
         received = transport._sock_recv  # noqa: SLF001 - it loses data that is read together with the end
 
@@ -56,6 +61,25 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]  # the library 
 
         transport._sock_recv = first_what_was_said  # noqa: SLF001
         return transport
+
+    async def _look_up(self, host: str, port: int, timeout_at: float | None) -> None:
+        """Waits for the addresses of a host while this thread's other connections go on.
+
+        Raises:
+            KafkaConnectionError: There are none, or there is no answer in time.
+        """
+        lookup = LOOKUPS.begin(host, port)
+        until = time.monotonic() + _LOOKUP_SECONDS
+        if timeout_at is not None:
+            until = min(until, timeout_at)
+        pause = _FIRST_PAUSE_SECONDS
+        while not lookup.done():
+            if time.monotonic() > until:
+                raise kafka_errors.KafkaConnectionError(f"the name service gives no answer for {host}")
+            await self._net.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+        if error := lookup.exception():
+            raise kafka_errors.KafkaConnectionError(f"{host}: {one_line(error)}") from error
 
     async def _connect(self, node: Any, conn: Any, **options: Any) -> None:
         said: list[BaseException] = []

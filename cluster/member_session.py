@@ -119,20 +119,24 @@ class MemberSession(CoordinatorRequests):
         self.end_by(float("inf"))
         request = self._leave_request({member_id: self.group_instance_id})
         deadline, attempts = time.monotonic() + LEAVE_SECONDS, Attempts(REQUESTS)
-        while (error := self._left(request)) is not None:
+        reason: kafka_errors.KafkaError | None = None
+        while (error := self._left(request, deadline)) is not None:
+            if reason is None or not isinstance(error, kafka_errors.KafkaTimeoutError):
+                reason = error  # what brokers answered says more than that the time is over
             # the new coordinator waits for a member that left only the former one, until its session times out
-            if not isinstance(error, kafka_errors.RetriableError) or time.monotonic() > deadline:
-                raise error
+            attempts.failed()
+            pause = max(_AGAIN_SECONDS, attempts.pause_seconds)
+            if not isinstance(error, kafka_errors.RetriableError) or time.monotonic() + pause > deadline:
+                raise reason
             if isinstance(error, _MOVES):
                 self.coordinator_dead(error)
-            attempts.failed()
-            time.sleep(max(_AGAIN_SECONDS, attempts.pause_seconds))
+            time.sleep(pause)
         self.reset_generation()
 
-    def _left(self, request: Any) -> kafka_errors.KafkaError | None:
-        """Sends a LeaveGroup; returns why it failed, or None if it succeeded."""
+    def _left(self, request: Any, deadline: float) -> kafka_errors.KafkaError | None:
+        """Sends a LeaveGroup; returns why it failed until a moment of the monotonic clock, or None if it succeeded."""
         try:
-            error = left_error(self._send_beside(request, LEAVE_SECONDS))
+            error = left_error(self._send_beside(request, deadline - time.monotonic()))
         except kafka_errors.RetriableError as failure:
             return failure
         return None if error in LEFT else error(self.group_id)

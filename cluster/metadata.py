@@ -98,10 +98,24 @@ def look(wire: Wire, topics: Collection[str]) -> ClusterView:
     return answer.view
 
 
-def _question(names: Sequence[str]) -> Question:
+def topic_names(wire: Wire) -> frozenset[str]:
+    """Returns the names of all topics that this principal may describe; internal ones are left out.
+
+    Raises:
+        RefusedError: TLS or SASL failed.
+        AgentError: The cluster did not answer.
+    """
+    (answer,) = wire.ask([_question(None)], LOOK_SECONDS)
+    if answer.error is not None:
+        raise AgentError(f"kafka: metadata: {error_text(answer.error, LOOK_SECONDS)}") from answer.error
+    return frozenset(str(topic.name) for topic in answer.response.topics if not topic.is_internal)
+
+
+def _question(names: Sequence[str] | None) -> Question:
+    """Returns the request for these topics, or for all."""
     topic = MetadataRequest.MetadataRequestTopic
     request = MetadataRequest(
-        topics=[topic(name=name) for name in names],
+        topics=None if names is None else [topic(name=name) for name in names],
         allow_auto_topic_creation=False,
         include_topic_authorized_operations=False,
         max_version=9,  # newer ones ask by topic id

@@ -13,6 +13,7 @@ from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import Final, Literal, NamedTuple
 
+from samerack.common.patterns import first_match
 from samerack.common.settings import RackSettings
 from samerack.protocol.model import Subscription
 
@@ -86,8 +87,7 @@ def _by_client_tag(member: _Member) -> str | None:
 
 
 def _by_client_id(member: _Member) -> str | None:
-    patterns = member.settings.client_ids.items()
-    return next((rack for pattern, rack in patterns if fnmatchcase(member.client_id, pattern)), None)
+    return first_match(member.settings.client_ids, member.client_id)
 
 
 def _by_host(member: _Member) -> str | None:

@@ -84,7 +84,7 @@ class ClusterWatch(Service):
         """Topics that do not exist according to the last poll."""
         self._took: deque[float] = deque(maxlen=_LAST_POLLS)
         self._state = Settling()
-        self._listeners: list[Callable[[], None]] = []
+        self._listeners: tuple[Callable[[], None], ...] = ()
         self.cluster = SettledCluster()
         self.versions = BrokerVersions()
         self.cluster_id = ""
@@ -101,7 +101,13 @@ class ClusterWatch(Service):
 
     def listen(self, listener: Callable[[], None]) -> None:
         """Calls `listener` on the watch's thread after each poll that changed the settled cluster; it must be quick."""
-        self._listeners.append(listener)
+        with self._lock:
+            self._listeners += (listener,)
+
+    def unlisten(self, listener: Callable[[], None]) -> None:
+        """Calls `listener` no more."""
+        with self._lock:
+            self._listeners = tuple(one for one in self._listeners if one != listener)
 
     def show_interest(self, group: str, topics: frozenset[str]) -> None:
         """Polls these topics for this group from now on; a new topic starts the next poll at once."""

@@ -6,12 +6,15 @@ the clipboard.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import rich.console
 from rich.text import Text
 
 from samerack.common.words import plain
+
+WIDE: Final = 110
+"""Columns of a terminal from which on tables show more."""
 
 
 class Console(rich.console.Console):

@@ -17,6 +17,7 @@ def settings_from(
     assignments: list[str] | None,
     *,
     needs_kafka: bool = True,
+    several: bool = False,
     **flags: Any,
 ) -> Settings:
     """Loads settings from the shared options; `flags` are further nested settings; see `load` for the rest.
@@ -33,14 +34,17 @@ def settings_from(
         if not equals or not dotted:
             raise SettingsError(f"--set {assignment[:200]!r}: expected KEY=VALUE, e.g. policy.min_saving=0.02")
         section, _, key = dotted.partition(".")
-        parsed = value if section == "kafka" and key else parse_text(value)
+        try:
+            parsed = value if section == "kafka" and key else parse_text(value)
+        except SettingsError as error:
+            raise SettingsError(f"--set {dotted[:200]}: {error}") from None
         if not key:
             merged[section] = parsed
         else:
             _section(merged, section)[key] = parsed
     if bootstrap is not None:
         _section(merged, "kafka")["bootstrap.servers"] = bootstrap
-    return load(path=config, flags=merged, needs_kafka=needs_kafka)
+    return load(path=config, flags=merged, needs_kafka=needs_kafka, several=several)
 
 
 def _section(merged: dict[str, Any], name: str) -> dict[str, Any]:

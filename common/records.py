@@ -82,6 +82,8 @@ class MemberState(BaseModel):
         topics: its subscribed topics: indices into the state's `topics`.
         tells_rack: whether its subscription contains its rack (KIP-881), so that its group's own assignor knows it too;
             None if an older agent did not report it.
+        client: of Kafka Streams, the number of its client, whose threads are members; None for other groups, if it is
+            not known, and if an older agent did not report it.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -92,6 +94,7 @@ class MemberState(BaseModel):
     fetches_with_rack: bool
     topics: tuple[int, ...]
     tells_rack: bool | None = None
+    client: int | None = None
 
 
 class TopicState(BaseModel):
@@ -102,6 +105,8 @@ class TopicState(BaseModel):
         replicas: indices into the state's `racks`, the leader's first; UNKNOWN for an unknown rack.
         owner: index into the state's `members`, or UNKNOWN.
         bytes_per_second: wire bytes; empty if the rate of the topic is unknown.
+        tasks: of Kafka Streams, the number of the task that reads the partition, ascending by task, or UNKNOWN; None as
+            `MemberState.client`.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -110,6 +115,7 @@ class TopicState(BaseModel):
     replicas: tuple[tuple[int, ...], ...]
     owner: tuple[int, ...]
     bytes_per_second: tuple[float, ...] = ()
+    tasks: tuple[int, ...] | None = None
 
 
 class GroupState(Record):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from abc import abstractmethod
+from contextvars import copy_context
 from typing import ClassVar, Final
 
 import structlog
@@ -44,6 +45,8 @@ class Service(threading.Thread):
         """Why the last turn failed; empty while turns succeed."""
         self.was_refused = False
         """Whether the last turn failed because one side refuses the other."""
+        self._log_context = copy_context()
+        """That of the constructor: what it says in a log, such as the cluster, the thread says as well."""
         self._stopping = threading.Event()
         self._wake = threading.Event()
         self._retries = Attempts(retries)
@@ -70,6 +73,9 @@ class Service(threading.Thread):
 
     def run(self) -> None:
         """Does turns until stopped."""
+        self._log_context.run(self._do_turns)
+
+    def _do_turns(self) -> None:
         while not self._stopping.is_set():
             self._wake.clear()
             try:

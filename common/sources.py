@@ -22,6 +22,7 @@ _SERVICE_LINK: Final = re.compile(
     rf"{ENV_PREFIX}(?:[A-Z0-9]+_)*"
     r"(?:SERVICE_HOST|SERVICE_PORT(?:_[A-Z0-9_]+)?|PORT_[0-9]+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?)"
 )
+_LIKE_A_LIST: Final = re.compile(r"\[.*\]|\{.*\}", re.DOTALL)
 _SERVICE_ADDRESS: Final = re.compile(rf"{ENV_PREFIX}(?:[A-Z0-9]+_)*PORT=(?:tcp|udp|sctp)://.*")
 """Variables that Kubernetes sets in every pod for a Service whose name starts with `samerack` (`enableServiceLinks`).
 
@@ -116,10 +117,14 @@ def from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
             raise SettingsError(f"{ascii(variable)[1:-1]}: holds bytes that are no UTF-8; expected a text")
         keys = variable.removeprefix(ENV_PREFIX).lower().split("__")
         value: Any
-        if keys[0] == "kafka" and len(keys) > 1:
-            keys, value = ["kafka", _kafka_key("__".join(keys[1:]))], text
+        above = _above_kafka(keys)
+        if above is not None:
+            keys, value = [*above, _kafka_key("__".join(keys[len(above) :]))], text
         else:
-            value = parse_text(text)
+            try:
+                value = parse_text(text)
+            except SettingsError as error:
+                raise SettingsError(f"{variable}: {error}") from None
         place = result
         for key in keys[:-1]:
             place = place.setdefault(key, {})
@@ -127,6 +132,15 @@ def from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
                 raise SettingsError(f"{variable}: {key} is set as a whole by another variable; set one or the other")
         place[keys[-1]] = value
     return result
+
+
+def _above_kafka(keys: list[str]) -> list[str] | None:
+    """Returns the sections above a Kafka setting; None if the keys are those of another setting."""
+    if keys[0] == "kafka" and len(keys) > 1:
+        return ["kafka"]
+    if keys[0] == "clusters" and keys[2:3] == ["kafka"] and len(keys) > 3:
+        return keys[:3]
+    return None
 
 
 def _is_service_link(variable: str, text: str) -> bool:
@@ -141,13 +155,19 @@ def parse_text(text: str) -> Any:
     """Returns a list or map if the text is YAML for one, else the unchanged text: the model converts other types.
 
     Raises:
-        SettingsError: A map has a duplicate key.
+        SettingsError: A map has a duplicate key, or brackets around all of it hold no YAML: as a text it would be a
+            pattern of one character.
     """
     try:
         parsed = _parsed(text)
     except _TwiceError as error:
         raise SettingsError(str(error)) from None  # without the text, which may hold a password
     except yaml.YAMLError:
+        if _LIKE_A_LIST.fullmatch(text.strip()):
+            raise SettingsError(
+                "looks like a list or a map and is none; put what has a star or other signs of YAML in quotes, as in "
+                '["*"]'
+            ) from None  # without the text, see above
         return text
     return parsed if isinstance(parsed, (list, dict)) else text
 

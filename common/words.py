@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import UTC, datetime
+from difflib import get_close_matches
 
 UNKNOWN = "-"
+RACKS_UNKNOWN = (
+    "it is not known in which racks its members or its brokers are; set client.rack in the members, or name their "
+    "racks in racks.client_ids or racks.networks, and broker.rack in the brokers"
+)
+"""Why the share of a group that crosses racks is not known, and the cure."""
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
@@ -40,6 +47,11 @@ def money(dollars: float | None) -> str:
     return f"{sign}${amount:,.2f}" if amount < 1000 else f"{sign}${amount:,.0f}"
 
 
+def count(number: int | None) -> str:
+    """Formats a number of things."""
+    return UNKNOWN if number is None else str(number)
+
+
 def percent(share: float | None) -> str:
     """Formats a share between 0 and 1 as percent; one decimal below ten percent."""
     if share is None:
@@ -59,6 +71,21 @@ def span(seconds: float) -> str:
     if seconds < 90 * 60:
         return f"{seconds / 60:.0f} min"
     return f"{seconds / 3600:.1f} h"
+
+
+def age(seconds: float | None) -> str:
+    """Formats the age of a record."""
+    return UNKNOWN if seconds is None else span(seconds)
+
+
+def nearest(name: str, names: Collection[str], most: int = 5) -> str:
+    """Formats which existing names a user may have meant: the most similar ones first."""
+    if not names:
+        return "there is none"
+    similar = get_close_matches(name, names, n=most, cutoff=0.5)
+    shown = [*similar, *sorted(set(names) - set(similar))][:most]
+    more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
+    return f"those that are nearest: {', '.join(shown)}{more}"
 
 
 def plain(text: str) -> str:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from fnmatch import fnmatchcase
 from zlib import crc32
 
+from samerack.common.patterns import selects
 from samerack.election.model import (
     NO_MEMBERS,
     Advertisement,
@@ -88,7 +88,7 @@ def concerning(active: Iterable[str], counting: Iterable[str]) -> frozenset[str]
         for responsibility in counting
         if responsibility in mine
         or observed_by([responsibility])
-        or any(_matches(group, patterns) for group in led_by([responsibility]))
+        or any(selects(patterns, group) for group in led_by([responsibility]))
     )
 
 
@@ -98,11 +98,7 @@ def reporting_to_others(active: Iterable[str], reporting: Iterable[ReportingMemb
     if not mine:
         return NO_MEMBERS
     patterns = observed_by(mine)
-    return frozenset(one for one in reporting if lead(one[0]) in mine or _matches(one[0], patterns))
-
-
-def _matches(group: str, patterns: Iterable[str]) -> bool:
-    return any(fnmatchcase(group, pattern) for pattern in patterns)
+    return frozenset(one for one in reporting if lead(one[0]) in mine or selects(patterns, one[0]))
 
 
 def _counting(present: Mapping[str, Advertisement], chosen: Mapping[str, str]) -> frozenset[str]:
@@ -111,7 +107,7 @@ def _counting(present: Mapping[str, Advertisement], chosen: Mapping[str, str]) -
     for member in set(chosen.values()):
         patterns = observed_by(present[member].responsibilities)
         for group in led_by(responsibility for responsibility, holder in chosen.items() if holder == member):
-            if patterns and not _matches(group, patterns):
+            if patterns and not selects(patterns, group):
                 unmeasured.add(lead(group))
     return frozenset(chosen.keys() - unmeasured)
 

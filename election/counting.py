@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
 
+from samerack.common.patterns import included
 from samerack.election.model import ReportingMember, lead, observe, observed_by
 
 
@@ -53,7 +54,7 @@ class Claims:
         """
         self.held = held
         self._responsibilities = frozenset(responsibilities)
-        self._patterns = sorted(observed_by(self._responsibilities), key=lambda pattern: (-len(pattern), pattern))
+        self._patterns = sorted(included(observed_by(self._responsibilities)), key=lambda one: (-len(one), one))
         self._elsewhere = elsewhere
         self._whole = whole
         self._known: dict[str, Claim | None] = {}
@@ -62,6 +63,10 @@ class Claims:
     def counts_groups(self) -> bool:
         """Whether the agent counts any group, and not only members that report to it."""
         return self._whole is not None or any(isinstance(what, str) for what in self.held)
+
+    def of_pattern(self, pattern: str) -> Claim | None:
+        """Return the claim to the groups of a pattern, as `traffic.groups` has it, if any."""
+        return self._whole or self.held.get(observe(pattern))
 
     def of_group(self, group: str) -> Claim | None:
         """Return the claim to a group, if any."""

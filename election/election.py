@@ -9,7 +9,7 @@ fenced by another one with its identity drops all responsibilities, and waits un
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import structlog
@@ -23,7 +23,7 @@ from samerack.common.service import Service
 from samerack.common.settings import Settings
 from samerack.election.counting import Claims
 from samerack.election.member import ElectionMember
-from samerack.election.model import NO_MEMBERS, Advertisement, ReportingMember
+from samerack.election.model import NO_MEMBERS, Advertisement, ReportingMember, Verdict, lead
 from samerack.election.places import ROOM, UNREGISTERED_ROOM
 from samerack.election.reader import RegistryReader
 from samerack.election.results import ElectionResults
@@ -74,7 +74,9 @@ class Election(ElectionResults, Service):
         self._member: ElectionMember | None = None
         self._waiting: Waiting | None = None
         self._registers = True
+        self._has_successor = False
         self._reporting_members: frozenset[ReportingMember] = NO_MEMBERS
+        self._own_responsibilities = advertisement.responsibilities
 
     # called by other packages
 
@@ -85,23 +87,44 @@ class Election(ElectionResults, Service):
 
     def sure_claims(self) -> Claims | None:
         """Returns `claims`; None while another agent may count the same without this one's knowledge."""
-        outcome, member, waiting = self._outcome, self._member, self._waiting
-        claims, verdict = outcome.claims, outcome.verdict
+        claims, verdict = self._outcome.claims, self._outcome.verdict
         if self._refused or verdict is None:
             return self.claims
+        return claims if self._is_sure_of(verdict) and claims is self._outcome.claims else None
+
+    def is_surely_active(self, responsibility: str) -> bool:
+        """Returns whether this agent has the responsibility, and no later election can have given it to another one."""
+        verdict = self._outcome.verdict
+        if self._refused or verdict is None:
+            return False
+        return responsibility in verdict.active and self._is_sure_of(verdict)
+
+    def _is_sure_of(self, verdict: Verdict) -> bool:
+        """Returns whether no later election than this one can have been held without this agent's knowledge."""
+        member, waiting = self._member, self._waiting
         if self._stopping.is_set():
-            return None
+            return False
         if waiting is not None:
-            sure = waiting.is_sure()
-        else:
-            sure = member is not None and member.is_sure_of(verdict) and outcome.knows_those_outside()
-        return claims if sure and claims is outcome.claims else None
+            return waiting.is_sure()
+        return member is not None and member.is_sure_of(verdict) and self._outcome.knows_those_outside()
 
     def advertise(self, reporting: frozenset[ReportingMember]) -> None:
         """Advertises which members report their reads to this agent, by another election."""
         if reporting != self._reporting_members:
             self._reporting_members = reporting
             self.wake()
+
+    def offer(self, groups: Iterable[str]) -> None:
+        """Offers to lead these groups as well as those of the settings, by another election if they are new."""
+        responsibilities = (*self._own_responsibilities, *map(lead, groups))
+        if responsibilities != self._advertisement.responsibilities:
+            self._advertisement = self._advertisement.model_copy(update={"responsibilities": responsibilities})
+            self.wake()
+
+    def stop_for_successor(self) -> None:
+        """Asks the thread to end; the next process of this agent continues its part in the election."""
+        self._has_successor = True
+        self.stop()
 
     def stop(self) -> None:
         """Asks the thread to leave the agents' group at once and end: the others elect without this agent."""
@@ -139,27 +162,38 @@ class Election(ElectionResults, Service):
                         return
                 self._displaced = False
             if waiting.is_needed(self._stopping.wait):
-                self._take_part(client)
+                self._take_part(client, waiting.former)
             elif not self._stopping.is_set():
                 self._wait_outside(waiting)
         finally:
             close(client)
 
-    def _take_part(self, client: KafkaNetClient) -> None:
-        """Takes part until stopped, or until the election does not need this agent."""
+    def _take_part(self, client: KafkaNetClient, former: Advertisement | None) -> None:
+        """Takes part until stopped, or until the election does not need this agent.
+
+        Args:
+            client: An open client.
+            former: What a former process of this agent advertises there. A static member's return is no rebalance, so
+                that no election counts what this process advertises instead.
+        """
         member = ElectionMember(
             client, settings=self._settings.election, advertisement=self._advertisement, wake=self.wake
         )
         member.verdict, member.reporting = self._outcome.verdict, self._reporting_members
         self._member = member
+        is_unheard = former is not None and set(former.responsibilities) != set(self._advertisement.responsibilities)
         try:
             while not self._stopping.is_set() and not self._may_go(member):
                 self._turn(member)
+                if is_unheard and not member.wants_join:
+                    is_unheard = False
+                    member.trigger("leads other groups than the process before it")
                 self._wake.wait(_TURN_SECONDS)
                 self._wake.clear()
         finally:
             self._member = None
-            member.leave()
+            if not self._has_successor:
+                member.leave()
 
     def _may_go(self, member: ElectionMember) -> bool:
         """Returns whether the election does not need this agent."""
@@ -175,6 +209,9 @@ class Election(ElectionResults, Service):
         if member.reporting != self._reporting_members:
             member.reporting = self._reporting_members
             member.trigger("clients tell what they read")
+        if member.advertisement is not self._advertisement:
+            member.advertisement = self._advertisement
+            member.trigger("leads other groups than before")
         if not member.wants_join:
             if self._outcome.settle():
                 self._notify()
@@ -195,6 +232,7 @@ class Election(ElectionResults, Service):
         log.info("waits-outside", agents=waiting.members_inside, group=waiting.group if waiting.registers else None)
         try:
             while not self._stopping.is_set():
+                waiting.advertisement = self._advertisement
                 if waiting.turn(self._reporting_members) and self._is_needed(waiting):
                     log.info("enters-election", agents=waiting.members_inside)
                     return

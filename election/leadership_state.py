@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from samerack.election.counting import EVERYTHING, Claims
@@ -19,11 +19,20 @@ class LeadershipState(Protocol):
     def is_active(self, responsibility: str) -> bool:
         """Return whether this agent has this responsibility."""
 
+    def is_surely_active(self, responsibility: str) -> bool:
+        """Return whether an election gave this agent the responsibility, and no other agent can have it meanwhile."""
+
     def has_standby(self, responsibility: str) -> bool:
         """Return whether another agent would take over if this one stopped."""
 
     def listen(self, listener: Callable[[], None]) -> None:
         """Call `listener` after every election."""
+
+    def unlisten(self, listener: Callable[[], None]) -> None:
+        """Call `listener` no more."""
+
+    def offer(self, groups: Iterable[str]) -> None:
+        """Offer to lead these groups as well as those of the settings; replaces what was offered before."""
 
     @property
     def claims(self) -> Claims:
@@ -45,12 +54,22 @@ class Alone:
         """Return True."""
         return True
 
+    def is_surely_active(self, responsibility: str) -> bool:  # noqa: ARG002 - whatever it is
+        """Return False: without an election it cannot know about others."""
+        return False
+
     def has_standby(self, responsibility: str) -> bool:  # noqa: ARG002 - whatever it is
         """Return False."""
         return False
 
     def listen(self, listener: Callable[[], None]) -> None:
         """Do nothing: nothing ever changes."""
+
+    def unlisten(self, listener: Callable[[], None]) -> None:
+        """Do nothing: no listener was kept."""
+
+    def offer(self, groups: Iterable[str]) -> None:
+        """Do nothing: it leads every group."""
 
     @property
     def claims(self) -> Claims:

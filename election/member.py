@@ -100,7 +100,8 @@ class ElectionMember(_AgentMember):
             assign=_verdicts,
             wake=wake,
         )
-        self._advertisement = advertisement
+        self.advertisement = advertisement
+        """What this agent advertises, before it holds anything; a change takes effect when it joins again."""
         self.reporting: frozenset[ReportingMember] = NO_MEMBERS
         self.verdict: Verdict | None = None
         self.sure_seconds = min(settings.session_timeout_seconds, settings.rebalance_timeout_seconds)
@@ -108,7 +109,7 @@ class ElectionMember(_AgentMember):
     def group_protocols(self) -> list[tuple[str, bytes]]:
         """Return what this agent advertises and holds."""
         verdict = self.verdict
-        advertisement = self._advertisement.model_copy(update={"reporting": tuple(sorted(self.reporting))})
+        advertisement = self.advertisement.model_copy(update={"reporting": tuple(sorted(self.reporting))})
         if verdict is not None:
             advertisement = advertisement.model_copy(
                 update={"held": tuple(sorted(verdict.active)), "term": verdict.term}
@@ -123,7 +124,7 @@ class ElectionMember(_AgentMember):
         verdict = decode_verdict(content)
         if verdict is not None:
             # the group's leader may be older, or no agent at all: only offered responsibilities are accepted
-            able = frozenset(self._advertisement.responsibilities)
+            able = frozenset(self.advertisement.responsibilities)
             self.verdict = verdict.model_copy(
                 update={"active": verdict.active & able, "with_standby": verdict.with_standby & able}
             )

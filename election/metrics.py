@@ -28,22 +28,22 @@ class ElectionCollector(Collector):
         election = self._election
         yield GaugeMetricFamily(
             "samerack_election_agents",
-            "Agents that took part in the last election, this one among them; 0 before the first, and for one outside.",
+            "Agents that took part in the last election; 0 outside.",
             value=election.agents if election is not None else 0,
         )
         yield GaugeMetricFamily(
             "samerack_waiting_agents",
-            "Agents that wait outside the election, which can do without them; only an active agent knows them.",
+            "Agents that wait outside the election.",
             value=election.waiting_agents if election is not None else 0,
         )
         yield GaugeMetricFamily(
             "samerack_acts_alone",
-            "1 while this agent does everything, others or not: without election.group, or without its permission.",
+            "1 while this agent does everything: without election.group, or READ on it.",
             value=float(election is None or bool(election.refused)),
         )
         responsibilities = GaugeMetricFamily(
             "samerack_responsibilities",
-            "Groups to lead (lead) and patterns of groups to observe (observe) that this agent is active for.",
+            "Groups to lead and patterns to observe that this agent is active for.",
             labels=["kind"],
         )
         for kind, of in _KINDS.items():
@@ -51,11 +51,11 @@ class ElectionCollector(Collector):
         yield responsibilities
         yield GaugeMetricFamily(
             "samerack_known_hosts",
-            "Addresses of hosts whose rack other agents tell; 0 for an agent that is active for nothing.",
+            "Addresses of hosts whose rack other agents report.",
             value=len(election.racks) if election is not None else 0,
         )
         yield CounterMetricFamily(
             "samerack_elections",
-            "Elections that this agent took part in: after agents come or go, and after other clients report to them.",
+            "Elections that this agent took part in.",
             value=election.elections if election is not None else 0,
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
+from threading import Lock
 
 import structlog
 
@@ -37,7 +38,8 @@ class ElectionResults:
         self._refused = ""
         self._displaced = False
         self.elections = 0
-        self._listeners: list[Callable[[], None]] = []
+        self._listening = Lock()
+        self._listeners: tuple[Callable[[], None], ...] = ()
 
     # read by other packages
 
@@ -93,7 +95,13 @@ class ElectionResults:
 
     def listen(self, listener: Callable[[], None]) -> None:
         """Calls `listener`, on the election's thread, after every election."""
-        self._listeners.append(listener)
+        with self._listening:
+            self._listeners += (listener,)
+
+    def unlisten(self, listener: Callable[[], None]) -> None:
+        """Calls `listener` no more."""
+        with self._listening:
+            self._listeners = tuple(one for one in self._listeners if one != listener)
 
     @property
     def claims(self) -> Claims:

@@ -20,7 +20,7 @@ from samerack.common.settings import ElectionSettings
 from samerack.election.asking import DescribedAgents, GroupAsker
 from samerack.election.counting import Claim
 from samerack.election.member import WaitingMember
-from samerack.election.model import Advertisement, ReportingMember
+from samerack.election.model import Advertisement, ReportingMember, decode_advertisement
 from samerack.election.places import (
     ROOM,
     UNREGISTERED_ROOM,
@@ -64,7 +64,8 @@ class Waiting:
         """
         self._asker = GroupAsker(client)
         self._settings = settings
-        self._advertisement = advertisement
+        self.advertisement = advertisement
+        """What this agent advertises; responsibilities may change, which counts at the next look."""
         self.registers = registers
         self._member: WaitingMember | None = None
         self._new_member = partial(
@@ -75,6 +76,8 @@ class Waiting:
         self._registered_as = ("", -1)
         self._said_anew: frozenset[ReportingMember] | None = None
         self.members_inside = 0
+        self.former: Advertisement | None = None
+        """What a former process of this agent advertises in the election, which still has it."""
 
     # whether to take part
 
@@ -88,6 +91,8 @@ class Waiting:
         if isinstance(answer, Exception):
             raise answer
         self.members_inside = len(answer.members)
+        own = [member for member in answer.members if member.instance_id == self.advertisement.identity]
+        self.former = decode_advertisement(own[0].id, own[0].metadata) if own and answer.stable else None
         self.look_later()
         return answer
 
@@ -109,7 +114,7 @@ class Waiting:
         looks = 0
         while looks < _MAX_UNDECIDED_LOOKS:
             try:
-                place = place_for(self._advertisement, self.look(), room=room)
+                place = place_for(self.advertisement, self.look(), room=room)
             except kafka_errors.RetriableError:
                 # the group moves from one coordinator to another, or is being created
                 if time.monotonic() > moves_until or stopped(_MOVES_PAUSE_SECONDS):
@@ -129,8 +134,8 @@ class Waiting:
             KafkaError: The groups cannot be described.
         """
         mine = {
-            self._settings.group: self._advertisement.identity,
-            self.group: waiting_instance(self._advertisement.identity),
+            self._settings.group: self.advertisement.identity,
+            self.group: waiting_instance(self.advertisement.identity),
         }
         for group, answer in self._asker.describe(list(mine)).items():
             if isinstance(answer, kafka_errors.GroupAuthorizationFailedError) and group != self._settings.group:
@@ -160,7 +165,7 @@ class Waiting:
         member = self._member = self._member or self._new_member()
         member.poll_heartbeat()
         if member.fenced:
-            raise kafka_errors.FencedInstanceIdError(self._advertisement.identity)
+            raise kafka_errors.FencedInstanceIdError(self.advertisement.identity)
         if reporting != member.reporting:
             member.reporting = reporting
             member.trigger("clients tell what they read")
@@ -184,7 +189,7 @@ class Waiting:
     @property
     def group(self) -> str:
         """The group in which it is registered."""
-        return waiting_group(self._settings.group, self._advertisement.identity)
+        return waiting_group(self._settings.group, self.advertisement.identity)
 
     def claims(self, now: float) -> dict[str | ReportingMember, Claim]:
         """Return what this agent counts: what every active agent must know by now, and leaves out."""

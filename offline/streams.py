@@ -46,11 +46,6 @@ LinesOption = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command `streams` with its own commands."""
-    app.add_typer(streams)
-
-
 @streams.command("optimize", no_args_is_help=True)
 def optimize(*, lines: LinesOption = False) -> None:
     """Move tasks of a plan to where they read least across racks (KIP-925), one JSON question per line."""
@@ -78,13 +73,8 @@ It may add "standby" ({client: [tasks]}), "stateful" to a task, "changelog" and 
 """
 
 
-@streams.command("plan", help=PLAN_HELP, no_args_is_help=True)
-def plan(
-    source: Annotated[Path, typer.Argument(metavar="FILE", help="The application as JSON; - for standard input.")],
-    *,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
-) -> None:
-    """Show the tasks before and after."""
+def plan_of_file(source: Path, *, as_json: bool) -> None:
+    """Show the tasks of an application in a file before and after; the command is in `cli.streams`."""
     with _one_line_errors("plan"):
         planned = streams_plan.plan(parse(_read(source), known_keys_only=True))
         if as_json:

@@ -8,20 +8,18 @@ the deadline. Idle processes are kept for the next plan.
 from __future__ import annotations
 
 import atexit
-import pickle
-import subprocess
-import sys
 import threading
 import time
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
 from samerack.assignors.arrays import combine, row_codes
 from samerack.assignors.consumer.registry import ASSIGNORS, DEFAULTS, Options
 from samerack.assignors.model import NOBODY, AssignmentError, Int32Array, Problem
+from samerack.common.pickle_process import FAILURES, PickleProcess
 
 FALL_BACK: Final = "range"
 DEADLINE_SECONDS: Final = 5.0
@@ -132,55 +130,18 @@ def _units(problem: Problem) -> int:
     return combine(code, bound, problem.owner + np.int32(1), len(problem.members) + 1)[1]
 
 
-class _Worker:
-    """One process that plans."""
+_Question: TypeAlias = tuple[str, Problem, Options, float]
 
-    def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "samerack.planning.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        )
-
-    def ask(self, question: tuple[str, Problem, Options, float], seconds: float) -> Any:
-        """Returns the answer, or None at the deadline or if the process died; then this worker cannot be used again."""
-        answers: list[Any] = []
-        talk = threading.Thread(target=self._talk, args=(question, answers), daemon=True)
-        talk.start()
-        talk.join(seconds)
-        if not answers:
-            self._process.kill()
-            talk.join()  # it ends at once, as the process has ended
-            self.end()
-        return answers[0] if answers else None
-
-    def _talk(self, question: tuple[str, Problem, Options, float], answers: list[Any]) -> None:
-        process = self._process
-        if process.stdin is None or process.stdout is None:
-            return
-        with suppress(OSError, EOFError, ValueError, pickle.UnpicklingError):  # it was killed meanwhile
-            pickle.dump(question, process.stdin, protocol=pickle.HIGHEST_PROTOCOL)
-            process.stdin.flush()
-            answers.append(pickle.load(process.stdout))  # noqa: S301 - from a process that this one started
-
-    def end(self) -> None:
-        """Kills the process; it has no state to lose."""
-        self._process.kill()
-        self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                with suppress(OSError):  # closing fails if buffered data cannot be written any more
-                    pipe.close()
-
-
-_idle: list[_Worker] = []
+_idle: list[PickleProcess] = []
 _lock: Final = threading.Lock()
 
 
-def _assign_in_worker(question: tuple[str, Problem, Options, float], seconds: float) -> tuple[Int32Array, int]:
+def _assign_in_worker(question: _Question, seconds: float) -> tuple[Int32Array, int]:
     with _lock:
         worker = _idle.pop() if _idle else None
     if worker is None:
-        worker = _Worker()
-    answer = worker.ask(question, seconds)
+        worker = PickleProcess("samerack.planning.worker")
+    answer = _ask(worker, question, seconds)
     if answer is None:
         raise LateError(f"no plan within {seconds:.3g} s")
     with _lock:
@@ -189,6 +150,25 @@ def _assign_in_worker(question: tuple[str, Problem, Options, float], seconds: fl
     if owner is None:
         raise AssignmentError(failure)
     return np.asarray(owner, np.int32), int(nanos)
+
+
+def _ask(worker: PickleProcess, question: _Question, seconds: float) -> Any:
+    """Returns the answer, or None at the deadline or if the process died; then the worker has ended."""
+    answers: list[Any] = []
+
+    def talk() -> None:
+        with suppress(*FAILURES):
+            worker.send(question)
+            answers.append(worker.receive())
+
+    talking = threading.Thread(target=talk, daemon=True)
+    talking.start()
+    talking.join(seconds)
+    if not answers:
+        worker.kill()
+        talking.join()  # it ends at once, as the process has ended
+        worker.end()
+    return answers[0] if answers else None
 
 
 @atexit.register

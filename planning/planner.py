@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -31,7 +32,7 @@ from samerack.protocol.model import MAX_VERSION, NO_PARTITIONS, Subscription, To
 AssignorName = Literal["optimal", "range"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Plan:
     """A checked plan.
 
@@ -40,8 +41,6 @@ class Plan:
         final: [P] owner per partition once everything has moved.
         sent: [P] owner per partition of this round: NOBODY if a partition is withheld.
         assignor: The assignor that made the plan; `range` if the optimal one failed.
-        before: Cost of the present assignment.
-        after: Cost of `final`.
         failure: Why the fall-back was needed, or None.
     """
 
@@ -49,9 +48,17 @@ class Plan:
     final: Int32Array
     sent: Int32Array
     assignor: AssignorName
-    before: Cost
-    after: Cost
     failure: str | None
+
+    @cached_property
+    def before(self) -> Cost:
+        """Cost of the present assignment; computed when it is needed, not while the group waits."""
+        return evaluate(self.problem, self.problem.owner)
+
+    @cached_property
+    def after(self) -> Cost:
+        """Cost of `final`."""
+        return evaluate(self.problem, self.final)
 
     @property
     def withheld(self) -> int:
@@ -117,8 +124,6 @@ def _checked(  # noqa: PLR0913 - what is checked, against what
         final=final,
         sent=sent,
         assignor=name,
-        before=evaluate(problem, problem.owner),
-        after=evaluate(problem, final),
         failure=failure,
     )
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from samerack.traffic.collect import Offsets, Partition
-from samerack.traffic.groups import ObservedMember
+from samerack.traffic.model import ObservedMember
 from samerack.traffic.overhead import USUAL_BATCH_BYTES, overhead_bytes
 
 NOBODY: Final = ""

@@ -18,11 +18,12 @@ from samerack.traffic import collect, describe, groups, probe
 from samerack.traffic.attribute import Spans, spans_of
 from samerack.traffic.collect import Keys, Offsets, Partition
 from samerack.traffic.curve import Curve, LogExtent, extend
-from samerack.traffic.groups import ListedGroup, ObservedGroup, ObservedMember
-from samerack.traffic.model import Gap
+from samerack.traffic.groups import ListedGroup, ObservedGroup
+from samerack.traffic.model import Gap, ObservedMember
 from samerack.traffic.probe import Reader, Served
 from samerack.traffic.sample import Sampler
 from samerack.traffic.sizes import Sizes
+from samerack.traffic.timeline import Timelines
 
 _POLICIES_SECONDS: Final = 300.0
 
@@ -64,6 +65,7 @@ class BrokerPoller:
         self._patterns = settings.traffic.groups or settings.groups
         self._wire = wire
         self.state = State()
+        self.timelines = Timelines()
         self._keys = Keys()
         self.gaps: list[Gap] = []
         sampler = Sampler(wire, rack=settings.traffic.rack, budget_bytes=settings.traffic.sample_bytes)
@@ -83,7 +85,7 @@ class BrokerPoller:
             for partition in (*poll.owners[group], *poll.committed.get(group, ()))
             if partition[1] < len(self.state.cluster.topics.get(partition[0], ()))
         }
-        self._poll_logs(wanted)
+        self._poll_logs(wanted, now=now)
         self._poll_serving(poll, now=now, rack_aware=rack_aware)
         self._sample_logs(poll, now=now, rack_aware=rack_aware)
         return poll
@@ -94,7 +96,7 @@ class BrokerPoller:
         state.at, state.groups, state.owners = now, poll.groups, poll.owners
         # a group whose commits could not be requested this time continues from its last ones
         state.committed = {
-            group: {**state.committed.get(group, {}), **poll.committed.get(group, {})}
+            group: _newest(state.committed.get(group, {}), poll.committed.get(group, {}))
             for group in poll.groups
             if group in state.committed or group in poll.committed
         }
@@ -178,7 +180,7 @@ class BrokerPoller:
         if cluster.brokers and cluster != self.state.cluster:
             self.state.cluster = cluster
 
-    def _poll_logs(self, wanted: Iterable[Partition]) -> None:
+    def _poll_logs(self, wanted: Iterable[Partition], *, now: float) -> None:
         state = self.state
         led = collect.leaders(state.cluster, sorted(wanted))
         sizes, gaps = collect.log_sizes(self._wire, led, self._keys)
@@ -195,6 +197,7 @@ class BrokerPoller:
                 if curve is not None:
                     curves[partition] = curve
         state.curves, state.logs = curves, logs
+        self.timelines.polled(logs, now=now)
         self._keys.keep(curves)
 
     def _poll_serving(self, poll: Poll, *, now: float, rack_aware: bool) -> None:
@@ -235,3 +238,8 @@ class BrokerPoller:
             spans, state.curves, compacted=state.compacted, cluster=state.cluster, rack_aware=rack_aware
         )
         self.gaps += self.sizes.sample_batches(spans, state.curves, cluster=state.cluster, rack_aware=rack_aware)
+
+
+def _newest(before: dict[Partition, int], now: dict[Partition, int]) -> dict[Partition, int]:
+    """Returns the last known commits; mostly those of now are all, and need no second copy."""
+    return now if before.keys() <= now.keys() else {**before, **now}

@@ -19,8 +19,8 @@ from samerack.traffic.broker_poller import BrokerPoller, Poll
 from samerack.traffic.collect import Partition
 from samerack.traffic.exact import ExactReads
 from samerack.traffic.gaps import merged
-from samerack.traffic.groups import ObservedMember
-from samerack.traffic.model import Gap, TrafficSnapshot
+from samerack.traffic.model import Gap, ObservedMember, TrafficSnapshot
+from samerack.traffic.replication import ReplicationMeter
 from samerack.traffic.snapshot_builder import ClusterContext, GroupObservation, SnapshotBuilder
 from samerack.traffic.statistics import Read
 from samerack.traffic.tally import Count, Tally, count, everybody
@@ -64,6 +64,9 @@ class Cycle:
         self._builder = SnapshotBuilder(settings, weights)
         self._cycles = 0
         self._leadership = leadership or Alone()
+        self._replication = ReplicationMeter(
+            settings.traffic, wire=wire, rack_of=self._poller.rack_of, leadership=self._leadership
+        )
         self._bases: dict[str, _Base] = {}
 
     def turn(
@@ -91,6 +94,7 @@ class Cycle:
         claims = self._leadership.sure_claims() if before is not None else None
         if claims is None:
             self._count_later(poll)
+        self._replication.poll(state, now=now + time.perf_counter() - started)
         self._exact.see(
             poll.groups,
             {topic: len(views) for topic, views in state.cluster.topics.items()},
@@ -105,7 +109,7 @@ class Cycle:
         self._builder.forget(state.groups.keys() - poll.groups.keys())
         snapshot = self._snapshot(poll, now=now, wall=wall, rack_aware=rack_aware)
         self._poller.done(poll, now if claims is not None else state.at)
-        gaps = merged([*snapshot.gaps, *elsewhere, *self._exact.refused()])
+        gaps = merged([*snapshot.gaps, *self._replication.gaps, *elsewhere, *self._exact.refused()])
         snapshot = replace(snapshot, gaps=gaps, cycle_seconds=time.perf_counter() - started)
         self._board.publish(
             snapshot,
@@ -216,6 +220,8 @@ class Cycle:
             view=state.cluster,
             settled=self._builder.cluster(state.cluster),
             logs=state.logs,
+            timelines=self._poller.timelines.known,
+            polled_at=now,
             serving=lambda partition, member: self._poller.serving(partition, member, rack_aware=bool(rack_aware)),
             rack_of=self._poller.rack_of,
             served=state.served.keys(),
@@ -247,6 +253,7 @@ class Cycle:
             window_end=wall,
             cycle=self._cycles,
             gaps=tuple(self._poller.gaps),
+            replication=self._replication.found,
         )
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from typing import Any, Final, TypeAlias
 
 from kafka.protocol.admin.groups import DescribeGroupsRequest, ListGroupsRequest
@@ -15,6 +14,7 @@ from kafka.protocol.consumer.group import OffsetFetchRequest
 
 from samerack.cluster.group import DESCRIBE_VERSION
 from samerack.cluster.wire import Question, Wire, chunked
+from samerack.common.patterns import selects
 from samerack.election.model import PROTOCOL_TYPE
 from samerack.traffic.collect import KeyOf, Partition
 from samerack.traffic.gaps import failed, refused
@@ -52,7 +52,7 @@ def listed(wire: Wire, brokers: Iterable[int], patterns: Sequence[str]) -> tuple
         for one in answer.response.groups:
             if one.protocol_type == PROTOCOL_TYPE:
                 continue
-            if any(fnmatchcase(one.group_id, pattern) for pattern in patterns):
+            if selects(patterns, one.group_id):
                 found[str(one.group_id)] = ListedGroup(
                     group=one.group_id,
                     coordinator=answer.question.broker,

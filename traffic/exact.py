@@ -21,8 +21,8 @@ from samerack.traffic.allowance import Allowances, MemberKey
 from samerack.traffic.collect import Partition
 from samerack.traffic.curve import Curve
 from samerack.traffic.gaps import CONSEQUENCES
-from samerack.traffic.groups import ObservedGroup, ObservedMember
-from samerack.traffic.model import Family, Gap
+from samerack.traffic.groups import ObservedGroup
+from samerack.traffic.model import Family, Gap, ObservedMember
 from samerack.traffic.statistics import Counters, Read, StatisticsError, reads
 
 STALE_SECONDS: Final = 60.0

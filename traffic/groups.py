@@ -6,7 +6,7 @@ groups in fields of their own.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,10 +16,11 @@ from samerack.cluster.view import ClusterView
 from samerack.common.settings import RackSettings
 from samerack.protocol.errors import ProtocolError
 from samerack.protocol.model import NO_PARTITIONS, TopicPartitions, from_pairs
-from samerack.traffic import streams_client
+from samerack.traffic import streams_client, streams_tasks
 from samerack.traffic.collect import KeyOf, Partition, plain_key
-from samerack.traffic.model import GroupKind
+from samerack.traffic.model import GroupKind, ObservedMember
 from samerack.traffic.streams_client import StreamsClient
+from samerack.traffic.streams_tasks import Sources
 
 STREAMS_ASSIGNOR: Final = "stream"
 """The protocol name that Kafka Streams gives its assignor on the classic protocol."""
@@ -37,26 +38,11 @@ class ListedGroup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ObservedMember:
-    """One member; `sessions`: whether its client keeps fetch sessions; `streams`: what Kafka Streams adds."""
-
-    id: str
-    instance_id: str | None
-    client_id: str
-    client_host: str
-    rack: MemberRack
-    topics: frozenset[str]
-    owned: TopicPartitions
-    sessions: bool
-    streams: StreamsClient | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedGroup:
     """One group as last described.
 
-    `owned_known` is False while members do not show what they own; `together` is True where, for all topics, partitions
-    of the same number are one task of Kafka Streams.
+    `owned_known` is False while members do not show what they own; `tasks` are those of Kafka Streams, with what each
+    reads, as far as they are described.
     """
 
     group: str
@@ -66,7 +52,7 @@ class ObservedGroup:
     members: tuple[ObservedMember, ...]
     owned_known: bool
     note: str = ""
-    together: bool = False
+    tasks: Sources = ()
 
     def owners(self, key: KeyOf = plain_key) -> dict[Partition, ObservedMember]:
         """Return each partition's owner."""
@@ -111,11 +97,11 @@ def classic(described: Any, *, racks: RackSettings, agent: str, hosts: Hosts = N
                 streams=client,
             )
         )
-    together = False
+    tasks: Sources = ()
     if streams:
         try:
-            together = _together(
-                streams_client.topics_by_subtopology(bytes(raw.member_assignment) for raw in described.members)
+            tasks = streams_tasks.of_members(
+                streams_tasks.of_member(bytes(raw.member_assignment)) for raw in described.members
             )
         except ProtocolError as error:
             notes.append(f"its tasks cannot be read: {error}")
@@ -129,13 +115,8 @@ def classic(described: Any, *, racks: RackSettings, agent: str, hosts: Hosts = N
         owned_known=described.group_state == "Stable" or not members,
         note="; ".join(notes)
         or (f"protocol type {described.protocol_type}: it reads no topics by assignment" if kind == "other" else ""),
-        together=together,
+        tasks=tasks,
     )
-
-
-def _together(topics: Mapping[Any, Collection[str]]) -> bool:
-    """Return whether all that is read belongs to one subtopology, whose tasks read several topics."""
-    return len(topics) == 1 and all(len(read) > 1 for read in topics.values())
 
 
 def _client(view: MemberView) -> tuple[StreamsClient | None, str | None]:
@@ -176,13 +157,8 @@ def managed(described: Any, *, racks: RackSettings, hosts: Hosts = NO_HOSTS) -> 
 
 def streams(described: Any, *, racks: RackSettings, cluster: ClusterView, hosts: Hosts = NO_HOSTS) -> ObservedGroup:
     """Convert a KIP-1071 group of StreamsGroupDescribe: its active tasks, as partitions of their source topics."""
-    sources = {
-        part.subtopology_id: tuple(
-            sorted({*map(str, part.source_topics), *(str(topic.name) for topic in part.repartition_source_topics)})
-        )
-        for part in (described.topology.subtopologies or () if described.topology is not None else ())
-    }
-    topics = frozenset(topic for read in sources.values() for topic in read)
+    sources = streams_tasks.topics_by_subtopology(described)
+    topics = topics_of_streams(described)
     return ObservedGroup(
         group=str(described.group_id),
         kind="streams",
@@ -201,19 +177,13 @@ def streams(described: Any, *, racks: RackSettings, cluster: ClusterView, hosts:
         ),
         owned_known=True,
         note="" if sources or not described.members else "its topology is not initialised",
-        together=_together(sources),
+        tasks=streams_tasks.of_topology(described, cluster),
     )
 
 
 def topics_of_streams(described: Any) -> frozenset[str]:
     """Return every topic that the application reads; its tasks cannot be read before these are polled."""
-    if described.topology is None:
-        return frozenset()
-    return frozenset(
-        topic
-        for part in described.topology.subtopologies or ()
-        for topic in (*map(str, part.source_topics), *(str(one.name) for one in part.repartition_source_topics))
-    )
+    return frozenset(topic for read in streams_tasks.topics_by_subtopology(described).values() for topic in read)
 
 
 def _tasks(tasks: Iterable[Any], sources: Mapping[str, tuple[str, ...]], cluster: ClusterView) -> TopicPartitions:
@@ -221,7 +191,7 @@ def _tasks(tasks: Iterable[Any], sources: Mapping[str, tuple[str, ...]], cluster
     pairs = sorted(
         (topic, int(number))
         for task in tasks
-        for topic in sources.get(task.subtopology_id, ())
+        for topic in sources.get(str(task.subtopology_id), ())
         for number in task.partitions
         if number < len(cluster.topics.get(topic, ()))
     )

@@ -6,19 +6,21 @@ They are read from one publication, so that a scrape never sees half of an updat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from samerack.traffic.board import TrafficBoard
+from samerack.traffic.lag import lag_by_key, oldest_by_key
 from samerack.traffic.model import Family, FlowKey, GroupTraffic, Totals, TrafficSnapshot, Volume
+from samerack.traffic.series import OTHER, SeriesLimit
 
-OTHER: Final = "(other)"
-"""The topic under which series beyond the bound are added up; no topic can have this name."""
+_Lag = TypeVar("_Lag", int | None, float | None)
+
 _SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _FLOW_LABELS: Final = ("group", "topic", "client_rack", "replica_rack", "method")
 _INTERNAL: Final = "internal"
@@ -40,7 +42,7 @@ class TrafficCollector(Collector):
         self._board = board
         self._mine = mine
         self._most = max_series
-        self._own: dict[FlowKey, FlowKey] = {}
+        self._series: SeriesLimit[FlowKey] = SeriesLimit(max_series, lambda key: replace(key, topic=OTHER))
 
     def describe(self) -> Iterable[Metric]:
         """Return names only: nothing is known at registration."""
@@ -56,7 +58,7 @@ class TrafficCollector(Collector):
         groups = [group for group in snapshot.groups if self._mine(group.group)]
         yield _share(
             "samerack_cross_rack_ratio",
-            "Share of consumed bytes that crossed racks in the window of traffic.window_seconds.",
+            "Share of consumed bytes that crossed racks in traffic.window_seconds.",
             ((group, group.shares.present_bytes) for group in groups),
         )
         yield _share(
@@ -76,13 +78,25 @@ class TrafficCollector(Collector):
         )
         yield _share(
             "samerack_largest_topic_ratio",
-            "Largest share of a topic's partitions on one member, of the topic where it exceeds the least most.",
+            "Largest share of a topic's partitions on one member.",
             ((group, group.topic_share.share if group.topic_share else None) for group in groups),
         )
         yield _share(
             "samerack_busiest_member_times_mean",
-            "Bytes per second of the member that reads most, over the mean of all members.",
+            "Bytes per second of the busiest member, over the mean.",
             ((group, group.busiest.times_mean if group.busiest else None) for group in groups),
+        )
+        yield self._by_topic(
+            "samerack_lag_records",
+            "Records of a topic that the group has not read yet.",
+            ((group.group, group.lag) for group in groups),
+            lag_by_key,
+        )
+        yield self._by_topic(
+            "samerack_lag_seconds",
+            "Age of a topic's oldest record that the group has not read yet.",
+            ((group.group, group.lag_seconds) for group in groups),
+            oldest_by_key,
         )
         observed = GaugeMetricFamily("samerack_observed_groups", "Groups that are observed, by kind.", labels=["kind"])
         kinds: dict[str, int] = {}
@@ -98,15 +112,33 @@ class TrafficCollector(Collector):
             missing.add_metric([family.value], sum(gap.refused for gap in snapshot.gaps if gap.what == family))
         yield missing
 
+    def _by_topic(
+        self,
+        name: str,
+        text: str,
+        groups: Iterable[tuple[str, Mapping[str, _Lag]]],
+        together: Callable[[Iterable[tuple[tuple[str, str], _Lag]]], Mapping[tuple[str, str], _Lag]],
+    ) -> Metric:
+        """Each topic of a group, beyond the bound all further topics of it; nothing where a lag is not known."""
+        family = GaugeMetricFamily(name, text, labels=["group", "topic"])
+        lags = ((group, topic, lag) for group, topics in groups for topic, lag in topics.items())
+        named = (
+            ((group, topic if number < self._most else OTHER), lag) for number, (group, topic, lag) in enumerate(lags)
+        )
+        for key, lag in together(named).items():
+            if lag is not None:
+                family.add_metric(key, lag)
+        return family
+
     def _consumed(self, totals: Totals) -> Iterator[Metric]:
         wire_bytes = CounterMetricFamily(
             "samerack_consumed_bytes",
-            "Bytes on the wire that consumers read, by where they stand and where the replica stands.",
+            "Bytes on the wire that consumers read.",
             labels=_FLOW_LABELS,
         )
         records = CounterMetricFamily(
             "samerack_consumed_records",
-            "Records that consumers read (offsets, so of compacted topics at most).",
+            "Records that consumers read, by offsets.",
             labels=_FLOW_LABELS,
         )
         for key, volume in self._bounded(totals).items():
@@ -117,13 +149,9 @@ class TrafficCollector(Collector):
         yield records
 
     def _bounded(self, totals: Totals) -> dict[FlowKey, Volume]:
-        """Bound the series: keys seen first keep theirs; a counter must not move to another series later."""
         shown: dict[FlowKey, Volume] = {}
         for key, volume in totals.items():
-            name = self._own.get(key)
-            if name is None:
-                name = key if len(self._own) < self._most else replace(key, topic=OTHER)
-                self._own[key] = name
+            name = self._series(key)
             before = shown.get(name, Volume())
             shown[name] = Volume(
                 wire_bytes=before.wire_bytes + volume.wire_bytes, records=before.records + volume.records
@@ -151,7 +179,7 @@ class TrafficMetrics:
         )
         self._errors = Counter(
             "samerack_traffic_errors",
-            "Questions that failed or were refused, by family; the log has the text.",
+            "Questions that failed or were refused, by family.",
             ["family"],
             registry=registry,
         )

@@ -10,12 +10,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from types import MappingProxyType
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from samerack.assignors.model import Problem
+from samerack.assignors.streams.whole_tasks import WholeTasks
 from samerack.cluster.racks import MemberRack
 from samerack.cluster.view import ClusterView
+from samerack.protocol.model import TopicPartitions
 from samerack.traffic.evenness import BusiestMember, TopicShare
+from samerack.traffic.log_growth import NOT_MEASURED, Replication
 from samerack.traffic.streams_client import StreamsClient
 
 Method: TypeAlias = Literal["estimated", "exact"]
@@ -23,6 +26,9 @@ Method: TypeAlias = Literal["estimated", "exact"]
 
 GroupKind: TypeAlias = Literal["classic", "consumer", "streams-classic", "streams", "other"]
 """classic; consumer (KIP-848); Kafka Streams on the classic protocol; streams (KIP-1071); anything else."""
+
+STREAMS_KINDS: Final = frozenset({"streams-classic", "streams"})
+"""Groups whose members get whole tasks, in place of single partitions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -84,8 +90,8 @@ class BlindSpot(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemberTraffic:
-    """One member.
+class ObservedMember:
+    """One member as brokers describe it.
 
     Attributes:
         id: Member id.
@@ -93,10 +99,10 @@ class MemberTraffic:
         client_id: Its `client.id`.
         client_host: Address that the brokers see.
         rack: Rack, its source, and whether fetches carry it.
-        partitions: Partitions that it owns.
-        method: How its bytes are known.
-        streams: What Kafka Streams reports about its instance; None for other members.
         topics: What it subscribes to.
+        owned: Partitions that it owns.
+        sessions: Whether its client keeps fetch sessions.
+        streams: What Kafka Streams reports about its instance; None for other members.
     """
 
     id: str
@@ -104,10 +110,10 @@ class MemberTraffic:
     client_id: str
     client_host: str
     rack: MemberRack
-    partitions: int
-    method: Method
+    topics: frozenset[str]
+    owned: TopicPartitions
+    sessions: bool
     streams: StreamsClient | None = None
-    topics: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,24 +121,34 @@ class PartitionTraffic:
     """One partition that a group reads.
 
     Attributes:
-        topic: The topic.
-        number: The partition.
+        partition: Topic and number; one object for all groups that read it, which there may be thousands of.
         member: Member id of its owner, or None.
         serving_broker: Broker whose replica serves the owner, or None where unknown.
         serving_rack: That broker's rack, or None where unknown.
         bytes_per_second: Smoothed rate of wire bytes, or None before there are two polls of its offsets.
-        lag_records: End offset less committed offset, or None.
+        lag_records: Records that are not read yet, as `traffic.lag` has it; None if not known.
+        lag_seconds: Age of the oldest of them; 0 if there is none, None if not known.
         committed: The committed offset, or None.
     """
 
-    topic: str
-    number: int
+    partition: tuple[str, int]
     member: str | None
     serving_broker: int | None
     serving_rack: str | None
     bytes_per_second: float | None
     lag_records: int | None
+    lag_seconds: float | None = None
     committed: int | None = None
+
+    @property
+    def topic(self) -> str:
+        """The topic."""
+        return self.partition[0]
+
+    @property
+    def number(self) -> int:
+        """The partition's number."""
+        return self.partition[1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,13 +180,17 @@ class GroupTraffic:
         state: As the brokers name it (Stable, Empty ...).
         assignor: Protocol or assignor name that the group uses, "" where there is none.
         members: Its members without the agent itself, by id.
+        exact_members: Ids of those whose clients count their bytes; what others read is estimated.
         partitions: What it reads, by topic and number.
         flows: Volume in the window, by key.
         shares: What crosses racks.
+        lag: Records that it has not read yet, by topic; None where the lag of a partition is not known.
+        lag_seconds: Age of the oldest of these records, by topic; None where that of a partition is not known.
         bytes_per_second: Wire bytes per second in the window, or None before anything was measured.
         blind_spots: What its figures do not include.
         problem: The group as an assignment problem (present owners, replica racks, byte rates as weights), to put to
             any assignor; None where members or partitions are not known. Observed groups are never joined.
+        whole_tasks: The tasks of Kafka Streams in `problem`; None for other groups, and where they are not known.
         topic_share: The topic of which one member has most, or None where none is shared.
         busiest: The member that reads most, or None where rates are not known.
         note: Why the group is not shown in full, or "".
@@ -180,13 +200,17 @@ class GroupTraffic:
     kind: GroupKind
     state: str
     assignor: str = ""
-    members: tuple[MemberTraffic, ...] = ()
+    members: tuple[ObservedMember, ...] = ()
+    exact_members: frozenset[str] = frozenset()
     partitions: tuple[PartitionTraffic, ...] = ()
     flows: tuple[Flow, ...] = ()
     shares: Shares = Shares()
+    lag: Mapping[str, int | None] = field(default_factory=dict)
+    lag_seconds: Mapping[str, float | None] = field(default_factory=dict)
     bytes_per_second: float | None = None
     blind_spots: tuple[BlindSpot, ...] = ()
     problem: Problem | None = None
+    whole_tasks: WholeTasks | None = None
     topic_share: TopicShare | None = None
     busiest: BusiestMember | None = None
     note: str = ""
@@ -240,6 +264,7 @@ class TrafficSnapshot:
         cycle: Number of this cycle, from 1.
         cycle_seconds: How long the cycle took.
         gaps: Requests that were refused or failed.
+        replication: What replication carried and producers sent, in a window of its own.
     """
 
     groups: tuple[GroupTraffic, ...] = ()
@@ -252,6 +277,7 @@ class TrafficSnapshot:
     cycle: int = 0
     cycle_seconds: float = 0.0
     gaps: tuple[Gap, ...] = ()
+    replication: Replication = NOT_MEASURED
 
     @property
     def window_seconds(self) -> float:

@@ -16,6 +16,8 @@ SMOOTHING_SECONDS: Final = 60.0
 """Time after which an old rate counts for a third."""
 LEVELS: Final = 12
 """The least weight stands for rates 2^LEVELS times below the greatest, and for everything below."""
+_WEIGHTS: Final = tuple(1 << power for power in range(LEVELS + 1))
+"""All weights: each is one object, of which partitions of thousands of groups have one."""
 _REACH: Final = 0.75
 """Levels are 1 apart, so their borders lie at 0.5; beyond 0.75 the level changes."""
 _MIN_RATE: Final = 1.0
@@ -55,6 +57,6 @@ def weights_of(levels: Mapping[str, Sequence[int | None]]) -> dict[str, tuple[in
     """Return the weight of each partition, from 1 to 2^LEVELS, by topic; 1 where the rate is not known."""
     top = max((level for row in levels.values() for level in row if level is not None), default=0)
     return {
-        topic: tuple(1 if level is None else 1 << max(0, LEVELS - (top - level)) for level in row)
+        topic: tuple(1 if level is None else _WEIGHTS[max(0, LEVELS - (top - level))] for level in row)
         for topic, row in levels.items()
     }

@@ -12,6 +12,7 @@ from dataclasses import replace
 from samerack.assignors.consumer import optimal
 from samerack.assignors.evaluate import evaluate
 from samerack.assignors.model import AssignmentError, Problem
+from samerack.assignors.streams.whole_tasks import WholeTasks, min_traffic_plan, whole_tasks
 from samerack.cluster.view import ClusterView, NoRack, SettledCluster, SettledPartition
 from samerack.common.settings import LeadingSettings
 from samerack.planning.members import PlanMember
@@ -19,7 +20,8 @@ from samerack.planning.mode import Mode, mode_of
 from samerack.planning.problem import problem_of as planning_problem
 from samerack.protocol.model import Subscription
 from samerack.traffic.groups import ObservedGroup
-from samerack.traffic.model import Flow, PartitionTraffic, Shares
+from samerack.traffic.model import STREAMS_KINDS, Flow, PartitionTraffic, Shares
+from samerack.traffic.streams_client import process_of
 
 
 def settled(cluster: ClusterView) -> SettledCluster:
@@ -63,16 +65,28 @@ def problem_of(
 
 def _mode(group: ObservedGroup, leading: LeadingSettings, *, rack_aware_fetch: bool) -> Mode:
     if group.kind != "classic":
-        leading = leading.model_copy(update={"keep_copartitioned": "always" if group.together else "never"})
+        leading = leading.model_copy(update={"keep_copartitioned": "never"})
     return mode_of(group.assignor, leading, rack_aware_fetch=rack_aware_fetch)
 
 
-def solve(group: ObservedGroup, problem: Problem, leading: LeadingSettings) -> float | None:
-    """Return the least share by weight; None where no plan can be made."""
-    keep = _mode(group, leading, rack_aware_fetch=True).keep_copartitioned
+def whole_tasks_of(group: ObservedGroup, problem: Problem) -> WholeTasks | None:
+    """Return the tasks of a Kafka Streams group; None for other groups, and where clients or tasks are not known."""
+    if group.kind not in STREAMS_KINDS:
+        return None
+    process = {member.id: process_of(member.streams) for member in group.members}
+    numbers = {one: number for number, one in enumerate(sorted({one for one in process.values() if one is not None}))}
+    clients = {member: numbers[one] for member, one in process.items() if one is not None}
+    return whole_tasks(problem, [partitions for _, partitions in group.tasks], clients)
+
+
+def solve(group: ObservedGroup, problem: Problem, whole: WholeTasks | None, leading: LeadingSettings) -> float | None:
+    """Return the least share by weight, of Kafka Streams with whole tasks; None where no plan can be made."""
     try:
+        if group.kind in STREAMS_KINDS:
+            return None if whole is None else evaluate(problem, min_traffic_plan(problem, whole)).known_share
+        keep = _mode(group, leading, rack_aware_fetch=True).keep_copartitioned
         best = optimal.assign(problem, optimal.Options(keep_copartitioned=keep))
-        return evaluate(problem, best).cross_rack_share
+        return evaluate(problem, best).known_share
     except AssignmentError:
         return None
 

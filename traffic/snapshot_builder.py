@@ -12,22 +12,25 @@ from dataclasses import dataclass
 from typing import Final
 
 from samerack.assignors.model import Problem
+from samerack.assignors.streams.whole_tasks import WholeTasks
 from samerack.cluster.view import ClusterView, SettledCluster
 from samerack.common.settings import Settings
 from samerack.traffic import shares
 from samerack.traffic.attribute import Serving, Spans
 from samerack.traffic.collect import Offsets, Partition
 from samerack.traffic.evenness import busiest, topic_share
-from samerack.traffic.groups import ObservedGroup, ObservedMember
+from samerack.traffic.groups import ObservedGroup
+from samerack.traffic.lag import lag_by_key, lag_records, lag_seconds, oldest_by_key
 from samerack.traffic.model import (
     BlindSpot,
     Flow,
     GroupTraffic,
-    MemberTraffic,
+    ObservedMember,
     PartitionTraffic,
     Shares,
 )
 from samerack.traffic.probe import Reader
+from samerack.traffic.timeline import Timeline
 from samerack.traffic.weights import WeightBook, Weights
 
 _SOLVING_SECONDS: Final = 1.0
@@ -53,6 +56,8 @@ class ClusterContext:
     view: ClusterView
     settled: SettledCluster
     logs: Mapping[Partition, Offsets]
+    timelines: Mapping[Partition, Timeline]
+    polled_at: float
     serving: Serving
     rack_of: Callable[[int | None], str]
     served: Collection[Reader]
@@ -71,6 +76,7 @@ class _Solved:
     weights: Weights | None
     rack_aware: bool
     problem: Problem | None
+    whole: WholeTasks | None
     best: float | None = None
     best_by_bytes: bool = False
     solved: bool = False
@@ -120,8 +126,11 @@ class SnapshotBuilder:
             kind=group.kind,
             state=group.state,
             assignor=group.assignor,
-            members=_members(observation),
+            members=tuple(sorted(group.members, key=lambda member: member.id)),
+            exact_members=observation.exact_members,
             partitions=partitions,
+            lag=lag_by_key((one.topic, one.lag_records) for one in partitions),
+            lag_seconds=oldest_by_key((one.topic, one.lag_seconds) for one in partitions),
             flows=observation.flows,
             shares=shares.with_optimal(
                 Shares(
@@ -137,6 +146,7 @@ class SnapshotBuilder:
             else None,
             blind_spots=self._blind_spots(observation, context),
             problem=solved.problem,
+            whole_tasks=solved.whole,
             topic_share=topic_share(
                 ((member, one.topic) for member, one in owned), {member.id: member.topics for member in group.members}
             ),
@@ -150,15 +160,17 @@ class SnapshotBuilder:
             owner = observation.owners.get(partition)
             broker = context.serving(partition, owner)
             log, offset = context.logs.get(partition), observation.committed.get(partition)
+            records = None if log is None else lag_records(log.start, log.end, offset)
+            seconds = lag_seconds(records, offset, context.timelines.get(partition), now=context.polled_at)
             result.append(
                 PartitionTraffic(
-                    topic=partition[0],
-                    number=partition[1],
+                    partition=partition,
                     member=owner.id if owner is not None else None,
                     serving_broker=broker,
                     serving_rack=context.rack_of(broker) or None,
                     bytes_per_second=self._weights.rate(observation.group.group, partition),
-                    lag_records=max(0, log.end - offset) if log is not None and offset is not None else None,
+                    lag_records=records,
+                    lag_seconds=seconds,
                     committed=offset,
                 )
             )
@@ -188,13 +200,14 @@ class SnapshotBuilder:
                 weights=weights,
                 rack_aware=context.rack_aware,
                 problem=problem,
+                whole=None if problem is None else shares.whole_tasks_of(group, problem),
                 best=last.best if last is not None and problem is not None else None,
                 best_by_bytes=last.best_by_bytes if last is not None else False,
             )
             self._solved[group.group] = last
         if not last.solved and last.problem is not None and self._spent_seconds < _SOLVING_SECONDS:
             begun = time.perf_counter()
-            last.best = shares.solve(group, last.problem, self._leading)
+            last.best = shares.solve(group, last.problem, last.whole, self._leading)
             last.best_by_bytes, last.solved = last.problem.weights is not None, True
             self._spent_seconds += time.perf_counter() - begun
         return last
@@ -225,20 +238,3 @@ class SnapshotBuilder:
             BlindSpot.PARTITIONS_UNKNOWN: not group.owned_known,
         }
         return tuple(spot for spot, holds in found.items() if holds)
-
-
-def _members(observation: GroupObservation) -> tuple[MemberTraffic, ...]:
-    return tuple(
-        MemberTraffic(
-            id=member.id,
-            instance_id=member.instance_id,
-            client_id=member.client_id,
-            client_host=member.client_host,
-            rack=member.rack,
-            partitions=len(member.owned),
-            method="exact" if member.id in observation.exact_members else "estimated",
-            streams=member.streams,
-            topics=member.topics,
-        )
-        for member in sorted(observation.group.members, key=lambda member: member.id)
-    )

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
+from uuid import NAMESPACE_OID, UUID, uuid5
 
-from samerack.protocol.consumer import decode_assignment
+from samerack.assignors.streams.model import ProcessId
 from samerack.protocol.errors import ProtocolError
-from samerack.protocol.model import to_pairs
-from samerack.protocol.streams_assignment import decode_assignment_info
 from samerack.protocol.streams_model import MAX_VERSION
 from samerack.protocol.streams_subscription import decode_subscription_info
 
@@ -55,20 +54,14 @@ def from_subscription(user_data: bytes | None) -> StreamsClient:
     )
 
 
-def topics_by_subtopology(assignments: Iterable[bytes]) -> dict[int, set[str]]:
-    """Return what each subtopology reads, from the members' assignments on the classic protocol.
-
-    Raises:
-        ProtocolError: The bytes are not such assignments.
-    """
-    read: dict[int, set[str]] = {}
-    for data in filter(None, assignments):
-        assignment = decode_assignment(data)
-        tasks = decode_assignment_info(assignment.user_data).active if assignment.user_data is not None else ()
-        # one task for each partition, in the order that Kafka Streams sorts partitions into
-        for task, (topic, _) in zip(tasks, sorted(to_pairs(assignment.partitions)), strict=False):
-            read.setdefault(task.subtopology, set()).add(topic)
-    return read
+def process_of(client: StreamsClient | None) -> ProcessId | None:
+    """Returns the instance of a member, or None if it is not known; brokers keep its id as any text."""
+    if client is None or not client.process_id:
+        return None
+    try:
+        return ProcessId(uuid=UUID(client.process_id))
+    except ValueError:
+        return ProcessId(uuid=uuid5(NAMESPACE_OID, client.process_id))
 
 
 def from_description(raw: Any) -> StreamsClient:

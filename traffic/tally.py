@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from samerack.traffic.attribute import Part
-from samerack.traffic.groups import ObservedMember
-from samerack.traffic.model import Flow, FlowKey, Method, Volume
+from samerack.traffic.model import Flow, FlowKey, Method, ObservedMember, Volume
 from samerack.traffic.statistics import Read
 
 _ENOUGH_BYTES: Final = 1 << 20

@@ -25,9 +25,8 @@ from samerack.traffic.board import TrafficBoard
 from samerack.traffic.cycle import Cycle
 from samerack.traffic.exact import ExactReads
 from samerack.traffic.gaps import CONSEQUENCES, failed
-from samerack.traffic.groups import ObservedMember
 from samerack.traffic.metrics import TrafficMetrics
-from samerack.traffic.model import Family, Gap, TrafficSnapshot
+from samerack.traffic.model import Family, Gap, ObservedMember, TrafficSnapshot
 from samerack.traffic.scrape import ScrapeError, pick, received_by_client, scrape
 from samerack.traffic.statistics import Counters, StatisticsError, parse
 from samerack.traffic.weights import WeightBook

@@ -15,8 +15,8 @@ from samerack.traffic.collect import Partition
 from samerack.traffic.rates import level_of, phase_of, smooth, weights_of
 
 Weights: TypeAlias = Mapping[str, tuple[int, ...]]
-_MIN_SECONDS: Final = 15.0
-"""Commits come every five seconds by default: rates from a shorter time are noise."""
+_MIN_SECONDS: Final = 30.0
+"""Commits come every five seconds by default, so one more or less of them is a sixth of a rate then: within a level."""
 
 
 class WeightBook:

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from typing import Final
 
 from samerack.agent.leading.foreign_protocols import ForeignProtocols
-from samerack.agent.leading.group_reporter import OBSERVING, GroupReporter
+from samerack.agent.leading.group_reporter import GroupReporter
 from samerack.agent.leading.order import SOUND_PROTOCOLS, UNSOUND_PROTOCOLS, offers_safe_place
+from samerack.agent.leading.roles import OBSERVING
 from samerack.agent.policy.back_off import BackOff
 from samerack.cluster.group import CONSUMER, EMPTY_STATES, GroupView, endangers, topics_of
 from samerack.cluster.watch import ClusterWatch
@@ -30,7 +31,7 @@ _CLASSIC: Final = "classic"
 
 
 def no_reason() -> str:
-    """Returns an empty reason: these brokers are supported."""
+    """Returns an empty reason: nothing prevents it."""
     return ""
 
 
@@ -47,6 +48,7 @@ class Admission:
         reporter: GroupReporter,
         foreign_protocols: ForeignProtocols,
         unsupported_reason: Callable[[], str] = no_reason,
+        requested: Callable[[], str] = no_reason,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Starts without a decision.
@@ -59,9 +61,10 @@ class Admission:
             reporter: Reports reasons against joining.
             foreign_protocols: The last protocol of the group, if the agent does not offer it.
             unsupported_reason: Why groups on these brokers cannot be led; empty if they can.
+            requested: Why an operator wants the agent out of the group; empty while nobody does.
             clock: Seconds, monotonic.
         """
-        self.back_off = BackOff(clock)
+        self.back_off = BackOff(clock, requested=requested)
         self._unsupported_reason = unsupported_reason
         self._group = group
         self._leading = leading

@@ -101,6 +101,8 @@ class Assigning:
         self._lock = threading.Lock()
         self._view: GroupView | None = None
         self._owned: dict[str, TopicPartitions] = {}
+        self._unread: planner.Plan | None = None
+        """The plan that was sent last, until what members own by it is needed: no group waits for that."""
         self._reader = SubscriptionReader()
         self.tables = TopicTables()
         self._rounds: deque[tuple[int, Mapping[str, str]]] = deque(maxlen=_MAX_ROUNDS)
@@ -116,13 +118,20 @@ class Assigning:
                 member.instance_id: member.assigned for member in others.members if member.instance_id
             }
             if others.stable:
-                self._owned = owned
-            elif not self._owned:  # in a rebalance the broker still shows the assignments of the previous generation
+                self._owned, self._unread = owned, None
+            elif not self._remembered():
+                # in a rebalance the broker still shows the assignments of the previous generation
                 self._owned = {member: partitions for member, partitions in owned.items() if len(partitions)}
         if others.stable:
             self._watch.show_interest(
                 self._group, topics_of(m.subscription for m in others.members if m.subscription is not None)
             )
+
+    def _remembered(self) -> Mapping[str, TopicPartitions]:
+        """Returns what each member owns by the assignment in force; the lock is held."""
+        if self._unread is not None:
+            self._owned, self._unread = planner.sent_partitions(self._unread), None
+        return self._owned
 
     def may_be_of(self, generation: int, others: GroupView) -> bool:
         """Returns whether a description can be of this generation: one planned here must have exactly its members.
@@ -170,7 +179,7 @@ class Assigning:
         topics = topics_of(subscription for _, _, subscription in subscriptions)
         mode, weights = self.mode(joined.protocol), self.weights()
         with self._lock:
-            view, owned = self._view, self._owned
+            view, owned = self._view, {} if mode.cooperative else self._remembered()
         members = members_of_join(
             subscriptions,
             group=view,
@@ -193,7 +202,7 @@ class Assigning:
             raise BackOffError(Cause.STARVED, f"the plan would give nothing to member {starving[0]}")
         encoded = planner.encode(plan, members)
         with self._lock:
-            self._owned = planner.sent_partitions(plan)
+            self._unread = plan
         met = {instance or member: client_id_of(member) for member, instance, _ in subscriptions}
         self._rounds.append((joined.generation, met))
         self.sent = Sent(

@@ -11,23 +11,29 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeVar
 
 from kafka import errors as kafka_errors
 from kafka.net.compat import KafkaNetClient
 
-from samerack.agent.leading.group_reporter import WAITING
 from samerack.agent.leading.member import Member
 from samerack.agent.leading.membership import Membership
 from samerack.agent.leading.parts import GroupParts
+from samerack.agent.leading.roles import WAITING
 from samerack.cluster.client import close, connect
 from samerack.cluster.group import EMPTY_STATES, GroupView, MemberView, is_agent
 from samerack.cluster.group_poller import GroupPoll, GroupPoller
 from samerack.common.errors import AgentError
 from samerack.common.kafka_config import client_id, for_kafka_python
 
+_T = TypeVar("_T")
 _BACK_OFF_CHECK_SECONDS: Final = 2.0
 """A pause after a back-off ends without an event, so the agent checks this often whether one has ended."""
+
+
+MISSING: Final = (
+    "the group does not exist yet: check its name; the agent waits for its first consumer, and never creates a group"
+)
 
 
 class ConsumerWait:
@@ -60,15 +66,51 @@ class ConsumerWait:
         Raises:
             KafkaError: The brokers refuse to describe the group.
         """
+        empty_at, self._empty_at = self._empty_at, None
+        return self._watch(
+            wake,
+            is_wanted,
+            lambda poll: poll if poll is not None and self._has_consumers(poll) else None,
+            empty_at=empty_at,
+        )
+
+    def wait_fenced(
+        self, wake: threading.Event, is_wanted: Callable[[], bool], may_return: Callable[[bool], bool]
+    ) -> bool:
+        """Waits until the membership may be taken again; returns False if no longer wanted.
+
+        Args:
+            wake: Set when something has changed.
+            is_wanted: Whether the agent is to be in the group.
+            may_return: Whether it may, given whether no member of the group has the agent's instance id.
+        """
+        instance_id = self._parts.settings.leading.instance_id
+
+        def returns(poll: GroupPoll | None) -> bool | None:
+            view = poll.view if poll is not None else None
+            return may_return(view is not None and all(one.instance_id != instance_id for one in view.members)) or None
+
+        return self._watch(wake, is_wanted, returns) is not None
+
+    def _watch(
+        self,
+        wake: threading.Event,
+        is_wanted: Callable[[], bool],
+        decide: Callable[[GroupPoll | None], _T | None],
+        *,
+        empty_at: float | None = None,
+    ) -> _T | None:
+        """Polls the group until `decide` has an answer; returns it, or None if the agent is no longer wanted."""
         group = self._parts.group
-        self._poller.watch(group, wake.set, empty_at=self._empty_at)
-        self._empty_at = None
+        self._poller.watch(group, wake.set, empty_at=empty_at)
         try:
             while is_wanted():
-                poll = self._poller.latest(group)
-                if poll is not None and self._has_consumers(poll):
-                    return poll
-                wake.wait(None if self._reporter.role == WAITING else _BACK_OFF_CHECK_SECONDS)
+                answer = decide(self._poller.latest(group))
+                if answer is not None:
+                    return answer
+                # a request ends without an event, as a pause after a back-off does
+                waits = self._reporter.role == WAITING and not self._reporter.paused()
+                wake.wait(None if waits else _BACK_OFF_CHECK_SECONDS)
                 wake.clear()
         finally:
             self._poller.unwatch(group)
@@ -90,6 +132,7 @@ class ConsumerWait:
         if poll.view is None:
             raise poll.error or AgentError(f"kafka: group {self._parts.group} is not described")
         view = poll.view
+        self._reporter.waits_for(MISSING if view.state == "Dead" else "")
         client = client_id(self._parts.settings.kafka)
         own = [one for one in view.members if one.instance_id == self._parts.settings.leading.instance_id]
         if any(one not in own and not is_agent(one, client) for one in view.members):

@@ -7,17 +7,13 @@ until it sees them with one of its own.
 
 from __future__ import annotations
 
-import json
 import threading
 from pathlib import Path
 from typing import Final
 
-import structlog
-
-log = structlog.get_logger("leader")
+from samerack.agent.leading.kept_file import KeptFile
 
 _MAX_GROUPS: Final = 10_000
-_MAX_BYTES: Final = 4_000_000
 
 
 class ForeignProtocols:
@@ -29,9 +25,9 @@ class ForeignProtocols:
         Args:
             path: The file; None remembers in memory only.
         """
-        self._path = path
+        self._file = KeptFile(path, name="protocols")
         self._lock = threading.Lock()
-        self._protocols = _read(path) if path is not None else {}
+        self._protocols = self._stored()
 
     def of(self, group: str) -> str:
         """Returns the foreign protocol that the group used last, "" if there is none."""
@@ -47,29 +43,13 @@ class ForeignProtocols:
                 self._protocols[group] = protocol
                 while len(self._protocols) > _MAX_GROUPS:
                     del self._protocols[next(iter(self._protocols))]
-            if self._path is not None:
-                self._write(self._path)
+            self._file.write(self._protocols)
 
-    def _write(self, path: Path) -> None:
-        temporary = path.with_name(f"{path.name}.new")
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            temporary.write_text(json.dumps(self._protocols, indent=0), encoding="utf-8")
-            temporary.replace(path)
-        except OSError as error:
-            log.warning("protocols-not-saved", path=str(path), error=str(error))
-
-
-def _read(path: Path) -> dict[str, str]:
-    try:
-        with path.open(encoding="utf-8") as file:
-            content = json.loads(file.read(_MAX_BYTES))
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError, RecursionError) as error:
-        log.warning("protocols-not-read", path=str(path), error=str(error))
-        return {}
-    if not isinstance(content, dict):
-        log.warning("protocols-not-read", path=str(path), error="not an object of group to protocol")
-        return {}
-    return {str(group): str(protocol) for group, protocol in content.items()}
+    def _stored(self) -> dict[str, str]:
+        content = self._file.read()
+        if content is None:
+            return {}
+        if not isinstance(content, dict):
+            self._file.reject("not an object of group to protocol")
+            return {}
+        return {str(group): str(protocol) for group, protocol in content.items()}

@@ -10,10 +10,10 @@ from dataclasses import replace
 
 from kafka import errors as kafka_errors
 
-from samerack.agent.leading.group_reporter import INSIDE, OBSERVING
 from samerack.agent.leading.member import Member
 from samerack.agent.leading.order import is_first
 from samerack.agent.leading.parts import GroupParts
+from samerack.agent.leading.roles import INSIDE, OBSERVING
 from samerack.cluster.coordinator_requests import EndedError
 from samerack.cluster.group import GroupView
 from samerack.cluster.refusals import is_refusal

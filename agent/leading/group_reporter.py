@@ -5,37 +5,28 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable
-from typing import Final
 
 import structlog
 
-from samerack.agent.events import EventLog
-from samerack.agent.events.rebalance_tracker import RebalanceTracker
-from samerack.agent.events.rebalances import Rebalances
 from samerack.agent.group_status import GroupStatus
 from samerack.agent.leading.assigning import Sent
 from samerack.agent.leading.rebalance_evaluator import Outlook
 from samerack.agent.leading.rebalance_observer import RebalanceObserver
+from samerack.agent.leading.roles import FENCED, INSIDE, OBSERVING, OUTSIDE, WAITING
 from samerack.agent.metrics import Metrics
 from samerack.agent.policy import Action, Decision, GroupCondition, Reason
-from samerack.agent.policy.back_off_causes import BackOffError, Cause
+from samerack.agent.policy.back_off_causes import RULES, BackOffError, Cause
+from samerack.agent.policy.requests import Request
 from samerack.cluster.group import GroupView
 from samerack.cluster.racks import Hosts, rack_warnings
 from samerack.cluster.refusals import explained
 from samerack.cluster.view import SettledCluster
 from samerack.common.settings import Settings
 from samerack.common.words import when
+from samerack.events import EventLog
+from samerack.events.rebalance_tracker import RebalanceTracker
+from samerack.events.rebalances import Rebalances
 from samerack.planning.members import members_of_view
-
-OUTSIDE: Final = "outside"
-STANDBY: Final = "standby"
-WAITING: Final = "waiting"
-"""The group has no consumers; the agent joins when the first of them joins."""
-OBSERVING: Final = "observing"
-FOLLOWING: Final = "following"
-LEADING: Final = "leading"
-FENCED: Final = "fenced"
-INSIDE: Final = frozenset({FOLLOWING, LEADING})
 
 
 class GroupReporter:
@@ -49,6 +40,7 @@ class GroupReporter:
         metrics: Metrics,
         events: EventLog,
         rebalances: Rebalances | None = None,
+        paused: Callable[[], str] = lambda: "",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Starts in role outside.
@@ -59,22 +51,23 @@ class GroupReporter:
             metrics: Metrics and status board.
             events: Store of decisions and plans for users.
             rebalances: The record of the group's rebalances; by default a new one.
+            paused: Why the agent starts no rebalance on request; empty while it may.
             clock: Seconds, monotonic.
         """
         self._group = group
         self._settings = settings
+        self.paused = paused
         self.metrics = metrics
         self._events = events
-        leading = settings.leading
-        if rebalances is None:
-            rebalances = RebalanceTracker(events, cooperative=leading.cooperative_protocols, clock=clock).of(group)
-        self.observer = RebalanceObserver(rebalances, leading=leading, clock=clock)
+        tracker = RebalanceTracker(events, cooperative=settings.leading.cooperative_protocols, clock=clock)
+        self.observer = RebalanceObserver(rebalances or tracker.of(group), leading=settings.leading, clock=clock)
         self.log = structlog.get_logger("leader").bind(group=group)
         self._warned: tuple[str, ...] = ()
         self._broken: float | None = None
         self.role = OUTSIDE
         self._observes_for = ""
         """Why the agent observes; empty in other roles."""
+        self._waits_for = ""
         self.trouble = ""
         """What prevents the agent from leading the group at the moment; empty while nothing does."""
         self.refused = False
@@ -89,9 +82,19 @@ class GroupReporter:
             self.log.info("role", now=role, before=self.role)
         self._events.add("role", self._group, action=role, reason=f"was {self.role}", detail=detail)
         self.role, self._observes_for = role, detail
-        self.metrics.board.become(self._group, role)
+        self.metrics.board.become(self._group, role, self._why(role))
         if role in INSIDE or role == WAITING:
             self.trouble = ""
+
+    def waits_for(self, what: str) -> None:
+        """Records what the agent waits for if not for consumers of a group that exists; warns once."""
+        if what and what != self._waits_for:
+            self.log.warning("waiting", reason=what)
+        self._waits_for = what
+
+    def _why(self, role: str) -> str:
+        """Returns why the agent neither leads nor follows the group; empty if it does, or just waits for consumers."""
+        return self._waits_for if role == WAITING else self.trouble if role in (OBSERVING, OUTSIDE) else ""
 
     # what goes wrong
 
@@ -118,14 +121,27 @@ class GroupReporter:
         )
         self.become(OBSERVING)
 
+    def is_left(self, reason: str) -> None:
+        """Reports that the agent has left the group on request, which is no failure."""
+        self.trouble, self.refused = reason, False
+        self.become(OBSERVING)
+
+    def requested(self, action: str, request: Request | None, *, by: str, why: str = "") -> None:
+        """Reports what an operator asks: leave, pause or resume; or that the time of a request is over."""
+        until = f"until {when(request.until)} UTC" if request is not None and request.until is not None else ""
+        reason = f"{by}: {why}" if by and why else by or why
+        self.log.info("request", action=action, reason=reason or None, until=until or None)
+        self._events.add("decision", self._group, action=action, reason=reason, detail=until)
+
     def is_fenced(self) -> None:
         """Reports that another agent has taken the membership without a handover."""
         self.become(FENCED)
         self.metrics.backed_off(self._group, Cause.FENCED)
-        self._events.add("back-off", self._group, action="fenced", reason="another agent runs with this instance id")
+        cause = RULES[Cause.FENCED].symptom
+        self._events.add("back-off", self._group, action="fenced", reason=cause)
         self.log.error(
             "fenced",
-            cause="another agent runs with this instance id",
+            cause=cause,
             cure="agents with one instance id need one election.group to agree in; else stop one of them or give them "
             "different leading.instance_id",
         )
@@ -151,8 +167,8 @@ class GroupReporter:
             assignor=plan.assignor,
             members=sent.members,
             partitions=len(plan.final),
-            cross_rack_before=plan.before.cross_rack,
-            cross_rack_after=plan.after.cross_rack,
+            cross_rack_before=plan.before.known_partitions_across,
+            cross_rack_after=plan.after.known_partitions_across,
             moved=plan.after.moved,
             withheld=plan.withheld,
             seconds=round(sent.seconds, 4),
@@ -167,8 +183,8 @@ class GroupReporter:
             members=sent.members,
             partitions=len(plan.final),
             moved=plan.after.moved,
-            share_before=plan.before.cross_rack_share,
-            share_after=plan.after.cross_rack_share,
+            share_before=plan.before.min_share,
+            share_after=plan.after.min_share,
             failure=plan.failure or "",
             detail=f"{plan.after.moved} of {len(plan.final)} partitions move, {plan.withheld} of them a round later",
         )
@@ -189,8 +205,8 @@ class GroupReporter:
             "decision",
             action=decision.action.value,
             reason=decision.reason.value,
-            cross_rack_share_before=round(decision.before, 4),
-            cross_rack_share_after=round(decision.after, 4),
+            cross_rack_share_before=decision.before and round(decision.before, 4),
+            cross_rack_share_after=decision.after and round(decision.after, 4),
             until=until,
         )
         if decision.action is Action.REBALANCE:
@@ -251,8 +267,7 @@ class GroupReporter:
         self.observer.sees(view, condition=condition, cluster=cluster)
         members = members_of_view(view, self._settings.racks, hosts)
         known = {member.rack.rack for member in members if member.rack.rack is not None}
-        brokers = {rack for rack in cluster.brokers.values() if isinstance(rack, str)}
-        warnings = rack_warnings(known, brokers) if members else ()
+        warnings = rack_warnings(known, {rack for rack in cluster.brokers.values() if isinstance(rack, str)})
         if warnings != self._warned:
             for warning in warnings:
                 self.log.warning("racks-never-match", detail=warning)
@@ -267,8 +282,8 @@ class GroupReporter:
                 members=len(view.members),
                 members_without_rack=sum(member.rack.rack is None for member in members) if members else None,
                 partitions=sum(len(member.assigned) for member in view.members) if view.stable else None,
-                cross_rack=condition.present.cross_rack if condition is not None else None,
-                possible_cross_rack=condition.possible.cross_rack if condition is not None else None,
+                cross_rack=condition.present.known_partitions_across if condition is not None else None,
+                possible_cross_rack=condition.possible.known_partitions_across if condition is not None else None,
                 budget=outlook.tokens,
                 mode=outlook.mode,
                 waits=decision.reason.value if decision is not None and waits else "",
@@ -278,6 +293,8 @@ class GroupReporter:
                 saved_bytes_per_second=outlook.saved_bytes_per_second,
                 saved_dollars_per_day=outlook.saved_dollars_per_day,
                 rack_warnings=len(warnings),
+                why=self._why(self.role),
+                paused=self.paused(),
                 rack_sources=Counter(member.rack.source for member in members),
             )
         )

@@ -25,6 +25,7 @@ from samerack.agent.leading.order import (
 from samerack.agent.metrics import Metrics
 from samerack.agent.policy.back_off_causes import BackOffError, Cause
 from samerack.cluster.group import GroupView
+from samerack.common.errors import AgentError
 
 _MAX_REJOINS: Final = 64
 _REJOINS_FOR_EACH: Final = 24
@@ -67,6 +68,7 @@ class JoinPosition:
 
         Raises:
             BackOffError: No id is safe.
+            AgentError: The coordinator does not know an id that it has just given: more of them are of no use.
         """
         instance_id = membership.group_instance_id
         known = instance_id is not None and any(member.instance_id == instance_id for member in view.members)
@@ -78,8 +80,8 @@ class JoinPosition:
             before = members_before(view, candidate)
             if not is_exposed(view, candidate) and (not chosen or before < members_before(view, chosen)):
                 chosen, candidate = candidate, chosen
-            if candidate:
-                membership.release(candidate)
+            if candidate and not membership.release(candidate):
+                raise AgentError("the group's coordinator does not know a member id that was reserved a moment ago")
             if chosen and (members_before(view, chosen) == 1 or self._clock() > until):
                 break
         if not chosen:

@@ -11,9 +11,9 @@ from typing import Final
 from samerack.agent.leading.assigning import Sent
 from samerack.agent.leading.birth import Birth, earliest_eviction, is_forming, safe_until
 from samerack.agent.leading.group_description import GroupDescription
-from samerack.agent.leading.group_reporter import FOLLOWING, LEADING
 from samerack.agent.leading.member import Member
 from samerack.agent.leading.parts import GroupParts
+from samerack.agent.leading.roles import FOLLOWING, LEADING
 from samerack.agent.policy.back_off_causes import BackOffError, Cause
 from samerack.agent.policy.plan_health import PlanRecord
 from samerack.cluster.group import GroupView

@@ -15,12 +15,13 @@ from kafka.net.compat import KafkaNetClient
 
 from samerack.agent.leading.assigning import NoConsumersError
 from samerack.agent.leading.consumer_wait import ConsumerWait
-from samerack.agent.leading.group_reporter import FENCED, OUTSIDE, STANDBY, WAITING
 from samerack.agent.leading.membership import Membership
 from samerack.agent.leading.membership_errors import ends_membership, is_refused
+from samerack.agent.leading.operator_requests import OperatorRequests
 from samerack.agent.leading.parts import GroupParts
 from samerack.agent.leading.progress import Progress
 from samerack.agent.leading.responsibility import Responsibility
+from samerack.agent.leading.roles import FENCED, OUTSIDE, STANDBY, WAITING
 from samerack.agent.leading.session import TURN_SECONDS, Session
 from samerack.agent.policy.back_off_causes import BackOffError, Cause
 from samerack.agent.supervisor.line import MemberIdentity
@@ -66,13 +67,15 @@ class GroupLeader(Service):
         self.group = parts.group
         self._parts = parts
         self._reporter = parts.reporter
+        self.operators = OperatorRequests(parts, wake=self.wake)
         self._hand_over_seconds = hand_over_seconds
-        leadership = leadership or Alone()
+        self._leadership = leadership = leadership or Alone()
         self._responsibility = Responsibility(parts.group, leadership, parts.reporter, prepare=_load_solver)
         self._consumers = ConsumerWait(parts, poller, self._new_membership)
         self._membership: Membership | None = None
         self._unleft: frozenset[MemberIdentity] = frozenset()
         """Member ids that the brokers may still have because LeaveGroup failed."""
+        self._has_successor = False
         self._turns = Attempts(REQUESTS)
         parts.watch.listen(self.wake)
         leadership.listen(self.wake)
@@ -88,6 +91,14 @@ class GroupLeader(Service):
     def refused(self) -> bool:
         """Whether the trouble is that the brokers do not allow something."""
         return self._reporter.refused
+
+    def stop_for_successor(self) -> None:
+        """Asks the thread to end; the next process of this agent continues the membership, if it is static."""
+        self._has_successor = True
+        membership = self._membership
+        if membership is not None:
+            membership.end_by(time.monotonic())
+        super().stop()
 
     def stop(self) -> None:
         """Asks the thread to leave the group, or to hand the membership over, and end."""
@@ -149,6 +160,12 @@ class GroupLeader(Service):
                 return TURN_SECONDS  # the next consumers may join soon
         return _RETRY_SECONDS
 
+    def ended(self) -> None:
+        """Listens no more: a group that has ceased to exist is dropped while the agent runs on."""
+        self._parts.watch.unlisten(self.wake)
+        self._parts.watch.show_interest(self.group, frozenset())
+        self._leadership.unlisten(self.wake)
+
     def rest(self, seconds: float) -> None:
         """Waits for the next membership; only an agent that is not active for the group waits for an election."""
         (self._stopping if self._responsibility.is_active() else self._wake).wait(seconds)
@@ -158,9 +175,9 @@ class GroupLeader(Service):
 
     def _stay(self) -> None:
         """Runs one membership, while this agent is the active one and the group has consumers."""
-        poll = self._consumers.wait(
-            self._wake, lambda: self._responsibility.is_active() and not self._stopping.is_set()
-        )
+        if self._responsibility.is_fenced:
+            self._wait_fenced()
+        poll = self._consumers.wait(self._wake, lambda: self._is_wanted() and not self._stopping.is_set())
         if poll is None:
             return
         seen_at = time.monotonic()
@@ -169,7 +186,7 @@ class GroupLeader(Service):
         self._membership = membership
         session = Session(self._parts, membership, seen_at=seen_at, empty_at=poll.empty_at)
         try:
-            while self._responsibility.is_active() and not self._ends(membership) and not session.lacks_consumers:
+            while self._is_wanted() and not self._ends(membership) and not session.lacks_consumers:
                 self._turn(session, membership)
                 while membership.kept_waiting:
                     self._reporter.metrics.answered(self.group, membership.kept_waiting.pop(0))
@@ -183,6 +200,16 @@ class GroupLeader(Service):
             self._leave(session)
             self._membership = None
             close(client)
+
+    def _wait_fenced(self) -> None:
+        """Waits until no other agent has the membership, or until an election has decided anew."""
+        responsibility = self._responsibility
+        if self._consumers.wait_fenced(
+            self._wake,
+            lambda: responsibility.is_fenced and not self._stopping.is_set(),
+            lambda is_free: responsibility.may_return(is_free=is_free),
+        ):
+            responsibility.end_fence()
 
     def _new_membership(self, client: KafkaNetClient) -> Membership:
         """Returns a membership of the group on this client; nothing is sent yet."""
@@ -219,22 +246,34 @@ class GroupLeader(Service):
         self._wake.wait(pause)
         self._wake.clear()
 
+    def _is_wanted(self) -> bool:
+        """Returns whether this agent is the active one for the group; ends requests whose time is over."""
+        self.operators.end_overdue()
+        return self._responsibility.is_active()
+
     def _ends(self, membership: Membership) -> bool:
-        """Returns whether to leave: stopped, and not waiting for another agent to take the membership over."""
+        """Returns whether to leave: asked to, or stopped and not waiting for another agent to take the membership."""
+        if self.operators.left and not membership.is_outside:
+            return True
         waits = membership.is_static and self._responsibility.is_handing_over()
         return self._stopping.is_set() and not waits
 
     def _give_way(self) -> None:
         """Stays out and reports why, after another agent has taken the membership over."""
-        self._responsibility.fenced()
+        self._responsibility.fence()
         if self._stopping.is_set():
             self._reporter.log.info("handed-over")
         else:
             self._reporter.is_fenced()
 
     def _leave(self, session: Session) -> None:
-        session.member.end_by(float("inf"))  # wait for the leave within its own timeout
+        member = session.member
+        member.end_by(float("inf"))  # wait for the leave within its own timeout
         try:
+            if self._has_successor and member.is_static and member.member_id and not session.lacks_consumers:
+                session.stay()
+                self._unleft = self.member_ids()
+                return
             session.leave()
             self._unleft = frozenset()
             if session.lacks_consumers and not self._stopping.is_set():
@@ -245,7 +284,10 @@ class GroupLeader(Service):
         if session.lacks_consumers:
             self._reporter.become(WAITING)
         elif self._reporter.role not in (FENCED, STANDBY):
-            self._reporter.become(OUTSIDE)
+            if reason := self.operators.left:
+                self._reporter.is_left(reason)
+            else:
+                self._reporter.become(OUTSIDE)
 
 
 @cache

@@ -56,11 +56,13 @@ def _release(membership: Membership, one: MemberIdentity) -> None:
     until = time.monotonic() + _PATIENCE_SECONDS
     while True:
         try:
-            return membership.release(one.member_id, one.instance_id)
+            membership.release(one.member_id, one.instance_id)
         except RetriableError:
             if time.monotonic() > until:
                 raise
             time.sleep(_AGAIN_SECONDS)
+        else:
+            return
 
 
 def leave_or_tell(kafka: dict[str, str], present: frozenset[MemberIdentity]) -> None:

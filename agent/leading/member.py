@@ -99,8 +99,8 @@ class Member(Protocol):
     def reserve(self) -> str:
         """Returns a reserved member id, which delays every rebalance until it joins or is released."""
 
-    def release(self, member_id: str) -> None:
-        """Releases a member id."""
+    def release(self, member_id: str) -> bool:
+        """Releases a member id; returns whether the brokers knew it."""
 
     def adopt(self, member_id: str) -> None:
         """Joins with a reserved id from now on, as a member without instance id."""

@@ -11,12 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from samerack.agent.events import EventLog
-from samerack.agent.events.rebalances import Rebalances
 from samerack.agent.leading.admission import Admission, no_reason
 from samerack.agent.leading.assigning import Assigning, Weigh, unweighed
 from samerack.agent.leading.foreign_protocols import ForeignProtocols
 from samerack.agent.leading.group_reporter import GroupReporter
+from samerack.agent.leading.group_requests import GroupRequests
 from samerack.agent.leading.join_position import JoinPosition
 from samerack.agent.leading.rebalance_evaluator import RebalanceEvaluator
 from samerack.agent.leading.takeover_controller import TakeoverController
@@ -24,9 +23,12 @@ from samerack.agent.leading.takeover_lock import TakeoverLock
 from samerack.agent.metrics import Metrics
 from samerack.agent.policy import EXEMPT, Action
 from samerack.agent.policy.measured import UNMEASURED, Measured
+from samerack.agent.policy.requests import Wish
 from samerack.cluster.racks import NO_HOSTS, Hosts
 from samerack.cluster.watch import ClusterWatch
 from samerack.common.settings import Settings
+from samerack.events import EventLog
+from samerack.events.rebalances import Rebalances
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +45,7 @@ class GroupParts:
         evaluator: whether a rebalance is worth it.
         position: the agent's position in the join order.
         takeovers: takeovers of the lead.
+        requests: what operators ask for groups.
         hosts: what other sources know about client hosts.
         clock: seconds, monotonic.
     """
@@ -56,6 +59,7 @@ class GroupParts:
     evaluator: RebalanceEvaluator
     position: JoinPosition
     takeovers: TakeoverController
+    requests: GroupRequests
     hosts: Hosts = NO_HOSTS
     clock: Callable[[], float] = time.monotonic
 
@@ -66,6 +70,7 @@ def build_group_parts(  # noqa: PLR0913 - it brings all parts of leading one gro
     settings: Settings,
     watch: ClusterWatch,
     foreign_protocols: ForeignProtocols,
+    requests: GroupRequests | None = None,
     group_type: Callable[[str], str],
     metrics: Metrics,
     events: EventLog,
@@ -84,6 +89,7 @@ def build_group_parts(  # noqa: PLR0913 - it brings all parts of leading one gro
         settings: All settings.
         watch: Source of settled clusters.
         foreign_protocols: Groups that last used a protocol that the agent does not offer.
+        requests: What operators ask for groups; without it, nothing at first.
         group_type: The type of a group by name, to tell classic groups from those that brokers assign.
         metrics: Metrics and status board.
         events: Store of decisions and plans for users.
@@ -95,12 +101,15 @@ def build_group_parts(  # noqa: PLR0913 - it brings all parts of leading one gro
         lock: Which group may take over in this agent; without it, this group at any time.
         notify_supervisor: Sends the supervisor the agent's member ids.
     """
+    if requests is None:
+        requests = GroupRequests()
     reporter = GroupReporter(
         group=group,
         settings=settings,
         metrics=metrics,
         events=events,
         rebalances=rebalances,
+        paused=partial(requests.reason, group, Wish.PAUSE),
         clock=time.monotonic,
     )
     assigning = Assigning(group=group, settings=settings, watch=watch, weigh=weigh, hosts=hosts)
@@ -113,6 +122,7 @@ def build_group_parts(  # noqa: PLR0913 - it brings all parts of leading one gro
         group=group,
         measured=measured,
         recent=partial(_triggered, events, group),
+        pause=partial(requests.of, group, Wish.PAUSE),
     )
     position = JoinPosition(
         retry_seconds=settings.leading.position_retry_seconds,
@@ -133,6 +143,7 @@ def build_group_parts(  # noqa: PLR0913 - it brings all parts of leading one gro
             reporter=reporter,
             foreign_protocols=foreign_protocols,
             unsupported_reason=unsupported_reason,
+            requested=partial(requests.reason, group, Wish.LEAVE),
         ),
         assigning=assigning,
         evaluator=evaluator,
@@ -147,6 +158,7 @@ def build_group_parts(  # noqa: PLR0913 - it brings all parts of leading one gro
             notify_supervisor=notify_supervisor,
             clock=time.monotonic,
         ),
+        requests=requests,
         hosts=hosts,
     )
 

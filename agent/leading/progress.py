@@ -45,10 +45,10 @@ class Gain:
     """
 
     members: int
-    cross_rack_now: int
-    cross_rack_then: int
-    share_now: float
-    share_then: float
+    cross_rack_now: int | None
+    cross_rack_then: int | None
+    share_now: float | None
+    share_then: float | None
     saved_bytes_per_second: float | None
     saved_dollars_per_day: float | None
     rejoin_seconds: float | None

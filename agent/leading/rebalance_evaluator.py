@@ -24,6 +24,7 @@ from samerack.agent.policy import (
     rules_of,
 )
 from samerack.agent.policy.measured import UNMEASURED, Measured, byte_rates
+from samerack.agent.policy.requests import Request
 from samerack.cluster.group import GroupView, topics_of
 from samerack.cluster.racks import Hosts
 from samerack.cluster.view import SettledCluster, topics_differ
@@ -76,6 +77,10 @@ class Outlook:
     saved_dollars_per_day: float | None = None
 
 
+def _nobody() -> Request | None:
+    return None
+
+
 def _never(_since: float) -> Iterable[float]:
     return ()
 
@@ -95,6 +100,7 @@ class RebalanceEvaluator:
         wall: Callable[[], float] = time.time,
         measured: Measured = UNMEASURED,
         recent: Callable[[float], Iterable[float]] = _never,
+        pause: Callable[[], Request | None] = _nobody,
     ) -> None:
         """Starts with a full token bucket.
 
@@ -109,6 +115,7 @@ class RebalanceEvaluator:
             measured: What is measured for the group.
             recent: Returns when an earlier process triggered rebalances for racks or traffic since a given time; both
                 in seconds since 1970.
+            pause: The operator's request to start no rebalance for racks or traffic; None while there is none.
         """
         self._settings = settings
         self._watch = watch
@@ -119,6 +126,7 @@ class RebalanceEvaluator:
         self._wall = wall
         self._measured = measured
         self._recent = recent
+        self._pause = pause
         self._policy = settings.policy.of(group)
         self._prices = price_table(settings.money)
         self._rules = rules_of(self._policy, dollars_per_byte=self._prices.dollars_per_byte)
@@ -143,8 +151,15 @@ class RebalanceEvaluator:
     @property
     def outlook(self) -> Outlook:
         """The policy's state for the group now."""
-        rates = self.condition.rates if self.condition is not None else None
-        saved = max(0.0, rates.saving) if rates is not None else None
+        condition = self.condition
+        saved = None
+        if (
+            condition is not None
+            and condition.rates is not None
+            and condition.present.known
+            and condition.possible.known
+        ):
+            saved = max(0.0, condition.rates.saving)
         return Outlook(
             mode=self._policy.mode,
             decision=self._decision,
@@ -253,13 +268,14 @@ class RebalanceEvaluator:
         return any(now - since < settling for since in self._doubted.values())
 
     def _measure(self, evaluation: Evaluation, now: float) -> None:
-        """Updates the condition with what is measured now."""
+        """Updates the condition with what is measured and requested now."""
         condition, rates = evaluation.condition, evaluation.condition.rates
         if now - evaluation.rates_at >= _RATES_SECONDS:
             known = self._measured.rates(self._group)
             rates = byte_rates(evaluation.plan, known) if known is not None else None
             evaluation.rates_at = now
-        evaluation.condition = replace(condition, rates=rates, crossing=self._measured.crossing(self._group))
+        crossing, pause = self._measured.crossing(self._group), self._pause()
+        evaluation.condition = replace(condition, rates=rates, crossing=crossing, pause=pause)
 
     def _see_conditions(self, *conditions: object) -> None:
         """Counts changes of the conditions for planning: members, cluster and what is known about hosts."""

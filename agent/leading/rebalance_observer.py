@@ -6,13 +6,13 @@ import sys
 import time
 from collections.abc import Callable
 
-from samerack.agent.events.group_snapshots import clients_of, of_plan, of_view
-from samerack.agent.events.rebalances import Plan, Rebalances
 from samerack.agent.leading.assigning import Sent
 from samerack.agent.policy import GroupCondition
 from samerack.cluster.group import EMPTY_STATES, GroupView
 from samerack.cluster.view import SettledCluster
 from samerack.common.settings import LeadingSettings
+from samerack.events.group_snapshots import clients_of, of_plan, of_view
+from samerack.events.rebalances import Plan, Rebalances
 
 
 class RebalanceObserver:
@@ -81,8 +81,8 @@ class RebalanceObserver:
             self._stable_at,
             plan=Plan(
                 snapshot=snapshot,
-                share_before=plan.before.cross_rack_share,
-                share_after=plan.after.cross_rack_share,
+                share_before=plan.before.min_share,
+                share_after=plan.after.min_share,
                 assignor=plan.assignor,
                 failure=plan.failure or "",
             ),
@@ -106,7 +106,7 @@ class RebalanceObserver:
                 partitions={topic: len(cluster.topics[topic]) for topic in topics & cluster.topics.keys()},
             ),
             self._stable_at,
-            share=condition.present.cross_rack_share if condition is not None else None,
+            share=condition.present.min_share if condition is not None else None,
         )
 
     def leaves(self, *, member: bool) -> None:

@@ -118,8 +118,8 @@ class ReservingMember(GroupMember):
             leaving = self._leave_request({str(response.member_id): None})
             self._manager.send(leaving, node_id=self._coordinator_broker)
 
-    def release(self, member_id: str, instance_id: str | None = None) -> None:
-        """Releases a member id, which may belong to another membership.
+    def release(self, member_id: str, instance_id: str | None = None) -> bool:
+        """Releases a member id, which may belong to another membership; returns whether the brokers knew it.
 
         Raises:
             KafkaError: The brokers did not accept it.
@@ -130,6 +130,7 @@ class ReservingMember(GroupMember):
             self._handle_coordinator_error(error)
             raise error(self.group_id)
         self.pending -= {member_id}
+        return error is kafka_errors.NoError
 
     def evict(self, *member_ids: str) -> None:
         """Removes other members with one LeaveGroup; they join again by themselves.

@@ -8,7 +8,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from samerack.agent.leading.group_reporter import INSIDE, OUTSIDE, STANDBY, GroupReporter
+from samerack.agent.leading.group_reporter import GroupReporter
+from samerack.agent.leading.roles import INSIDE, OUTSIDE, STANDBY
+from samerack.agent.policy.back_off import BackOffState, backed_off
+from samerack.agent.policy.back_off_causes import Cause
 from samerack.election.leadership_state import LeadershipState
 from samerack.election.model import lead
 
@@ -17,7 +20,13 @@ class Responsibility:
     """This agent's responsibility for leading one group."""
 
     def __init__(
-        self, group: str, leadership: LeadershipState, reporter: GroupReporter, *, prepare: Callable[[], None]
+        self,
+        group: str,
+        leadership: LeadershipState,
+        reporter: GroupReporter,
+        *,
+        prepare: Callable[[], None],
+        clock: Callable[[], float] | None = None,
     ) -> None:
         """Nothing is handed over at first.
 
@@ -26,19 +35,23 @@ class Responsibility:
             leadership: Whether this agent or another one leads the group.
             reporter: Knows and reports the agent's role in the group.
             prepare: Loads what leading needs; called whenever the agent is active, before it does anything.
+            clock: Seconds, monotonic; that of this machine without it.
         """
         self._leadership = leadership
         self._reporter = reporter
         self._prepare = prepare
+        self._clock = clock or time.monotonic  # not a default value: the simulator replaces this module's clock
         self._name = lead(group)
         self._fenced_in: int | None = None
         """The election term in which another agent took the membership over; None if none did in this term."""
+        self._pauses = BackOffState()
+        """How long it stays out after that, at least."""
         self.hand_over_until = 0.0
         """Until when the agent stays for another one to take the membership over, monotonic seconds."""
 
     def is_active(self) -> bool:
         """Returns whether this agent is to be in the group; reports its role if not."""
-        if self._fenced_in is not None and self._leadership.term <= self._fenced_in:
+        if self._is_out_for_term:
             return False
         if not self._leadership.is_active(self._name):
             self._reporter.become(STANDBY)
@@ -52,12 +65,40 @@ class Responsibility:
     def hand_over(self, seconds: float) -> None:
         """Stays for so long if the agent is in the group and another one would take the membership over."""
         if self._reporter.role in INSIDE and self._leadership.has_standby(self._name):
-            self.hand_over_until = time.monotonic() + seconds
+            self.hand_over_until = self._clock() + seconds
 
     def is_handing_over(self) -> bool:
         """Returns whether the agent still waits for another one to take the membership over."""
-        return time.monotonic() < self.hand_over_until
+        return self._clock() < self.hand_over_until
 
-    def fenced(self) -> None:
-        """Stays out after another agent has taken the membership, until a later election makes this one active."""
+    def fence(self) -> None:
+        """Stays out after another agent has taken the membership: until a later election, or `end_fence`."""
         self._fenced_in = self._leadership.term
+        self._pauses = backed_off(self._pauses, Cause.FENCED, self._clock())
+
+    @property
+    def is_fenced(self) -> bool:
+        """Whether brokers have fenced this agent, although it is the active one."""
+        return self._is_out_for_term and self._leadership.is_active(self._name)
+
+    @property
+    def _is_out_for_term(self) -> bool:
+        return self._fenced_in is not None and self._leadership.term <= self._fenced_in
+
+    def may_return(self, *, is_free: bool) -> bool:
+        """Returns whether to take the membership again in this election: no other agent has it.
+
+        Brokers that lost the latest state of a group fence its member too, and may then keep its former id for longer
+        than its session.
+
+        Args:
+            is_free: Whether the group has no member with the agent's instance id.
+        """
+        if self._pauses.is_out(self._clock()):
+            return False
+        return is_free or self._leadership.is_surely_active(self._name)
+
+    def end_fence(self) -> None:
+        """Makes the agent responsible again in this election: no other one has the membership."""
+        self._fenced_in = None
+        self._reporter.become(OUTSIDE)

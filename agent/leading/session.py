@@ -13,12 +13,12 @@ from kafka import errors as kafka_errors
 
 from samerack.agent.leading.admission import foreign, unsound
 from samerack.agent.leading.group_description import GroupDescription
-from samerack.agent.leading.group_reporter import LEADING
 from samerack.agent.leading.joining import PARKED_SECONDS, Joining
 from samerack.agent.leading.member import Member
 from samerack.agent.leading.order import is_led_unknowingly
 from samerack.agent.leading.parts import GroupParts
 from samerack.agent.leading.rebalance_evaluator import Evaluation
+from samerack.agent.leading.roles import LEADING
 from samerack.agent.policy import Action
 from samerack.agent.policy.back_off_causes import BackOffError, Cause
 from samerack.cluster.coordinator_requests import EndedError
@@ -75,6 +75,14 @@ class Session:
         self._parts.takeovers.end(member)
         self._reporter.observer.leaves(member=bool(member.member_id) and not member.fenced)
         member.leave()
+
+    def stay(self) -> None:
+        """Ends this process's part in the membership, which the next one continues.
+
+        Raises:
+            KafkaError: The brokers did not accept the end of a takeover.
+        """
+        self._parts.takeovers.end(self.member)
 
     def sees_no_consumers(self) -> None:
         """Records that the JoinGroup response names only the agent."""

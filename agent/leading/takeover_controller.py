@@ -34,6 +34,7 @@ from samerack.agent.leading.takeover_gain import gain_of, worth_refusal
 from samerack.agent.leading.takeover_lock import TakeoverLock
 from samerack.agent.leading.takeover_request import TakeoverRequest
 from samerack.cluster.group import GroupView
+from samerack.common import words
 from samerack.common.settings import LeadingSettings
 
 _STABLE_SECONDS: Final = 5.0
@@ -212,7 +213,9 @@ class TakeoverController:
         pause = _AGAIN_SECONDS[self._tries] if self._tries < len(_AGAIN_SECONDS) else float("inf")
         self._tries, self._again_at = self._tries + 1, self._clock() + pause
         number = self.request.next_number
-        self._reporter.takeover("begin", reason=f"{gain.share_now:.1%} across racks, {gain.share_then:.1%} possible")
+        self._reporter.takeover(
+            "begin", reason=f"{words.percent(gain.share_now)} across racks, {words.percent(gain.share_then)} possible"
+        )
         self._attempt = TakeoverAttempt(
             progress=Progress(group=self._group, number=number, gain=gain),
             before=view,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from samerack.agent.leading.progress import Gain
 from samerack.agent.leading.rebalance_evaluator import Evaluation, Outlook
 from samerack.agent.leading.takeover import HELD_SECONDS, longest_pause
-from samerack.agent.policy import Action, Decision
+from samerack.agent.policy import Action, Decision, Reason
 from samerack.agent.policy.measured import weighed_shares
 from samerack.cluster.group import GroupView
+from samerack.common import words
 
 
 def gain_of(view: GroupView, evaluation: Evaluation, outlook: Outlook, rejoin_seconds: float | None) -> Gain:
@@ -23,8 +24,8 @@ def gain_of(view: GroupView, evaluation: Evaluation, outlook: Outlook, rejoin_se
     now, then = weighed_shares(condition.present, condition.possible, condition.rates)
     return Gain(
         members=len(view.members) - 1,
-        cross_rack_now=condition.present.cross_rack,
-        cross_rack_then=condition.possible.cross_rack,
+        cross_rack_now=condition.present.known_partitions_across,
+        cross_rack_then=condition.possible.known_partitions_across,
         share_now=now,
         share_then=then,
         saved_bytes_per_second=outlook.saved_bytes_per_second,
@@ -42,7 +43,11 @@ def worth_refusal(decision: Decision, *, asked: bool) -> str:
         decision: What the policy would do if the agent led the group.
         asked: A user has asked for the takeover: then a rebalance that the policy only proposes is enough.
     """
+    if decision.reason is Reason.PAUSED:
+        return "an operator has paused the agent in this group: samerack resume ends that"
     allowed = {Action.REBALANCE, Action.PROPOSE} if asked else {Action.REBALANCE}
+    if decision.before is None or decision.after is None:
+        return f"what it would gain is not known ({decision.reason.value}): {words.RACKS_UNKNOWN}"
     if decision.action in allowed and decision.before > decision.after:
         return ""
     return (

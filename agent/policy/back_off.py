@@ -52,22 +52,33 @@ def backed_off(state: BackOffState, cause: Cause, now: float) -> BackOffState:
 class BackOff:
     """Back-offs and plan health of one group for as long as the agent runs."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, clock: Callable[[], float], *, requested: Callable[[], str] = lambda: "") -> None:
         """Starts without pauses and failures.
 
         Args:
             clock: Seconds, monotonic.
+            requested: Why an operator wants the agent out of the group; empty while nobody does.
         """
         self._clock = clock
+        self._requested = requested
         self._state = BackOffState()
         self._health = PlanHealth()
-        self.reason = ""
-        """Why the agent is out, or was last."""
+        self._reason = ""
 
     @property
     def is_out(self) -> bool:
-        """Whether a pause is in effect."""
-        return self._state.is_out(self._clock())
+        """Whether a pause is in effect, or an operator wants the agent out."""
+        return bool(self._requested()) or self._state.is_out(self._clock())
+
+    @property
+    def requested(self) -> str:
+        """Why an operator wants the agent out; empty while nobody does."""
+        return self._requested()
+
+    @property
+    def reason(self) -> str:
+        """Why the agent is out, or was last."""
+        return self._requested() or self._reason
 
     @property
     def avoids_foreign_agent(self) -> bool:
@@ -83,7 +94,7 @@ class BackOff:
         """Starts a pause for this cause; returns its length in seconds."""
         self._state = backed_off(self._state, cause, self._clock())
         self._health = replace(self._health, failed=0, rejected=0, expected=0, last=None, lost=self._health.lost[1:])
-        self.reason = reason
+        self._reason = reason
         return self._state.seconds(cause)
 
     def planned(self, sent: PlanRecord) -> None:

@@ -65,9 +65,10 @@ RULES: Final[Mapping[Cause, Rule]] = MappingProxyType(
     {
         Cause.FENCED: Rule(
             symptom="another agent with this instance id has taken the membership over",
-            first_seconds=0,
-            max_seconds=0,
-            return_when="an election has made this agent the active one again; without `election.group`, a restart",
+            first_seconds=10,
+            max_seconds=600,
+            return_when="no member has the instance id any more, or the election still holds; a new election ends "
+            "the pause",
         ),
         Cause.CONVERTED: Rule(
             symptom="the group has no classic leader any more: a member of the new protocol (KIP-848) has converted it",
@@ -93,12 +94,12 @@ RULES: Final[Mapping[Cause, Rule]] = MappingProxyType(
             return_when="the group's topics may be seen",
         ),
         Cause.NO_SHARED_PROTOCOL: Rule(
-            symptom="the brokers refuse the agent: the group's members share no protocol name with `leading.protocols`",
+            symptom="the group's members share no protocol name with `leading.protocols`",
             first_seconds=10,
             max_seconds=600,
         ),
         Cause.UNREADABLE: Rule(
-            symptom="the subscription of a member cannot be read, so that no plan could cover the member",
+            symptom="the subscription of a member cannot be read",
             first_seconds=5,
             max_seconds=600,
             return_when="every subscription can be read",
@@ -110,7 +111,7 @@ RULES: Final[Mapping[Cause, Rule]] = MappingProxyType(
             return_when="the group's topics have been described",
         ),
         Cause.STARVED: Rule(
-            symptom="a plan would give nothing to a member although its topics have partitions enough",
+            symptom="a plan would give nothing to a member although there are partitions enough",
             first_seconds=60,
             max_seconds=3600,
         ),

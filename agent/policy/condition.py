@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from samerack.agent.policy.requests import Request
 from samerack.assignors.model import Cost
 
 MAX_ROUNDS: Final = 5
@@ -50,6 +51,7 @@ class GroupCondition:
         crossing: What crossed racks in the last minutes; None if it is not measured.
         generation: The group's generation; 0 if it is not known.
         conditions: A number that changes whenever members, cluster or the racks of hosts change.
+        pause: The operator's request to start no rebalance for racks or traffic; None without one.
     """
 
     present: Cost
@@ -63,6 +65,7 @@ class GroupCondition:
     crossing: Crossing | None = None
     generation: int = 0
     conditions: int = 0
+    pause: Request | None = None
 
     @property
     def stuck(self) -> bool:

@@ -108,6 +108,8 @@ def _barred(
     state: State, condition: GroupCondition, now: float, wall: float, rules: Rules
 ) -> tuple[State, _Refusal | None]:
     """Returns why a rebalance that is worth it must wait, and until when; None if it need not."""
+    if condition.pause is not None:
+        return state, (Reason.PAUSED, condition.pause.until)
     opening = next_opening(rules.windows, wall) if rules.windows else None
     if opening is not None:
         return state, (Reason.OUTSIDE_WINDOW, opening)
@@ -149,7 +151,7 @@ def _decision(condition: GroupCondition, action: Action, reason: Reason, until: 
     return Decision(
         action=action,
         reason=reason,
-        before=condition.present.cross_rack_share,
-        after=condition.possible.cross_rack_share,
+        before=condition.present.min_share,
+        after=condition.possible.min_share,
         until=until,
     )

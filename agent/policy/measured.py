@@ -5,25 +5,18 @@ It is read from memory that the measuring cycle updates.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
-
-import numpy as np
 
 from samerack.agent.policy import ByteRates, Crossing
-from samerack.assignors.evaluate import cross_rack_mask, evaluate
-from samerack.assignors.model import Cost, FloatArray, Int32Array, Problem
+from samerack.assignors.model import Cost
 from samerack.common.errors import SettingsError
 from samerack.common.money import PriceTable
 from samerack.common.settings import Settings
 from samerack.planning.planner import Plan
 from samerack.traffic.board import TrafficBoard
-from samerack.traffic.collect import Partition
+from samerack.traffic.byte_shares import Rates, known_crossing, row_of, share_of_owners
 from samerack.traffic.weights import WeightBook
-
-Rates: TypeAlias = Mapping[Partition, float]
-"""Wire bytes per second by partition."""
 
 
 def _nothing(_group: str) -> None:
@@ -57,45 +50,34 @@ def measured(board: TrafficBoard, weights: WeightBook) -> Measured:
     return Measured(rates=weights.rates, crossing=crossing)
 
 
-def shares_of(plan: Plan, rates: Rates | None) -> tuple[float, float]:
-    """Returns the cross-rack shares now and under the plan, of bytes if they were measured.
+def shares_of(plan: Plan, rates: Rates | None) -> tuple[float | None, float | None]:
+    """Returns the cross-rack shares now and under the plan, of bytes if they were measured; None where not known.
+
+    They are of what is known: members or brokers without a rack have none.
 
     Planning rounds its weights to powers of two, so that partitions with almost equal traffic may count as 1 and 2.
     """
-    sums = byte_rates(plan, rates) if rates is not None else None
-    return weighed_shares(plan.before, plan.after, sums)
+    return share_of_owners(plan.problem, plan.problem.owner, rates), share_of_owners(plan.problem, plan.final, rates)
 
 
-def weighed_shares(before: Cost, after: Cost, sums: ByteRates | None) -> tuple[float, float]:
-    """Returns the same shares from sums; by the weights of planning if there are none, or nothing was read."""
+def weighed_shares(before: Cost, after: Cost, sums: ByteRates | None) -> tuple[float | None, float | None]:
+    """Returns the shares of all that is read; by the weights of planning if there are no sums, or nothing was read."""
     if sums is None or not sums.whole:
-        return before.cross_rack_share, after.cross_rack_share
-    return sums.present / sums.whole, sums.possible / sums.whole
-
-
-def share_of_owners(problem: Problem, owner: Int32Array, rates: Rates | None) -> float:
-    """Returns the cross-rack share with these owners of the partitions, of bytes if they were measured."""
-    row = _row(problem, rates) if rates is not None else np.zeros(0)
-    whole = float(row.sum())
-    if not whole:
-        return evaluate(problem, owner).cross_rack_share
-    return float(row[cross_rack_mask(problem, owner)].sum()) / whole
-
-
-def _row(problem: Problem, rates: Rates) -> FloatArray:
-    """Returns [P] bytes per second of each partition."""
-    numbers = zip(problem.topic_of.tolist(), problem.number_of.tolist(), strict=True)
-    return np.array([rates.get((problem.topics[topic], number), 0.0) for topic, number in numbers], dtype=np.float64)
+        return before.min_share, after.min_share
+    return (
+        sums.present / sums.whole if before.known else None,
+        sums.possible / sums.whole if after.known else None,
+    )
 
 
 def byte_rates(plan: Plan, rates: Rates) -> ByteRates:
     """Returns what the group reads, and what it reads across racks now and under the plan."""
     problem = plan.problem
-    row = _row(problem, rates)
+    row = row_of(problem, rates)
     return ByteRates(
         whole=float(row.sum()),
-        present=float(row[cross_rack_mask(problem, problem.owner)].sum()),
-        possible=float(row[cross_rack_mask(problem, plan.final)].sum()),
+        present=known_crossing(problem, problem.owner, row),
+        possible=known_crossing(problem, plan.final, row),
     )
 
 

@@ -79,13 +79,13 @@ class Decision:
     Attributes:
         action: What to do.
         reason: Why.
-        before: Cross-rack share of the assignment in force.
-        after: Cross-rack share of the plan.
+        before: Cross-rack share of the assignment in force, by weight; None if it is not known.
+        after: The same of the plan.
         until: When the wait ends (seconds since 1970), if known.
     """
 
     action: Action
     reason: Reason
-    before: float
-    after: float
+    before: float | None
+    after: float | None
     until: float | None = None

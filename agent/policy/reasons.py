@@ -24,6 +24,7 @@ class Reason(Enum):
     BELOW_LEAST_SAVING = "below-least-saving"
     NOT_MEASURED = "not-measured"
     OUTSIDE_WINDOW = "outside-window"
+    PAUSED = "paused"
     BREAKER_OPEN = "breaker-open"
     OUT_OF_BUDGET = "out-of-budget"
     HOURLY_CAP = "hourly-cap"
@@ -35,7 +36,7 @@ class Trigger(NamedTuple):
     """A reason to rebalance.
 
     Attributes:
-        meaning: what has happened, for the tables in docs/leading.md and docs/metrics.md.
+        meaning: what has happened, for the table in docs/metrics.md.
         made_cheaper: of a reason that counts only if another plan costs less, whether it is why; the first that says so
             counts. None for a reason that always causes a rebalance, whatever mode, windows, budget and breaker say.
     """
@@ -57,18 +58,14 @@ class Refusal(NamedTuple):
 
 
 TRIGGERS: Final[Mapping[Reason, Trigger]] = {
-    Reason.PARTITIONS_CHANGED: Trigger(
-        "partitions of the subscribed topics were added or removed, or a topic appeared or disappeared"
-    ),
-    Reason.SECOND_ROUND: Trigger(
-        "a cooperative round withheld partitions until their owners revoked them; at most five rounds in a row"
-    ),
+    Reason.PARTITIONS_CHANGED: Trigger("partitions or topics were added or removed"),
+    Reason.SECOND_ROUND: Trigger("a cooperative round withheld partitions; at most five rounds in a row"),
     Reason.RACKS_CHANGED: Trigger(
         "replicas or leaders moved, or a broker came back under another rack",
         lambda condition: bool(condition.racks_changed),
     ),
     Reason.CHEAPER_PLAN: Trigger(
-        "it is not known what changed, as the agent has started since the plan in force was made",
+        "the agent has started since the plan in force was made",
         lambda condition: condition.racks_changed is None,
     ),
     Reason.TRAFFIC_CHANGED: Trigger(
@@ -81,26 +78,28 @@ EXEMPT: Final = frozenset(reason for reason, trigger in TRIGGERS.items() if trig
 """Reasons that always cause a rebalance, whatever mode, windows, budget and breaker say."""
 REFUSALS: Final[Mapping[Reason, Refusal]] = {
     Reason.BELOW_LEAST_SAVING: Refusal(
-        "the saving is not above `policy.min_saving`, or not above the least in bytes or dollars",
+        "the saving is not above every minimum",
         "what a rebalance would save is not worth it by the least savings",
     ),
     Reason.NOT_MEASURED: Refusal(
-        "there is a least saving in bytes or dollars, and the bytes are not measured yet",
+        "a minimum is in bytes or dollars, and bytes are not measured yet",
         "a rebalance waits until bytes are measured",
     ),
-    Reason.OUTSIDE_WINDOW: Refusal(
-        "it is worth it, but no window of `policy.windows` is open", "a rebalance waits for the next window"
+    Reason.OUTSIDE_WINDOW: Refusal("no window of `policy.windows` is open", "a rebalance waits for the next window"),
+    Reason.PAUSED: Refusal(
+        "an operator has asked for no rebalance: `samerack pause`",
+        "no rebalance is triggered, as an operator has paused the agent in this group",
     ),
     Reason.BREAKER_OPEN: Refusal(
-        "it is, but `policy.breaker_failures` rebalances in a row brought too little: see `samerack_breaker_open`",
+        "`policy.breaker_failures` rebalances in a row brought too little",
         "no rebalance is triggered, as the last ones brought too little",
     ),
     Reason.OUT_OF_BUDGET: Refusal(
-        "it is, but `policy.burst` rebalances have just been made; one more comes every `policy.refill_seconds`",
+        "one more comes every `policy.refill_seconds`",
         "a rebalance waits for the budget to refill",
     ),
     Reason.HOURLY_CAP: Refusal(
-        "it is, but there were `policy.max_per_hour` in the last hour",
+        "there were `policy.max_per_hour` in the last hour",
         "a rebalance waits, as there were enough in the last hour",
     ),
 }

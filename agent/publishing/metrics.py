@@ -58,7 +58,7 @@ class PublishingMetrics:
         )
         self._producers = Counter(
             "samerack_producers_replaced",
-            "Producers that were given up after an error that they cannot recover from.",
+            "Producers that were given up after a fatal error.",
             registry=registry,
         )
         for kind in Kind:

@@ -17,7 +17,6 @@ from typing import Final
 
 import structlog
 
-from samerack.agent.events import Event
 from samerack.agent.publishing.metrics import Loss, PublishingMetrics
 from samerack.agent.publishing.outbox import Kind, Outbox, OutgoingRecord
 from samerack.agent.publishing.sender import Sender, producer_config
@@ -29,6 +28,7 @@ from samerack.common.errors import SettingsError
 from samerack.common.records import GroupEvent, GroupState, Record, TrafficSample, encode
 from samerack.common.service import Service
 from samerack.common.settings import Settings
+from samerack.events import Event
 from samerack.traffic.board import Published
 from samerack.traffic.model import Gap, GroupTraffic, TrafficSnapshot
 

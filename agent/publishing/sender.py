@@ -33,6 +33,9 @@ _UNREACHABLE: Final = frozenset(
     {KafkaError._ALL_BROKERS_DOWN, KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError._RESOLVE}  # noqa: SLF001 - librdkafka's names
 )
 
+_DISCARDED: Final = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})  # noqa: SLF001 - librdkafka's names
+"""Of records that librdkafka discards after a fatal error, at times before `poll` raises that error."""
+
 Make = Callable[[dict[str, Any]], Any]
 """Makes a producer from librdkafka's settings."""
 
@@ -186,7 +189,7 @@ class Sender:
             self._alone.add(record.number)
         elif error.fatal() or error.code() == KafkaError._FATAL:  # noqa: SLF001 - librdkafka's name
             self._fatal = self._fatal or error
-        else:
+        elif error.code() not in _DISCARDED:
             self._availability.refuse(record.topic, error)
 
     def _drop(self, record: OutgoingRecord) -> None:

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 from samerack.assignors.model import Problem
 from samerack.cluster.view import ClusterView, PartitionView, Rack
 from samerack.common.records import UNKNOWN, MemberState, TopicState
-from samerack.traffic.model import GroupTraffic, MemberTraffic, PartitionTraffic
+from samerack.traffic.model import GroupTraffic, ObservedMember, PartitionTraffic
 
 MIN_SECONDS: Final = 5.0
 """Between two states of one group."""
@@ -71,6 +71,7 @@ def state_record(group: GroupTraffic, cluster: ClusterView) -> StateRecord:
     subscribed = _subscriptions(group.problem)
     names = sorted({one.topic for one in group.partitions}.union(*subscribed.values()))
     topic_index = {name: index for index, name in enumerate(names)}
+    clients, tasks = _whole_tasks(group)
     return StateRecord(
         racks=racks,
         broker_racks=len(broker_racks),
@@ -82,11 +83,27 @@ def state_record(group: GroupTraffic, cluster: ClusterView) -> StateRecord:
                 fetches_with_rack=member.rack.fetches_with_rack,
                 topics=tuple(topic_index[name] for name in subscribed.get(member.id, ())),
                 tells_rack=_sends_rack(member),
+                client=clients.get(member.id),
             )
             for member in group.members
         ),
-        topics=tuple(_topics(group, names, cluster, rack_index)),
+        topics=tuple(
+            topic.model_copy(update={"tasks": tasks.get(topic.name)})
+            for topic in _topics(group, names, cluster, rack_index)
+        ),
     )
+
+
+def _whole_tasks(group: GroupTraffic) -> tuple[dict[str, int], dict[str, tuple[int, ...]]]:
+    """Return Kafka Streams' clients by member id, and by topic the task of each partition; empty for other groups."""
+    problem, whole = group.problem, group.whole_tasks
+    if problem is None or whole is None:
+        return {}, {}
+    rows: dict[str, list[int]] = {topic: [] for topic in problem.topics}
+    for topic, task in zip(problem.topic_of.tolist(), whole.task.tolist(), strict=True):
+        rows[problem.topics[topic]].append(task)
+    clients = dict(zip(problem.members, whole.client.tolist(), strict=True))
+    return clients, {topic: tuple(row) for topic, row in rows.items()}
 
 
 def _subscriptions(problem: Problem | None) -> dict[str, list[str]]:
@@ -153,9 +170,9 @@ def _shape(group: GroupTraffic, cluster: ClusterView, replicas: dict[str, Shape]
     )
 
 
-def _member(member: MemberTraffic) -> Shape:
+def _member(member: ObservedMember) -> Shape:
     return (member.id, member.rack.rack, member.rack.fetches_with_rack, _sends_rack(member))
 
 
-def _sends_rack(member: MemberTraffic) -> bool:
+def _sends_rack(member: ObservedMember) -> bool:
     return member.rack.source == "subscription"

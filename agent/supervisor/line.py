@@ -12,6 +12,8 @@ from dataclasses import asdict, dataclass
 from typing import Final
 
 ALIVE: Final = b"\n"
+RENEWS: Final = 75
+"""Exit code of a worker whose settings have changed: the next one begins with the new settings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)

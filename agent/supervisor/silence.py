@@ -8,8 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final, NamedTuple
 
-_MEASURED_AFTER_SECONDS: Final = 0.4
-"""After two missing signs of life, whether the process gets processor time is measured too."""
+_UNMEASURED_SECONDS: Final = 0.4
+"""Two missing signs of life; of all further silence, it is measured whether the process gets processor time."""
 _MAX_STARVED_SECONDS: Final = 30.0
 """Most waiting time that is subtracted from one silence: longer than session timeouts, after which groups no longer
 have the process as a member."""
@@ -36,6 +36,7 @@ class Silence:
         """
         self._process = process
         self._measured_at = now
+        self._is_measured = False
         self._threads: dict[int, _Thread] = {}
         self._starved = 0.0
         self.seconds = 0.0
@@ -60,7 +61,13 @@ class Silence:
             if not self.is_first:
                 self._forget()
             return
-        if self.seconds > _MEASURED_AFTER_SECONDS and self._starved < _MAX_STARVED_SECONDS:
+        if not self._is_measured:
+            self.seconds = min(self.seconds + elapsed, _UNMEASURED_SECONDS)
+            if self.seconds == _UNMEASURED_SECONDS:
+                # on a busy machine the supervisor is late too: a second may pass in three turns
+                self._is_measured, self._threads = True, _threads(self._process)
+            return
+        if self._starved < _MAX_STARVED_SECONDS:
             starved = self._starved_seconds(elapsed)
             self._starved += starved
             elapsed -= starved
@@ -68,7 +75,7 @@ class Silence:
 
     def _forget(self) -> None:
         self.seconds = self._starved = 0.0
-        self._threads = {}
+        self._is_measured = False
 
     def _starved_seconds(self, elapsed: float) -> float:
         """Returns how long since the previous call the process was ready to run but got no processor.

@@ -7,6 +7,8 @@ only observes for a while.
 
 from __future__ import annotations
 
+import errno
+import os
 import signal
 import socket
 import time
@@ -18,11 +20,12 @@ from typing import Final, Protocol
 
 import structlog
 
-from samerack.agent.supervisor.line import MemberIdentity
+from samerack.agent.supervisor.line import RENEWS, MemberIdentity
 from samerack.agent.supervisor.worker import Worker, fork
 from samerack.common.attempts import RetryPauses
 from samerack.common.errors import AgentError
-from samerack.common.settings import SupervisorSettings
+from samerack.common.patterns import selects
+from samerack.common.settings import Settings
 
 log = structlog.get_logger("supervisor")
 
@@ -50,26 +53,40 @@ class Work(Protocol):
         """
 
 
+class Source(Protocol):
+    """Where the settings come from with which workers begin."""
+
+    @property
+    def settings(self) -> Settings:
+        """Those in force."""
+
+    def renew(self) -> str:
+        """Puts the settings as they are now in force; returns what has changed."""
+
+    def revert(self, why: str, /) -> bool:
+        """Puts the former settings in force again; returns whether there are any."""
+
+
 class Supervisor:
     """One supervisor; `run` returns when the worker has ended on request, or for good."""
 
-    def __init__(
-        self, settings: SupervisorSettings, *, work: Work, leave: Callable[[frozenset[MemberIdentity]], None]
-    ) -> None:
+    def __init__(self, source: Source, *, work: Work, leave: Callable[[frozenset[MemberIdentity]], None]) -> None:
         """Prepare.
 
         Args:
-            settings: Limits.
+            source: All settings; the limits are in `supervisor`.
             work: What the worker process does.
             leave: Leaves groups for a worker that cannot do it any more; called in a separate process.
         """
-        self._settings = settings
+        self._source = source
+        self._settings = source.settings.supervisor
         self._work = work
         self._leave_for = leave
         self._restarts: deque[float] = deque()
         self._observing = False
         self._observing_until = 0.0
         self._signal = 0
+        self._is_to_read = False
         self._known: frozenset[MemberIdentity] = frozenset()
         self._was_accepted = False
 
@@ -81,6 +98,7 @@ class Supervisor:
         """
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
+        signal.signal(signal.SIGHUP, self._on_hangup)
         why = ""
         while True:
             work = partial(self._work, observing=self._observing, why=why)
@@ -95,6 +113,12 @@ class Supervisor:
                 code = worker.process.exitcode
                 if worker.member_ids is not None:
                     self._known = worker.member_ids  # else the groups still have the previous worker's member ids
+                if code == RENEWS:
+                    why = self._renew()
+                    continue
+                if code is not None and code > 0 and worker.silence.is_first and self._revert(code):
+                    why = "the changed settings do not work"
+                    continue
                 if code is None:
                     worker.kill()
                 elif code > 0 and not self._was_accepted:
@@ -108,11 +132,33 @@ class Supervisor:
                 self._leave(self._known, wait=True)
                 return 0
 
+    def _renew(self) -> str:
+        """Puts the settings as they are now in force; returns why the next worker replaces one, for its events."""
+        changed = self._source.renew()
+        self._settings = self._source.settings.supervisor
+        self._leave_what_no_worker_continues()
+        return f"settings changed: {changed}"
+
+    def _revert(self, code: int) -> bool:
+        """Returns to the former settings after a worker could not begin with the present ones, if there are any."""
+        if not self._source.revert(f"a process with them ended at once with exit code {code}; the log says why"):
+            return False
+        self._settings = self._source.settings.supervisor
+        log.error("settings-reverted", exit_code=code, consequence="the former settings are in force again")
+        return True
+
     def _signalled(self) -> bool:
         return self._signal != 0
 
     def _on_signal(self, number: int, _: FrameType | None) -> None:
         self._signal = number
+
+    def _on_hangup(self, number: int, _: FrameType | None) -> None:
+        """Has the settings read again, or ends when the terminal of this process has gone."""
+        if _has_lost_its_terminal():
+            self._signal = number
+        else:
+            self._is_to_read = True
 
     def _watch(self, worker: Worker) -> str:
         """Watches the worker until it must be replaced or stopped; returns why."""
@@ -121,7 +167,10 @@ class Supervisor:
             worker.wait(_TURN_SECONDS)
             now = time.monotonic()
             worker.listen()
-            self._was_accepted = self._was_accepted or worker.reception == ""
+            if self._is_to_read and not worker.silence.is_first:
+                self._is_to_read = False
+                worker.ask_for_settings()
+            self._was_accepted = self._was_accepted or worker.was_accepted
             if worker.process.exitcode is not None:
                 return f"exit code {worker.process.exitcode}"
             if worker.reception and not self._was_accepted:
@@ -156,10 +205,7 @@ class Supervisor:
             self._restarts.popleft()
         count = len(self._restarts)
         log.error("worker-died", reason=reason, restarts=count, groups=sorted({one.group for one in self._known}))
-        # the next worker has the same instance ids; groups would wait for members without one until their session ends
-        lost = frozenset(one for one in self._known if one.pending or one.instance_id is None)
-        self._leave(lost, wait=False)
-        self._known -= lost
+        self._leave_what_no_worker_continues()
         if count >= self._settings.max_restarts and not self._observing:
             self._observing, self._observing_until = True, now + self._settings.restart_window_seconds
             log.error(
@@ -175,6 +221,15 @@ class Supervisor:
         until = time.monotonic() + pause
         while time.monotonic() < until and not self._signalled():
             time.sleep(_TURN_SECONDS)
+
+    def _leave_what_no_worker_continues(self) -> None:
+        """Leaves for members that the next worker does not take up: groups would wait for them until a session ends."""
+        groups = self._source.settings.groups
+        lost = frozenset(
+            one for one in self._known if one.pending or one.instance_id is None or not selects(groups, one.group)
+        )
+        self._leave(lost, wait=False)
+        self._known -= lost
 
     def _stop(self, worker: Worker) -> int:
         """Passes the signal on, and kills the worker if it does not stop; leaves the groups that it has not left."""
@@ -193,6 +248,8 @@ class Supervisor:
         # a worker that has sent nothing was in no group yet: the previous worker may still be
         self._leave(self._known if worker.member_ids is None else worker.member_ids, wait=True)
         code = worker.process.exitcode or 0
+        if code == RENEWS:
+            return 0  # its settings changed just before the signal
         return code if code >= 0 else 1
 
     def _leave(self, present: frozenset[MemberIdentity], *, wait: bool) -> None:
@@ -202,6 +259,15 @@ class Supervisor:
         leaving = fork(partial(self._leave_for, present))
         if wait:
             leaving.join(_LEAVE_SECONDS)
+
+
+def _has_lost_its_terminal() -> bool:
+    """Returns whether standard input is a terminal that was closed."""
+    try:
+        os.tcgetpgrp(0)
+    except OSError as error:
+        return error.errno == errno.EIO
+    return False
 
 
 _LEADS_AGAIN: Final = "leads again"

@@ -7,6 +7,7 @@ shares the supervisor's memory.
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
 import socket
 from collections.abc import Callable
@@ -20,7 +21,7 @@ from samerack.agent.supervisor.line import MemberIdentity, decode
 from samerack.agent.supervisor.silence import Silence
 
 _FORKING: Final = multiprocessing.get_context("fork")
-_HANDLED: Final = (signal.SIGTERM, signal.SIGINT)
+_HANDLED: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def fork(work: Callable[[], None], *, drop: socket.socket | None = None) -> BaseProcess:
@@ -38,6 +39,7 @@ def fork(work: Callable[[], None], *, drop: socket.socket | None = None) -> Base
             drop.close()
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until it can read its settings again
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _HANDLED)
         work()
 
@@ -72,6 +74,8 @@ class Worker:
         """Its member ids; None before it has sent them."""
         self.reception: str | None = None
         """Whether brokers accept it: empty once they do, before that why they refuse it, or None."""
+        self.was_accepted = False
+        """Whether they ever did: between two calls of `listen` it may have sent that, and a refusal after it."""
 
     def wait(self, seconds: float) -> None:
         """Waits for so long, or until the process has ended."""
@@ -87,12 +91,18 @@ class Worker:
                     decoded = decode(line)
                     if isinstance(decoded, str):
                         self.reception = decoded
+                        self.was_accepted = self.was_accepted or not decoded
                     elif decoded is not None:
                         self.member_ids = decoded
 
     def overgrown(self, max_mib: int) -> str:
         """Returns why the worker uses too much memory; empty if it does not, or has ended."""
         return "" if self.process.pid is None else memory.overgrown(self.process.pid, max_mib=max_mib)
+
+    def ask_for_settings(self) -> None:
+        """Has the worker read its settings again."""
+        if self.process.pid is not None and self.process.exitcode is None:
+            os.kill(self.process.pid, signal.SIGHUP)
 
     def kill(self) -> None:
         """Kills the worker at once, also if it is stopped."""

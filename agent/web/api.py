@@ -1,22 +1,23 @@
-"""The agent's JSON API: `/v1/traffic`, `/v1/findings`, `/v1/events`, `/v1/policy`, `/v1/status`, `/v1/racks`.
+"""The agent's JSON under `/v1`: traffic, lag, history, findings, events, policy, status and racks.
 
-Read-only. `samerack cost`, `top`, `verify` and `plan` use it.
+Read-only. `samerack cost`, `lag`, `top`, `verify` and `plan` use it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, get_args
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from samerack.agent.events import MAX_ASKED, Kind
-from samerack.agent.events.model import all_to_json
-from samerack.agent.reporting import findings, host_racks, report
-from samerack.agent.reporting.report_service import ReportService
+from samerack.agent.group_status import GroupStatus
 from samerack.agent.web.body import JSON, refusal
+from samerack.events import MAX_ASKED, Kind
+from samerack.events.model import all_to_json
+from samerack.reporting import findings, group_history, group_lag, host_racks, report
+from samerack.reporting.report_service import ReportService
 
 POLICY: Final = (
     "group",
@@ -33,12 +34,18 @@ POLICY: Final = (
 """The fields of a group's status that show whether and when the agent rebalances it."""
 
 
-def routes(reports: ReportService, *, status: Callable[[], Mapping[str, Any]] = dict) -> list[Route]:
+def routes(
+    reports: ReportService,
+    *,
+    status: Callable[[], Mapping[str, Any]] = dict,
+    statuses: Callable[[], Iterable[GroupStatus]] = tuple,
+) -> list[Route]:
     """Returns the routes of the API.
 
     Args:
         reports: Traffic, findings and events.
         status: What brokers support, and the agent's role in its groups.
+        statuses: The status of each group that the agent is to lead.
     """
 
     def traffic(_: Request) -> Response:
@@ -67,9 +74,21 @@ def routes(reports: ReportService, *, status: Callable[[], Mapping[str, Any]] = 
         known = host_racks.host_racks(reports.bootstrap, ((one.client_host, one.rack) for one in members))
         return Response(host_racks.to_json(known), media_type=JSON)
 
+    def lag(request: Request) -> Response:
+        name = request.query_params.get("group", "")
+        group = reports.board.group(name)
+        if group is None:
+            return _unseen(name)
+        return Response(group_lag.to_json(group_lag.group_lag(group, bootstrap=reports.bootstrap)), media_type=JSON)
+
+    def history(request: Request) -> Response:
+        name = request.query_params.get("group", "")
+        if reports.board.group(name) is None:
+            return _unseen(name)
+        return Response(group_history.to_json(reports.history(name)), media_type=JSON)
+
     def policy(_: Request) -> Response:
-        statuses = [{name: getattr(status, name) for name in POLICY} for status in reports.statuses()]
-        return JSONResponse({"groups": statuses})
+        return JSONResponse({"groups": [{name: getattr(one, name) for name in POLICY} for one in statuses()]})
 
     def role_status(_: Request) -> Response:
         return JSONResponse(status())
@@ -79,6 +98,12 @@ def routes(reports: ReportService, *, status: Callable[[], Mapping[str, Any]] = 
         Route("/v1/findings", verdict),
         Route("/v1/events", events),
         Route("/v1/racks", racks),
+        Route("/v1/lag", lag),
+        Route("/v1/history", history),
         Route("/v1/policy", policy),
         Route("/v1/status", role_status),
     ]
+
+
+def _unseen(group: str) -> Response:
+    return refusal(404, f"group {group}: the agent has not seen it")

@@ -9,7 +9,8 @@ import asyncio
 import socket
 import threading
 from collections.abc import Callable, Collection, Iterable
-from typing import Final
+from contextlib import suppress
+from typing import Final, Protocol
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -20,19 +21,34 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import Server
 
-from samerack.agent.metrics import Metrics
 from samerack.agent.web.guard import KnownHosts
 from samerack.common.errors import AgentError
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 HEAD_SECONDS: Final = 10.0
 """How often each connection is checked; one without a request since the last check is closed."""
+_DATE_SECONDS: Final = 1.0
+"""How often the date in answers is renewed."""
+_LAST_SECONDS: Final = 1.0
+_LOOK_SECONDS: Final = 0.01
 Check = Callable[[], dict[str, str]]
 """Returns what is wrong, by part; empty if the agent is healthy."""
 
 
+class Exposing(Protocol):
+    """What `/metrics` shows."""
+
+    def exposition(self) -> bytes:
+        """Returns it in Prometheus' text format."""
+
+
 def application(
-    metrics: Metrics, *, healthy: Check, ready: Check, more: Iterable[BaseRoute] = (), hosts: Collection[str] = ()
+    metrics: Exposing,
+    *,
+    healthy: Check,
+    ready: Check,
+    more: Iterable[BaseRoute] = (),
+    hosts: Collection[str] = (),
 ) -> Starlette:
     """Returns the application with the routes of this module and those of other modules.
 
@@ -85,6 +101,44 @@ class _Impatient(H11Protocol):
         self.loop.call_later(HEAD_SECONDS, self._check)
 
 
+class _Server(Server):
+    """Uvicorn's server, but ends at once: Uvicorn looks ten times a second whether to end, and then waits some more."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config)
+        self._asked = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def end(self) -> None:
+        """Asks it to end; any thread may call it, before the start too."""
+        self.should_exit = True
+        if self._loop is not None:
+            with suppress(RuntimeError):  # the loop has ended
+                self._loop.call_soon_threadsafe(self._asked.set)
+
+    async def main_loop(self) -> None:
+        """Keeps the date of answers up to date until it is asked to end."""
+        self._loop = asyncio.get_running_loop()
+        while not await self.on_tick(0):
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._asked.wait(), _DATE_SECONDS)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Closes idle connections; requests under way have a second."""
+        for one in (*self.servers, *(sockets or ())):
+            one.close()
+        for connection in list(self.server_state.connections):
+            connection.shutdown()
+        until = self._now() + _LAST_SECONDS
+        while (self.server_state.connections or self.server_state.tasks) and self._now() < until:
+            await asyncio.sleep(_LOOK_SECONDS)
+        for task in self.server_state.tasks:
+            task.cancel()
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+
 class WebServer:
     """Uvicorn on a thread; the constructor binds the port."""
 
@@ -101,10 +155,8 @@ class WebServer:
                 "address of this machine"
             ) from error
         self.host, self.port = host, int(self._socket.getsockname()[1])
-        config = Config(
-            app, http=_Impatient, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=1
-        )
-        self._server = Server(config)
+        config = Config(app, http=_Impatient, log_config=None, access_log=False, lifespan="off")
+        self._server = _Server(config)
         self._thread = threading.Thread(target=self._serve, name="web", daemon=True)
 
     def _serve(self) -> None:
@@ -116,7 +168,7 @@ class WebServer:
 
     def end(self) -> None:
         """Accepts no more requests; those under way have one second."""
-        self._server.should_exit = True
+        self._server.end()
 
     def stop(self) -> None:
         """Ends within about a second."""

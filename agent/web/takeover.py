@@ -1,8 +1,4 @@
-"""`POST /v1/takeover` asks the agent to take the lead of a group over, `GET` returns the progress.
-
-POST accepts only programs on this machine (`agent.web.guard`) that send the content type of JSON, which a page of
-another origin may not send without a preflight request.
-"""
+"""`POST /v1/takeover` asks the agent to take the lead of a group over, `GET` returns the progress."""
 
 from __future__ import annotations
 
@@ -10,17 +6,13 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
-from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
-from starlette.responses import Response
 from starlette.routing import Route
 
 from samerack.agent.leading.progress import Outcome, Progress, to_json
-from samerack.agent.web.body import JSON, BodyReader, RequestError, refusal
-from samerack.agent.web.guard import refused_change
+from samerack.agent.web import group_endpoint
+from samerack.agent.web.body import RequestError
 
 PATH: Final = "/v1/takeover"
-_MAX_BYTES: Final = 4096
 
 
 class TakeoverLeader(Protocol):
@@ -36,31 +28,19 @@ class TakeoverLeader(Protocol):
 
 def routes(leaders: Mapping[str, TakeoverLeader]) -> list[Route]:
     """Returns the routes for the leaders by group."""
-    bodies = BodyReader(max_bytes=_MAX_BYTES)
 
-    async def ask(request: Request) -> Response:
-        if refused := refused_change(request, "run samerack lead beside the agent"):
-            return refusal(403, refused)
-        try:
-            async with bodies.read(request) as body:
-                group, dry_run = _question(body)
-        except RequestError as error:
-            return error.answer()
-        leader = leaders.get(group)
-        if leader is None:
-            return refusal(404, _unknown(group, leaders))
-        progress = await run_in_threadpool(leader.take_over, dry_run=dry_run)
-        status = 409 if progress.outcome is Outcome.REFUSED else 202
-        return Response(to_json(progress), status_code=status, media_type=JSON)
+    def ask(leader: TakeoverLeader, dry_run: bool) -> tuple[int, bytes]:  # noqa: FBT001 - called by the endpoint
+        progress = leader.take_over(dry_run=dry_run)
+        return 409 if progress.outcome is Outcome.REFUSED else 202, to_json(progress)
 
-    async def show(request: Request) -> Response:
-        group = request.query_params.get("group", "")
-        leader = leaders.get(group)
-        if leader is None:
-            return refusal(404, _unknown(group, leaders))
-        return Response(to_json(await run_in_threadpool(lambda: leader.takeover)), media_type=JSON)
-
-    return [Route(PATH, show, methods=["GET"]), Route(PATH, ask, methods=["POST"])]
+    return group_endpoint.routes(
+        PATH,
+        leaders,
+        command="run samerack lead beside the agent",
+        read=_question,
+        ask=ask,
+        show=lambda leader: to_json(leader.takeover),
+    )
 
 
 def _question(body: bytes) -> tuple[str, bool]:
@@ -79,9 +59,3 @@ def _question(body: bytes) -> tuple[str, bool]:
     if not isinstance(group, str) or not isinstance(dry_run, bool):
         raise RequestError(400, "expected group to be a text, and dry_run true or false")
     return group, dry_run
-
-
-def _unknown(group: str, leaders: Mapping[str, TakeoverLeader]) -> str:
-    return (
-        f"group {group[:100]!r}: the agent leads none of that name, but {', '.join(sorted(leaders)) or 'none at all'}"
-    )

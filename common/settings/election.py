@@ -14,13 +14,13 @@ class ElectionSettings(Section):
 
     group: str = Field(
         default="samerack",
-        description="Kafka group of the agents' election (protocol type `samerack`). Agents that may lead the same "
-        "group must name the same one. Empty: no election; then no two agents may be given the same group to lead.",
+        description="Kafka group of the agents' election, the same for all that may lead the same group. Empty: no "
+        "election.",
     )
     identity: str = Field(
         default="",
-        description="This agent's name among the others (`group.instance.id` in the agents' group): unlike any "
-        "other's, and the same after a restart. Empty: made of the host's name, the port and the groups.",
+        description="This agent's name among the others, unique and the same after a restart. Empty: made of the "
+        "host's name, the port and the groups.",
     )
     session_timeout_seconds: Seconds = Field(
         default=6.0, description="After so long without a sign of life another agent takes over."
@@ -34,14 +34,17 @@ class ElectionSettings(Section):
     hand_over_seconds: float = Field(
         default=1.5,
         ge=0,
-        description="How long an agent that ends goes on leading until the next one has taken over; then it leaves.",
+        description="How long an agent that ends leads on until the next one has taken over.",
     )
     addresses: Names = Field(
         default=(),
-        description="Addresses of this host as the brokers see it; the other agents get them with this agent's rack. "
-        "Empty: those that the host itself knows.",
+        description="Addresses of this host as the brokers see it. Empty: those the host knows.",
         examples=[["10.1.2.3"]],
     )
+
+    def owns(self, group: str) -> bool:
+        """Returns whether a group is the agents' own: that of the election, or one in which agents wait outside it."""
+        return bool(self.group) and (group == self.group or group.startswith(f"{self.group}-waiting-"))
 
     @field_validator("addresses")
     @classmethod

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from pydantic import Field
 
 from samerack.common.settings.base import Section
+
+IN_MEMORY: Final = "memory"
+"""`path` of an agent that stores no events."""
 
 
 class EventSettings(Section):
@@ -12,9 +17,8 @@ class EventSettings(Section):
 
     path: str = Field(
         default="",
-        description="File that events are kept in, on a local disk; each agent needs one of its own. Empty: "
-        "`samerack/events-NAME.db` in `$XDG_STATE_HOME`, `~/.local/state` or, without a home, `/var/lib`, where NAME "
-        "tells agents of one machine apart. `memory` keeps them in memory only.",
+        description="File for events, on a local disk, one for each agent. Empty: `samerack/events-NAME.db` in "
+        "`$XDG_STATE_HOME`, `~/.local/state` or `/var/lib`. `memory` keeps them in memory.",
         examples=["/var/lib/samerack/events.db"],
     )
     most: int = Field(
@@ -23,7 +27,6 @@ class EventSettings(Section):
     days: float = Field(default=30.0, gt=0, description="How long the file keeps events.")
     topic: str = Field(
         default="",
-        description="Topic for events, one record each; empty publishes none. `publishing.kafka`, "
-        "`publishing.cluster`, `publishing.create_topics` and its bounds hold for it too.",
+        description="Topic for events; empty publishes none. Its producer is that of `publishing`.",
         examples=["samerack-events"],
     )

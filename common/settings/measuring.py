@@ -1,4 +1,4 @@
-"""Settings of the measurement of consumer traffic, and of its prices."""
+"""Settings of the measurement of consumer traffic, of its prices, and of several clusters that one agent measures."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
 
+from samerack.common.patterns import wrong_selection
 from samerack.common.settings.base import Names, Seconds, Section
+from samerack.common.settings.kafka_texts import kafka_texts
 
 
 class ClientEndpoint(Section):
@@ -32,43 +34,58 @@ class TrafficSettings(Section):
     enabled: bool = Field(default=True, description="Whether to measure.")
     groups: Names = Field(
         default=(),
-        description="Groups to observe, as shell patterns; `*` is every group. Empty: the groups that are led. "
-        "Observed groups are never joined.",
+        description="Groups to observe, as in `groups`; by default those that are led. They are never joined.",
         examples=[["orders-*", "payments"]],
     )
     poll_seconds: Seconds = Field(
         default=5.0,
-        description="Time between two polls of offsets and log sizes; stretched so that polling takes a third of the "
+        description="Time between two polls of offsets and log sizes, stretched so that polling takes a third of the "
         "time at most.",
     )
     window_seconds: Seconds = Field(
         default=60.0, description="Length of the window that shares and rates are shown for."
     )
+    history_step_seconds: float = Field(
+        default=300.0,
+        ge=1,
+        le=86_400,
+        description="Time of one point of a group's history, of which 288 are kept.",
+    )
     probe_seconds: Seconds = Field(
         default=60.0,
-        description="How often the leader is asked anew which replica serves a rack; changed replicas ask at once.",
+        description="How often the leader is asked anew which replica serves a rack.",
     )
     rack: str = Field(
         default="",
-        description="The agent's own rack: samples of logs are read from a replica there where there is one.",
+        description="The agent's own rack: logs are sampled from a replica there.",
     )
     sample_bytes: int = Field(
         default=4_194_304,
         ge=0,
-        description="Most bytes of logs that one look may read, for compacted topics, old data and sizes of batches; 0 "
-        "reads none.",
+        description="Most bytes of logs that one poll may read; 0 reads none.",
     )
     client_endpoints: tuple[ClientEndpoint, ...] = Field(
         default=(),
-        description="Metrics of Java clients, whose bytes are then exact: `consumer-node-metrics incoming-byte-total`.",
+        description="Metrics of Java clients, whose bytes are then exact.",
         examples=[[{"url": "http://127.0.0.1:9404/metrics", "group": "orders"}]],
+    )
+    replication: bool = Field(
+        default=True,
+        description="Whether to measure replication and producers where `groups` contain `*`, by two polls of all logs "
+        "in `window_seconds`.",
     )
     max_series: int = Field(
         default=20_000,
         ge=1,
-        description="Most series of `samerack_consumed_bytes_total` and of `samerack_consumed_records_total`; what "
-        "goes beyond is added up under the topic `(other)`.",
+        description="Most series of consumed bytes and of records; more are added up as topic `(other)`.",
     )
+
+    @field_validator("groups")
+    @classmethod
+    def _something_is_included(cls, groups: tuple[str, ...]) -> tuple[str, ...]:
+        if wrong := wrong_selection(groups):
+            raise ValueError(wrong)
+        return groups
 
 
 class MoneySettings(Section):
@@ -76,8 +93,7 @@ class MoneySettings(Section):
 
     prices: Literal["aws", "google-cloud", "azure", "custom"] = Field(
         default="aws",
-        description="Price table: a provider's, each with source and date, or `custom`. Negotiated prices, other "
-        "regions and other clouds are custom.",
+        description="Price table of a provider, or `custom` for negotiated prices, other regions and clouds.",
     )
     dollars_per_gb_sent: float | None = Field(
         default=None, ge=0, description="Custom prices: dollars per 10^9 bytes that leave a rack for another."
@@ -85,3 +101,24 @@ class MoneySettings(Section):
     dollars_per_gb_received: float | None = Field(
         default=None, ge=0, description="Custom prices: dollars per 10^9 bytes that enter a rack from another."
     )
+
+
+class ClusterSettings(Section):
+    """One of several clusters that an agent observes."""
+
+    kafka: dict[str, str] = Field(
+        description="Kafka settings of this cluster, which go before those of `kafka`; one of the two has "
+        "`bootstrap.servers`.",
+        examples=[{"bootstrap.servers": "east-1:9092"}],
+    )
+    groups: Names = Field(
+        default=(),
+        description="Groups to observe there, as in `traffic.groups`, which counts where this is empty; all where "
+        "both are.",
+        examples=[["payments-*"]],
+    )
+
+    @field_validator("kafka", mode="before")
+    @classmethod
+    def _kafka_as_text(cls, value: object) -> object:
+        return kafka_texts(value, "clusters.NAME.kafka")

@@ -45,8 +45,7 @@ class PipelineSettings(Section):
     )
     jars: Names = Field(
         default=(),
-        description="Jars for Kafka and Delta, or one folder of them; addresses that Spark can read too. Empty: what "
-        "`scripts/setup --pipeline` has fetched. Not looked for where `spark.jars` or `spark.jars.packages` is set.",
+        description="Jars for Kafka and Delta, or a folder of them. Empty: what `scripts/setup --pipeline` fetched.",
         examples=[["s3a://bucket/samerack/jars/delta-storage-4.4.0.jar"]],
     )
     start_seconds: Seconds = Field(
@@ -54,14 +53,12 @@ class PipelineSettings(Section):
     )
     tables: str = Field(
         default="samerack-tables",
-        description="Where the tables lie: a folder, or an address that Spark can write. On a cluster all workers "
-        "must see it.",
+        description="Folder or address of the tables, which all workers must see.",
         examples=["s3a://bucket/samerack"],
     )
     checkpoint: str = Field(
         default="",
-        description="Where the stream keeps how far it has come. It belongs to the tables: they are copied, moved and "
-        "deleted together. Empty: the folder `_checkpoint` beside them.",
+        description="How far the stream has come; belongs to the tables. Empty: the folder `_checkpoint` beside them.",
     )
     traffic_topic: str = Field(
         default="samerack-traffic", min_length=1, description="Topic that agents publish samples of traffic to."
@@ -70,29 +67,22 @@ class PipelineSettings(Section):
         default="samerack-states", min_length=1, description="Topic that agents publish states of groups to."
     )
     trigger_seconds: Seconds = Field(default=30.0, description="Time between the beginnings of two batches.")
-    batch_records: int = Field(
-        default=2_000_000, ge=1, description="Most records in one batch, which bounds its memory after a long pause."
-    )
+    batch_records: int = Field(default=2_000_000, ge=1, description="Most records in one batch.")
     repeat_seconds: Seconds = Field(
         default=3600.0,
-        description="How long the stream remembers a record: one that comes again within this time, byte for byte, "
-        "counts once. Counted by the stream's clock, so that late records are no exception.",
+        description="How long the stream remembers a record: one that comes again counts once.",
     )
-    future_seconds: Seconds = Field(
-        default=300.0, description="A record from further in the future is bad: its agent's clock is wrong."
-    )
+    future_seconds: Seconds = Field(default=300.0, description="A record from further in the future is bad.")
     late_days: int = Field(
         default=30,
         ge=1,
         le=36_500,
-        description="A record from more days ago is bad, so that no publisher fills the tables with days that are long "
-        "over. Set more where the stream is to read topics that keep older records, e.g. into new tables.",
+        description="A record from more days ago is bad.",
     )
     longest_window_seconds: Seconds = Field(default=3600.0, description="A sample of a longer window is bad.")
     lost_records: Literal["stop", "skip"] = Field(
         default="stop",
-        description="What the stream does when records that it has not read are gone from Kafka: `stop` with an error, "
-        "or `skip` them.",
+        description="When unread records are gone from Kafka: `stop` with an error, or `skip` them.",
     )
     traffic_days: int = Field(default=400, ge=1, description="Days that `traffic_by_minute` keeps.")
     states_days: int = Field(default=90, ge=1, description="Days that `group_states` keeps.")
@@ -100,6 +90,6 @@ class PipelineSettings(Section):
     vacuum_hours: float = Field(
         default=168.0,
         ge=0,
-        description="Age at which files that no table version needs are deleted. Less than the longest query, or "
-        "than the longest pause of the stream, breaks readers.",
+        description="Age at which files that no table version needs are deleted; longer than any query and any pause "
+        "of the stream.",
     )

@@ -16,8 +16,8 @@ class PodSettings(Section):
 
     sources: tuple[RackSource, ...] = Field(
         default=("env", "file", "label"),
-        description="Where the rack of this pod is looked for, in this order; the first source that has one counts. "
-        "`kubernetes` asks the Kubernetes API and `cloud` the cloud's instance metadata: both use the network.",
+        description="Where the rack of this pod is looked for; the first source that has one counts. `kubernetes` and"
+        " `cloud` use the network.",
     )
     rack_variable: str = Field(default="CLIENT_RACK", description="`env`: the environment variable that has the rack.")
     rack_file: str = Field(
@@ -27,27 +27,24 @@ class PodSettings(Section):
     )
     label: str = Field(
         default="topology.kubernetes.io/zone",
-        description="`label`, `kubernetes`: the label of pods and nodes that has the zone; on EKS "
-        "`topology.k8s.aws/zone-id` is the zone's id.",
+        description="`label`, `kubernetes`: the label of pods and nodes that has the zone.",
     )
     label_variable: str = Field(
         default="POD_ZONE",
-        description="`label`: the variable that the downward API fills from the label (`fieldRef: "
-        "metadata.labels['topology.kubernetes.io/zone']`).",
+        description="`label`: the variable that the downward API fills from the label.",
     )
     label_file: str = Field(
         default="/etc/podinfo/labels",
-        description="`label`: the file that the downward API fills with all labels of the pod (`fieldRef: "
-        'metadata.labels`), one `key="value"` a line.',
+        description='`label`: the file that the downward API fills with all labels, one `key="value"` a line.',
     )
     zones: dict[str, str] = Field(
         default_factory=dict,
-        description="Racks as the brokers name them, by zone name or zone id; a zone that is not in it is the rack.",
+        description="Racks as the brokers name them, by zone name or id.",
         examples=[{"us-east-1a": "use1-az4"}],
     )
     kubernetes_url: str = Field(
         default="",
-        description="`kubernetes`: the API server; without it the one that the pod's KUBERNETES_SERVICE_HOST names.",
+        description="`kubernetes`: the API server; else that of KUBERNETES_SERVICE_HOST.",
         examples=["https://10.96.0.1:443"],
     )
     kubernetes_account: str = Field(
@@ -56,30 +53,27 @@ class PodSettings(Section):
     )
     kubernetes_members: bool = Field(
         default=False,
-        description="Whether the agent asks the Kubernetes API for the racks of members that send none and that no "
-        "map of `racks` knows, by the address of their pod.",
+        description="Ask the Kubernetes API for the racks of members that no other source knows.",
     )
     kubernetes_namespaces: tuple[str, ...] = Field(
         default=(),
-        description="Namespaces to look for members' pods in, `*` for all (which needs a ClusterRole for pods); empty: "
-        "the agent's own.",
+        description="Namespaces of members' pods, `*` for all; empty: the agent's own.",
         examples=[["orders", "payments"]],
     )
     kubernetes_refresh_seconds: Seconds = Field(
-        default=300.0, description="How long the API's answer for an address counts; addresses are used again."
+        default=300.0, description="How long the API's answer for an address counts."
     )
     cloud: Literal["auto", "aws", "google-cloud", "azure"] = Field(
         default="auto", description="`cloud`: whose instance metadata to ask; `auto` asks one after the other."
     )
     cloud_url: str = Field(
         default="",
-        description="`cloud`: address of the metadata service where it is not the provider's own.",
+        description="`cloud`: address of the metadata service, if not the provider's.",
         examples=["http://127.0.0.1:1338"],
     )
     cloud_zone: Literal["name", "id"] = Field(
         default="name",
-        description="`cloud`: whether a zone that `zones` does not know counts by its name or, on AWS, by its id: "
-        "MSK's brokers have zone ids for racks.",
+        description="`cloud`: whether zones count by name or, on AWS, by id.",
     )
     timeout_seconds: Seconds = Field(default=1.0, description="`kubernetes`, `cloud`: how long one question may take.")
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from fnmatch import fnmatchcase
 from typing import Literal
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 from pydantic import Field, field_validator
 
+from samerack.common.patterns import first_match
 from samerack.common.settings.base import Seconds, Section
 
 
@@ -53,15 +53,15 @@ class PolicyRules(Section):
 
     mode: Literal["act", "propose"] = Field(
         default="act",
-        description="`act`: trigger rebalances that are worth it. `propose`: trigger none for racks or traffic, and "
-        "tell what `act` would have done. Either way the agent leads, and plans whatever rebalance others cause.",
+        description="`act` triggers rebalances that are worth it; `propose` triggers none for racks or traffic and "
+        "reports them.",
     )
     min_saving: float = Field(
         default=0.05,
         ge=0,
         le=1,
-        description="Minimum saving, as a share of all partitions of the group (0.05: 5 points of cross-rack share), "
-        "for which the agent triggers a rebalance. It acts when the saving is greater than every minimum.",
+        description="Minimum saving, as a share of the group's partitions, for a rebalance. Every minimum must be "
+        "exceeded.",
     )
     min_saving_bytes_per_second: float = Field(
         default=0.0, ge=0, description="Minimum saving in measured bytes per second; 0: whatever it is."
@@ -72,8 +72,7 @@ class PolicyRules(Section):
     unmeasured_seconds: float = Field(
         default=600.0,
         ge=0,
-        description="How long a rebalance waits at most for bytes to be measured, where a least saving needs them; "
-        "then the share alone decides.",
+        description="Longest wait for bytes to be measured, where a minimum needs them.",
     )
     burst: int = Field(default=3, ge=1, description="Rebalances that may follow each other without a pause.")
     refill_seconds: Seconds = Field(default=60.0, description="Time in which the budget gains one rebalance.")
@@ -86,12 +85,11 @@ class PolicyRules(Section):
     breaker_failures: int = Field(
         default=3,
         ge=1,
-        description="After so many rebalances in a row that failed the agent triggers none: those that brought less "
-        "than half of what was predicted, or after which the group rebalanced again and again.",
+        description="Failed rebalances in a row after which the agent triggers none.",
     )
     breaker_seconds: Seconds = Field(
         default=3600.0,
-        description="How long it triggers none then; after that it triggers one, and more if that is good.",
+        description="How long it triggers none then; after that one on trial.",
     )
 
 
@@ -108,15 +106,14 @@ class PolicySettings(PolicyRules):
     )
     groups: dict[str, PolicyRules] = Field(
         default_factory=dict,
-        description="Other rules for some groups: shell patterns (`*`, `?`, `[...]`) of group names to keys of this "
-        "section, but for the settling times; the first that matches counts. Keys that it does not name are the "
-        "section's.",
+        description="Other rules for some groups: shell patterns of group names to keys of this section, without the "
+        "settling times; the first that matches counts.",
         examples=[{"orders-*": {"mode": "propose", "min_saving": 0.1}}],
     )
 
     def of(self, group: str) -> PolicyRules:
         """Returns the rules for one group."""
-        for pattern, rules in self.groups.items():
-            if fnmatchcase(group, pattern):
-                return self.model_copy(update={name: getattr(rules, name) for name in rules.model_fields_set})
-        return self
+        rules = first_match(self.groups, group)
+        if rules is None:
+            return self
+        return self.model_copy(update={name: getattr(rules, name) for name in rules.model_fields_set})

@@ -29,31 +29,24 @@ class PublishingSettings(Section):
         default=60,
         ge=1,
         le=_MINUTE,
-        description="Length of a sample's window, and time between two states of a group that does not change. 60 has "
-        "to be a multiple of it: windows begin at whole minutes, so that no sample spans two.",
+        description="Length of a sample's window, and time between two states; a divisor of 60.",
     )
     cluster: str = Field(
         default="",
-        description="Name of the measured cluster in all records, the same in every agent of it. Empty: the cluster's "
-        "id, as its brokers report it.",
+        description="Name of the cluster in all records, the same in all its agents. Empty: the cluster's id.",
         examples=["orders-eu"],
     )
     kafka: dict[str, str] = Field(
         default_factory=dict,
-        description="Kafka settings of the producer alone, over those of `kafka`: another cluster, other credentials, "
-        "any setting of librdkafka's producer.",
+        description="Kafka settings of the producer alone, over those of `kafka`.",
         examples=[{"bootstrap.servers": "fleet:9092"}],
     )
     create_topics: bool = Field(
         default=False,
-        description="Whether to create a missing topic, with the brokers' default numbers of partitions and replicas.",
+        description="Create a missing topic, with the brokers' defaults.",
     )
-    max_buffered_records: int = Field(
-        default=100_000, ge=1, description="Most records that wait while Kafka does not take them."
-    )
-    max_buffered_bytes: int = Field(
-        default=67_108_864, ge=1, description="Most bytes of records that wait while Kafka does not take them."
-    )
+    max_buffered_records: int = Field(default=100_000, ge=1, description="Most records that wait for Kafka.")
+    max_buffered_bytes: int = Field(default=67_108_864, ge=1, description="Most bytes that wait for Kafka.")
 
     @property
     def topics(self) -> tuple[str, ...]:

@@ -20,6 +20,9 @@ def json_schema() -> dict[str, Any]:
     for owner, key in _TEXTS:
         model = schema if owner == "Settings" else schema["$defs"][owner]
         model["properties"][key]["additionalProperties"] = {"type": _SCALARS}
-    # servers may be a list
-    schema["properties"]["kafka"]["additionalProperties"] = {"type": [*_SCALARS, "array"], "items": {"type": _SCALARS}}
+    for model in (schema, schema["$defs"]["ClusterSettings"]):  # servers may be a list
+        model["properties"]["kafka"]["additionalProperties"] = {
+            "type": [*_SCALARS, "array"],
+            "items": {"type": _SCALARS},
+        }
     return schema

@@ -1,12 +1,13 @@
-"""Settings of the agent's HTTP port and log."""
+"""Settings of the agent's HTTP port, its metrics for OpenTelemetry, and its log."""
 
 from __future__ import annotations
 
 from typing import Literal
+from urllib.parse import urlsplit
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
-from samerack.common.settings.base import Names, Section
+from samerack.common.settings.base import Names, Seconds, Section
 
 
 class WebSettings(Section):
@@ -15,11 +16,33 @@ class WebSettings(Section):
     host: str = Field(default="127.0.0.1", description="Address to listen on.")
     hosts: Names = Field(
         default=(),
-        description="Further names by which the port may be asked, of an ingress for instance; addresses, names "
-        "without dots and those of Kubernetes services always may.",
+        description="Further names by which the port may be asked.",
         examples=[["samerack.example.org"]],
     )
     port: int = Field(default=9464, ge=0, le=65535, description="Port to listen on; 0 takes a free one and logs it.")
+
+
+class OtelSettings(Section):
+    """Metrics for an OpenTelemetry collector, beside `/metrics`.
+
+    The variables `OTEL_EXPORTER_OTLP_HEADERS`, `OTEL_EXPORTER_OTLP_CERTIFICATE` and `OTEL_RESOURCE_ATTRIBUTES` count.
+    """
+
+    endpoint: str = Field(
+        default="",
+        description="Where to send metrics by OTLP over HTTP (`samerack[otel]`, which the image has). Empty: nowhere. "
+        "OpenTelemetry's variables for headers, certificates and resource attributes count.",
+        examples=["http://collector:4318/v1/metrics"],
+    )
+    every_seconds: Seconds = Field(default=60.0, description="How often.")
+
+    @field_validator("endpoint")
+    @classmethod
+    def _endpoint_is_an_address(cls, endpoint: str) -> str:
+        address = urlsplit(endpoint)  # its ValueError names what is wrong; so does that of the port
+        if endpoint and (address.scheme not in ("http", "https") or not address.hostname or address.port == 0):
+            raise ValueError("expected http://HOST:PORT/v1/metrics")
+        return endpoint
 
 
 class LogSettings(Section):

@@ -22,7 +22,6 @@ from kafka import cluster, util
 from kafka.coordinator import base, heartbeat
 from kafka.net import connection, manager, selector
 
-from samerack.agent.events import EventLog
 from samerack.agent.leading import assigning, consumer_wait, responsibility
 from samerack.agent.leading import leader as leader_module
 from samerack.agent.leading import membership as membership_module
@@ -34,6 +33,7 @@ from samerack.agent.metrics import Metrics
 from samerack.agent.policy.back_off_causes import Cause
 from samerack.cluster import client, connections, coordinator_requests, group_member, group_poller, member_session
 from samerack.common.settings import Settings
+from samerack.events import EventLog
 from tests.simulator.loop import VirtualLoop
 from tests.simulator.membership import ObservedMembership
 from tests.simulator.place import RACKS, Watch

@@ -52,7 +52,7 @@ def pending_forever() -> Iterator[None]:
     enter = JoinPosition.enter
 
     def keep_all(self: JoinPosition, membership: Any, look: Any) -> None:
-        with mock.patch.object(Membership, "release", return_value=None):
+        with mock.patch.object(Membership, "release", return_value=True):
             enter(self, membership, look)
 
     with mock.patch.object(JoinPosition, "enter", keep_all):

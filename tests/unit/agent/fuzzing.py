@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 _GIVEN: Final = os.environ.get("SAMERACK_TESTS_FUZZ_EXAMPLES", "")
-EXAMPLES: Final = int(_GIVEN or 200)
+EXAMPLES: Final = int(_GIVEN or settings().max_examples)
 """The examples of each fuzz test; SAMERACK_TESTS_FUZZ_EXAMPLES=10000 takes some minutes for each."""
-EXAMPLES_OF_A_PATH: Final = int(_GIVEN or 30)
+EXAMPLES_OF_A_PATH: Final = int(_GIVEN or min(30, settings().max_examples))
 """The examples of each path of the port; there are many paths."""
 SECONDS: Final = 60 + EXAMPLES
 """The time limit of a test with this many examples."""
@@ -23,7 +23,7 @@ MANY: Final = settings(
 
 Strategy: TypeAlias = st.SearchStrategy[Any]
 
-DEEP: Final = 1_500
+DEEP: Final = 1_050
 """Levels of nesting, more than Python's recursion limit; the time of the parser of YAML grows with their square."""
 _ODD: Final = (
     "",

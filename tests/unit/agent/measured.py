@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import count
+from math import sin
 
-from samerack.agent.events import EventLog
-from samerack.agent.group_status import GroupStatus
-from samerack.agent.reporting.report_service import ReportService
 from samerack.assignors.build import MemberInput, build_problem
 from samerack.assignors.model import Problem
 from samerack.cluster.racks import MemberRack, Source
 from samerack.cluster.view import ClusterView, PartitionView, Rack
 from samerack.common.money import PriceTable, shipped
 from samerack.common.settings import LeadingSettings
+from samerack.events import EventLog
+from samerack.events.history import Figures, Row, TrafficHistory
+from samerack.protocol.model import NO_PARTITIONS
+from samerack.reporting.report_service import ReportService
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.evenness import BusiestMember, TopicShare
+from samerack.traffic.log_growth import NOT_MEASURED, Copied, Replication
 from samerack.traffic.model import (
     BlindSpot,
     Flow,
@@ -24,8 +27,8 @@ from samerack.traffic.model import (
     Gap,
     GroupKind,
     GroupTraffic,
-    MemberTraffic,
     Method,
+    ObservedMember,
     PartitionTraffic,
     Shares,
     TrafficSnapshot,
@@ -52,9 +55,9 @@ def flow(
     return Flow(key=key, volume=Volume(wire_bytes=wire_bytes, records=wire_bytes // 1000))
 
 
-def member(name: str, rack: str | None, *, source: Source = "subscription") -> MemberTraffic:
+def member(name: str, rack: str | None, *, source: Source = "subscription") -> ObservedMember:
     """A member; one without rack has none from any source."""
-    return MemberTraffic(
+    return ObservedMember(
         id=name,
         instance_id=None,
         client_id=f"client-{name}",
@@ -62,8 +65,9 @@ def member(name: str, rack: str | None, *, source: Source = "subscription") -> M
         rack=MemberRack(
             rack=rack, source=source if rack is not None else "none", fetches_with_rack=source == "subscription"
         ),
-        partitions=2,
-        method="estimated",
+        topics=frozenset(),
+        owned=NO_PARTITIONS,
+        sessions=False,
     )
 
 
@@ -119,16 +123,18 @@ def group(
         members=tuple(member(one, rack, source=source) for one, rack in members.items()),
         partitions=tuple(
             PartitionTraffic(
-                topic="clicks",
-                number=number,
+                partition=("clicks", number),
                 member="m1",
                 serving_broker=1,
                 serving_rack=A,
                 bytes_per_second=1000.0,
-                lag_records=0,
+                lag_records=20,
+                lag_seconds=12.5,
             )
             for number in range(6)
         ),
+        lag={"clicks": 120},
+        lag_seconds={"clicks": 12.5},
         flows=tuple(replace(one, key=replace(one.key, group=name)) for one in flows),
         shares=shares or Shares(present_bytes=0.0, present_partitions=0.0, optimal=0.0, random=2 / 3),
         bytes_per_second=read / WINDOW_SECONDS,
@@ -145,6 +151,7 @@ def snapshot(
     replicas: Sequence[Sequence[int]] = ((1,), (2,), (3,), (1,), (2,), (3,)),
     rack_aware_fetch: bool | None = True,
     gaps: Sequence[Gap] = (),
+    replication: Replication = NOT_MEASURED,
 ) -> TrafficSnapshot:
     """A minute of these groups on three brokers in three racks."""
     partitions = tuple(PartitionView(leader=one[0], replicas=tuple(one), in_sync=tuple(one)) for one in replicas)
@@ -157,7 +164,24 @@ def snapshot(
         cycle=7,
         cycle_seconds=0.02,
         gaps=tuple(gaps),
+        replication=replication,
     )
+
+
+REPLICATED = Replication(
+    seconds=60.0,
+    copied=Copied(
+        carried={(A, B): 3 * GB, (A, C): 3 * GB, (B, A): 2 * GB, (C, C): 5 * GB, (C, ""): GB},
+        produced={A: 3 * GB, B: 2 * GB, "": GB},
+    ),
+    totals=Copied(
+        carried={(A, B): 30 * GB, (A, C): 30 * GB, (B, A): 20 * GB, (C, C): 50 * GB, (C, ""): GB},
+        produced={A: 30 * GB, B: 20 * GB, "": GB},
+    ),
+    partitions=120,
+    unknown_partitions=7,
+)
+"""A minute of a cluster of which one broker has no rack, and some partitions no offsets."""
 
 
 def publish(board: TrafficBoard, taken: TrafficSnapshot) -> None:
@@ -171,8 +195,8 @@ def reports(
     *,
     roles: Mapping[str, str] | None = None,
     events: EventLog | None = None,
+    history: TrafficHistory | None = None,
     prices: PriceTable | None = None,
-    statuses: Iterable[GroupStatus] = (),
 ) -> ReportService:
     """A report service that shows this snapshot."""
     board = TrafficBoard()
@@ -182,9 +206,10 @@ def reports(
         board=board,
         roles=lambda: roles or {},
         events=events or EventLog(),
+        history=history,
         prices=prices or shipped("aws"),
         leading=LeadingSettings(),
-        statuses=lambda: statuses,
+        bootstrap="kafka.example:9092",
     )
 
 
@@ -198,6 +223,25 @@ def busy_events() -> EventLog:
         events.add("decision", "orders", action=action, reason=reason, share_before=0.47, share_after=after)
     events.add("plan", "orders", action="optimal", share_before=0.47, share_after=0.0, detail="3 members, 6 partitions")
     return events
+
+
+def busy_history() -> TrafficHistory:
+    """Twenty hours of two groups of `busy`, with an hour in which nothing was measured; one has no known racks."""
+    history = TrafficHistory(clock=lambda: 1_800_000_060.0)
+    history.remember(
+        Row(
+            at=1_800_000_000.0 - ago * 300,
+            groups={
+                "orders": Figures(
+                    bytes_per_second=2_000_000.0 + 600_000 * sin(ago / 40), share=0.47 if ago > 100 else 0.0165
+                ),
+                "reports <b>&amp;</b>": Figures(bytes_per_second=250_000.0, share=None),
+            },
+        )
+        for ago in range(240, -1, -1)
+        if not 60 < ago <= 72
+    )
+    return history
 
 
 def busy() -> TrafficSnapshot:
@@ -224,4 +268,4 @@ def busy() -> TrafficSnapshot:
         shares=Shares(random=2 / 3),
         made=problem(ROTATED, {"m1": None, "m2": None, "m3": None}, RANGE),
     )
-    return snapshot(led, lost, bare)
+    return snapshot(led, lost, bare, replication=REPLICATED)

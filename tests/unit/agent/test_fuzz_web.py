@@ -86,10 +86,10 @@ def agent() -> Iterator[Agent]:
         "events": {"path": "memory"},
     }
     made = Agent(load(flags=flags, environment={}))
-    publish(made.parts.traffic, busy())
-    made.parts.events.add("plan", "orders", action="optimal", detail="<script>\x1b[2J")
-    assert made.parts.measuring is not None
-    made.parts.measuring._exact.see({"orders": group(member("m1", "orders-a", 0, 1, 2))}, {"t": 4}, {})
+    publish(made.clusters[""].parts.traffic, busy())
+    made.clusters[""].parts.events.add("plan", "orders", action="optimal", detail="<script>\x1b[2J")
+    assert made.clusters[""].parts.measuring is not None
+    made.clusters[""].parts.measuring._exact.see({"orders": group(member("m1", "orders-a", 0, 1, 2))}, {"t": 4}, {})
     yield made
     made.web._socket.close()
 
@@ -151,7 +151,7 @@ def test_every_endpoint_is_asked(agent: Agent) -> None:
     known = {"/", "/group", "/page.css", "/metrics", "/healthz", "/readyz"}
     known |= {
         f"/v1/{name}"
-        for name in ("traffic", "findings", "events", "racks", "policy", "status", "takeover", "statistics")
+        for name in ("traffic", "findings", "events", "racks", "policy", "status", "takeover", "requests", "statistics")
     }
     assert set(paths(application_of(agent))) >= known
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from samerack.agent.reporting.ledger import Ledger
-from samerack.agent.reporting.report import PairCost
 from samerack.agent.web.page import Cell, matrix
 from samerack.common import words
 from samerack.common.money import shipped
+from samerack.reporting.ledger import Ledger
+from samerack.reporting.report import PairCost
 from samerack.traffic.board import TrafficBoard
 from tests.unit.agent.measured import GB, A, B, busy, flow, group, publish, reports, snapshot
 

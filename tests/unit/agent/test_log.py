@@ -7,46 +7,71 @@ import os
 import pty
 import subprocess
 import sys
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import pytest
 
 PROGRAM = """
-import logging, sys, structlog
+import logging, os, sys, structlog
 from samerack.agent import log
 from samerack.common.settings import Settings
-SECRETS = {{"sasl.password": 'pass"word', "sasl.oauthbearer.client.secret": "client-proof"}}
-log.configure(Settings(kafka={{"bootstrap.servers": "h:1", **SECRETS}}, log={{"level": {level!r}, "format": {form!r}}}))
-logger = structlog.get_logger("leader").bind(group="orders")
-logger.debug("seen")
-logger.info("decision", reason="racks-changed", before=0.25)
-logging.getLogger("elsewhere").warning("from %s", "a library")
-logging.getLogger("kafka").error("join failed")
-logger.info("client", config=SECRETS)
+SECRETS = {"sasl.password": 'pass"word', "sasl.oauthbearer.client.secret": "client-proof"}
 class SaslAuthenticateRequest: pass
-logging.getLogger("kafka.net.connection").debug("Request %d: %s", 1, SaslAuthenticateRequest())
-logging.getLogger("kafka.protocol.parser").debug("Send: %r", b"bytes as sent")
-password = "".join(["hid", "den"])
-try:
-    raise ValueError("broken")
-except ValueError:
-    logger.exception("failed")
+
+def say(level, form):
+    settings = Settings(kafka={"bootstrap.servers": "h:1", **SECRETS}, log={"level": level, "format": form})
+    log.configure(settings)
+    logger = structlog.get_logger("leader").bind(group="orders")
+    logger.debug("seen")
+    logger.info("decision", reason="racks-changed", before=0.25)
+    logging.getLogger("elsewhere").warning("from %s", "a library")
+    logging.getLogger("kafka").error("join failed")
+    logger.info("client", config=SECRETS)
+    logging.getLogger("kafka.net.connection").debug("Request %d: %s", 1, SaslAuthenticateRequest())
+    logging.getLogger("kafka.protocol.parser").debug("Send: %r", b"bytes as sent")
+    password = "".join(["hid", "den"])
+    try:
+        raise ValueError("broken")
+    except ValueError:
+        logger.exception("failed")
+
+folder, *cases = sys.argv[1:]
+for case in cases:
+    if (child := os.fork()) == 0:
+        if folder:
+            os.dup2(os.open(f"{folder}/{case}.out", os.O_CREAT | os.O_WRONLY), 1)
+            os.dup2(os.open(f"{folder}/{case}.err", os.O_CREAT | os.O_WRONLY), 2)
+        say(*case.split("-"))
+        sys.stdout.flush()
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
 """
+"""Logs once for each `LEVEL-FORM`, in a fork with its standard output and error in files of this folder, if any."""
+Run: TypeAlias = Callable[[str, str], tuple[str, str]]
+CASES = ("info-auto", "debug-json", "debug-console", "error-console")
 
 
-def run(level: str, form: str) -> tuple[str, str]:
-    """Standard output and standard error of a program that logs."""
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM.format(level=level, form=form)],
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=True,
-    )
-    return done.stdout, done.stderr
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A function from level and form to standard output and standard error of a program that logs."""
+    folder = tmp_path_factory.mktemp("logs")
+    subprocess.run([sys.executable, "-c", PROGRAM, str(folder), *CASES], timeout=30, check=True)
+
+    def said(level: str, form: str) -> tuple[str, str]:
+        out, err = (folder / f"{level}-{form}.{end}" for end in ("out", "err"))
+        return out.read_text(encoding="utf-8"), err.read_text(encoding="utf-8")
+
+    return said
 
 
-def test_without_a_terminal_each_event_is_a_json_line() -> None:
+def test_a_json_line_begins_with_its_time(run: Run) -> None:
+    """Whoever reads lines in a terminal sees when, how severe and what, in this order."""
+    first = json.loads(run("info", "auto")[1].splitlines()[0])
+    assert list(first) == ["timestamp", "level", "event", "group", "reason", "before"]
+
+
+def test_without_a_terminal_each_event_is_a_json_line(run: Run) -> None:
     """`auto` writes JSON to standard error: time, level, event and its values; exceptions with their frames."""
     out, err = run("info", "auto")
     assert out == ""
@@ -65,7 +90,7 @@ def test_without_a_terminal_each_event_is_a_json_line() -> None:
 
 
 @pytest.mark.parametrize("form", ["json", "console"])
-def test_no_log_holds_a_secret(form: str) -> None:
+def test_no_log_holds_a_secret(form: str, run: Run) -> None:
     """At debug no log has values of the settings, of a traceback's frames, of SASL requests, or bytes as sent."""
     _, err = run("debug", form)
     assert "broken" in err
@@ -73,7 +98,7 @@ def test_no_log_holds_a_secret(form: str) -> None:
     assert [text for text in held if text in err] == []
 
 
-def test_levels_and_the_console() -> None:
+def test_levels_and_the_console(run: Run) -> None:
     """`console` writes text; a level hides lower ones, and debug includes the lines of the Kafka library."""
     _, quiet = run("error", "console")
     assert "decision" not in quiet
@@ -87,9 +112,7 @@ def test_a_terminal_gets_colours() -> None:
     """On a terminal `auto` writes coloured text."""
     master, terminal = pty.openpty()
     try:
-        subprocess.run(
-            [sys.executable, "-c", PROGRAM.format(level="info", form="auto")], stderr=terminal, timeout=30, check=True
-        )
+        subprocess.run([sys.executable, "-c", PROGRAM, "", "info-auto"], stderr=terminal, timeout=30, check=True)
         shown = os.read(master, 10_000).decode()
     finally:
         os.close(master)

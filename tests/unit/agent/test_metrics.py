@@ -8,22 +8,30 @@ import threading
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from samerack.agent.events.metrics import EventMetrics
 from samerack.agent.group_status import GroupStatus
 from samerack.agent.metrics import GROUP_ERRORS, Metrics
 from samerack.agent.policy import REFUSALS, TRIGGERS, Reason
 from samerack.agent.publishing.metrics import Loss, PublishingMetrics, Refusal
 from samerack.agent.publishing.outbox import Kind
-from samerack.agent.reporting.findings import Code
-from samerack.agent.reporting.ledger import Ledger
-from samerack.agent.reporting.money_metrics import MoneyCollector
+from samerack.agent.streams.board import StreamsBoard
+from samerack.agent.streams.figures import Summary
+from samerack.agent.streams.metrics import FAILURES, StreamsMetrics
+from samerack.agent.streams.outcome import Computed
+from samerack.agent.streams.reporter import StreamsReporter
 from samerack.election.metrics import ElectionCollector
+from samerack.events import EventLog
+from samerack.events.metrics import EventMetrics
+from samerack.reporting.bill_metrics import BillCollector
+from samerack.reporting.findings import Code
+from samerack.reporting.ledger import Ledger
+from samerack.reporting.money_metrics import MoneyCollector
 from samerack.traffic.metrics import TrafficCollector, TrafficMetrics
 from samerack.traffic.model import Family, Shares
 from tests.integration import metrics_page
 from tests.integration.metrics_page import row, shown
-from tests.unit.agent.measured import GB, A, B, flow, group, publish, reports, snapshot
+from tests.unit.agent.measured import GB, REPLICATED, A, B, flow, group, publish, reports, snapshot
 
+DOCS = metrics_page.PAGE.parent
 PAGE = metrics_page.PAGE.read_text(encoding="utf-8")
 
 
@@ -46,6 +54,7 @@ def sample() -> Metrics:
     PublishingMetrics(metrics.registry, ("samerack-traffic", "samerack-states"))
     EventMetrics(metrics.registry).happened("rebalance")
     metrics.registry.register(ElectionCollector(None))
+    planned(metrics)
     metrics.board.publish(
         GroupStatus(
             group="orders",
@@ -66,7 +75,39 @@ def sample() -> Metrics:
             rack_sources={"subscription": 6},
         )
     )
+    metrics.board.publish(GroupStatus(group="ledger", role="observing", why="its protocol type is 'connect'"))
     return metrics
+
+
+def planned(metrics: Metrics) -> None:
+    """A plan of a Streams application, and one that it rejected."""
+    board = StreamsBoard()
+    metrics.registry.register(board)
+    reporter = StreamsReporter(events=EventLog(), metrics=StreamsMetrics(metrics.registry), board=board)
+    reporter.planned(
+        Summary(
+            application="payments",
+            plan="1",
+            assignor="ha",
+            clients=3,
+            tasks=24,
+            sources=24,
+            sources_before=16,
+            sources_after=1,
+            changelogs_before=8,
+            changelogs_after=2,
+            cost_before=240,
+            cost_after=30,
+            moved=15,
+            standbys=26,
+            warmups=2,
+            followup_ms=600_000,
+        ),
+        0.02,
+    )
+    reporter.computed(
+        Computed(application="payments", plan="1", error="MISSING_PROCESS_ID", generation=None, fallback="")
+    )
 
 
 def measured(metrics: Metrics) -> None:
@@ -77,11 +118,12 @@ def measured(metrics: Metrics) -> None:
     counted = TrafficMetrics(metrics.registry)
     metrics.registry.register(TrafficCollector(shown.board, max_series=10))
     metrics.registry.register(MoneyCollector(shown, ledger, max_series=10))
+    metrics.registry.register(BillCollector(shown, max_series=10))
     counted.looked(0.02)
     counted.failed(Family.LOG_DIRS)
     shares = Shares(present_bytes=0.25, present_partitions=0.5, optimal=0.0, optimal_by="bytes", random=2 / 3)
     read = [flow(A, A, 3 * GB), flow(A, B, GB)]
-    publish(shown.board, snapshot(group(flows=read, shares=shares, source="client-id")))
+    publish(shown.board, snapshot(group(flows=read, shares=shares, source="client-id"), replication=REPLICATED))
 
 
 def families(metrics: Metrics) -> dict[str, Metric]:
@@ -90,8 +132,8 @@ def families(metrics: Metrics) -> dict[str, Metric]:
 
 
 def test_the_page_names_every_metric() -> None:
-    """docs/metrics.md has a row for every metric with its type, labels and meaning, and for no other."""
-    rows = [line for line in PAGE.splitlines() if line.startswith("| `samerack_")]
+    """docs/metrics.md has an entry for every metric with its type, labels and meaning, and for no other."""
+    rows = [line for line in PAGE.splitlines() if line.startswith("- `samerack_")]
     assert sorted(rows) == sorted(row(family) for family in families(sample()).values())
 
 
@@ -116,9 +158,20 @@ def test_the_page_names_every_reason_and_kind() -> None:
         "standby",
         "fenced",
     ]
-    values += [*(family.value for family in Family), *(code.value for code in Code)]
+    values += [family.value for family in Family]
+    values += [*FAILURES.values(), "internal"]
     values += [each.value for one in (Kind, Loss, Refusal) for each in one]
     assert [value for value in values if f"`{value}`" not in PAGE] == []
+
+
+def test_each_kind_of_finding_is_explained() -> None:
+    """docs/cost.md has a row for each value of the label `finding`, and metrics.md says so."""
+    rows = re.findall(
+        r"^\| (`[a-z-]+`(?:, `[a-z-]+`)*) \|", (DOCS / "cost.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    named = {name for row in rows for name in re.findall(r"`([a-z-]+)`", row)}
+    assert {code.value for code in Code} <= named
+    assert "(cost.md#what-is-wrong)" in PAGE
 
 
 def test_every_reason_is_counted_somewhere() -> None:

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from samerack.agent.events.model import Event
-from samerack.agent.reporting import costs, report
-from samerack.agent.reporting.baseline import own_share, seen_share
 from samerack.common import money
 from samerack.common.errors import AgentError, SettingsError
 from samerack.common.money import SECONDS_PER_MONTH, price_table, shipped
 from samerack.common.settings import MoneySettings
+from samerack.events.model import Event
+from samerack.reporting import costs, report
+from samerack.reporting.baseline import own_share, seen_share
 from samerack.traffic.model import Shares
 from tests.unit.agent.measured import (
     GB,
@@ -104,21 +104,27 @@ def test_bytes_are_near_across_or_unknown() -> None:
     cost = priced()
     assert (cost.wire_bytes, cost.cross_rack_bytes, cost.unknown_bytes) == (15 * GB, 4 * GB, 5 * GB)
     assert cost.dollars == pytest.approx(PRICES.dollars(4 * GB))
-    assert cost.dollars_per_month == pytest.approx(cost.dollars * SECONDS_PER_MONTH / WINDOW_SECONDS)
+    assert cost.dollars_per_month == pytest.approx(PRICES.dollars(4 * GB) * SECONDS_PER_MONTH / WINDOW_SECONDS)
     assert [(pair.client_rack, pair.replica_rack, pair.wire_bytes) for pair in cost.pairs] == [
         ("", A, 5 * GB),
         (A, A, 6 * GB),
         (A, B, 3 * GB),
         (B, A, GB),
     ]
-    assert [pair.dollars > 0 for pair in cost.pairs] == [False, False, True, True]
+    assert [pair.dollars for pair in cost.pairs] == [None, 0.0, PRICES.dollars(3 * GB), PRICES.dollars(GB)]
 
 
 def test_nothing_known_is_no_price() -> None:
     """Without a byte that has racks on both sides the price of a month is unknown, not zero."""
     seen = snapshot(group(flows=[flow("", A, GB), flow(A, "", GB)]))
     (cost,) = costs.report(seen, PRICES, roles={}).groups
-    assert (cost.unknown_bytes, cost.dollars_per_month) == (2 * GB, None)
+    assert (cost.unknown_bytes, cost.cross_rack_bytes, cost.dollars, cost.dollars_per_month) == (
+        2 * GB,
+        None,
+        None,
+        None,
+    )
+    assert [(topic.cross_rack_bytes, topic.dollars) for topic in cost.topics] == [(None, None)]
 
 
 def test_topics_stand_by_what_they_cost() -> None:

@@ -14,11 +14,15 @@ from tests import doc_tables
 from tests.docs import ROOT, dead_links, named_tests, pages
 
 _CONFORMANCE = (ROOT / "docs" / "conformance.md").read_text(encoding="utf-8")
+_KIPS = ROOT / "tests" / "kips.md"
+_DOCUMENTS = _KIPS.read_text(encoding="utf-8")
 _ROW = re.compile(r"^\| (?P<section>[^|]+) \| (?P<claim>[^|]+) \| `(?P<place>[^`|]+)` \| (?P<held>[^|]+) \|$")
-_HELD = re.compile(r"(Differs: .+; told in \[[^]]+\]\([^)]+\)\. )?`test_\w+`")
+_HELD = re.compile(r"(?:Differs: (?P<instead>.+); told in \[[^]]+\]\((?P<page>[^)]+)\)\. )?`test_\w+`")
 
 
-@pytest.mark.parametrize("page", [*pages(), ROOT / "SECURITY.md", ROOT / "CHANGELOG.md"], ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page", [*pages(), ROOT / "SECURITY.md", ROOT / "CHANGELOG.md", _KIPS], ids=lambda page: page.name
+)
 def test_links_lead_somewhere(page: Path) -> None:
     """Each link leads to a file that exists, and to a heading in it."""
     assert dead_links(page) == []
@@ -44,11 +48,15 @@ def test_each_source_of_racks_is_in_the_table() -> None:
     assert [*SOURCES, "none"] == list(get_args(Source))
 
 
+def _rows_on_the_documents() -> list[str]:
+    tables = re.findall(r"^\| section .*\n\|[-| ]+\|\n((?:\|.*\n)+)", _DOCUMENTS, re.MULTILINE)
+    assert len(tables) == _DOCUMENTS.count("## KIP-") == 5
+    return [row for table in tables for row in table.splitlines()]
+
+
 def test_every_row_on_the_documents_has_its_place_and_its_test() -> None:
     """A row that differs names the difference, and the page on which a user reads of it."""
-    tables = re.findall(r"^\| section .*\n\|[-| ]+\|\n((?:\|.*\n)+)", _CONFORMANCE, re.MULTILINE)
-    rows = [row for table in tables for row in table.splitlines()]
-    assert len(tables) == _CONFORMANCE.count("## KIP-") == 5
+    rows = _rows_on_the_documents()
     assert len(rows) > 80
     for row in rows:
         found = _ROW.match(row)
@@ -57,8 +65,24 @@ def test_every_row_on_the_documents_has_its_place_and_its_test() -> None:
         assert _HELD.fullmatch(found["held"]), row
 
 
+def test_the_page_on_conformance_counts_the_differences() -> None:
+    """The page has each document with its numbers of rows and differences, and the pages that tell of these."""
+    for section in _DOCUMENTS.split("\n## ")[1:]:
+        rows = [found for line in section.splitlines() if (found := _ROW.match(line)) and "`" in found["held"]]
+        held = [found for row in rows if (found := _HELD.fullmatch(row["held"])) and found["instead"]]
+        pages = sorted({found["page"].removeprefix("../docs/").partition("#")[0] for found in held})
+        told = ", ".join(f"[{page.removesuffix('.md')}]({page})" for page in pages)
+        assert f"| {section.partition(chr(10))[0]} | {len(rows)} | {len(held)} | {told} |\n" in _CONFORMANCE
+
+
 def test_every_test_on_the_documents_exists() -> None:
     """Each named test is in a file of the tests."""
-    named, missing = named_tests(_CONFORMANCE)
+    named, missing = named_tests(_DOCUMENTS)
     assert len(named) > 60
     assert missing == set()
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
+def test_every_named_test_exists(page: Path) -> None:
+    """Each test that a page names is in a file of the tests."""
+    assert named_tests(page.read_text(encoding="utf-8"))[1] == set()

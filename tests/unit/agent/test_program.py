@@ -7,28 +7,27 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 
 import pytest
 
+from samerack.agent.cluster_agent import ClusterAgent
 from samerack.agent.group_status import GroupStatus
-from samerack.agent.program import Agent
+from samerack.agent.program import only_observing
 from samerack.common.errors import SettingsError
 from samerack.common.settings import load
+from tests import docs
 
 
-def built(groups: tuple[str, ...]) -> Agent:
-    """An agent of these groups, with a port of its own and no broker."""
-    flags = {"kafka": {"bootstrap.servers": "127.0.0.1:1"}, "groups": groups, "web": {"port": 0}}
-    return Agent(load(flags=flags, environment={}))
+def built(groups: tuple[str, ...]) -> ClusterAgent:
+    """An agent of these groups, without brokers."""
+    flags = {"kafka": {"bootstrap.servers": "127.0.0.1:1"}, "groups": groups}
+    return ClusterAgent(load(flags=flags, environment={}))
 
 
 @pytest.fixture
-def agent() -> Iterator[Agent]:
-    """An agent of two groups; its port is closed afterwards."""
-    made = built(("orders", "payments"))
-    yield made
-    made.web._socket.close()
+def agent() -> ClusterAgent:
+    """An agent of two groups."""
+    return built(("orders", "payments"))
 
 
 def test_groups_are_required() -> None:
@@ -37,7 +36,27 @@ def test_groups_are_required() -> None:
         built(())
 
 
-def test_every_group_is_shown_once_from_the_start(agent: Agent) -> None:
+def test_observing_without_groups_is_observing_all() -> None:
+    """`run --observe -b B` measures every group and leads none; named ones are measured alone."""
+    flags = {"kafka": {"bootstrap.servers": "127.0.0.1:1"}, "web": {"port": 0}}
+    every = only_observing(load(flags=flags, environment={}))
+    assert (every.groups, every.traffic.groups) == ((), ("*",))
+    named = only_observing(load(flags={**flags, "groups": ["orders"]}, environment={}))
+    assert (named.groups, named.traffic.groups) == ((), ("orders",))
+    made = ClusterAgent(every)
+    assert not made.parts.led
+
+
+def test_the_first_commands_need_no_more_than_brokers() -> None:
+    """README and Start lead with verify and cost, with the address alone, before anything is joined."""
+    for page in (docs.ROOT / "README.md", docs.ROOT / "docs" / "start.md"):
+        text = page.read_text(encoding="utf-8")
+        first = [text.index(f"samerack {command} -b 127.0.0.1:9092") for command in ("verify", "cost")]
+        assert first == sorted(first)
+        assert all(first[1] < text.find(later) for later in ("samerack plan", "samerack run") if later in text)
+
+
+def test_every_group_is_shown_once_from_the_start(agent: ClusterAgent) -> None:
     """A group is in the metrics before its first poll."""
     assert [(status.group, status.role) for status in agent.parts.metrics.board.all()] == [
         ("orders", "outside"),
@@ -45,19 +64,19 @@ def test_every_group_is_shown_once_from_the_start(agent: Agent) -> None:
     ]
 
 
-def test_threads_that_have_ended_are_unhealthy(agent: Agent) -> None:
+def test_threads_that_have_ended_are_unhealthy(agent: ClusterAgent) -> None:
     """Each part is named with its error."""
     parts = {"watch", "poller", "traffic", "election", "events"}
     assert set(agent.health.unhealthy()) == parts | {"group orders", "group payments"}
 
 
-def test_services_stop_before_what_they_need(agent: Agent) -> None:
+def test_services_stop_before_what_they_need(agent: ClusterAgent) -> None:
     """The leaders stop first, then the election, so that others take over; measuring stops last and is published."""
-    names = [service.name for service in reversed(agent._services)]
+    names = [service.name for service in agent.in_stopping_order()]
     assert names == ["group orders", "group payments", "election", "watch", "poller", "traffic"]
 
 
-def test_readiness_asks_for_looks_and_roles(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_readiness_asks_for_looks_and_roles(agent: ClusterAgent, monkeypatch: pytest.MonkeyPatch) -> None:
     """An agent is ready once it has polled the cluster and is in every group, waits for consumers, or is standby."""
     monkeypatch.setattr(agent.health, "unhealthy", dict)
     assert set(agent.health.unready()) == {"watch", "group orders", "group payments"}
@@ -69,7 +88,10 @@ def test_readiness_asks_for_looks_and_roles(agent: Agent, monkeypatch: pytest.Mo
     assert agent.health.unready() == {}
     agent.parts.metrics.board.publish(GroupStatus(group="orders", role="fenced"))
     agent.parts.watch.last_look = time.monotonic() - 31
-    assert agent.health.unready() == {"watch": "no poll of the cluster in the last 30 s", "group orders": "fenced"}
+    assert agent.health.unready() == {
+        "watch": "no poll of the cluster in the last 30 s",
+        "group orders": "fenced",
+    }
 
 
 def test_sigterm_before_the_first_answer_ends_it_at_once() -> None:

@@ -20,7 +20,7 @@ def test_programs_are_started_without_the_working_directory() -> None:
         for path in (_ROOT / room).rglob("*.py")
         for found in _STARTS.finditer(path.read_text(encoding="utf-8"))
     }
-    assert starts == {("deadline.py", True), ("process.py", True)}
+    assert starts == {("pickle_process.py", True), ("process.py", True)}
 
 
 def test_nothing_is_imported_from_the_working_directory(tmp_path: Path) -> None:

@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 
 from samerack.agent.metrics import Metrics
-from samerack.agent.reporting import costs
-from samerack.agent.reporting.report import ServerAssignment, from_json, to_json
-from samerack.agent.reporting.server_assignment import server_assignment, server_share, with_servers
 from samerack.agent.web import page
 from samerack.agent.web.server import WebServer, application
 from samerack.cluster.server_assignors import CLASS, LINE, ServerAssignors, from_values
 from samerack.common.money import shipped
+from samerack.reporting import costs
+from samerack.reporting.report import ServerAssignment, from_json, to_json
+from samerack.reporting.server_assignment import server_assignment, server_share, with_servers
 from samerack.traffic.model import GroupTraffic, Shares, TrafficSnapshot
 from tests.unit.agent.measured import (
     GB,

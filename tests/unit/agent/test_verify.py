@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from samerack.agent.reporting import costs, findings
-from samerack.agent.reporting.evidence import Evidence
-from samerack.agent.reporting.findings import Code, Finding, Verdict
-from samerack.agent.reporting.server_assignment import server_share, with_servers
-from samerack.agent.reporting.verify import verdict
-from samerack.agent.reporting.verify_racks import rack_names
+from samerack.agent.web.page import totals
 from samerack.cluster.server_assignors import LINE, ServerAssignors
-from samerack.cluster.view import NoRack
+from samerack.cluster.view import NoRack, PartitionView
 from samerack.common.errors import AgentError
 from samerack.common.money import shipped
 from samerack.common.settings import LeadingSettings
-from samerack.traffic.model import Family, Gap, GroupKind, Shares, TrafficSnapshot
-from tests.unit.agent.measured import GB, NEAR, RANGE, ROTATED, SPREAD, A, B, C, flow, group, problem, snapshot
+from samerack.reporting import costs, findings
+from samerack.reporting.evidence import Evidence
+from samerack.reporting.findings import Code, Finding, Verdict
+from samerack.reporting.report import to_json as to_report_json
+from samerack.reporting.server_assignment import server_share, with_servers
+from samerack.reporting.verify import verdict
+from samerack.reporting.verify_racks import rack_names
+from samerack.traffic.model import BlindSpot, Family, Flow, Gap, GroupKind, GroupTraffic, Shares, TrafficSnapshot
+from tests.unit.agent.measured import GB, NEAR, RACKS, RANGE, ROTATED, SPREAD, A, B, C, flow, group, problem, snapshot
 
 SOUND = Shares(present_bytes=0.0, present_partitions=0.0, optimal=0.0, optimal_by="bytes", random=2 / 3)
 RANDOM = replace(SOUND, present_bytes=0.66, present_partitions=0.66)
@@ -157,6 +161,24 @@ def test_names_that_meet(members: set[str], brokers: set[str]) -> None:
     assert list(rack_names(members, brokers)) == []
 
 
+@pytest.mark.parametrize(
+    ("members", "brokers", "accounts"),
+    [
+        ({"us-east-1a", "us-east-1d"}, {"us-east-1a", "us-east-1b"}, True),
+        ({"us-east-1a"}, {"use1-az1"}, True),
+        ({"1", "2"}, {"westeurope-1", "westeurope-2"}, False),
+        ({"x"}, {A, B}, False),
+    ],
+)
+def test_zone_names_of_other_accounts_have_zone_ids_as_their_cure(
+    members: set[str], brokers: set[str], *, accounts: bool
+) -> None:
+    """A zone name that no broker has may be of another account of AWS; names that are equal show nothing."""
+    (reason,) = rack_names(members, brokers)
+    assert ("may be another zone in another account" in reason.cure) == accounts
+    assert list(rack_names({"us-east-1a"}, {"us-east-1a"})) == []
+
+
 def test_racks_that_differ_in_case_are_a_finding_of_the_group() -> None:
     """The finding names the group and prices what it reads across racks."""
     racks = {"m1": "Rack-A", "m2": B, "m3": C}
@@ -189,6 +211,51 @@ def test_members_that_share_only_a_foreign_protocol() -> None:
     assert sound.cure.startswith("give all members a common assignor, range for instance")
     costly = found(snapshot(group(assignor="mine", flows=[flow(A, B, GB)], shares=HALF)))
     assert [(one.code, one.costs) for one in costly] == [(Code.NO_COMMON_PROTOCOL, True)]
+    assert costly[0].dollars_per_month == pytest.approx(shipped("aws").dollars(0.33 * GB) / 60 * 730 * 3600)
+
+
+def test_another_finding_does_not_hide_what_is_avoidable() -> None:
+    """A group with a member without rack, or with racks that never meet, is also told what a better plan would save."""
+    mixed = group(members={**SPREAD, "m4": None}, flows=[flow(A, B, GB), flow("", A, GB)], shares=RANDOM)
+    assert [one.code for one in found(snapshot(mixed))] == [Code.MEMBERS_WITHOUT_RACK, Code.AVOIDABLE]
+    folded = group(members={"m1": "Rack-A", "m2": B, "m3": C}, flows=[flow(B, C, GB)], shares=HALF)
+    codes = {one.code: one.dollars_per_month for one in found(snapshot(folded))}
+    assert codes.keys() == {Code.RACKS_DIFFER_IN_CASE, Code.AVOIDABLE}
+    assert codes[Code.AVOIDABLE] == pytest.approx(shipped("aws").dollars(0.33 * GB) / 60 * 730 * 3600)
+
+
+def test_the_same_dollars_are_told_once() -> None:
+    """A finding that names the cause of avoidable traffic has its price, and there is no second finding."""
+    assert [one.code for one in found(snapshot(group(flows=[flow(A, B, GB)], shares=RANDOM)))] == [
+        Code.AT_RANDOM_BASELINE
+    ]
+
+
+def test_the_total_of_verify_is_that_of_cost_and_page() -> None:
+    """One figure over all groups, and its avoidable part, which is what findings with that price add up to."""
+    taken = snapshot(
+        group("some", flows=[flow(A, B, GB), flow(A, A, GB)], shares=HALF),
+        group("most", flows=[flow(A, C, GB)], shares=RANDOM),
+        group("bare", members={"m1": None}, flows=[flow("", A, GB)], shares=replace(SOUND, present_bytes=None)),
+    )
+    judgement = judged(taken)
+    report = costs.report(taken, shipped("aws"), roles={})
+    assert judgement.dollars_per_month == report.totals.dollars_per_month == totals(report)["dollars_per_month"]
+    assert json.loads(to_report_json(report))["totals"]["dollars_per_month"] == judgement.dollars_per_month
+    assert judgement.avoidable_dollars_per_month == pytest.approx(
+        sum(
+            one.dollars_per_month or 0.0
+            for one in judgement.findings
+            if one.code in (Code.AVOIDABLE, Code.AT_RANDOM_BASELINE)
+        )
+    )
+    bare = judged(snapshot(group("bare", members={"m1": None}, flows=[flow("", A, GB)], shares=Shares(random=2 / 3))))
+    assert (bare.dollars_per_month, bare.avoidable_dollars_per_month) == (None, None)
+
+
+def test_a_group_that_reads_no_topics_is_no_finding() -> None:
+    """Members of Connect workers or schema registries need no rack, as they read nothing by assignment."""
+    assert found(snapshot(group("connect", kind="other", members={"m1": None}, shares=Shares(random=2 / 3)))) == []
 
 
 def test_a_group_that_brokers_assign_without_racks() -> None:
@@ -218,8 +285,9 @@ def test_brokers_without_the_assignor_that_others_have() -> None:
     ("kind", "assignor", "cure"),
     [
         ("classic", "range", "let the agent lead it"),
-        ("streams-classic", "stream", "Kafka Streams: set rack.aware.assignment.strategy and client.rack"),
-        ("streams", "sticky", "rack.aware.assignment.strategy has no effect with group.protocol=streams"),
+        ("streams-classic", "stream", "set rack.aware.assignment.strategy=min_traffic and client.rack"),
+        ("streams", "sticky", "rack.aware.assignment.* and task.assignor.class of the application have no effect"),
+        ("streams", "sticky", "KIP-1357, group.streams.assignors, since Kafka 4.4) cannot help either"),
     ],
 )
 def test_each_kind_of_group_is_told_what_helps_it(kind: GroupKind, assignor: str, cure: str) -> None:
@@ -249,15 +317,199 @@ def test_leaders_that_prevent_locality_are_the_selectors_fault() -> None:
     assert only(taken, Code.NO_RACK_AWARE_SELECTOR).where == "brokers"
 
 
-def test_uneven_members_are_named_as_the_reason() -> None:
-    """The finding names the uneven members where too few replicas are in the rack of most members."""
+def test_replicas_in_one_rack_are_the_reason_where_even_members_would_not_help() -> None:
+    """Five of six partitions in one rack: with one member in each rack as much would cross."""
     racks = {"m1": A, "m2": A, "m3": B}
     made = problem(((A,), (B,), (B,), (B,), (B,), (B,)), racks, {"m1": (0, 1), "m2": (2, 3), "m3": (4, 5)})
     shares = replace(SOUND, optimal=0.5, present_bytes=0.5)
     finding = only(
         snapshot(group(members=racks, flows=[flow(A, B, GB)], shares=shares, made=made)), Code.REPLICAS_PREVENT_LOCALITY
     )
-    assert "has to cross racks in any balanced plan" in finding.cause
+    assert "at least 50% has to cross racks in any balanced plan, also with members spread evenly" in finding.cause
+
+
+ROTATED_BROKERS = ((1,), (2,), (3,), (1,), (2,), (3,))
+EVERYWHERE = ((1, 2, 3), (2, 3, 1), (3, 1, 2)) * 2
+UNEVEN: Mapping[str, str | None] = {"m1": A, "m2": A, "m3": A, "m4": A, "m5": B, "m6": C}
+THIRD = replace(SOUND, present_bytes=1 / 3, present_partitions=1 / 3, optimal=1 / 3)
+
+
+def uneven(racks: Mapping[str, str | None] = UNEVEN, *, any_replica: bool = True, **traits: Any) -> GroupTraffic:
+    """A group of one partition a member, which reads near what it can."""
+    racks_of = [[str(RACKS[broker]) for broker in one] for one in traits.pop("replicas", ROTATED_BROKERS)]
+    made = problem(racks_of, racks, {}, reads_any_replica=any_replica)
+    return group(members=racks, flows=[flow(A, B, GB)], shares=traits.pop("shares", THIRD), made=made, **traits)
+
+
+def test_members_in_few_racks() -> None:
+    """The finding names racks with too many and too few, what is near them, and prices what even ones would save."""
+    finding = only(snapshot(uneven()), Code.UNEVEN_OVER_RACKS)
+    assert finding.cause == (
+        "any balanced plan reads at least 33% across racks (2 of 6 partitions), 0% if members were spread evenly; "
+        "members and partitions near them: rack-a 4 and 2 (2 kB/s), rack-b 1 and 2 (2 kB/s), rack-c 1 and 2 (2 kB/s)"
+    )
+    assert "fewer in rack-a (2, not 4), more in rack-b (2, not 1), rack-c (2, not 1)" in finding.cure
+    assert "`samerack plan orders --curve`" in finding.cure
+    assert finding.dollars_per_month == pytest.approx(shipped("aws").dollars(GB / 3) / 60 * 730 * 3600)
+
+
+def test_uneven_members_with_a_replica_in_each_rack_are_no_finding() -> None:
+    """Where they are does not matter then; the optimum, which is computed in each cycle, is 0."""
+    near = uneven(replicas=EVERYWHERE, shares=SOUND)
+    assert found(snapshot(replace(near, flows=NEAR_FLOWS), replicas=EVERYWHERE)) == []
+
+
+def test_a_little_unevenness_is_no_finding() -> None:
+    """35 of 99 members in a rack with a third of the partitions make 2 % cross: less than the least saving."""
+    racks = {f"m{at}": (A, B, C)[at % 3] for at in range(99)} | {"m1": A, "m2": A}
+    taken = snapshot(uneven(racks, replicas=((1,), (2,), (3,)) * 33, shares=replace(SOUND, optimal=0.06)))
+    assert found(taken) == []
+
+
+@pytest.mark.parametrize("aware", [False, None])
+def test_where_leaders_may_serve_only_the_least_counts(aware: bool | None) -> None:  # noqa: FBT001 - a table of states
+    """Without a selector, another finding, or with brokers that do not tell, nothing is said that it would cure."""
+    leaders = uneven(replicas=EVERYWHERE, any_replica=False)
+    codes = [one.code for one in found(snapshot(leaders, replicas=EVERYWHERE, rack_aware_fetch=aware))]
+    assert codes == ([Code.NO_RACK_AWARE_SELECTOR] if aware is False else [])
+    single = uneven(any_replica=False)
+    assert only(snapshot(single, rack_aware_fetch=aware), Code.UNEVEN_OVER_RACKS).dollars_per_month
+
+
+def test_leaders_in_few_racks() -> None:
+    """Members that do not fetch with their rack are near leaders only; the cure is their setting, or other leaders."""
+    replicas = ((1, 2, 3),) * 4 + ((2, 3, 1), (3, 1, 2))
+    taken = uneven(SPREAD, replicas=replicas, any_replica=False, source="client-id")
+    finding = only(snapshot(taken, replicas=replicas), Code.UNEVEN_OVER_RACKS)
+    assert finding.cause == (
+        "3 of 3 members are not known to fetch with their rack, so only leaders are near them (rack-a 4, rack-b 1, "
+        "rack-c 1): any balanced plan reads at least 33% across racks, 0% if any replica in their rack served them"
+    )
+    assert "racks.fetch_with_rack" in finding.cure
+
+
+def test_each_cause_has_its_part_of_what_must_cross() -> None:
+    """Members and partitions in different racks: what even members would save, and what replicas prevent even then."""
+    racks = {f"m{at}": (A, A, *[B] * 5, *[C] * 5)[at] for at in range(12)}
+    replicas = ((1,),) * 8 + ((2,),) * 2 + ((3,),) * 2
+    half = replace(SOUND, present_bytes=0.5, present_partitions=0.5, optimal=0.5)
+    members, others = found(snapshot(uneven(racks, replicas=replicas, shares=half), replicas=replicas))
+    if members.code is not Code.UNEVEN_OVER_RACKS:
+        members, others = others, members
+    assert (members.code, others.code) == (Code.UNEVEN_OVER_RACKS, Code.REPLICAS_PREVENT_LOCALITY)
+    assert "50% across racks (6 of 12 partitions), 33% if members were spread evenly" in members.cause
+    assert "at least 33% has to cross racks in any balanced plan, also with members spread evenly" in others.cause
+    total = shipped("aws").dollars(GB / 2) / 60 * 730 * 3600
+    assert (members.dollars_per_month or 0) + (others.dollars_per_month or 0) == pytest.approx(total)
+
+
+def test_uneven_members_whose_racks_are_not_known_are_another_finding() -> None:
+    """A member without rack, or in a rack without brokers, is told as that; even numbers would be a guess."""
+    for taken in (
+        snapshot(uneven({**UNEVEN, "m7": None})),
+        snapshot(uneven({**UNEVEN, "m6": "x"})),
+        snapshot(uneven(), brokers={1: A, 2: B, 3: NoRack.UNKNOWN}),
+    ):
+        codes = [one.code for one in found(taken)]
+        assert Code.UNEVEN_OVER_RACKS not in codes
+        assert codes
+
+
+def served(
+    taken: GroupTraffic, racks: Sequence[str], *, guessed: bool = False, fetching: Mapping[str, bool] | None = None
+) -> GroupTraffic:
+    """The group whose n-th partition belongs to the n-th member in turn, and is served from these racks."""
+    names = [member.id for member in taken.members]
+    return replace(
+        taken,
+        members=tuple(
+            replace(one, rack=replace(one.rack, fetches_with_rack=(fetching or {}).get(one.id, True)))
+            for one in taken.members
+        ),
+        partitions=tuple(
+            replace(one, member=names[at % len(names)], serving_rack=racks[at % len(racks)], serving_broker=None)
+            for at, one in enumerate(taken.partitions)
+        ),
+        blind_spots=(BlindSpot.SERVING_GUESSED,) if guessed else (),
+    )
+
+
+FLAT = [flow(client, replica, GB) for client in (A, B, C) for replica in (A, B, C)]
+EXACT = [replace(one, key=replace(one.key, method="exact")) for one in FLAT]
+TWO_THIRDS = replace(SOUND, present_bytes=2 / 3, present_partitions=2 / 3)
+
+
+def flat(flows: Sequence[Flow] = FLAT, *, kind: GroupKind = "classic", assignor: str = "range") -> GroupTraffic:
+    """Members with racks and replicas in each, of which two thirds are read across racks."""
+    made = problem(((A, B, C), (B, C, A), (C, A, B)) * 2, SPREAD, NEAR)
+    return group(flows=flows, shares=TWO_THIRDS, made=made, kind=kind, assignor=assignor)
+
+
+@pytest.mark.parametrize("kind", ["classic", "consumer"])
+def test_brokers_that_send_members_elsewhere_are_the_cause_and_not_the_assignment(kind: GroupKind) -> None:
+    """The flat ratio is one finding, with all of its price, and nothing that an agent, or an assignor, would cure."""
+    taken = snapshot(served(flat(kind=kind), (B, C, A)), replicas=EVERYWHERE)
+    judgement = judged(taken)
+    (finding,) = judgement.findings
+    assert (finding.code, finding.costs) == (Code.FOLLOWERS_DO_NOT_SERVE, True)
+    assert finding.cause == (
+        "67% of its bytes in 60 s came from other racks, although its members are known to fetch with theirs and every "
+        "partition has an in-sync replica there: the brokers answer fetches with these racks so, of 6 partitions now. "
+        "No assignment changes that"
+    )
+    assert "replica.selector.class" in finding.cure
+    assert finding.dollars_per_month == pytest.approx(shipped("aws").dollars(6 * GB) / 60 * 730 * 3600)
+    assert judgement.avoidable_dollars_per_month == 0
+
+
+def test_clients_that_count_what_brokers_would_not_send_do_not_fetch_with_their_rack() -> None:
+    """The brokers let replicas in the rack serve, and the clients' own counters show leaders: it is their setting."""
+    finding = only(snapshot(served(flat(EXACT), (A, B, C)), replicas=EVERYWHERE), Code.FOLLOWERS_DO_NOT_SERVE)
+    assert "its clients count so, while the brokers let replicas there serve" in finding.cause
+    assert "racks.fetch_with_rack" in finding.cure
+    unasked = served(flat(EXACT), (A, B, C), guessed=True)
+    assert (
+        ": its clients count so. No" in only(snapshot(unasked, replicas=EVERYWHERE), Code.FOLLOWERS_DO_NOT_SERVE).cause
+    )
+
+
+@pytest.mark.parametrize(
+    ("taken", "replicas"),
+    [
+        (served(flat(), (A, B, C)), EVERYWHERE),
+        (served(flat(), (B, C, A), guessed=True), EVERYWHERE),
+        (served(flat(), (B, C, A), fetching=dict.fromkeys(SPREAD, False)), EVERYWHERE),
+        (served(flat(), (B, C, A)), ((1,), (2,), (3,)) * 2),
+        (served(flat(EXACT), (B, C, A)), ((1, 2), (2, 3), (3, 1)) * 2),
+    ],
+    ids=["no longer", "guessed", "members read leaders", "one replica", "two replicas in three racks"],
+)
+def test_what_does_not_show_that_followers_do_not_serve(taken: GroupTraffic, replicas: Sequence[Sequence[int]]) -> None:
+    """The bytes may then be a former answer, a guess, or read where no replica is near: the assignor is the cause."""
+    finding = only(snapshot(taken, replicas=replicas), Code.AT_RANDOM_BASELINE)
+    silent = not all(member.rack.fetches_with_rack for member in taken.members)
+    assert ("not all of its members are known to fetch with theirs" in finding.cause) == silent
+
+
+def test_followers_without_a_selector_are_the_selectors_finding() -> None:
+    """Where the configuration says that no follower serves, the brokers' answer is no second finding."""
+    taken = snapshot(served(flat(), (B, C, A)), replicas=EVERYWHERE, rack_aware_fetch=False)
+    codes = [one.code for one in found(taken)]
+    assert Code.NO_RACK_AWARE_SELECTOR in codes
+    assert Code.FOLLOWERS_DO_NOT_SERVE not in codes
+
+
+def test_what_plans_avoid_lacks_what_followers_do_not_serve() -> None:
+    """Of two topics one has replicas in each rack: each finding has the price of its own bytes."""
+    other = [flow(A, B, 2 * GB, topic="audit"), flow(B, B, GB, topic="audit")]
+    half = served(flat([flow(A, B, 2 * GB), flow(A, A, GB), *other]), (B, C, A))
+    half = replace(half, shares=replace(TWO_THIRDS, optimal_by="bytes"))
+    taken = snapshot(half, replicas=EVERYWHERE)
+    single = tuple(PartitionView(leader=at, replicas=(at,), in_sync=(at,)) for at in (1, 2, 3))
+    taken = replace(taken, cluster=replace(taken.cluster, topics={**taken.cluster.topics, "audit": single}))
+    prices = {one.code: one.dollars_per_month for one in found(taken)}
+    each = pytest.approx(shipped("aws").dollars(2 * GB) / 60 * 730 * 3600)
+    assert prices == {Code.FOLLOWERS_DO_NOT_SERVE: each, Code.AT_RANDOM_BASELINE: each}
 
 
 def test_what_was_refused_is_told_and_costs_nothing() -> None:
@@ -311,3 +563,9 @@ def test_groups_without_members_are_left_out() -> None:
 def test_near_is_the_reference() -> None:
     """The near plan that these tests build on has no cross-rack partition and no finding."""
     assert judged(snapshot(group(made=problem(ROTATED, SPREAD, NEAR), flows=NEAR_FLOWS, shares=SOUND))).findings == ()
+
+
+def test_a_cure_can_be_copied_into_a_shell() -> None:
+    """A group's name with signs of a shell is quoted in the commands."""
+    (finding,) = found(snapshot(group("a b;$(c)", flows=[flow(A, B, GB)], shares=HALF)))
+    assert "`samerack run --group 'a b;$(c)'`; `samerack plan 'a b;$(c)'`" in finding.cure

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Iterator
+from importlib.metadata import version
 from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import quote
@@ -14,7 +15,6 @@ import pytest
 
 from samerack.agent.group_status import GroupStatus
 from samerack.agent.metrics import Metrics
-from samerack.agent.reporting import findings, host_racks, report
 from samerack.agent.web import api as web_api
 from samerack.agent.web import page as web_page
 from samerack.agent.web.server import WebServer, application
@@ -23,7 +23,8 @@ from samerack.cluster.racks import MemberRack
 from samerack.common.errors import AgentError
 from samerack.common.fetching import address as where_it_answers
 from samerack.common.settings import WebSettings
-from tests.unit.agent.measured import busy, busy_events, reports
+from samerack.reporting import findings, group_lag, host_racks, report
+from tests.unit.agent.measured import busy, busy_events, busy_history, reports
 
 NAMED_BADLY = "reports <b>&amp;</b>"
 STATUSES = (
@@ -38,13 +39,16 @@ STATUSES = (
     ),
     GroupStatus(group=NAMED_BADLY, role="leading", mode="propose", waits="proposed", breaker_open=False),
 )
-SHOWN = reports(busy(), roles={"orders": "leading"}, events=busy_events(), statuses=STATUSES)
+SHOWN = reports(busy(), roles={"orders": "leading"}, events=busy_events(), history=busy_history())
 
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
     """The address of a server."""
-    more = (*web_api.routes(SHOWN), *web_page.routes(SHOWN))
+    more = (
+        *web_api.routes(SHOWN, statuses=lambda: STATUSES),
+        *web_page.routes(SHOWN, statuses=lambda: STATUSES),
+    )
     server = WebServer(application(Metrics(), healthy=dict, ready=dict, more=more), host="127.0.0.1", port=0)
     server.start()
     yield f"http://127.0.0.1:{server.port}"
@@ -90,6 +94,40 @@ def test_racks_of_hosts_are_told_as_far_as_only_the_agent_knows_them(url: str) -
     assert host_racks.from_json(ask(f"{url}/v1/racks?group=nobody")[1]).agents == {}
     with pytest.raises(AgentError, match="has no racks"):
         host_racks.from_json(b"{}")
+
+
+def test_the_lag_of_a_group_is_what_the_command_line_reads(url: str) -> None:
+    """Its members and partitions are decoded to the values that are shown; a group that is not seen is refused."""
+    told = group_lag.from_json(ask(f"{url}/v1/lag?group={quote(NAMED_BADLY)}")[1])
+    assert (told.group, told.bootstrap, len(told.members), len(told.partitions)) == (NAMED_BADLY, SHOWN.bootstrap, 3, 6)
+    assert (told.lag_records, told.lag_seconds) == (120, 12.5)
+    assert ask(f"{url}/v1/lag?group=nobody")[0] == ask(f"{url}/v1/lag")[0] == 404
+    assert asking.ask(url, "/v1/lag?group=nobody", unseen=b"none") == b"none"
+
+
+def test_the_history_of_a_group_is_told_with_its_gaps(url: str) -> None:
+    """Points follow each other without a break from the first known one on; what is not known is null."""
+    told = json.loads(ask(f"{url}/v1/history?group=orders")[1])
+    points = told["points"]
+    assert (told["group"], told["step_seconds"], len(points)) == ("orders", 300.0, 241)
+    assert [point["at"] for point in points] == [1_800_000_000.0 - ago * 300 for ago in range(240, -1, -1)]
+    assert [point["bytes_per_second"] is None for point in points] == [60 < ago <= 72 for ago in range(240, -1, -1)]
+    assert points[-1]["cross_rack_share"] == pytest.approx(0.0165)
+    assert told["marks"] == [{"at": 1_800_000_002.0, "kind": "plan"}]
+    without = json.loads(ask(f"{url}/v1/history?group={quote(NAMED_BADLY)}")[1])["points"]
+    assert {point["cross_rack_share"] for point in without} == {None}
+    unknown = json.loads(ask(f"{url}/v1/history?group=billing-kip848")[1])["points"]
+    assert [point["bytes_per_second"] for point in unknown] == [None] * 12
+    assert ask(f"{url}/v1/history?group=nobody")[0] == ask(f"{url}/v1/history")[0] == 404
+
+
+def test_each_page_has_cluster_version_and_last_look(url: str) -> None:
+    """The header of each page says what it shows, by which version, and as of when."""
+    for path in ("", "/group?name=orders"):
+        header = ask(f"{url}{path}")[1].decode().partition("<header>")[2].partition("</header>")[0]
+        assert (
+            f"cluster kafka.example:9092; samerack {version('samerack')}; last look 2027-01-15 08:01:00 UTC" in header
+        )
 
 
 def test_the_policy_tells_mode_and_what_is_waited_for(url: str) -> None:

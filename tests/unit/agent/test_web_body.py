@@ -23,7 +23,7 @@ from samerack.agent.web import server as web
 from samerack.agent.web import takeover as web_takeover
 from samerack.agent.web.body import BodyReader, RequestError
 from samerack.agent.web.server import WebServer, application
-from samerack.traffic.groups import ObservedMember
+from samerack.traffic.model import ObservedMember
 from tests.unit.agent.test_web_takeover import Leader
 from tests.unit.traffic.test_exact import member
 
@@ -56,8 +56,8 @@ def agent() -> Iterator[int]:
 
 @pytest.fixture
 def small() -> Iterator[int]:
-    """The port of a server that reads four short bodies at a time, for half a second."""
-    bodies = BodyReader(max_bytes=100, seconds=0.5, at_once=_AT_ONCE)
+    """The port of a server that reads four short bodies at a time, for a third of a second."""
+    bodies = BodyReader(max_bytes=100, seconds=0.3, at_once=_AT_ONCE)
 
     async def read(request: Request) -> Response:
         try:
@@ -135,7 +135,7 @@ def test_a_body_that_does_not_come_is_not_waited_for(small: int) -> None:
         with ExitStack() as stack:
             connections = [stack.enter_context(slow(small)) for _ in range(_AT_ONCE)]
             for connection in connections:
-                assert answer(connection) == (408, "the body did not arrive within 0.5 s")
+                assert answer(connection) == (408, "the body did not arrive within 0.3 s")
                 assert connection.recv(1) == b""
 
 

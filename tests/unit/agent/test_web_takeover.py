@@ -182,6 +182,6 @@ def test_a_progress_is_told_and_read_back() -> None:
 def test_the_gain_in_words() -> None:
     """The text has the partitions that cross racks, and the members that pause."""
     text = lead.gain_words(GAIN)
-    assert "4 partitions (66.0%) now, 0 (0.0%) under the agent" in text
+    assert "4 partitions (66 %) now, 0 partitions (0 %) under the agent" in text
     assert "3 members pause" in text
     assert "not known yet" in text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib.metadata
 import json
 import os
 import re
@@ -128,6 +129,24 @@ def test_each_command_has_help(command: str) -> None:
         (["run", "-g", "o", "-b", "127.0.0.1:1", "-s", "policy.burst=none"], "policy.burst: "),
         (["run", "-g", "o", "-b", "127.0.0.1:1", "-s", "kafka.ssl.ca.pem=x"], "kafka.ssl.ca.pem: "),
         (["run", "-g", "o", "-b", "127.0.0.1:1", "-s", "kafka.clientid=x"], "did you mean kafka.client.id?"),
+        (["run", "-g", "", "-b", "127.0.0.1:1"], "groups: has an empty name; leave it away"),
+        (
+            ["run", "-g", "!search*", "-b", "127.0.0.1:1"],
+            "groups: '!search*' leaves groups out, and nothing is included",
+        ),
+        (["run", "-g", "orders", "-g", "!ord*", "-b", "127.0.0.1:1"], "groups: 'orders' is named and also left out"),
+        (
+            ["run", "-b", "127.0.0.1:1", "-s", "group=[orders]"],
+            "group (from the command line): no such setting; did you mean groups?",
+        ),
+        (
+            ["run", "-b", "127.0.0.1:1", "-s", "traffic.groups=[*]"],
+            "--set traffic.groups: looks like a list or a map and is none",
+        ),
+        (
+            ["cost", "-b", "127.0.0.1:1", "-s", "racks.client_ids={*-a: rack-a}"],
+            "--set racks.client_ids: looks like a list",
+        ),
         (["plan", "orders"], "kafka: is missing"),
         (["plan", "orders", "-b", "127.0.0.1:1", "-c", "/nonexistent.yaml"], "/nonexistent.yaml: cannot be read"),
         (["plan", "orders", "-b", "127.0.0.1:1", "-s", "kafka.security.protocol=TLS"], "security.protocol"),
@@ -194,7 +213,7 @@ def test_an_unreachable_broker_is_exit_code_1_after_one_attempt(
     code, told = refused("plan", "orders", "--bootstrap-servers", closed_port)
     clear_away()
     assert code == 1
-    assert told.startswith(f"samerack: kafka {closed_port}: KafkaConnectionError: ")
+    assert told.startswith(f"samerack: kafka {closed_port}: connection refused; check host and port")
     assert "bootstrap.servers" in told
     assert attempts == [10_000]
 
@@ -215,13 +234,15 @@ def test_the_yaml_reference_loads_with_every_comment_taken_away(tmp_path: Path) 
     _, out, _ = run("settings", "--format", "yaml")
     text = re.sub(r"^( *)# (\w+: )", r"\1\2", out, flags=re.MULTILINE)
     path = tmp_path / "samerack.yaml"
-    path.write_text(text)
     content = yaml.safe_load(text)
     for place, model in sections().items():
         wanted = set(model.model_fields)
         assert set(content[place] if place else content) == wanted
+    path.write_text(re.sub("^(groups|cluster): .*", "", text, flags=re.MULTILINE))  # they exclude each other
+    assert set(load(path=path, environment={}, several=True).clusters) == {"east"}
+    path.write_text(re.sub("^clusters: .*", "", text, flags=re.MULTILINE))
     found = load(path=path, environment={})
-    assert found.groups == ("orders", "payments")
+    assert found.groups == ("orders", "payments-*", "!payments-test-*")
     without_examples = found.policy.model_copy(update={"windows": (), "groups": {}})
     assert without_examples == load(flags={"kafka": {"bootstrap.servers": "x"}}, environment={}).policy
 
@@ -259,3 +280,22 @@ def test_names_of_streams_are_refused(key: str, closed_port: str) -> None:
     assert code == 2
     assert key in said
     assert "'stream' is Kafka Streams" in said
+
+
+def test_the_version_is_the_packages() -> None:
+    """Of the installed package, without loading anything else."""
+    assert run("--version") == (0, f"{importlib.metadata.version('samerack')}\n", "")
+
+
+def test_h_is_help() -> None:
+    """Of the program and of each command."""
+    assert run("-h") == run("--help")
+    assert run("verify", "-h") == run("verify", "--help")
+
+
+def test_a_shell_completes_commands() -> None:
+    """As typer's script for bash asks for them."""
+    words = {"_SAMERACK_COMPLETE": "complete_bash", "COMP_WORDS": "samerack ve", "COMP_CWORD": "1"}
+    line = [str(Path(sys.executable).with_name("samerack"))]
+    done = subprocess.run(line, env={**os.environ, **words}, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["verify"]

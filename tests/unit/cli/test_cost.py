@@ -10,13 +10,14 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from samerack.agent.metrics import Metrics
-from samerack.agent.reporting.server_assignment import server_assignment
 from samerack.agent.web import api as web_api
 from samerack.agent.web.server import WebServer, application
 from samerack.cli.cost import server_lines
 from samerack.cli.main import app
 from samerack.cli.top import view
 from samerack.cluster.server_assignors import LINE, ServerAssignors
+from samerack.common import words
+from samerack.reporting.server_assignment import server_assignment
 from tests.unit.agent.measured import busy, reports, snapshot
 
 SHOWN = reports(busy(), roles={"orders": "leading"})
@@ -58,6 +59,15 @@ def test_cost_shows_the_most_expensive_group_first(port: int) -> None:
     assert f"measured by the agent at http://127.0.0.1:{port}; bytes on the wire in 60 s; AWS: 0.01 USD" in flat
 
 
+def test_verify_and_cost_have_the_same_total(port: int) -> None:
+    """The last row of cost is the sum that verify ends with."""
+    _, costs, _ = run(port, "cost")
+    _, found, _ = run(port, "verify")
+    (total,) = (line.split()[-2] for line in costs.splitlines() if line.strip().startswith("all 3"))
+    assert total.startswith("$")
+    assert f"read across racks costs: {total} a month" in " ".join(found.split())
+
+
 def test_cost_of_one_group_has_pairs_topics_and_savings(port: int) -> None:
     """The page of a group has its own assignor's share, pairs of racks, topics, and what the figures lack."""
     code, out, _ = run(port, "cost", "orders")
@@ -96,9 +106,39 @@ def test_what_is_not_known_of_the_brokers_assignors_is_no_zero() -> None:
     assert server_lines(None) == []
 
 
+def test_cost_ends_with_the_rest_of_the_bill(port: int) -> None:
+    """Beside what groups read there is what replication carries and what producers may, and what decides each."""
+    _, out, _ = run(port, "cost")
+    flat = " ".join(out.split())
+    report = SHOWN.report()
+    consumers = words.money(report.totals.dollars_per_month)
+    assert f"{consumers} assignments: what samerack moves" in flat
+    assert "replication 133 MB/s $6,527 replicas in other racks" in flat
+    assert "producers, least 0 B/s $0 if each is in its leader's rack" in flat
+    assert "producers, random 55.6 MB/s $2,719 if they are in all racks alike" in flat
+    assert "producers, most 83.3 MB/s $4,079 if none is in its leader's rack" in flat
+    assert "not in replication and producers: 7 of 120 partitions, whose sizes or offsets are not known" in flat
+    assert "neither near nor across: 1 GB that brokers without known racks copied or led" in flat
+    assert "producers" not in run(port, "cost", "orders")[1]
+    assert json.loads(run(port, "cost", "orders", "--json")[1])["bill"] is None
+
+
+@pytest.mark.parametrize("columns", ["60", "80", "160"])
+def test_the_bill_fits_the_terminal(port: int, monkeypatch: pytest.MonkeyPatch, columns: str) -> None:
+    """Each part has its name and its dollars on one line at every width."""
+    monkeypatch.setenv("COLUMNS", columns)
+    _, out, _ = run(port, "cost")
+    assert max(len(line) for line in out.splitlines()) <= int(columns)
+    for name, dollars in (("replication", "$6,527"), ("producers, random", "$2,719"), ("producers, most", "$4,079")):
+        assert any(name in line and dollars in line for line in out.splitlines()), out
+
+
 def test_cost_as_json_is_the_report(port: int) -> None:
     """The JSON is one object, with one group if one is named."""
-    assert len(json.loads(run(port, "cost", "--json")[1])["groups"]) == 3
+    shown = json.loads(run(port, "cost", "--json")[1])
+    assert len(shown["groups"]) == 3
+    assert shown["bill"]["replication"]["cross_rack_bytes"] == 8_000_000_000
+    assert shown["bill"]["producers"]["most"]["cross_rack_bytes"] == 5_000_000_000
     assert [group["group"] for group in json.loads(run(port, "cost", "orders", "--json")[1])["groups"]] == ["orders"]
 
 
@@ -106,7 +146,7 @@ def test_an_unknown_group_names_those_that_were_seen(port: int) -> None:
     """An unknown group gives exit code 1 with one line."""
     code, out, err = run(port, "cost", "nobody")
     assert (code, out) == (1, "")
-    assert err.startswith("samerack: group nobody: was not seen; groups are billing-kip848, orders")
+    assert err.startswith("samerack: group nobody: was not seen; those that are nearest: billing-kip848, orders")
 
 
 def test_verify_tells_findings_and_exit_code(port: int) -> None:
@@ -186,3 +226,16 @@ def test_a_sound_verdict_is_exit_code_0() -> None:
     server.stop()
     assert code == 0
     assert out.startswith("0 findings that cost money, 0 other")
+    assert "all groups read across racks costs: not known; what better plans avoid of it: not known" in out
+
+
+def test_an_agent_that_has_seen_nothing_gives_no_verdict() -> None:
+    """No findings of no brokers would be an all-clear for a cluster that the agent does not reach."""
+    server = WebServer(
+        application(Metrics(), healthy=dict, ready=dict, more=web_api.routes(reports())), host="127.0.0.1", port=0
+    )
+    server.start()
+    code, out, err = run(server.port, "verify")
+    server.stop()
+    assert (code, out) == (1, "")
+    assert "has not measured the cluster yet; samerack health --ready says whether it reaches the brokers" in err

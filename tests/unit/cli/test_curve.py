@@ -57,7 +57,7 @@ def test_table_for_people() -> None:
     result = run("-", given=GROUP)
     assert result.exit_code == 0
     assert "max_skew" in result.stdout
-    assert "50.0%" in result.stdout
+    assert "50 %" in result.stdout
 
 
 def test_nothing_to_save_is_one_point() -> None:

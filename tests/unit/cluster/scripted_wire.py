@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -63,6 +63,19 @@ def metadata_response(racks: dict[int, str | None], *topics: Any, cluster_id: st
     broker = MetadataResponse.MetadataResponseBroker
     brokers = [broker(node_id=number, host="127.0.0.1", port=1, rack=rack) for number, rack in racks.items()]
     return MetadataResponse(brokers=brokers, topics=list(topics), cluster_id=cluster_id)
+
+
+def all_topics(racks: dict[int, str | None], *topics: Any, internal: Collection[str] = ()) -> bytes:
+    """The encoded metadata of all topics, in the version that `cluster.placement` asks for."""
+    response = metadata_response(racks, *topics)
+    response.controller_id = response.throttle_time_ms = 0
+    response.authorized_operations = set()
+    for one in response.topics:
+        one.is_internal, one.authorized_operations = one.name in internal, set()
+        for each in one.partitions:
+            each.error_code = each.leader_epoch = 0
+            each.offline_replicas = []
+    return bytes(response.encode(version=8))
 
 
 def configs_response(broker: int, values: dict[str, str | None], error_code: int = 0) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from samerack.cluster.view import ClusterView, PartitionView, Rack, Settling, SettlingTimes, settle
@@ -45,7 +45,6 @@ def without(view: ClusterView, down: frozenset[int], *, listed: bool) -> Cluster
     )
 
 
-@settings(max_examples=60)
 @given(
     view=clusters(),
     history=st.lists(
@@ -66,7 +65,6 @@ def test_bounced_brokers_change_nothing(view: ClusterView, history: list[tuple[f
             assert state.settled is settled
 
 
-@settings(max_examples=60)
 @given(before=clusters(), after=clusters(), pauses=st.lists(st.floats(0.01, 0.3), max_size=12))
 def test_what_lasts_settles_and_not_before(before: ClusterView, after: ClusterView, pauses: list[float]) -> None:
     """Known replicas and racks wait for the settling time, then all changes count."""
@@ -92,7 +90,6 @@ def test_what_lasts_settles_and_not_before(before: ClusterView, after: ClusterVi
     assert settle(state, after, began + 100, TIMES).state.settled is state.settled
 
 
-@settings(max_examples=60)
 @given(views=st.lists(clusters(), min_size=2, max_size=8), pauses=st.lists(PAUSES, min_size=8, max_size=8))
 def test_the_settled_object_changes_only_with_its_value(views: list[ClusterView], pauses: list[float]) -> None:
     """Another object means another value, and a reported change means that the value has changed."""

@@ -181,7 +181,7 @@ def test_sections_that_are_all_comments_are_empty(tmp_path: Path) -> None:
         ),
         (
             {"xyzzyxyzzy": 1},
-            "xyzzyxyzzy (from the command line): no such setting; settings are election, events, groups, kafka",
+            "xyzzyxyzzy (from the command line): no such setting; settings are cluster, clusters, election, events, ",
         ),
     ],
 )
@@ -458,3 +458,11 @@ def test_set_that_makes_no_sense(assignments: list[str], message: str) -> None:
     with pytest.raises(SettingsError) as raised:
         settings_from(None, "127.0.0.1:1", assignments)
     assert str(raised.value).startswith(message)
+
+
+def test_everything_that_is_wrong_is_told_at_once() -> None:
+    """A misspelt key, a wrong value and a missing one are corrected in one go; a misspelt key is told once."""
+    message = refusal(flags={"group": ["orders"], "policy": {"brust": 1, "min_saving": 7}, "web": {"port": 70_000}})
+    assert message.startswith("4 settings are wrong: (1) group (from the command line): no such setting; did you mean ")
+    for part in ("(2) policy.brust (from the command line)", "policy.min_saving: ", "web.port: "):
+        assert message.count(part) == 1

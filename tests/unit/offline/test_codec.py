@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import typer
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
@@ -143,7 +143,6 @@ def test_wrong_line_is_answered_and_does_not_stop(line: str | bytes, error: str,
     assert second == {"hex": "000300000000ffffffff", "case": "next"}
 
 
-@settings(deadline=None)
 @given(
     st.fixed_dictionaries(
         {"cmd": st.sampled_from(sorted(LINES))},

@@ -11,8 +11,6 @@ from typer.testing import CliRunner, Result
 
 from samerack.cli.main import app
 from samerack.offline.streams_compare import ACTIVES, STANDBYS
-from samerack.offline.streams_instances import instances
-from samerack.offline.streams_page import page
 
 ROOT = Path(__file__).parents[3]
 
@@ -277,8 +275,7 @@ def test_strategies_can_be_compared_on_an_own_application(tmp_path: Path) -> Non
 
 def test_the_strategies_page_is_what_the_command_prints() -> None:
     """docs/strategies.md is made by `samerack streams compare --page`; run it again where this fails."""
-    assert (ROOT / "docs" / "strategies.md").read_text(encoding="utf-8") == page(instances())
-    assert run("compare", "--page").output == page(instances())
+    assert (ROOT / "docs" / "strategies.md").read_text(encoding="utf-8") == run("compare", "--page").output
 
 
 def test_the_strategies_page_is_in_the_right_order() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from samerack.agent.leading.assigning import Assigning, NoConsumersError
 from samerack.agent.policy.back_off_causes import BackOffError, Cause
@@ -249,7 +249,6 @@ def test_a_plan_that_gives_a_member_nothing_is_not_sent(monkeypatch: pytest.Monk
     assert (caught.value.cause, leads.sent) == (Cause.STARVED, None)
 
 
-@settings(max_examples=100, deadline=None)
 @given(members=groups(), there=settled_clusters(), mode=MODES)
 def test_no_plan_of_the_assignors_starves_anybody(members: list[PlanMember], there: SettledCluster, mode: Mode) -> None:
     """For any subscriptions, the optimal plan covers what exists and starves no member."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from samerack.cluster.racks import MemberRack
@@ -55,7 +55,6 @@ def settled_clusters(draw: st.DrawFn) -> SettledCluster:
 MODES = st.builds(Mode, cooperative=st.booleans(), keep_copartitioned=st.booleans(), rack_aware_fetch=st.booleans())
 
 
-@settings(max_examples=100)
 @given(members=groups(), there=settled_clusters(), mode=MODES, prefer=st.sampled_from(["optimal", "range"]))
 def test_any_group_gets_each_partition_once(
     members: list[PlanMember], there: SettledCluster, mode: Mode, prefer: planner.AssignorName
@@ -84,7 +83,6 @@ def test_any_group_gets_each_partition_once(
     assert plan.withheld == 0 or mode.cooperative
 
 
-@settings(max_examples=50)
 @given(members=groups(), there=settled_clusters(), mode=MODES)
 def test_a_plan_in_force_needs_no_rebalance(members: list[PlanMember], there: SettledCluster, mode: Mode) -> None:
     """Once members own the final plan, no partition has changed and a new plan moves nothing."""

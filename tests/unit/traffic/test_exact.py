@@ -9,7 +9,8 @@ from samerack.election.counting import NOTHING, Claim, Claims
 from samerack.election.leadership_state import Alone
 from samerack.protocol.model import from_pairs
 from samerack.traffic.exact import STALE_SECONDS, ExactReads
-from samerack.traffic.groups import ObservedGroup, ObservedMember
+from samerack.traffic.groups import ObservedGroup
+from samerack.traffic.model import ObservedMember
 from samerack.traffic.statistics import Counters, StatisticsError
 
 

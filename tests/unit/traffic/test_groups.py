@@ -208,6 +208,7 @@ def test_streams_tasks_are_partitions_of_their_sources() -> None:
     assert groups.topics_of_streams(raw) == {"t", "inner"}
     group = groups.streams(raw, racks=RACKS, cluster=view_of(t=[partition(1), partition(2)], inner=[partition(1)]))
     assert to_pairs(group.members[0].owned) == [("inner", 0), ("t", 0), ("t", 1)]
+    assert {str(task): read for task, read in group.tasks} == {"0_0": (("inner", 0), ("t", 0)), "0_1": (("t", 1),)}
     assert (group.kind, group.members[0].rack.rack, group.members[0].rack.source) == ("streams", "b", "client-id")
 
 
@@ -275,14 +276,23 @@ def assigned(tasks: Sequence[tuple[int, int]], *pairs: tuple[str, int]) -> Descr
 
 
 @pytest.mark.parametrize(
-    ("tasks", "together"),
-    [(((0, 0), (0, 1), (0, 0), (0, 1)), True), (((0, 0), (0, 1), (1, 0), (1, 1)), False)],
+    ("tasks", "read"),
+    [
+        (((0, 0), (0, 1), (0, 0), (0, 1)), {"0_0": [("t", 0), ("u", 0)], "0_1": [("t", 1), ("u", 1)]}),
+        (
+            ((0, 0), (0, 1), (1, 0), (1, 1)),
+            {"0_0": [("t", 0)], "0_1": [("t", 1)], "1_0": [("u", 0)], "1_1": [("u", 1)]},
+        ),
+    ],
 )
-def test_topics_of_one_subtopology_are_assigned_together(tasks: Sequence[tuple[int, int]], together: bool) -> None:  # noqa: FBT001 - a table
-    """Two topics of one subtopology give one task per partition; topics of two subtopologies do not."""
+def test_what_each_task_reads_is_from_the_assignments(
+    tasks: Sequence[tuple[int, int]], read: dict[str, list[tuple[str, int]]]
+) -> None:
+    """Two topics of one subtopology are read by the same tasks; topics of two subtopologies are not."""
     member = assigned(tasks, ("u", 1), ("u", 0), ("t", 0), ("t", 1))
     group = groups.classic(classic(member, protocol="stream"), racks=RACKS, agent="samerack")
-    assert (group.together, group.note) == (together, "")
+    assert {str(task): list(partitions) for task, partitions in group.tasks} == read
+    assert group.note == ""
 
 
 def test_infos_that_cannot_be_read_are_noted() -> None:

@@ -95,7 +95,7 @@ def test_a_noisy_group_keeps_one_weights_object(noise: list[list[float]]) -> Non
 
 
 def test_rates_need_time_and_traffic() -> None:
-    """There are no weights before commits may have arrived three times, nor while nothing is read."""
+    """There are no weights before commits may have arrived six times, nor while nothing is read."""
     weight_book = WeightBook()
     weight_book.measured("g", [part(0, 10_000)], [("t", 0)], 5.0)
     assert (weight_book.weights("g"), weight_book.rates("g")) == (None, None)

@@ -8,9 +8,11 @@ from samerack.cluster.racks import MemberRack
 from samerack.cluster.view import SettledCluster
 from samerack.common.settings import load
 from samerack.traffic.attribute import Spans
+from samerack.traffic.collect import Offsets
 from samerack.traffic.model import BlindSpot
 from samerack.traffic.snapshot_builder import ClusterContext, GroupObservation, SnapshotBuilder
 from samerack.traffic.streams_client import StreamsClient
+from samerack.traffic.timeline import extend
 from samerack.traffic.weights import WeightBook
 from tests.unit.agent.values import partition, view_of
 from tests.unit.traffic.test_exact import group, member
@@ -21,6 +23,8 @@ SCENE = ClusterContext(
     view=view_of(t=[partition(1)]),
     settled=SettledCluster(),
     logs={},
+    timelines={},
+    polled_at=0.0,
     serving=lambda *_: 1,
     rack_of=lambda _: "a",
     served=frozenset({(("t", 0), "a")}),
@@ -71,6 +75,17 @@ def test_each_cause_has_its_sentence() -> None:
     assert spots(seen(), replace(SCENE, sizes_known=False)) == {BlindSpot.SIZES_UNKNOWN}
     assert spots(seen(), replace(SCENE, served=frozenset())) == {BlindSpot.SERVING_GUESSED}
     assert spots(seen(streams=replace(CLIENT, standby=("0_1",)))) == {BlindSpot.STATE}
+
+
+def test_the_age_of_what_is_not_read_is_that_of_the_timeline() -> None:
+    """Partition and topic have it; without a timeline or an end it is not known."""
+    scene = replace(SCENE, logs={("t", 0): Offsets(start=0, end=20)}, polled_at=105.0)
+    timeline = extend(extend(None, at=100, end=0), at=105, end=20)
+    told = builder().build(seen(), replace(scene, timelines={("t", 0): timeline}))
+    assert (told.partitions[0].lag_records, told.partitions[0].lag_seconds) == (15, 3.75)
+    assert told.lag_seconds == {"t": 3.75}
+    for unknown in (scene, replace(SCENE, timelines={("t", 0): timeline})):
+        assert builder().build(seen(), unknown).lag_seconds == {"t": None}
 
 
 def test_a_rewind_is_remembered() -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from samerack.traffic.attribute import Part
-from samerack.traffic.groups import ObservedMember
-from samerack.traffic.model import Flow, FlowKey, Volume
+from samerack.traffic.model import Flow, FlowKey, ObservedMember, Volume
 from samerack.traffic.statistics import Read
 from samerack.traffic.tally import Calibration, Tally, count
 from samerack.traffic.window import Window

@@ -19,10 +19,10 @@ from samerack.cluster.racks import MemberRack
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.evenness import BusiestMember, TopicShare
 from samerack.traffic.gaps import failed, merged, refused
-from samerack.traffic.groups import ObservedMember
-from samerack.traffic.metrics import OTHER, TrafficCollector, TrafficMetrics
-from samerack.traffic.model import Family, Flow, FlowKey, GroupTraffic, Shares, TrafficSnapshot, Volume
+from samerack.traffic.metrics import TrafficCollector, TrafficMetrics
+from samerack.traffic.model import Family, Flow, FlowKey, GroupTraffic, ObservedMember, Shares, TrafficSnapshot, Volume
 from samerack.traffic.scrape import ScrapeError, pick, received_by_client, scrape
+from samerack.traffic.series import OTHER
 from samerack.traffic.statistics import MAX_BYTES, parse
 from tests.unit.traffic.test_exact import member
 from tests.unit.traffic.test_statistics import body
@@ -186,6 +186,8 @@ def snapshot() -> TrafficSnapshot:
         kind="classic",
         state="Stable",
         shares=Shares(present_bytes=0.5, optimal=0.25, random=2 / 3),
+        lag={"t": 3, "u": 4, "v": 5, "w": None},
+        lag_seconds={"t": 30.0, "u": 4.5, "v": 60.0, "w": 1.0, "x": None},
         topic_share=TopicShare(topic="clicks", member="m1", share=0.75, least=0.25),
         busiest=BusiestMember(member="m1", bytes_per_second=30.0, mean=20.0),
     )
@@ -196,6 +198,35 @@ def flow(topic: str, wire_bytes: int) -> Flow:
     """A flow of group orders."""
     key = FlowKey(group="orders", topic=topic, client_rack="a", replica_rack="b", method="estimated")
     return Flow(key=key, volume=Volume(wire_bytes=wire_bytes, records=1))
+
+
+def _by_topic(name: str, most: int) -> dict[str, float]:
+    """The series of a metric by topic, with this bound."""
+    registry, board = CollectorRegistry(), TrafficBoard()
+    registry.register(TrafficCollector(board, max_series=most))
+    board.publish(snapshot(), [])
+    families = text_string_to_metric_families(generate_latest(registry).decode())
+    return {one.labels["topic"]: one.value for family in families for one in family.samples if one.name == name}
+
+
+@pytest.mark.parametrize(
+    ("most", "lags"),
+    [(10, {"t": 3, "u": 4, "v": 5}), (2, {"t": 3, "u": 4}), (1, {"t": 3})],
+    ids=["each known one", "beyond the bound one is not known", "the same"],
+)
+def test_lag_has_a_series_where_it_is_known(most: int, lags: dict[str, int]) -> None:
+    """Topics beyond the bound are added up, and have no series if the lag of one of them is not known."""
+    assert _by_topic("samerack_lag_records", most) == lags
+
+
+@pytest.mark.parametrize(
+    ("most", "ages"),
+    [(10, {"t": 30.0, "u": 4.5, "v": 60.0, "w": 1.0}), (3, {"t": 30.0, "u": 4.5, "v": 60.0}), (0, {})],
+    ids=["each known one", "beyond the bound one is not known", "none is known together"],
+)
+def test_the_age_of_what_is_not_read_has_a_series_where_it_is_known(most: int, ages: dict[str, float]) -> None:
+    """Topics beyond the bound have the largest age of them together, and none if one of them is not known."""
+    assert _by_topic("samerack_lag_seconds", most) == ages
 
 
 def test_metrics_show_one_publication() -> None:

@@ -24,6 +24,10 @@ def cost(cross_rack: int, assigned: int = 100) -> Cost:
         moved=0,
         unassigned=0,
         assigned_weight=assigned,
+        known=assigned,
+        known_cross_rack=cross_rack,
+        known_weight=assigned,
+        known_cross_rack_weight=cross_rack,
     )
 
 

@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Callable
 from typing import Final
 
-from samerack.agent.events import EventLog
 from samerack.agent.leading.foreign_protocols import ForeignProtocols
 from samerack.agent.leading.leader import GroupLeader
 from samerack.agent.leading.parts import build_group_parts
@@ -19,6 +18,7 @@ from samerack.cluster.watch import ClusterWatch
 from samerack.cluster.wire import Wire
 from samerack.common.kafka_config import for_kafka_python
 from samerack.common.settings import Settings
+from samerack.events import EventLog
 from tests.unit.cluster.scripted_broker import ScriptedBroker
 
 LONGEST_SECONDS: Final = 60.0

@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 
-from samerack.agent.events import EventLog
 from samerack.agent.leading.admission import Admission, foreign, refusal
 from samerack.agent.leading.foreign_protocols import ForeignProtocols
-from samerack.agent.leading.group_reporter import OBSERVING, GroupReporter
+from samerack.agent.leading.group_reporter import GroupReporter
+from samerack.agent.leading.roles import OBSERVING
 from samerack.agent.metrics import Metrics
 from samerack.agent.policy.back_off_causes import RULES, Cause
 from samerack.cluster.group import GroupView
 from samerack.common.settings import LeadingSettings, Settings
+from samerack.events import EventLog
 from tests.unit.agent.values import group, member
 
 READER = member("reader", "clicks")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from samerack.agent.policy.back_off import RESET_SECONDS, BackOff, BackOffState, backed_off
@@ -163,7 +163,6 @@ REFRESHES = st.lists(st.floats(0, 300), min_size=40, max_size=40)
 """When each of forty members next refreshes its topics."""
 
 
-@settings(max_examples=60)
 @given(refreshes=REFRESHES, bursts=st.integers(1, 3))
 def test_forty_members_that_find_a_topic_keep_the_agent_leading(refreshes: list[float], bursts: int) -> None:
     """Each member rejoins once within five minutes, with its new subscription, and none of this is a rejection."""
@@ -177,7 +176,6 @@ def test_forty_members_that_find_a_topic_keep_the_agent_leading(refreshes: list[
             assert health.cause is None
 
 
-@settings(max_examples=60)
 @given(refreshes=REFRESHES)
 def test_forty_members_that_find_new_partitions_keep_the_agent_leading(refreshes: list[float]) -> None:
     """Members of librdkafka rejoin for new partitions too, with the same subscription, and are no rejection."""

@@ -15,6 +15,7 @@ from samerack.agent.leading.order import is_exposed, members_before
 from samerack.agent.metrics import Metrics
 from samerack.agent.policy.back_off_causes import BackOffError
 from samerack.cluster.group import GroupView
+from samerack.common.errors import AgentError
 from samerack.common.settings import LeadingSettings
 from samerack.protocol.java import spread_hash
 from samerack.protocol.model import NO_PARTITIONS, TopicPartitions, from_pairs
@@ -37,6 +38,7 @@ class Broker:
     leading: bool = False
     assigned: TopicPartitions = NO_PARTITIONS
     reserved: set[str] = field(default_factory=set)
+    forgotten: frozenset[str] = frozenset()
     nudges: int = 0
 
     def reserve(self) -> str:
@@ -45,9 +47,10 @@ class Broker:
         self.reserved.add(name)
         return name
 
-    def release(self, member_id: str) -> None:
+    def release(self, member_id: str) -> bool:
         """Release an id."""
         self.reserved.remove(member_id)
+        return member_id not in self.forgotten
 
     def adopt(self, member_id: str) -> None:
         """Use the id."""
@@ -133,6 +136,15 @@ def test_no_safe_id_means_staying_outside() -> None:
     with pytest.raises(BackOffError):
         seat().enter(of(broker), STICKY)
     assert not broker.reserved
+
+
+def test_ids_that_the_coordinator_forgets_are_not_reserved_again_and_again() -> None:
+    """A coordinator that does not know an id that it has just given is asked for no more: it may be another one."""
+    exposed = [name for name in names(2000) if is_exposed(STICKY, name)]
+    count, broker = len(exposed), Broker(exposed, STICKY, forgotten=frozenset(exposed[2:3]))
+    with pytest.raises(AgentError, match="does not know a member id that was reserved a moment ago"):
+        seat().enter(of(broker), STICKY)
+    assert len(broker.ids) == count - 3
 
 
 def test_partitions_are_given_back_a_few_times() -> None:

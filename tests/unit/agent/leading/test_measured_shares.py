@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from samerack.agent.policy.measured import shares_of
-from samerack.agent.reporting.baseline import curve_of
 from samerack.assignors.build import MemberInput, build_problem
 from samerack.assignors.consumer.registry import Options
 from samerack.cli.curve import points_of
 from samerack.planning import planner
 from samerack.planning.mode import Mode
+from samerack.reporting.baseline import curve_of
 from samerack.traffic.weights import weights_of_rates
 
 FAR, ALL = 12, 120

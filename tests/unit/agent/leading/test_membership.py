@@ -15,6 +15,7 @@ from kafka.net.manager import KafkaConnectionManager
 from kafka.structs import MemberState
 
 from samerack.agent.leading.membership import Membership
+from samerack.cluster import client, diagnosis
 from samerack.cluster.client import close, connect
 from samerack.cluster.group_member import JOIN_VERSION, Joined
 from samerack.cluster.member_session import STUCK_SECONDS
@@ -280,7 +281,7 @@ def test_leaving_from_the_first_parked_join(make: Make, monkeypatch: pytest.Monk
 
 
 def test_a_bootstrap_that_fails_names_the_setting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Any error of the library becomes one error with the setting to check, and its network thread ends."""
+    """Any error of the library becomes one error with cause and setting, and its network thread ends."""
     waited: list[int] = []
 
     def fails(_: object, timeout_ms: int) -> None:
@@ -288,11 +289,27 @@ def test_a_bootstrap_that_fails_names_the_setting(monkeypatch: pytest.MonkeyPatc
         raise kafka_errors.KafkaTimeoutError("nobody answers")
 
     monkeypatch.setattr(KafkaConnectionManager, "bootstrap", fails)
+    monkeypatch.setattr(client, "_DIAGNOSES", diagnosis.Diagnoses())
     before = threading.active_count()
-    with pytest.raises(AgentError, match=r"kafka 127\.0\.0\.1:1: .*nobody answers.*; check bootstrap\.servers"):
+    with pytest.raises(
+        AgentError, match=r"^kafka 127\.0\.0\.1:1: connection refused; check .*kafka\.bootstrap\.servers"
+    ):
         connect({"bootstrap_servers": "127.0.0.1:1"}, timeout=0.3)
     assert waited == [300]
     assert threading.active_count() == before
+
+
+def test_a_failure_without_a_cause_that_is_found_is_told_as_the_library_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where brokers can be reached, the message has the library's text and the settings to check."""
+
+    def fails(_: object, timeout_ms: int) -> None:
+        raise kafka_errors.KafkaTimeoutError(f"nobody answers in {timeout_ms} ms")
+
+    monkeypatch.setattr(KafkaConnectionManager, "bootstrap", fails)
+    monkeypatch.setattr(client, "_DIAGNOSES", diagnosis.Diagnoses())
+    monkeypatch.setattr(diagnosis, "why_unreachable", lambda _: "")
+    with pytest.raises(AgentError, match=r"^kafka 127\.0\.0\.1:1: .*nobody answers.*; check kafka\.bootstrap\.servers"):
+        connect({"bootstrap_servers": "127.0.0.1:1"}, timeout=0.3)
 
 
 def test_refused_heartbeats_are_told(make: Make) -> None:

@@ -15,6 +15,7 @@ from samerack.agent.leading.leader import GroupLeader
 from samerack.agent.leading.membership import Membership
 from samerack.agent.metrics import Metrics
 from samerack.agent.policy.back_off_causes import BackOffError, Cause
+from samerack.cluster import member_session
 from samerack.cluster.client import close, connect
 from samerack.cluster.coordinator_requests import EndedError
 from samerack.common.settings import LeadingSettings
@@ -140,8 +141,9 @@ def test_a_stop_interrupts_rolling(broker: ScriptedBroker, membership: Membershi
     assert broker.members == {}
 
 
-def test_what_could_not_be_left_is_known(broker: ScriptedBroker) -> None:
+def test_what_could_not_be_left_is_known(broker: ScriptedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     """A membership that could not be left is reported to the supervisor once the thread has ended."""
+    monkeypatch.setattr(member_session, "LEAVE_SECONDS", 0.3)
     with _following(broker) as leader:
         (member_id,) = broker.members
         broker.script = lambda api, _request: 16 if api == "LeaveGroup" else 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from samerack.agent.policy import (
@@ -210,7 +210,6 @@ def test_share_of_nothing_is_nothing() -> None:
     assert cost(0, 0).cross_rack_share == 0.0
 
 
-@settings(deadline=None)
 @given(least=st.integers(0, 100), present=st.integers(0, 100), possible=st.integers(0, 100))
 def test_acts_exactly_beyond_the_least_saving(least: int, present: int, possible: int) -> None:
     """A saving above the least in whole points acts and the least itself does not, despite float rounding."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from samerack.agent.policy import EXEMPT, MAX_ROUNDS, Action, Decision, GroupCondition, Rules
@@ -14,6 +14,7 @@ from samerack.agent.policy.windows import next_opening
 from samerack.common.settings import WindowSettings
 from tests.unit.agent.leading.policies import MIDNIGHT, Run, condition
 
+"""A condition turned round in `policy.decide` was found with a hundred examples and not with forty."""
 Steps: TypeAlias = list[tuple[float, GroupCondition]]
 
 RULES = st.builds(
@@ -50,7 +51,6 @@ def spends(case: GroupCondition, decision: Decision) -> bool:
     return decision.action is Action.REBALANCE and (case.stuck or decision.reason not in EXEMPT)
 
 
-@settings(deadline=None, max_examples=150)
 @given(steps=STEPS, rules=RULES)
 def test_no_history_overdraws_the_budget(steps: Steps, rules: Rules) -> None:
     """The cap bounds what is spent in any hour, the burst and the refill bound it over any time."""
@@ -64,7 +64,6 @@ def test_no_history_overdraws_the_budget(steps: Steps, rules: Rules) -> None:
         assert sum(time > run.now - HOUR_SECONDS for time in spent) <= rules.max_per_hour
 
 
-@settings(deadline=None, max_examples=150)
 @given(steps=STEPS, rules=RULES)
 def test_racks_and_traffic_are_followed_only_where_everything_allows_it(steps: Steps, rules: Rules) -> None:
     """Never in propose mode, outside of windows, or with an open breaker; never for less than the least saving."""
@@ -77,11 +76,12 @@ def test_racks_and_traffic_are_followed_only_where_everything_allows_it(steps: S
         assert not rules.proposes
         assert not barred
         assert not rules.windows or next_opening(rules.windows, MIDNIGHT + run.now) is None
+        assert decision.before is not None
+        assert decision.after is not None
         assert decision.before - decision.after > rules.min_saving
         assert case.rates is None or case.rates.saving > rules.min_bytes_per_second or not rules.min_bytes_per_second
 
 
-@settings(deadline=None, max_examples=150)
 @given(steps=STEPS, rules=RULES)
 def test_what_a_group_needs_is_followed_in_every_state(steps: Steps, rules: Rules) -> None:
     """Second rounds and changed partitions are always followed, and a wait ends in the future."""
@@ -95,7 +95,6 @@ def test_what_a_group_needs_is_followed_in_every_state(steps: Steps, rules: Rule
             assert decision.until > MIDNIGHT + run.now - 1e-3
 
 
-@settings(deadline=None, max_examples=150)
 @given(steps=STEPS, rules=RULES)
 def test_the_breaker_opens_and_closes_as_ruled(steps: Steps, rules: Rules) -> None:
     """A closed breaker has too few failures to open; an open one allows nothing for its time, then one at a time."""
@@ -116,7 +115,6 @@ def test_the_breaker_opens_and_closes_as_ruled(steps: Steps, rules: Rules) -> No
             assert breaker.trial is None
 
 
-@settings(deadline=None, max_examples=50)
 @given(pauses=st.lists(st.floats(0.1, 100.0), min_size=1, max_size=60))
 def test_rebalances_that_never_bring_anything_are_few(pauses: list[float]) -> None:
     """A group that never improves has three rebalances in an hour, then one an hour, and not the hourly cap."""

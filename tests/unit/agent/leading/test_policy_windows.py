@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from samerack.agent.policy.windows import next_opening
@@ -84,7 +84,6 @@ WINDOWS = st.builds(
 )
 
 
-@settings(deadline=None)
 @given(window=WINDOWS, wall=st.floats(1_798_761_600.0, 1_830_297_600.0))
 def test_what_is_told_to_open_opens_and_not_before(window: WindowSettings, wall: float) -> None:
     """At the returned time the window is open, just before it is closed, and that time is in the future."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from samerack.agent.events import EventLog
-from samerack.agent.events.rebalance_tracker import RebalanceTracker
 from samerack.agent.leading.rebalance_observer import RebalanceObserver
 from samerack.cluster.group import GroupView
 from samerack.common.settings import Settings
+from samerack.events import EventLog
+from samerack.events.rebalance_tracker import RebalanceTracker
 from samerack.protocol.model import from_pairs
 from tests.unit.agent.values import cluster, group, member
 

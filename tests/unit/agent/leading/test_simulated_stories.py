@@ -21,7 +21,7 @@ from tests.simulator.plants import PLANTS
 from tests.simulator.story import tell
 from tests.simulator.world import Setting, World
 
-SEEDS = 25
+STORIES = max(12, settings().max_examples // 4)
 MAX_SEEDS = 1000
 
 
@@ -54,8 +54,7 @@ def _found(plant: str, first: int) -> ViolationError:
 
 def test_nothing_is_violated() -> None:
     """All invariants hold whatever happens to clients, agents and the cluster, and an hour later too."""
-    for number in range(SEEDS):
-        tell(number)
+    tell(0, stories=STORIES)  # one run, because each begins with the simplest story, and with reading the rules
 
 
 @pytest.mark.parametrize(
@@ -72,7 +71,7 @@ def test_nothing_is_violated() -> None:
         ("newest-metadata", "Unread", 9),
         ("follows-anybody", "LongRebalance", 75),
         ("joins-anything", "ForbiddenGroup", 3),
-        ("asleep", "NotOptimal", 167),
+        ("asleep", "NotOptimal", 189),
         ("fewer-believed", "NeedlessRebalance", 77),
         ("reserves-long", "KeptPendingId", 85),
         ("refreshes-rejected", "TakenForRejected", 681),
@@ -81,7 +80,7 @@ def test_nothing_is_violated() -> None:
         ("deaf-to-the-end", "EndsLate", 1),
         ("errors-end-it", "NeedlessLeave", 98),
         ("looks-end-turns", "NeedlessLeave", 86),
-        ("every-look-believed", "OutdatedLook", 44),
+        ("every-look-believed", "OutdatedLook", 69),
     ],
 )
 def test_a_planted_mistake_is_found(plant: str, kind: str, first: int) -> None:
@@ -115,13 +114,13 @@ def test_the_command_tells_what_it_found(capsys: pytest.CaptureFixture[str]) -> 
 
     Two dozen steps are shortened to a group with one client, with the events up to the violation.
     """
-    assert main(["--seeds", "3", "--processes", "1", "--json"]) == 0
+    assert main(["--seeds", "1", "--processes", "1", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["violations"] == []
-    wrong = ["--first", "30", "--seeds", "1", "--processes", "1", "--plant", "plans-without-topics", "--json"]
+    wrong = ["--first", "3", "--seeds", "1", "--processes", "1", "--plant", "joins-anything", "--json"]
     assert main(wrong) == 0
     (violation,) = json.loads(capsys.readouterr().out)["violations"]
     first, state, *steps = violation["story"]
-    assert (violation["seed"], violation["kind"], steps[-1]) == (30, "LeftOut", "state.teardown()")
+    assert (violation["seed"], violation["kind"], steps[-1]) == (3, "ForbiddenGroup", "state.teardown()")
     assert (first, state) == ("Failing test case: <state machine>", "state = Told()")
     assert len(steps) <= 6
     assert all(step.startswith("state.") for step in steps)

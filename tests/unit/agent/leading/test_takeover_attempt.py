@@ -9,7 +9,6 @@ from typing import cast
 import pytest
 from kafka import errors as kafka_errors
 
-from samerack.agent.events import EventLog
 from samerack.agent.leading.group_reporter import GroupReporter
 from samerack.agent.leading.member import Hold, Member
 from samerack.agent.leading.progress import Outcome, Progress
@@ -18,6 +17,7 @@ from samerack.agent.leading.takeover_attempt import TakeoverAttempt
 from samerack.agent.metrics import Metrics
 from samerack.cluster.group import GroupView
 from samerack.common.settings import Settings
+from samerack.events import EventLog
 from tests.unit.agent.leading.test_takeover import AGENT, M1, M2, M3, OWNED, STABLE, held
 from tests.unit.agent.values import group, member
 
@@ -52,10 +52,11 @@ class Joining:
         """Ask for a rebalance."""
         self.done.append("nudge")
 
-    def release(self, member_id: str) -> None:
+    def release(self, member_id: str) -> bool:
         """Release one id."""
         self.pending -= {member_id}
         self.done.append("release")
+        return True
 
     def let_go(self) -> None:
         """Release every id, unless the coordinator is away."""

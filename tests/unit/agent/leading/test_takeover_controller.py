@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from samerack.agent.events import EventLog
-from samerack.agent.leading.group_reporter import FOLLOWING, LEADING, STANDBY, GroupReporter
+from samerack.agent.leading.group_reporter import GroupReporter
 from samerack.agent.leading.join_position import JoinPosition
 from samerack.agent.leading.member import Member
 from samerack.agent.leading.progress import Outcome
 from samerack.agent.leading.rebalance_evaluator import Evaluation, RebalanceEvaluator
+from samerack.agent.leading.roles import FOLLOWING, LEADING, STANDBY
 from samerack.agent.leading.takeover_controller import TakeoverController
 from samerack.agent.leading.takeover_lock import TakeoverLock
 from samerack.agent.metrics import Metrics
 from samerack.agent.policy import Action, Decision, Reason
-from samerack.assignors.model import Cost
 from samerack.cluster.group import GroupView
 from samerack.common.settings import LeadingSettings, Settings
+from samerack.events import EventLog
+from tests.unit.agent.leading.policies import cost
 from tests.unit.agent.leading.test_takeover import AGENT, M1, M2, M3, STABLE
 from tests.unit.agent.leading.test_takeover_attempt import Joining
 from tests.unit.agent.values import group
 
-COST = Cost(imbalance=0, sum_of_squares=8, cross_rack=2, cross_rack_weight=2, moved=0, unassigned=0, assigned_weight=4)
+COST = replace(cost(2, assigned=4), sum_of_squares=8)
 EVALUATION = cast("Evaluation", SimpleNamespace(condition=SimpleNamespace(present=COST, possible=COST, rates=None)))
 BEHIND = group(M2, AGENT, M1, M3)
 """A member other than the agent would lead next."""

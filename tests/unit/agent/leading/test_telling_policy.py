@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from samerack.agent.events import EventLog
 from samerack.agent.leading.group_reporter import GroupReporter
 from samerack.agent.leading.rebalance_evaluator import Outlook
 from samerack.agent.metrics import Metrics
 from samerack.agent.policy import Action, Breaker, Decision, Reason
 from samerack.common.settings import Settings
+from samerack.events import EventLog
 from tests.unit.agent.leading.policies import MIDNIGHT
 
 CLOSED = Outlook(mode="act", decision=None, tokens=3.0, breaker=Breaker())

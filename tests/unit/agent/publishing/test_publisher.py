@@ -9,12 +9,14 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
-from samerack.agent.events import EventLog
+from samerack.agent.publishing import publisher as publisher_module
+from samerack.agent.publishing import topics
 from samerack.agent.publishing.metrics import PublishingMetrics
 from samerack.agent.publishing.publisher import Publisher
 from samerack.common.errors import SettingsError
 from samerack.common.records import GroupEvent, GroupState, TrafficSample
 from samerack.common.settings import Settings, load
+from samerack.events import EventLog
 from samerack.traffic.board import TrafficBoard
 from tests.docs import ROOT, yaml_of
 from tests.unit.agent.measured import A, B, flow, group, publish, snapshot
@@ -71,8 +73,10 @@ def test_a_publication_becomes_records() -> None:
     assert [record.id for record in (state, *samples)] == [f"{run}-{number}" for number in (1, 2, 3)]
 
 
-def test_what_happened_becomes_records() -> None:
+def test_what_happened_becomes_records(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rebalances of groups that this agent owns, and all its actions, become records once the cluster has a name."""
+    monkeypatch.setattr(publisher_module, "_TURN_SECONDS", 0.01)
+    monkeypatch.setattr(topics, "_ASK_SECONDS", 0.1)
     given = load(
         flags={
             "kafka": {"bootstrap.servers": "127.0.0.1:1"},

@@ -18,6 +18,7 @@ from samerack.common.errors import RefusedError, SettingsError
 
 TOPICS = {Kind.SAMPLE: "samples", Kind.STATE: "states"}
 FATAL = KafkaError(KafkaError._FATAL, "no way back", True)  # noqa: FBT003 - librdkafka's own signature
+NOT_ALLOWED = KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED, "not allowed", True)  # noqa: FBT003 - see above
 
 
 class Fake:
@@ -186,6 +187,21 @@ def test_a_fatal_error_is_heard_without_any_record(setting: Setting) -> None:
     assert len(setting.made) == 2
 
 
+def test_records_that_librdkafka_discards_are_no_refusal(setting: Setting) -> None:
+    """After a fatal error librdkafka may report discarded records before the error: only the error is the reason."""
+    setting.add(1)
+    setting.turns(1)
+    setting.producer.answers = [KafkaError(KafkaError._PURGE_QUEUE)]
+    setting.turns(1)
+    assert (len(setting.outbox), setting.sender.troubles) == (1, ())
+    setting.producer.fails = NOT_ALLOWED
+    setting.turns(1)
+    assert {trouble.why for trouble in setting.sender.troubles} == {Refusal.NOT_ALLOWED}
+    setting.now = 40
+    setting.turns(3)
+    assert setting.count("published_records_total", kind="sample") == 1
+
+
 def test_a_record_that_is_too_large_goes(setting: Setting) -> None:
     """A record above the producer's limit is dropped, and the others are sent."""
     setting.producer.raises = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
@@ -255,6 +271,7 @@ def test_librdkafka_takes_what_we_send() -> None:
         topics={Kind.SAMPLE: "samples"},
         outbox=outbox,
         metrics=PublishingMetrics(registry, ("samples",)),
+        clock=lambda: 20 * time.monotonic(),  # the pause after a topic that is not there yet is a second
     )
     for number in range(5):
         outbox.add(
@@ -264,7 +281,7 @@ def test_librdkafka_takes_what_we_send() -> None:
     while len(outbox) and time.monotonic() < until:
         sender.turn()
         time.sleep(0.02)
-    sender.close(1.0)
+    sender.close(20.0)
     assert registry.get_sample_value("samerack_published_records_total", {"kind": "sample"}) == 5
 
 

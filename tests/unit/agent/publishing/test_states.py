@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from samerack.agent.publishing.states import LastPublished, state_record
+from samerack.assignors.streams.whole_tasks import WholeTasks
 from samerack.traffic.model import TrafficSnapshot
 from tests.unit.agent.measured import A, B, C, group, member, snapshot
 
@@ -33,6 +36,20 @@ def test_a_group_is_pictured_by_index() -> None:
     assert topic.replicas == ((2, 0), (1,), (-1,), (0, 1), (1,), (2,))
     assert topic.owner == (0,) * 6
     assert topic.bytes_per_second == (1000.0,) * 6
+
+
+def test_kafka_streams_shows_its_tasks() -> None:
+    """Each partition has its task, and each member its client; other groups have neither."""
+    one = group()
+    assert one.problem is not None
+    assert one.problem.members == ("m1", "m2", "m3")
+    whole = WholeTasks(task=np.array([0, 1, 0, 1, 2, -1], np.int32), client=np.array([0, 0, 1], np.int32))
+    seen = state_record(replace(one, kind="streams-classic", whole_tasks=whole), snapshot(one).cluster)
+    assert [who.client for who in seen.members] == [0, 0, 1]
+    assert [topic.tasks for topic in seen.topics] == [(0, 1, 0, 1, 2, -1)]
+    plain = state_record(one, snapshot(one).cluster)
+    assert [who.client for who in plain.members] == [None] * 3
+    assert [topic.tasks for topic in plain.topics] == [None]
 
 
 def test_unknown_rates_and_owners_are_left_out() -> None:

@@ -13,7 +13,7 @@ import pytest
 from samerack.agent.supervisor import watchdog
 from samerack.agent.supervisor.line import MemberIdentity
 from samerack.agent.supervisor.watchdog import Supervisor
-from samerack.common.settings import SupervisorSettings
+from tests.unit.agent.supervisor.programs import settings_of_a_test
 
 DEAD = frozenset({MemberIdentity(group="orders", member_id="samerack-1", instance_id="samerack")})
 ALIVE = frozenset({MemberIdentity(group="orders", member_id="samerack-2", instance_id="samerack")})
@@ -41,7 +41,7 @@ def test_nobody_is_left_behind(
     left: frozenset[MemberIdentity] | None,
 ) -> None:
     """A successor that was in no group has not taken over the dead worker's place, so that place is left too."""
-    supervisor = Supervisor(SupervisorSettings(), work=_idle, leave=lambda _gone: None)
+    supervisor = Supervisor(settings_of_a_test(), work=_idle, leave=lambda _gone: None)
     supervisor._known = DEAD
     asked: list[frozenset[MemberIdentity]] = []
     monkeypatch.setattr(supervisor, "_leave", lambda gone, **_: asked.append(gone))
@@ -53,7 +53,7 @@ def test_what_no_successor_can_take_up_is_left_at_once(monkeypatch: pytest.Monke
     """A membership without instance id kept a group in JoinGroup, or an empty group non-empty, for its session."""
     dynamic = MemberIdentity(group="payments", member_id="samerack-3")
     pending = MemberIdentity(group="payments", member_id="samerack-4", pending=True)
-    supervisor = Supervisor(SupervisorSettings(), work=_idle, leave=lambda _gone: None)
+    supervisor = Supervisor(settings_of_a_test(), work=_idle, leave=lambda _gone: None)
     supervisor._known = DEAD | {dynamic, pending}
     asked: list[tuple[frozenset[MemberIdentity], bool]] = []
     monkeypatch.setattr(supervisor, "_leave", lambda gone, *, wait: asked.append((gone, wait)))
@@ -66,7 +66,7 @@ def test_a_worker_that_does_not_end_is_left_for_before_it_is_killed(monkeypatch:
     """SIGTERM promises five seconds, also if the worker hangs: LeaveGroup does not wait for the worker's end."""
     monkeypatch.setattr(watchdog, "_OVERDUE_SECONDS", 0.1)
     monkeypatch.setattr(watchdog, "_STOP_SECONDS", 0.4)
-    supervisor = Supervisor(SupervisorSettings(), work=_idle, leave=lambda _gone: None)
+    supervisor = Supervisor(settings_of_a_test(), work=_idle, leave=lambda _gone: None)
     asked: list[tuple[frozenset[MemberIdentity], bool]] = []
     monkeypatch.setattr(supervisor, "_leave", lambda gone, *, wait: asked.append((gone, wait)))
     process = SimpleNamespace(exitcode=None, terminate=lambda: None)
@@ -85,7 +85,7 @@ code, received = int(sys.argv[1]), sys.argv[2:]
 def work(line, /, *, observing, why):
     for said in (ALIVE, ALIVE, *map(encode_reception, received)):
         line.sendall(said)
-        time.sleep(0.3)
+        time.sleep(0.1)
     while not code:
         line.sendall(ALIVE)
         time.sleep(0.1)

@@ -70,7 +70,7 @@ _SUPERVISOR = """
 import os, pathlib, sys, time
 from samerack.agent.supervisor.line import ALIVE
 from samerack.agent.supervisor.watchdog import Supervisor
-from samerack.common.settings import SupervisorSettings
+from tests.unit.agent.supervisor.programs import settings_of_a_test
 
 folder = pathlib.Path(sys.argv[1])
 
@@ -82,7 +82,7 @@ def work(line, /, *, observing, why):
         line.sendall(ALIVE)
         time.sleep(0.05)
 
-sys.exit(Supervisor(SupervisorSettings(), work=work, leave=lambda gone: None).run())
+sys.exit(Supervisor(settings_of_a_test(), work=work, leave=lambda gone: None).run())
 """
 
 

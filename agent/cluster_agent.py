@@ -1,0 +1,205 @@
+"""What one agent does in one Kafka cluster: its services, its health, and what it shows; `agent.program` runs it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import structlog
+from starlette.routing import BaseRoute
+
+from samerack.agent.assembly import STOP_SECONDS, AgentParts
+from samerack.agent.health import Health
+from samerack.agent.leading.leader import GroupLeader
+from samerack.agent.supervisor.line import MemberIdentity
+from samerack.agent.web import api as web_api
+from samerack.agent.web import client_reports as web_client_reports
+from samerack.agent.web import page as web_page
+from samerack.agent.web import requests as web_requests
+from samerack.agent.web import streams as web_streams
+from samerack.agent.web import takeover as web_takeover
+from samerack.cluster.client import close, connect
+from samerack.common.errors import AgentError, RefusedError
+from samerack.common.kafka_config import for_kafka_python
+from samerack.common.service import Service
+from samerack.common.settings import Settings
+from samerack.election.election import Election
+from samerack.election.metrics import ElectionCollector
+from samerack.reporting.bill_metrics import BillCollector
+from samerack.reporting.ledger import Ledger
+from samerack.reporting.money_metrics import MoneyCollector
+from samerack.reporting.report_service import ReportService
+
+log = structlog.get_logger("agent")
+
+_MIN_JOIN_SECONDS: Final = 0.1
+_PROBE_SECONDS: Final = 3.0
+
+
+class ClusterAgent:
+    """One cluster's services, and what is shown of it."""
+
+    def __init__(self, settings: Settings, *, notify_supervisor: Callable[[], None] = lambda: None) -> None:
+        """Builds all parts; wrong settings fail here.
+
+        Args:
+            settings: Those of this cluster.
+            notify_supervisor: Called when the agent's member ids change.
+
+        Raises:
+            SettingsError: No group is named, or a client refuses a Kafka setting.
+        """
+        self.parts = AgentParts(settings, notify_supervisor=notify_supervisor)
+        self._services = tuple(_services(self.parts))
+        self.health = Health(self.parts, self._services)
+        self.parts.metrics.up.set_function(lambda: float(not self.health.unready()))
+        self.reports = self._reports()
+        self._ending: tuple[Service, ...] = ()
+
+    def _reports(self) -> ReportService:
+        """Returns the reports of traffic and money, and registers their metrics."""
+        parts, settings = self.parts, self.parts.settings
+        reports = ReportService(
+            board=parts.traffic,
+            roles=parts.roles,
+            events=parts.events,
+            history=parts.history,
+            prices=parts.prices,
+            leading=settings.leading,
+            own_rack=settings.traffic.rack,
+            bootstrap=settings.kafka["bootstrap.servers"],
+            more_gaps=self.health.gaps,
+            server_assignors=lambda: parts.watch.server_assignors,
+        )
+        ledger = Ledger(parts.prices, roles=parts.roles, own_share=reports.own_share)
+        parts.traffic.listen(ledger.take)
+        parts.metrics.registry.register(
+            MoneyCollector(
+                reports,
+                ledger,
+                max_series=settings.traffic.max_series,
+                active=lambda: parts.leadership.claims.counts_groups,
+            )
+        )
+        parts.metrics.registry.register(BillCollector(reports, max_series=settings.traffic.max_series))
+        parts.metrics.registry.register(ElectionCollector(parts.election))
+        return reports
+
+    def routes(self) -> tuple[BaseRoute, ...]:
+        """Returns the page and the API of this cluster."""
+        parts = self.parts
+        return (
+            *web_api.routes(self.reports, status=self.health.status, statuses=parts.metrics.board.all),
+            *web_page.routes(
+                self.reports,
+                statuses=parts.metrics.board.all,
+                streams=parts.streams.board.all if parts.streams is not None else tuple,
+            ),
+            *web_takeover.routes(parts.led),
+            *web_requests.routes(parts.led),
+            *(
+                web_streams.routes(parts.streams, at_once=parts.settings.streams.max_processes)
+                if parts.streams is not None
+                else ()
+            ),
+            *(web_client_reports.routes(parts.measuring.post) if parts.measuring is not None else ()),
+        )
+
+    def member_ids(self) -> frozenset[MemberIdentity]:
+        """Returns every member id of the agent in the groups that it leads or is to lead."""
+        return frozenset(one for leader in self.parts.led.values() for one in leader.member_ids())
+
+    def probe_brokers(self) -> None:
+        """Connects to the brokers once, so that an agent that they refuse fails at its start.
+
+        Raises:
+            RefusedError: TLS or SASL fails.
+        """
+        try:
+            close(connect(for_kafka_python(self.parts.settings.kafka), _PROBE_SECONDS))
+        except RefusedError:
+            raise
+        except AgentError as error:
+            log.warning("kafka-unreachable", error=str(error))
+
+    def start(self) -> None:
+        """Starts all services, and before them what they record to."""
+        if self.parts.writer is not None:
+            self.parts.writer.start()
+        if self.parts.streams is not None:
+            self.parts.streams.start()
+        for service in self._services:
+            service.start()
+        self.parts.led.start()
+
+    def in_stopping_order(self) -> tuple[Service, ...]:
+        """Returns the services as they stop.
+
+        The leaders stop first, then the election: other agents elect and take the memberships over while the leaders
+        still wait. What is measured last is published last.
+        """
+        return (*self.parts.led.values(), *reversed(self._services))
+
+    def stop(self) -> None:
+        """Asks all services to end; every group is handed over or left."""
+        self.parts.led.close()
+        self._ending = self.in_stopping_order()
+        for service in self._ending:
+            service.stop()
+
+    def stop_for_successor(self, continues: Callable[[str], bool]) -> None:
+        """Asks all services to end as `stop` does, for another process of this agent that begins at once.
+
+        Args:
+            continues: Whether that process continues the membership of a group; the others are left.
+        """
+        self.parts.led.close()
+        leaders = tuple(self.parts.led.values())
+        continued = frozenset(leader.group for leader in leaders if continues(leader.group))
+        # the memberships last: from their end until the successor is there, nobody sends heartbeats
+        self._ending = (*reversed(self._services), *leaders)
+        for service in self._ending:
+            if (isinstance(service, GroupLeader) and service.group in continued) or (
+                isinstance(service, Election) and continued
+            ):
+                service.stop_for_successor()
+            else:
+                service.stop()
+
+    def join(self, deadline: float) -> None:
+        """Waits for the services until a moment of the monotonic clock, and ends what they record to."""
+        for service in self._ending:
+            if service.is_awaited:
+                service.join(_left(deadline))
+        if self.parts.writer is not None:
+            self.parts.writer.stop()  # after all services that may still add events
+            self.parts.writer.join(_left(deadline))
+        if self.parts.streams is not None:
+            self.parts.streams.stop()
+
+
+def stop_deadline() -> float:
+    """Returns when everything that is asked to stop now must have ended, on the monotonic clock."""
+    return time.monotonic() + STOP_SECONDS
+
+
+def _services(parts: AgentParts) -> Iterator[Service]:
+    """Yields the services other than leaders, in the order in which they start."""
+    if parts.publisher is not None:
+        yield parts.publisher
+    if parts.measuring is not None:
+        yield parts.measuring
+    if parts.pods is not None:
+        yield parts.pods
+    yield parts.poller
+    yield parts.watch
+    if parts.election is not None:
+        yield parts.election
+    if parts.finder is not None:
+        yield parts.finder
+
+
+def _left(deadline: float) -> float:
+    """Returns the seconds until the deadline, or a moment if it is over."""
+    return max(_MIN_JOIN_SECONDS, deadline - time.monotonic())

@@ -1,0 +1,136 @@
+"""Keeps what operators ask for groups, also across restarts: commands ask from other threads, leaders go by it.
+
+A group has at most one request to stay out and one to pause: a pause outlives a leave that ends before it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from pydantic import TypeAdapter, ValidationError
+
+from samerack.agent.leading.kept_file import KeptFile
+from samerack.agent.policy.requests import Request, Wish, in_words
+from samerack.common.answers import read
+
+_REQUESTS: Final = TypeAdapter(tuple[Request, ...])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestStatus:
+    """The agent's role in a group, and the requests that are in force.
+
+    Attributes:
+        group: The group's name.
+        role: What the agent is to it.
+        requests: At most one to stay out and one to pause.
+        reasons: The same in words.
+    """
+
+    group: str
+    role: str
+    requests: tuple[Request, ...] = ()
+    reasons: tuple[str, ...] = ()
+
+
+_STATUS: Final = TypeAdapter(RequestStatus)
+
+
+def to_json(status: RequestStatus) -> bytes:
+    """Returns the JSON that `/v1/requests` and `samerack leave --json` show."""
+    return _STATUS.dump_json(status)
+
+
+def from_json(text: bytes | str) -> RequestStatus:
+    """Returns the status in such a JSON text.
+
+    Raises:
+        AgentError: The text contains none.
+    """
+    return read(_STATUS, text, "reports no requests")
+
+
+class GroupRequests:
+    """The requests for all groups of one agent; thread-safe."""
+
+    def __init__(self, path: Path | None = None, *, wall: Callable[[], float] = time.time) -> None:
+        """Reads what an earlier process has stored.
+
+        Args:
+            path: The file; None remembers in memory only.
+            wall: Seconds since 1970: a request must end in time although processes were replaced meanwhile.
+        """
+        self._file = KeptFile(path, name="requests")
+        self._wall = wall
+        self._lock = threading.Lock()
+        self._requests = {(one.group, one.wish): one for one in self._stored()}
+
+    def ask(self, group: str, wish: Wish, *, seconds: float | None = None, by: str = "", why: str = "") -> Request:
+        """Puts a request into force, in place of an earlier one of its kind.
+
+        Args:
+            group: The group's name.
+            wish: What is wanted.
+            seconds: For how long; None: until `end`.
+            by: Who asks.
+            why: Why.
+        """
+        now = self._wall()
+        until = now + seconds if seconds is not None else None
+        request = Request(group=group, wish=wish, since=now, until=until, by=by, why=why)
+        with self._lock:
+            self._requests[group, wish] = request
+            self._write()
+        return request
+
+    def end(self, group: str) -> tuple[Request, ...]:
+        """Ends all requests for a group; returns those that were in force."""
+        return self._remove(group, lambda _: True)
+
+    def end_overdue(self, group: str) -> tuple[Request, ...]:
+        """Removes and returns the requests for a group whose time is over."""
+        now = self._wall()
+        return self._remove(group, lambda request: request.is_over(now))
+
+    def of(self, group: str, wish: Wish) -> Request | None:
+        """Returns the request of this kind that is in force."""
+        request = self._requests.get((group, wish))
+        return None if request is None or request.is_over(self._wall()) else request
+
+    def reason(self, group: str, wish: Wish) -> str:
+        """Returns the same in words; empty if there is none."""
+        request = self.of(group, wish)
+        return in_words(request) if request is not None else ""
+
+    def status(self, group: str, role: str) -> RequestStatus:
+        """Returns the requests that are in force, with the agent's role in the group."""
+        requests = tuple(one for wish in Wish if (one := self.of(group, wish)) is not None)
+        return RequestStatus(group=group, role=role, requests=requests, reasons=tuple(map(in_words, requests)))
+
+    def _remove(self, group: str, is_meant: Callable[[Request], bool]) -> tuple[Request, ...]:
+        with self._lock:
+            found = [self._requests.get((group, wish)) for wish in Wish]
+            removed = tuple(one for one in found if one is not None and is_meant(one))
+            for one in removed:
+                del self._requests[group, one.wish]
+            if removed:
+                self._write()
+        return removed
+
+    def _stored(self) -> tuple[Request, ...]:
+        content = self._file.read()
+        if content is None:
+            return ()
+        try:
+            return _REQUESTS.validate_python(content)
+        except ValidationError as error:
+            self._file.reject(error.errors()[0]["msg"])
+            return ()
+
+    def _write(self) -> None:
+        self._file.write(_REQUESTS.dump_python(tuple(self._requests.values()), mode="json"))

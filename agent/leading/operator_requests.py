@@ -1,0 +1,58 @@
+"""What operators ask of the agent in one group, to leave it or to start no rebalance there; any thread may ask."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from samerack.agent.leading.group_requests import RequestStatus
+from samerack.agent.leading.parts import GroupParts
+from samerack.agent.policy.requests import Wish
+
+
+class OperatorRequests:
+    """The requests for one group: they are kept, recorded as events, and in force at once."""
+
+    def __init__(self, parts: GroupParts, *, wake: Callable[[], None]) -> None:
+        """Changes nothing.
+
+        Args:
+            parts: The parts that lead the group.
+            wake: Starts the group's next turn.
+        """
+        self._parts = parts
+        self._wake = wake
+
+    @property
+    def left(self) -> str:
+        """Why the agent stays out of the group on request; empty while nobody wants that."""
+        return self._parts.admission.back_off.requested
+
+    @property
+    def status(self) -> RequestStatus:
+        """The agent's role in the group, and what operators have asked for."""
+        return self._parts.requests.status(self._parts.group, self._parts.reporter.role)
+
+    def ask(self, wish: Wish | None, *, seconds: float | None, by: str, why: str) -> RequestStatus:
+        """Puts an operator's request into force at once, or ends all of them.
+
+        Args:
+            wish: What is wanted; None ends what was.
+            seconds: For how long; None: until it is ended.
+            by: Who asks.
+            why: Why.
+        """
+        requests, reporter, group = self._parts.requests, self._parts.reporter, self._parts.group
+        if wish is None:
+            requests.end(group)
+            reporter.requested("resume", None, by=by, why=why)
+        else:
+            request = requests.ask(group, wish, seconds=seconds, by=by, why=why)
+            reporter.requested(wish.value, request, by=by, why=why)
+        self._wake()
+        return self.status
+
+    def end_overdue(self) -> None:
+        """Ends requests whose time is over."""
+        for over in self._parts.requests.end_overdue(self._parts.group):
+            why = f"the time of the request to {over.wish.value} is over"
+            self._parts.reporter.requested("resume", None, by="", why=why)

@@ -1,0 +1,15 @@
+"""What the agent is to a group, as metrics, events and commands name it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+OUTSIDE: Final = "outside"
+STANDBY: Final = "standby"
+WAITING: Final = "waiting"
+"""The group has no consumers; the agent joins when the first of them joins."""
+OBSERVING: Final = "observing"
+FOLLOWING: Final = "following"
+LEADING: Final = "leading"
+FENCED: Final = "fenced"
+INSIDE: Final = frozenset({FOLLOWING, LEADING})

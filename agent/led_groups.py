@@ -1,0 +1,201 @@
+"""The groups that the agent leads: those that the settings name, and those that match a pattern of theirs.
+
+Named groups are there from the start, whether they exist or not. The others are found among the groups that brokers
+list, and dropped some time after they have ceased to exist.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+import structlog
+
+from samerack.agent.leading.leader import GroupLeader
+from samerack.cluster.group import CONSUMER
+from samerack.cluster.watch import ClusterWatch
+from samerack.cluster.wire import Wire
+from samerack.common.patterns import included, is_pattern
+from samerack.common.service import Service
+from samerack.common.settings import Settings
+from samerack.election.leadership_state import LeadershipState
+from samerack.traffic.describe import listed
+from samerack.traffic.groups import ListedGroup
+
+log = structlog.get_logger("groups")
+
+MAX_FOUND: Final = 1000
+"""Each is led by a thread, and its name is in every message of the election, which one record of Kafka must hold."""
+_GONE_SECONDS: Final = 600.0
+"""A group that has ceased to exist is kept so long: its next consumers are led from the first generation."""
+_NO_METADATA_SECONDS: Final = 0.5
+"""Time until the next look while the brokers are not known yet."""
+_TYPES: Final = frozenset({"", "classic", "unknown"})
+"""Brokers assign groups of other types; before Kafka 4 they do not send a group's type."""
+
+
+def named(settings: Settings) -> tuple[str, ...]:
+    """Returns the groups that the settings name, and not those that their patterns match."""
+    return tuple(group for group in settings.groups if not is_pattern(group))
+
+
+class LedGroups(Mapping[str, GroupLeader]):
+    """The leaders by group; any thread may read it."""
+
+    def __init__(self, make: Callable[[str], GroupLeader], *, forget: Callable[[str], None]) -> None:
+        """Starts empty.
+
+        Args:
+            make: Returns the leader of a group, which is not started yet.
+            forget: Called after a group has been dropped.
+        """
+        self._make = make
+        self._forget = forget
+        self._leaders: dict[str, GroupLeader] = {}
+        self._lock = threading.Lock()
+        self._runs = False
+
+    def __getitem__(self, group: str) -> GroupLeader:
+        """Returns the leader of a group.
+
+        Raises:
+            KeyError: The agent does not lead a group of this name.
+        """
+        return self._leaders[group]
+
+    def __iter__(self) -> Iterator[str]:
+        """Yields the groups as they are now."""
+        return iter(self._leaders)
+
+    def __len__(self) -> int:
+        """Returns how many they are."""
+        return len(self._leaders)
+
+    def add(self, group: str) -> None:
+        """Leads a group from now on, or from `start` on."""
+        with self._lock:
+            if group in self._leaders:
+                return
+            leader = self._make(group)
+            self._leaders = {**self._leaders, group: leader}  # readers keep what they have
+            if self._runs:
+                leader.start()
+
+    def drop(self, group: str, *, seconds: float) -> None:
+        """Leads a group no longer; waits this long until the agent has left it."""
+        with self._lock:
+            leader = self._leaders[group]
+            self._leaders = {name: one for name, one in self._leaders.items() if name != group}
+        leader.stop()
+        leader.join(seconds)
+        self._forget(group)
+
+    def start(self) -> None:
+        """Starts every leader."""
+        with self._lock:
+            self._runs = True
+            for leader in self._leaders.values():
+                leader.start()
+
+    def close(self) -> None:
+        """Starts no leader from now on: the agent ends."""
+        with self._lock:
+            self._runs = False
+
+
+class GroupFinder(Service):
+    """Finds the groups that match the patterns of the settings, and has them led."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        wire: Wire,
+        *,
+        led: LedGroups,
+        watch: ClusterWatch,
+        leadership: LeadershipState,
+    ) -> None:
+        """Prepare; `start` begins to look.
+
+        Args:
+            settings: The patterns, and the time between two looks.
+            wire: Connections of its own.
+            led: The groups that are led; only this service adds and drops any after the start.
+            watch: Knows the brokers.
+            leadership: Agents that may lead the same groups elect one for each.
+        """
+        super().__init__("groups")
+        self._settings = settings
+        self._wire = wire
+        self._led = led
+        self._watch = watch
+        self._leadership = leadership
+        self._named = frozenset(named(settings))
+        self._seen: dict[str, float] = {}
+        """When each group was last listed."""
+        self._too_many = 0
+
+    def turn(self) -> float:
+        """Looks once; returns the pause.
+
+        Raises:
+            AgentError: No broker can be reached.
+        """
+        brokers = sorted(self._watch.cluster.brokers)
+        if not brokers:
+            return _NO_METADATA_SECONDS
+        found, gaps = listed(self._wire, brokers, self._settings.groups)
+        self.take(found, complete=not gaps, now=time.monotonic())
+        return self._settings.watch.groups_seconds
+
+    def take(self, found: Mapping[str, ListedGroup], *, complete: bool, now: float) -> None:
+        """Leads what has been found, and drops what has ceased to exist.
+
+        Args:
+            found: The groups that brokers list and the settings include.
+            complete: Whether every broker has answered; if not, a group that is missing may exist.
+            now: Monotonic seconds.
+        """
+        # an election's group that is empty at the moment has no protocol type by which it was left out
+        wanted = sorted(
+            name
+            for name, group in found.items()
+            if group.protocol_type in ("", CONSUMER) and group.type in _TYPES and not self._settings.election.owns(name)
+        )
+        self._seen.update(dict.fromkeys(wanted, now))
+        if not complete:
+            self._seen.update(dict.fromkeys(self._led, now))
+        new = [name for name in wanted if name not in self._led]
+        room = max(0, MAX_FOUND - (len(self._led) - len(self._named)))
+        self._tell_of_too_many(len(new) - room)
+        gone = [name for name in self._led if self._may_be_dropped(name, now)]
+        if not new[:room] and not gone:
+            return
+        log.info("groups-found", new=new[:room], gone=gone)
+        for name in gone:
+            del self._seen[name]
+            self._led.drop(name, seconds=1.0)
+        for name in new[:room]:
+            self._led.add(name)
+        self._leadership.offer(sorted(name for name in self._led if name not in self._named))
+
+    def ended(self) -> None:
+        """Disconnects."""
+        self._wire.close()
+
+    def _may_be_dropped(self, name: str, now: float) -> bool:
+        if name in self._named or now - self._seen.setdefault(name, now) < _GONE_SECONDS:
+            return False
+        return not self._led[name].member_ids()
+
+    def _tell_of_too_many(self, count: int) -> None:
+        if count > 0 and count != self._too_many:
+            log.error(
+                "too-many-groups",
+                reason=f"patterns of `groups` match {count} more than the {MAX_FOUND} that one agent leads",
+                cure="name fewer with the patterns, or divide them between agents with elections of their own",
+                patterns=included(self._settings.groups),
+            )
+        self._too_many = max(0, count)

@@ -1,0 +1,65 @@
+"""What operators ask of the agent for one group: to stay out of it, or to start no rebalance in it, for some time.
+
+`agent.leading.group_requests` keeps the requests; `agent.policy.back_off` and `agent.policy.decide` go by them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from shlex import quote
+from typing import Final
+
+from samerack.common.words import when
+
+MAX_SECONDS: Final = 366 * 86_400.0
+"""The longest request with an end."""
+MAX_TEXT: Final = 200
+"""The most characters of who asks, and of why."""
+
+
+class Wish(StrEnum):
+    """What an operator wants of the agent in one group."""
+
+    LEAVE = "leave"
+    PAUSE = "pause"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A request that is in force.
+
+    Attributes:
+        group: The group's name.
+        wish: What is wanted.
+        since: When it was asked for (seconds since 1970).
+        until: When it ends by itself (seconds since 1970); None if only `samerack resume` ends it.
+        by: Who asked, by what the command says of its user.
+        why: Why, in the operator's words.
+    """
+
+    group: str
+    wish: Wish
+    since: float
+    until: float | None = None
+    by: str = ""
+    why: str = ""
+
+    def is_over(self, wall: float) -> bool:
+        """Returns whether its time is over at this moment (seconds since 1970)."""
+        return self.until is not None and wall >= self.until
+
+
+_DONE: Final[Mapping[Wish, str]] = {
+    Wish.LEAVE: "the agent was asked to stay out of it",
+    Wish.PAUSE: "the agent was asked to start no rebalance in it for racks or traffic",
+}
+
+
+def in_words(request: Request) -> str:
+    """Returns a request as one text: what, by whom, until when, why, and what ends it."""
+    by = f" by {request.by}" if request.by else ""
+    until = f" until {when(request.until)} UTC" if request.until is not None else ""
+    why = f" ({request.why})" if request.why else ""
+    return f"{_DONE[request.wish]}{by}{until}{why}; samerack resume {quote(request.group)} ends that"

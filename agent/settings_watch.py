@@ -1,0 +1,91 @@
+"""Notices changed settings: on SIGHUP, and when the file has changed. Wrong ones are reported and not used.
+
+A mounted file of Kubernetes is a link to another file after each change, so that the file behind the name counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar, Final, TypeAlias
+
+import structlog
+
+from samerack.agent.metrics import Metrics
+from samerack.agent.settings_source import SettingsSource
+from samerack.common.errors import AgentError, SettingsError
+from samerack.common.service import Service
+from samerack.common.settings import Settings
+from samerack.common.settings.difference import difference
+
+log = structlog.get_logger("settings")
+
+_LOOK_SECONDS: Final = 2.0
+_Version: TypeAlias = tuple[int, int, int]
+
+
+class SettingsWatch(Service):
+    """Asks for another worker when the settings have changed."""
+
+    expected_errors: ClassVar = (AgentError, OSError)
+
+    def __init__(self, source: SettingsSource, *, metrics: Metrics, on_change: Callable[[Settings], None]) -> None:
+        """Prepare; `start` begins to look.
+
+        Args:
+            source: Reads the settings; those in force there are this worker's.
+            metrics: Shows whether the settings as they are now are refused.
+            on_change: Called once with settings that are to replace those in force.
+        """
+        super().__init__("settings")
+        self._source = source
+        self._metrics = metrics
+        self._on_change = on_change
+        self._version = self._look()
+        self._asked = False
+        self.refused = source.why_rejected
+        """Why the settings as they are now are not in force; empty if they are."""
+        metrics.settings_refused.set(bool(self.refused))
+
+    def ask(self) -> None:
+        """Reads the settings soon, whether the file has changed or not; a signal handler may call it."""
+        self._asked = True
+        self.wake()
+
+    def turn(self) -> float:
+        """Looks once; returns the pause."""
+        version, asked, self._asked = self._look(), self._asked, False
+        if asked or version not in (None, self._version):
+            self._version = version
+            self._read()
+        return _LOOK_SECONDS
+
+    def _look(self) -> _Version | None:
+        """Returns what tells one version of the file from another; None without one, or while it is replaced."""
+        try:
+            found = self._source.path.stat() if self._source.path is not None else None
+        except OSError:
+            return None
+        return (found.st_ino, found.st_mtime_ns, found.st_size) if found is not None else None
+
+    def _read(self) -> None:
+        try:
+            found = self._source.reread()
+        except SettingsError as error:
+            self._refuse(str(error))
+            return
+        if found is None:
+            if not self._source.why_rejected:
+                self._refuse("")
+            log.info("settings-unchanged")
+            return
+        self._refuse("")
+        changes = difference(self._source.settings, found)
+        log.info("settings-changed", changes={key: {"before": old, "now": new} for key, (old, new) in changes.items()})
+        self.stop()
+        self._on_change(found)
+
+    def _refuse(self, reason: str) -> None:
+        self.refused = reason
+        self._metrics.settings_refused.set(bool(reason))
+        if reason:
+            log.error("settings-refused", reason=reason, consequence="the former settings stay in force")

@@ -1,0 +1,137 @@
+"""What the agent knows of each Streams application that asked for plans, and the gauges of it.
+
+A status is immutable and replaced as a whole, so that a scrape never shows half of an update.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from threading import Lock
+from typing import Any, Final
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from samerack.agent.streams.figures import Summary
+
+_MOST: Final = 100
+"""Applications that are kept: any program on this machine may name some."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamsStatus:
+    """An application.
+
+    Attributes:
+        application: its name.
+        planned: its last plan; None if there was none yet.
+        at: when it was made, in seconds since 1970.
+        seconds: how long it took.
+        plans: plans that were sent to it.
+        followups: plans that requested a follow-up rebalance.
+        failures: questions without a plan.
+        fallbacks: rebalances that its own fall-back planned, as far as it reported them.
+        trouble: why the last question had no plan, or the last plan was not used; "" if it was.
+    """
+
+    application: str
+    planned: Summary | None = None
+    at: float | None = None
+    seconds: float | None = None
+    plans: int = 0
+    followups: int = 0
+    failures: int = 0
+    fallbacks: int = 0
+    trouble: str = ""
+
+
+class StreamsBoard(Collector):
+    """The status of all applications; any thread may read and write."""
+
+    def __init__(self) -> None:
+        self._statuses: dict[str, StreamsStatus] = {}
+        self._lock = Lock()
+
+    def has_room(self, application: str) -> bool:
+        """Returns whether an application is kept, or can be."""
+        with self._lock:
+            return application in self._statuses or len(self._statuses) < _MOST
+
+    def planned(self, figures: Summary, *, at: float, seconds: float) -> None:
+        """Records a plan that was sent."""
+        is_followed = figures.followup_ms is not None
+
+        def change(status: StreamsStatus) -> StreamsStatus:
+            return replace(
+                status,
+                planned=figures,
+                at=at,
+                seconds=seconds,
+                plans=status.plans + 1,
+                followups=status.followups + is_followed,
+                trouble="",
+            )
+
+        self._change(figures.application, change)
+
+    def failed(self, application: str, reason: str) -> None:
+        """Records a question without a plan."""
+        self._change(application, lambda status: replace(status, failures=status.failures + 1, trouble=reason))
+
+    def fell_back(self, application: str, cause: str) -> None:
+        """Records that the application's own fall-back planned."""
+        self._change(
+            application, lambda status: replace(status, fallbacks=status.fallbacks + 1, trouble=f"fell back: {cause}")
+        )
+
+    def rejected(self, application: str, error: str) -> None:
+        """Records that the application rejected a plan."""
+        self._change(application, lambda status: replace(status, trouble=f"rejected: {error}"))
+
+    def _change(self, application: str, change: Any) -> None:
+        with self._lock:
+            status = self._statuses.get(application)
+            if status is None:
+                if len(self._statuses) >= _MOST:
+                    return
+                status = StreamsStatus(application=application)
+            self._statuses[application] = change(status)
+
+    def all(self) -> tuple[StreamsStatus, ...]:
+        """Returns every application, sorted by name."""
+        with self._lock:
+            return tuple(status for _, status in sorted(self._statuses.items()))
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """Returns every application as `GET /v1/streams` shows it."""
+        return [asdict(status) for status in self.all()]
+
+    def collect(self) -> Iterator[Metric]:
+        """Yields the gauges of the last plans."""
+        statuses = self.all()
+        for name, text, attribute in _GAUGES:
+            family = GaugeMetricFamily(name, text, labels=["application"])
+            for status in statuses:
+                value = getattr(status.planned, attribute) if status.planned is not None else None
+                if value is not None:
+                    family.add_metric([status.application], float(value))
+            yield family
+
+
+_GAUGES: Final = (
+    ("samerack_streams_tasks", "Tasks of the Kafka Streams application's last plan.", "tasks"),
+    ("samerack_streams_clients", "Kafka Streams clients (processes) of the last plan.", "clients"),
+    (
+        "samerack_streams_cross_rack_sources",
+        "Source partitions that active tasks read from another rack after the last plan.",
+        "sources_after",
+    ),
+    (
+        "samerack_streams_cross_rack_changelogs",
+        "Changelog partitions that standbys and warm-ups read from another rack.",
+        "changelogs_after",
+    ),
+    ("samerack_streams_standbys", "Standby tasks of the last plan, with warm-ups.", "standbys"),
+    ("samerack_streams_warmups", "Warm-ups of the last plan: standbys beyond the configured number.", "warmups"),
+)

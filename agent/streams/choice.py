@@ -1,0 +1,67 @@
+"""What a plan is made of beyond the question: the settings of the application, and what the agent knows of it.
+
+Plain values, which the process that plans reads without the library that checks the settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """The settings of one application; see `common.settings.streams.StreamsRules`."""
+
+    assignor: str = ""
+    strategy: str | None = None
+    traffic_cost: int | None = None
+    non_overlap_cost: int | None = None
+    standby: str = "configured"
+    standbys: int | None = None
+    warmups: int | None = None
+    weights: str = "partitions"
+    must_preserve_active: bool = False
+    compatible: bool = False
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What the agent knows of an application before it plans.
+
+    Attributes:
+        rules: the settings that apply to it.
+        racks: racks by process of clients that sent none.
+        weights: by topic the weights of its partitions, by measured bytes; None if none are known.
+    """
+
+    rules: Rules = field(default_factory=Rules)
+    racks: Mapping[str, str] = field(default_factory=dict)
+    weights: Mapping[str, tuple[int, ...]] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rackless:
+    """A client that sent no rack, and by what the agent may know it.
+
+    Attributes:
+        process: its process id.
+        consumers: ids of its consumers.
+        host: the host of `application.server`, or None.
+        tags: its client tags.
+    """
+
+    process: str
+    consumers: tuple[str, ...]
+    host: str | None
+    tags: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heading:
+    """Who asks, before the plan is made."""
+
+    application: str
+    release: str
+    rackless: tuple[Rackless, ...]

@@ -1,0 +1,76 @@
+"""A plan in figures: what the agent keeps of it, and shows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """A plan in figures; None is not known.
+
+    Attributes:
+        application: the application.
+        plan: id of the plan.
+        assignor: the assignor that planned.
+        clients: its clients.
+        tasks: its tasks.
+        sources: source partitions of all tasks.
+        sources_before: those that active tasks read across racks so far.
+        sources_after: the same after the plan.
+        changelogs_before: changelog partitions that standbys, warm-ups included, read across racks so far.
+        changelogs_after: the same after the plan.
+        cost_before: traffic cost of all of these so far (KIP-925), by the costs that the assignor used.
+        cost_after: the same after the plan, without the cost of moves.
+        moved: active tasks that another client has than before.
+        standbys: standby tasks, warm-ups included.
+        warmups: standbys beyond the configured number.
+        followup_ms: when a follow-up rebalance was requested, in ms since 1970.
+        warnings: what the user should know.
+    """
+
+    application: str
+    plan: str
+    assignor: str
+    clients: int
+    tasks: int
+    sources: int
+    sources_before: int | None
+    sources_after: int | None
+    changelogs_before: int | None
+    changelogs_after: int | None
+    cost_before: int | None
+    cost_after: int | None
+    moved: int
+    standbys: int
+    warmups: int
+    followup_ms: int | None
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def before(self) -> int | None:
+        """Partitions read across racks so far; None if a part is not known."""
+        return _sum(self.sources_before, self.changelogs_before)
+
+    @property
+    def after(self) -> int | None:
+        """The same after the plan."""
+        return _sum(self.sources_after, self.changelogs_after)
+
+    @property
+    def share_before(self) -> float | None:
+        """Share of the source partitions that is read across racks so far."""
+        return _share(self.sources_before, self.sources)
+
+    @property
+    def share_after(self) -> float | None:
+        """The same after the plan."""
+        return _share(self.sources_after, self.sources)
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else one + other
+
+
+def _share(part: int | None, whole: int) -> float | None:
+    return None if part is None or not whole else part / whole

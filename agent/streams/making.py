@@ -1,0 +1,120 @@
+"""Makes the plan of one question, by the application's configuration, the agent's settings and an assignor; checks it.
+
+No plan leaves here that Kafka Streams would reject (KIP-924, `AssignmentError`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from samerack.agent.streams.adapting import adapted, without_lags
+from samerack.agent.streams.choice import Known
+from samerack.agent.streams.own_assignors import OwnAssignors, subscription_of
+from samerack.agent.streams.question import Question
+from samerack.assignors.streams.assignment import KafkaStreamsAssignment, TaskType
+from samerack.assignors.streams.builtin import ASSIGNORS
+from samerack.assignors.streams.lifecycle import identity_assignment
+from samerack.assignors.streams.model import ApplicationState, ProcessId
+from samerack.assignors.streams.plugin import AssignmentError, GroupAssignment, TaskAssignment, validate_task_assignment
+from samerack.assignors.streams.registry import Outcome, Request
+
+DEFAULT: Final = "ha"
+"""Kafka's own assignor where the application names none (`HighAvailabilityTaskAssignor`)."""
+WITHOUT_LAGS: Final = "fallback-prior"
+"""Kafka's own where lags could not be computed (`FallbackPriorTaskAssignor`)."""
+
+
+class PlanError(Exception):
+    """There is no plan that may be sent; the message says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """A plan.
+
+    Attributes:
+        question: what was asked.
+        assignor: the assignor that planned.
+        plan: the assignment of every client.
+        before: the previous one.
+        state: the application as it was planned.
+        outcome: the assignor's result.
+        warnings: what the user should know.
+    """
+
+    question: Question
+    assignor: str
+    plan: Mapping[ProcessId, KafkaStreamsAssignment]
+    before: Mapping[ProcessId, KafkaStreamsAssignment]
+    state: ApplicationState
+    outcome: Outcome
+    warnings: tuple[str, ...] = ()
+
+
+def make(question: Question, known: Known, own: OwnAssignors, *, now_ms: int) -> Planned:
+    """Plans.
+
+    Args:
+        question: the application.
+        known: its settings, and what the agent knows of it.
+        own: the users' assignors.
+        now_ms: the current time in ms since 1970.
+
+    Raises:
+        PlanError: The plan is invalid, or there is no such assignor.
+        OwnAssignorError: The user's assignor failed.
+        AssignmentError: The application does not fit.
+    """
+    name = known.rules.assignor or question.assignor or DEFAULT
+    state, warnings = adapted(question, known, assignor=name)
+    if name == DEFAULT and without_lags(state) is not None:
+        name = WITHOUT_LAGS
+        warnings += ("the application could not compute lags: tasks stay, and a follow-up rebalance comes at once",)
+    outcome = _outcome(name, state, known, own, now_ms=now_ms)
+    problem = validate_task_assignment(state, outcome.assignment)
+    if problem is not AssignmentError.NONE:
+        if ":" in name:
+            own.of(name, known.rules.options).notify(GroupAssignment(), subscription_of(question), problem)
+        raise PlanError(f"the plan of {name} is not valid: {problem.value}")
+    plan = {assignment.process_id: assignment for assignment in outcome.assignment.assignment}
+    if len(plan) < len(outcome.assignment.assignment):
+        raise PlanError(f"the plan of {name} has a client twice; give each one assignment")
+    if missing := len(state.all_tasks) - _actives(outcome.assignment):
+        raise PlanError(f"the plan of {name} leaves {missing} tasks without an active client; assign all of them")
+    return Planned(
+        question=question,
+        assignor=name,
+        plan=plan,
+        before=identity_assignment(state),
+        state=state,
+        outcome=outcome,
+        warnings=(*warnings, *_reason(outcome), *outcome.warnings),
+    )
+
+
+def _outcome(name: str, state: ApplicationState, known: Known, own: OwnAssignors, *, now_ms: int) -> Outcome:
+    rules = known.rules
+    if ":" in name:
+        return Outcome(assignment=own.of(name, rules.options).assign(state, now_ms=now_ms))
+    run = ASSIGNORS.get(name)
+    if run is None:
+        raise PlanError(f"assignor {name!r} is not here; set streams.applications, or one of {', '.join(ASSIGNORS)}")
+    return run(
+        Request(
+            state=state,
+            now_ms=now_ms,
+            must_preserve_active=rules.must_preserve_active,
+            compatible=rules.compatible,
+        )
+    )
+
+
+def _actives(answer: TaskAssignment) -> int:
+    return sum(len(one.of_type(TaskType.ACTIVE)) for one in answer.assignment)
+
+
+def _reason(outcome: Outcome) -> tuple[str, ...]:
+    """Returns why racks did not count, if they did not."""
+    return () if outcome.obstacle is None else (f"racks do not count: {outcome.obstacle.message}",)

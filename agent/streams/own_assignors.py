@@ -1,0 +1,151 @@
+"""Task assignors of users: classes as `package.module:Class`, made once in the process that plans (KIP-924).
+
+A class has `assign` and, if it wants them, `on_assignment_computed` and `configure`, as `TaskAssignor` has in Java.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from samerack.agent.streams.question import Question
+from samerack.assignors.streams.assignment import KafkaStreamsAssignment
+from samerack.assignors.streams.lifecycle import keep_previous
+from samerack.assignors.streams.model import ApplicationState, TaskAssignmentError
+from samerack.assignors.streams.plugin import (
+    AssignmentError,
+    GroupAssignment,
+    GroupSubscription,
+    TaskAssignment,
+)
+from samerack.common.errors import one_line
+
+_PLANS_KEPT: Final = 16
+"""Plans whose outcome may still come; an application has one at a time."""
+
+
+class OwnAssignorError(Exception):
+    """A class of the user cannot be loaded, failed, or returned what is no assignment."""
+
+
+class OwnAssignor:
+    """One object of a user's class."""
+
+    def __init__(self, name: str, options: Mapping[str, str]) -> None:
+        """Makes and configures the object.
+
+        Args:
+            name: `package.module:Class`.
+            options: what `configure` gets.
+
+        Raises:
+            OwnAssignorError: It cannot be made.
+        """
+        self._name = name
+        self._made = _make(name, options)
+
+    def assign(self, state: ApplicationState, *, now_ms: int) -> TaskAssignment:
+        """Returns its answer; that of `keep_previous` if it cannot decide now (`TaskAssignmentError`).
+
+        Raises:
+            OwnAssignorError: It failed, or its answer is no assignment.
+        """
+        try:
+            answer = self._made.assign(state)
+        except TaskAssignmentError:
+            return keep_previous(state, now_ms=now_ms)
+        except Exception as error:
+            raise OwnAssignorError(f"{self._name}: assign failed: {one_line(error)}") from error
+        given = getattr(answer, "assignment", None)
+        if not isinstance(given, tuple) or not all(isinstance(one, KafkaStreamsAssignment) for one in given):
+            raise OwnAssignorError(f"{self._name}: assign returned {type(answer).__name__}; expected a TaskAssignment")
+        return TaskAssignment(assignment=given)
+
+    def notify(self, assignment: GroupAssignment, subscription: GroupSubscription, error: AssignmentError) -> None:
+        """Calls its `on_assignment_computed`, if it has one; what it raises changes nothing.
+
+        Raises:
+            OwnAssignorError: It failed.
+        """
+        if callable(hear := getattr(self._made, "on_assignment_computed", None)):
+            try:
+                hear(assignment, subscription, error)
+            except Exception as failure:
+                raise OwnAssignorError(f"{self._name}: on_assignment_computed failed: {one_line(failure)}") from failure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """A plan that was answered, and whose outcome the application has not reported yet."""
+
+    assignor: OwnAssignor
+    assignment: GroupAssignment
+    subscription: GroupSubscription
+
+
+class OwnAssignors:
+    """The users' assignors of one process."""
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[str, tuple[tuple[str, str], ...]], OwnAssignor] = {}
+        self._waiting: OrderedDict[str, Waiting] = OrderedDict()
+
+    def of(self, name: str, options: Mapping[str, str]) -> OwnAssignor:
+        """Returns the object of a class with these options; it is made once.
+
+        Raises:
+            OwnAssignorError: It cannot be made.
+        """
+        key = name, tuple(sorted(options.items()))
+        if key not in self._made:
+            self._made[key] = OwnAssignor(name, options)
+        return self._made[key]
+
+    def keep(self, plan: str, waiting: Waiting) -> None:
+        """Keeps a plan that is sent until the application reports what came of it."""
+        self._waiting[plan] = waiting
+        while len(self._waiting) > _PLANS_KEPT:
+            self._waiting.popitem(last=False)
+
+    def computed(self, plan: str, error: AssignmentError) -> None:
+        """Reports to the assignor of a plan what the application made of it.
+
+        Raises:
+            OwnAssignorError: The assignor failed.
+        """
+        waiting = self._waiting.pop(plan, None)
+        if waiting is not None:
+            assignment = waiting.assignment if error is AssignmentError.NONE else GroupAssignment()
+            waiting.assignor.notify(assignment, waiting.subscription, error)
+
+
+def find_in(folders: tuple[str, ...]) -> None:
+    """Lets modules be imported from these folders, after all others."""
+    sys.path.extend(folder for folder in folders if folder not in sys.path)
+
+
+def subscription_of(question: Question) -> GroupSubscription:
+    """Returns the subscriptions: every consumer of an application subscribes to all source topics of its tasks."""
+    topics = tuple(sorted({one.topic for task in question.tasks for one in task.topic_partitions if one.is_source}))
+    return GroupSubscription(
+        topics={consumer: topics for client in question.clients for consumer in client.consumer_client_ids}
+    )
+
+
+def _make(name: str, options: Mapping[str, str]) -> Any:
+    module, _, member = name.partition(":")
+    try:
+        made = getattr(importlib.import_module(module), member)()
+        if callable(configure := getattr(made, "configure", None)):
+            configure(dict(options))
+    except Exception as error:
+        raise OwnAssignorError(
+            f"{name} cannot be made: {one_line(error)}; streams.python_path names the folders of such classes"
+        ) from error
+    if not callable(getattr(made, "assign", None)):
+        raise OwnAssignorError(f"{name} has no assign(application_state); see docs/streams-python.md")
+    return made

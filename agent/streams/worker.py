@@ -1,0 +1,146 @@
+"""A process that plans for one Streams application and may be killed: an assignor cannot be interrupted.
+
+Reads pickles from standard input and writes pickles to standard output. The body of a question is parsed here, because
+parsing holds up all threads of a process.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import signal
+import sys
+import time
+import uuid
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any
+
+from samerack.agent.streams.answer import summary, to_json
+from samerack.agent.streams.choice import Heading, Known, Rackless
+from samerack.agent.streams.making import PlanError, Planned, make
+from samerack.agent.streams.own_assignors import OwnAssignorError, OwnAssignors, Waiting, find_in, subscription_of
+from samerack.agent.streams.question import Question, QuestionError, read_question
+from samerack.assignors.model import AssignmentError
+from samerack.assignors.solvers import min_cost_flow
+from samerack.assignors.streams.guard import group_assignment
+from samerack.assignors.streams.plugin import AssignmentError as TaskError
+from samerack.assignors.streams.plugin import TaskAssignment
+from samerack.common.errors import one_line
+
+Receive = Callable[[], Any]
+Send = Callable[[Any], None]
+
+
+class Planner:
+    """Answers the agent's messages; has the users' assignors of this process."""
+
+    def __init__(self, receive: Receive, send: Send) -> None:
+        """Prepares.
+
+        Args:
+            receive: returns the next message of the agent; raises EOFError if the agent has ended.
+            send: sends a message to it.
+        """
+        self._receive = receive
+        self._send = send
+        self._own = OwnAssignors()
+        self._unsent: object = None
+        """What a plan was made of: freeing millions of values waits until the answer is sent."""
+
+    def serve(self) -> None:
+        """Answers until the agent ends: `plan` with a heading and a plan, `computed` with nothing."""
+        while True:
+            try:
+                what, given, seconds = self._receive()
+                # if the agent's process has ended, the kernel ends this process even while the solver runs
+                signal.setitimer(signal.ITIMER_REAL, seconds + 1.0)
+                gc.disable()  # a plan is millions of values that all stay until it is sent: a third of its time
+                self._send(self._answer(what, given))
+            except EOFError:
+                return
+            finally:
+                self._unsent = None
+                signal.setitimer(signal.ITIMER_REAL, 0)
+                gc.enable()
+
+    def _answer(self, what: str, given: Any) -> tuple[Any, ...]:
+        """Returns (200, ...), or another status and the reason."""
+        try:
+            return self._plan(given) if what == "plan" else self._computed(*given)
+        except QuestionError as error:
+            return HTTPStatus.BAD_REQUEST, str(error)
+        except (AssignmentError, PlanError, OwnAssignorError) as error:
+            return HTTPStatus.UNPROCESSABLE_ENTITY, str(error)
+        except EOFError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the application has a fall-back, and reports why it was needed
+            return HTTPStatus.INTERNAL_SERVER_ERROR, one_line(error)
+
+    def _plan(self, body: bytes) -> tuple[Any, ...]:
+        question = read_question(body)
+        self._send((HTTPStatus.OK, _heading(question)))
+        known: Known | None = self._receive()
+        if known is None:  # the agent has answered already
+            return (HTTPStatus.OK,)
+        planned = make(question, known, self._own, now_ms=time.time_ns() // 1_000_000)
+        self._unsent = (question, planned)
+        figures = summary(planned, plan=uuid.uuid4().hex)
+        answer = to_json(planned, figures)
+        if ":" in planned.assignor:
+            self._keep(planned, known, figures.plan)
+        return HTTPStatus.OK, answer, figures
+
+    def _keep(self, planned: Planned, known: Known, plan: str) -> None:
+        """Keeps a plan of a user's assignor, which is told what came of it."""
+        whole = TaskAssignment(assignment=tuple(planned.plan.values()))
+        self._own.keep(
+            plan,
+            Waiting(
+                assignor=self._own.of(planned.assignor, known.rules.options),
+                assignment=group_assignment(planned.state, whole),
+                subscription=subscription_of(planned.question),
+            ),
+        )
+
+    def _computed(self, plan: str, error: str) -> tuple[Any, ...]:
+        self._own.computed(plan, TaskError(error))
+        return (HTTPStatus.OK,)
+
+
+def _heading(question: Question) -> Heading:
+    return Heading(
+        application=question.application,
+        release=question.release,
+        rackless=tuple(
+            Rackless(
+                process=str(client.process_id),
+                consumers=client.consumer_client_ids,
+                host=client.host_info[0] if client.host_info else None,
+                tags=tuple(sorted(client.client_tags.items())),
+            )
+            for client in question.clients
+            if not client.rack_id
+        ),
+    )
+
+
+def main() -> None:
+    """Plans until standard input ends; the arguments are folders of users' assignors."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process handles Ctrl-C
+    questions, answers = sys.stdin.buffer, os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a user's assignor prints is no answer
+    find_in(tuple(sys.argv[1:]))
+
+    def send(answer: Any) -> None:
+        pickle.dump(answer, answers, protocol=pickle.HIGHEST_PROTOCOL)
+        answers.flush()
+
+    min_cost_flow()  # the first plan need not load it
+    send((HTTPStatus.OK,))  # ready
+    Planner(lambda: pickle.load(questions), send).serve()  # noqa: S301 - from the process that started this
+
+
+if __name__ == "__main__":
+    main()

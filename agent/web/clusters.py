@@ -1,0 +1,188 @@
+"""What an agent of several clusters shows: one page and one `/metrics` of all, and each cluster's own pages below.
+
+`/clusters/NAME/` has the page and the API of one cluster, as an agent of that cluster alone has them at `/`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+
+from samerack.agent.web.body import refusal
+from samerack.agent.web.cluster_metrics import ClusterMetrics, Registry
+from samerack.agent.web.groups_table import OF_SEVERAL, ShownGroup, groups_table
+from samerack.agent.web.lag_tables import group_address
+from samerack.agent.web.page import css_route, rendered
+from samerack.agent.web.server import CONTENT_TYPE, Check, application
+from samerack.common.settings import cluster_path
+from samerack.reporting.report import Report
+from samerack.reporting.report_service import ReportService
+
+_NOT_FOUND: Final = 404
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownCluster:
+    """One cluster of an agent, as far as it is shown.
+
+    Attributes:
+        name: its name in the settings.
+        reports: traffic, findings and events.
+        registry: its metrics.
+        unhealthy: which of its parts have ended.
+        unready: which of its parts do not work.
+        routes: its page and API.
+    """
+
+    name: str
+    reports: ReportService
+    registry: Registry
+    unhealthy: Check
+    unready: Check
+    routes: Sequence[BaseRoute]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One cluster in the table, and in `GET /v1/clusters`; None is not known.
+
+    Attributes:
+        name: its name in the settings.
+        report: what was measured there.
+        findings: how many there are.
+        trouble: what does not work, as one text.
+    """
+
+    name: str
+    report: Report
+    findings: int | None
+    trouble: str
+
+    @property
+    def address(self) -> str:
+        """The address of its page, from the page of all clusters."""
+        return f"{cluster_path(self.name)[1:]}/"
+
+    @property
+    def groups(self) -> int | None:
+        """How many groups were seen."""
+        return len(self.report.groups) if self.report.cycle else None
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns it as values of JSON."""
+        return {
+            "cluster": self.name,
+            "bootstrap": self.report.bootstrap,
+            "trouble": self.trouble,
+            "groups": self.groups,
+            "findings": self.findings,
+            "cross_rack_bytes_per_second": self.report.cross_rack_bytes_per_second,
+            "cross_rack_share": self.report.totals.share,
+            "dollars_per_month": self.report.totals.dollars_per_month,
+            "measured_until": self.report.window_end if self.report.cycle else None,
+        }
+
+
+def row(cluster: ShownCluster) -> Row:
+    """Returns what is shown of a cluster at this moment."""
+    report = cluster.reports.report()
+    return Row(
+        name=cluster.name,
+        report=report,
+        findings=len(cluster.reports.verdict().findings) if report.cycle else None,
+        trouble="; ".join(f"{part}: {why}" for part, why in cluster.unready().items()),
+    )
+
+
+def totals(rows: Iterable[Row]) -> dict[str, Any]:
+    """Returns the sums over the clusters of which both are known, None without one, and the names of the others."""
+    known, without = [], []
+    for one in rows:
+        rate, dollars = one.report.cross_rack_bytes_per_second, one.report.totals.dollars_per_month
+        if rate is None or dollars is None:
+            without.append(one.name)
+        else:
+            known.append((rate, dollars))
+    return {
+        "rate": sum(rate for rate, _ in known) if known else None,
+        "dollars_per_month": sum(dollars for _, dollars in known) if known else None,
+        "without": without,
+    }
+
+
+def application_of(clusters: Sequence[ShownCluster], *, hosts: Collection[str] = ()) -> Starlette:
+    """Returns the application of an agent of several clusters.
+
+    It is ready while one cluster is, whose pages are of use; `/v1/clusters` has what does not work in the others.
+
+    Args:
+        clusters: at least one.
+        hosts: further host names that requests to the agent may use.
+    """
+    names = ", ".join(one.name for one in clusters)
+
+    def wrong(check: Callable[[ShownCluster], Check]) -> dict[str, str]:
+        return {f"{one.name}: {part}": why for one in clusters for part, why in check(one)().items()}
+
+    def unready() -> dict[str, str]:
+        if all(one.unready() for one in clusters):
+            return wrong(lambda one: one.unready)
+        return {}
+
+    def index(request: Request) -> Response:
+        rows = tuple(map(row, clusters))
+        return rendered(
+            "clusters.html",
+            request,
+            report=rows[0].report,
+            clusters=rows,
+            totals=totals(rows),
+            groups=groups_table(
+                [
+                    ShownGroup(group=group, address=f"{one.address}{group_address(group.group)}", cluster=one.name)
+                    for one in rows
+                    for group in one.report.groups
+                ],
+                OF_SEVERAL,
+                request.query_params,
+            ),
+        )
+
+    def listed(_: Request) -> Response:
+        return JSONResponse([row(one).to_json() for one in clusters])
+
+    def of_no_cluster(_: Request) -> Response:
+        return refusal(
+            _NOT_FOUND,
+            f"this agent observes several clusters ({names}): ask {cluster_path('NAME')}/v1/..., in commands with "
+            "--set cluster=NAME",
+        )
+
+    return application(
+        ClusterMetrics({one.name: one.registry for one in clusters}),
+        healthy=lambda: wrong(lambda one: one.unhealthy),
+        ready=unready,
+        more=(
+            Route("/", index),
+            css_route(),
+            Route("/v1/clusters", listed),
+            Route("/v1/{path:path}", of_no_cluster),
+            *(Mount(cluster_path(one.name), routes=(*one.routes, _metrics_route(one))) for one in clusters),
+        ),
+        hosts=hosts,
+    )
+
+
+def _metrics_route(cluster: ShownCluster) -> Route:
+    metrics = ClusterMetrics({cluster.name: cluster.registry})
+
+    def show_metrics(_: Request) -> Response:
+        return Response(metrics.exposition(), headers={"content-type": CONTENT_TYPE})
+
+    return Route("/metrics", show_metrics)

@@ -1,0 +1,85 @@
+"""The tables of a group's page that show its members and its partitions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote
+
+from samerack.agent.web.sorted_tables import Column, Table, table
+from samerack.reporting.group_lag import GroupLag, MemberLag, PartitionLag, largest_first
+
+ROWS_SHOWN: Final = 100
+"""Rows of each table; of a group with thousands of partitions the JSON has the rest."""
+_USUAL: Final = "lag"
+"""Of numbers that are not known comes first what is not known: it may be the largest."""
+
+MEMBERS: Final[Mapping[str, Column[MemberLag]]] = {
+    "member": Column(title="Member", order=lambda one: (one.client_id,)),
+    "rack": Column(title="Rack", order=lambda one: (one.rack or "",)),
+    "partitions": Column(title="Partitions", order=lambda one: (-one.partitions,), number=True),
+    "reads": Column(title="Reads", order=lambda one: largest_first(one.bytes_per_second), number=True),
+    "lag": Column(title="records not read yet", order=lambda one: largest_first(one.lag_records), number=True),
+    "age": Column(title="age of the oldest", order=lambda one: largest_first(one.lag_seconds), number=True),
+}
+PARTITIONS: Final[Mapping[str, Column[PartitionLag]]] = {
+    "partition": Column(title="Partition", order=lambda one: (one.topic, one.partition)),
+    "member": Column(title="Member", order=lambda one: (one.client_id or "", one.member_id or "")),
+    "rack": Column(title="Rack", order=lambda one: (one.rack or "",)),
+    "lag": Column(title="records not read yet", order=lambda one: largest_first(one.lag_records), number=True),
+    "age": Column(title="age of the oldest", order=lambda one: largest_first(one.lag_seconds), number=True),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LagTables:
+    """Both tables, and the client ids that several members have, who are told apart by their member ids."""
+
+    members: Table[MemberLag]
+    partitions: Table[PartitionLag]
+    shared_client_ids: frozenset[str]
+
+
+def lag_tables(lag: GroupLag, *, sort: str, refresh: bool) -> LagTables:
+    """Returns the tables.
+
+    Args:
+        lag: the group's.
+        sort: the name of a column; a table without it is sorted by lag.
+        refresh: whether the page is refreshed: links keep it so.
+    """
+
+    def address(column: str) -> str:
+        return group_address(lag.group, sort=column, refresh=refresh)
+
+    clients = Counter(member.client_id for member in lag.members)
+    return LagTables(
+        members=table(
+            lag.members,
+            MEMBERS,
+            by=sort if sort in MEMBERS else _USUAL,
+            address=lambda column: f"{address(column)}#members",
+            max_rows=ROWS_SHOWN,
+        ),
+        partitions=table(
+            lag.partitions,
+            PARTITIONS,
+            by=sort if sort in PARTITIONS else _USUAL,
+            address=lambda column: f"{address(column)}#partitions",
+            max_rows=ROWS_SHOWN,
+        ),
+        shared_client_ids=frozenset(client for client, count in clients.items() if count > 1),
+    )
+
+
+def known_sort(sort: str) -> str:
+    """Returns the name of a column as it was requested; "" if there is no such column."""
+    return sort if sort in MEMBERS or sort in PARTITIONS else ""
+
+
+def group_address(group: str, *, sort: str = "", refresh: bool = False) -> str:
+    """Returns the address of a group's page."""
+    sorted_by = f"&sort={sort}" if sort else ""
+    return f"group?name={quote(group, safe='')}{sorted_by}{'&refresh=on' if refresh else ''}"

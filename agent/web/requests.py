@@ -1,0 +1,102 @@
+"""`POST /v1/requests` asks the agent to leave a group, to pause in it, or to resume; `GET` returns what is in force."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from starlette.routing import Route
+
+from samerack.agent.leading.group_requests import RequestStatus, to_json
+from samerack.agent.policy.requests import MAX_SECONDS, MAX_TEXT, Wish
+from samerack.agent.web import group_endpoint
+from samerack.agent.web.body import RequestError
+from samerack.common.words import plain
+
+PATH: Final = "/v1/requests"
+RESUME: Final = "resume"
+ACTIONS: Final[Mapping[str, Wish | None]] = {**{wish.value: wish for wish in Wish}, RESUME: None}
+"""What may be asked for, and the wish that it puts into force; None ends all."""
+_FIELDS: Final = frozenset({"group", "action", "seconds", "by", "why"})
+
+
+class AskedOperators(Protocol):
+    """What operators ask of one group's leader."""
+
+    @property
+    def status(self) -> RequestStatus:
+        """The agent's role in the group, and what is in force."""
+
+    def ask(self, wish: Wish | None, *, seconds: float | None, by: str, why: str) -> RequestStatus:
+        """Puts a request into force, or ends all of them."""
+
+
+class AskedLeader(Protocol):
+    """The leader of one group."""
+
+    @property
+    def operators(self) -> AskedOperators:
+        """What operators ask of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """A request as it was sent."""
+
+    wish: Wish | None
+    seconds: float | None
+    by: str
+    why: str
+
+
+def routes(leaders: Mapping[str, AskedLeader]) -> list[Route]:
+    """Returns the routes for the leaders by group."""
+
+    def ask(leader: AskedLeader, asked: _Asked) -> tuple[int, bytes]:
+        return 200, to_json(leader.operators.ask(asked.wish, seconds=asked.seconds, by=asked.by, why=asked.why))
+
+    return group_endpoint.routes(
+        PATH,
+        leaders,
+        command="run samerack leave, pause or resume beside the agent",
+        read=_question,
+        ask=ask,
+        show=lambda leader: to_json(leader.operators.status),
+    )
+
+
+def _question(body: bytes) -> tuple[str, _Asked]:
+    """Returns the requested group, and what is asked for it.
+
+    Raises:
+        RequestError: The body is not valid; the message says what is expected.
+    """
+    try:
+        sent: Any = json.loads(body)
+    except (ValueError, RecursionError):
+        raise RequestError(400, 'expected JSON: {"group": NAME, "action": "leave", "seconds": 1800}') from None
+    if not isinstance(sent, dict) or sent.keys() - _FIELDS:
+        raise RequestError(400, f"expected an object of {', '.join(sorted(_FIELDS))}")
+    group, action, seconds = sent.get("group"), sent.get("action"), sent.get("seconds")
+    if not isinstance(group, str) or not isinstance(action, str) or action not in ACTIONS:
+        raise RequestError(400, f"expected group to be a text, and action one of {', '.join(ACTIONS)}")
+    if seconds is not None and (
+        isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= MAX_SECONDS
+    ):
+        raise RequestError(400, f"expected seconds to be a number above 0 and up to {MAX_SECONDS:.0f}, or null")
+    by, why = sent.get("by", ""), sent.get("why", "")
+    if not isinstance(by, str) or not isinstance(why, str) or max(len(by), len(why)) > MAX_TEXT:
+        raise RequestError(400, f"expected by and why to be texts of up to {MAX_TEXT} characters")
+    return group, _Asked(
+        wish=ACTIONS[action],
+        seconds=float(seconds) if seconds is not None else None,
+        by=_clean(by),
+        why=_clean(why),
+    )
+
+
+def _clean(text: str) -> str:
+    """Returns a text that is safe in a log, on a page and as a label of a metric."""
+    return plain(text.encode("utf-8", "replace").decode())

@@ -1,0 +1,67 @@
+"""`POST /v1/streams/assign` and `/v1/streams/computed`: plans for Kafka Streams applications on this host.
+
+`POST /v1/streams/prepare` says that an application will ask: its process starts. Only programs on this machine may ask:
+each question takes processor time, and each outcome changes what is shown. `GET /v1/streams` shows the last plan of
+each application.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from samerack.agent.streams.service import StreamsService
+from samerack.agent.streams.workers import NoPlanError
+from samerack.agent.web.body import JSON, BodyReader, RequestError, refusal
+from samerack.agent.web.guard import refused_change
+
+MAX_BYTES: Final = 64 * 1024 * 1024
+_MAX_COMPUTED: Final = 65_536
+_CURE: Final = "ask the agent beside the application"
+
+
+def routes(streams: StreamsService, *, at_once: int) -> list[Route]:
+    """Returns the routes.
+
+    Args:
+        streams: makes the plans.
+        at_once: how many bodies may be in memory at the same time.
+    """
+    questions = BodyReader(max_bytes=MAX_BYTES, at_once=at_once)
+    outcomes = BodyReader(max_bytes=_MAX_COMPUTED)
+
+    async def answered(request: Request, bodies: BodyReader, answer: Callable[[bytes], bytes | None]) -> Response:
+        if refused := refused_change(request, _CURE):
+            return refusal(403, refused)
+        try:
+            async with bodies.read(request) as body:
+                found = await run_in_threadpool(answer, body)
+        except RequestError as error:
+            return error.answer()
+        except NoPlanError as error:
+            return refusal(error.status, str(error))
+        return Response(status_code=204) if found is None else Response(found, media_type=JSON)
+
+    async def assign(request: Request) -> Response:
+        return await answered(request, questions, streams.plan)
+
+    async def computed(request: Request) -> Response:
+        return await answered(request, outcomes, streams.computed)
+
+    async def prepare(request: Request) -> Response:
+        return await answered(request, outcomes, streams.prepare)
+
+    def show(_: Request) -> Response:
+        return JSONResponse({"applications": streams.board.to_json()})
+
+    return [
+        Route("/v1/streams", show),
+        Route("/v1/streams/assign", assign, methods=["POST"]),
+        Route("/v1/streams/computed", computed, methods=["POST"]),
+        Route("/v1/streams/prepare", prepare, methods=["POST"]),
+    ]

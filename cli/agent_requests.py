@@ -1,0 +1,77 @@
+"""How commands ask the agent on this machine to do something: its address, and what it answers or refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from samerack.agent import log
+from samerack.common.errors import AgentError, SettingsError
+from samerack.common.fetching import HttpAnswer, NoAnswerError, address, ask
+from samerack.common.flags import settings_from
+from samerack.common.settings import Settings, cluster_path
+
+_ANSWER_SECONDS: Final = 5.0
+_JSON: Final = {"content-type": "application/json"}
+
+UrlOption = Annotated[
+    str | None,
+    typer.Option("--url", help="Address of the agent; web.host:web.port without it.", show_default=False),
+]
+
+
+def agent_url(settings: Settings) -> str:
+    """Returns the URL below which the agent of these settings shows their cluster."""
+    return address(settings.web) + cluster_path(settings.cluster)
+
+
+def agent_address(config: Path | None, url: str | None, assignments: list[str] | None) -> str:
+    """Returns the agent's address, by the settings if `--url` is not given; sets up the log by them.
+
+    Raises:
+        SettingsError: A setting or the address is wrong.
+    """
+    settings = settings_from(config, None, assignments, needs_kafka=False)
+    log.configure(settings)
+    base = (url or agent_url(settings)).rstrip("/")
+    if not base.startswith(("http://", "https://")):
+        raise SettingsError(f"--url {url}: expected http://HOST:PORT")
+    return base
+
+
+def send(base: str, path: str, body: dict[str, object]) -> HttpAnswer:
+    """Posts a request; returns the answer, whatever its status.
+
+    Raises:
+        AgentError: Nobody answers; the message has the cure.
+    """
+    content = json.dumps(body).encode()
+    try:
+        return ask(base, path, seconds=_ANSWER_SECONDS, method="POST", headers=_JSON, body=content)
+    except NoAnswerError as error:
+        raise AgentError(f"{error}; no agent answers there: give --url or web.port, on the agent's machine") from None
+
+
+def look(base: str, path: str) -> HttpAnswer:
+    """Gets a page; returns the answer, whatever its status.
+
+    Raises:
+        NoAnswerError: Nobody answers.
+    """
+    return ask(base, path, seconds=_ANSWER_SECONDS)
+
+
+def refusal(base: str, answer: HttpAnswer) -> AgentError:
+    """Returns the error for an answer that is none of those expected."""
+    return AgentError(f"{base}: answers {answer.status}: {reason(answer) or 'is it an agent of this version?'}")
+
+
+def reason(answer: HttpAnswer) -> str:
+    """Returns the reason that the agent gives; empty if it gives none."""
+    try:
+        return str(json.loads(answer.body)["error"])
+    except (ValueError, KeyError, TypeError):
+        return ""

@@ -1,0 +1,273 @@
+"""Reads a live Kafka Streams application from the brokers, without joining its group: members, topics, offsets, bytes.
+
+Both protocols are read: a group of the classic one, and one that brokers assign (KIP-1071).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import partial
+from shlex import quote
+from typing import Any, Final
+
+from samerack.assignors.streams.configs import AssignmentConfigs
+from samerack.assignors.streams.weighing import Partition
+from samerack.cli.asking import hosts_known
+from samerack.cli.live_plan import measured_rates, rack_aware_fetch
+from samerack.cli.streams_options import Rates
+from samerack.cluster.metadata import look, topic_names
+from samerack.cluster.racks import Hosts
+from samerack.cluster.view import ClusterView
+from samerack.cluster.wire import Wire
+from samerack.common.errors import AgentError
+from samerack.common.kafka_config import for_kafka_python
+from samerack.common.settings import Settings
+from samerack.common.words import nearest
+from samerack.traffic import collect, describe, groups, streams_instances
+from samerack.traffic.collect import Offsets, plain_key
+from samerack.traffic.curve import LogExtent, bytes_between, extend
+from samerack.traffic.describe import Descriptions
+from samerack.traffic.groups import STREAMS_ASSIGNOR, ListedGroup, ObservedGroup
+from samerack.traffic.model import Gap
+from samerack.traffic.streams_application import Brokers, LiveApplication, application_of, standbys_now
+from samerack.traffic.streams_changelogs import Changelog, KnownBy, changelog_topics, match
+from samerack.traffic.streams_instances import Instances, Unknown
+
+_REBALANCE_SECONDS: Final = 15.0
+_PAUSE_SECONDS: Final = 0.25
+_STABLE: Final = "Stable"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """An application as it was found.
+
+    Attributes:
+        kind: streams-classic, or streams (KIP-1071).
+        live: the application.
+        brokers: racks, replicas and offsets.
+        rates: what was measured.
+        standbys: standbys of most tasks that have any.
+        unknown: what is not known beside what `live` lacks.
+    """
+
+    kind: str
+    live: LiveApplication
+    brokers: Brokers
+    rates: Rates
+    standbys: int
+    unknown: tuple[Unknown, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Logs:
+    """One poll of the changelogs: offsets and bytes of each partition, when, and what was refused."""
+
+    at: float
+    offsets: Mapping[Partition, Offsets]
+    sizes: Mapping[Partition, int]
+    gaps: tuple[Gap, ...]
+
+
+def find(
+    group: str, settings: Settings, configs: AssignmentConfigs, *, given: Mapping[str, int], seconds: float
+) -> Found:
+    """Reads an application; waits some seconds for a rebalance to end.
+
+    Args:
+        group: its `application.id`.
+        settings: how brokers are reached, and where racks come from.
+        configs: settings of the plans.
+        given: subtopology by changelog, as far as the user knows better.
+        seconds: how long to measure bytes; 0 for not at all.
+
+    Raises:
+        AgentError: It is not there or no Streams application, rebalances, or brokers do not answer.
+    """
+    hosts, unasked = hosts_known(settings, group)
+    with closing(Wire(for_kafka_python(settings.kafka))) as wire:
+        measure = partial(measured_rates, group, _by_bytes(settings), seconds) if seconds else None
+        found = read(wire, group, settings, configs, hosts=hosts, given=given, measure=measure)
+    return replace(found, unknown=(*found.unknown, *_doubts(filter(None, [unasked]))))
+
+
+def read(
+    wire: Wire,
+    group: str,
+    settings: Settings,
+    configs: AssignmentConfigs,
+    *,
+    hosts: Hosts,
+    given: Mapping[str, int],
+    measure: Callable[[], Mapping[Partition, float] | None] | None,
+) -> Found:
+    """Reads an application over these connections; arguments and errors are those of `find`.
+
+    Args:
+        wire: connections.
+        group: its `application.id`.
+        settings: where racks come from.
+        configs: settings of the plans.
+        hosts: what other sources know of client hosts.
+        given: subtopology by changelog.
+        measure: takes its time and returns the bytes per second that members read; None for no measurement.
+    """
+    listed, gaps = describe.listed(wire, look(wire, ()).brokers, ["*"])
+    if group not in listed:
+        reasons = "; ".join(sorted({f"{gap.where}: {gap.reason}" for gap in gaps}))
+        why = reasons or f"does not exist; groups of these brokers, {nearest(group, listed)}"
+        raise AgentError(f"group {group}: {why}")
+    subject = _described(wire, listed[group], settings, hosts)
+    names = _changelog_names(wire, group, listed, subject.found)
+    sources = {topic for _, partitions in subject.found.sources for topic, _ in partitions}
+    cluster, absent = collect.metadata(wire, {*names, *sources})
+    changelogs = _changelogs(group, subject.found, names, cluster, given)
+    rack_aware, doubts = rack_aware_fetch(settings, wire, cluster)
+    logs = {one.topic for one in changelogs}
+    before = after = _poll(wire, cluster, logs)
+    rates = measure() if measure is not None else None
+    if measure is not None:
+        after = _poll(wire, cluster, logs)
+    brokers = Brokers(
+        cluster=cluster,
+        rack_aware_fetch=rack_aware,
+        end_offsets={partition: offsets.end for partition, offsets in after.offsets.items()},
+    )
+    standbys = standbys_now(subject.found)
+    live = application_of(subject.found, changelogs, brokers, replace(configs, num_standby_replicas=standbys))
+    measured = Rates(
+        bytes_per_second=None if rates is None else {**_growth(before, after), **rates},
+        log_bytes=after.sizes or None,
+    )
+    refusals = [
+        Unknown(what=f"{gap.what} {gap.where}".strip(), cause=f"{gap.reason}: {gap.consequence}")
+        for gap in (*gaps, *absent, *after.gaps)
+    ]
+    return Found(
+        kind=subject.group.kind,
+        live=live,
+        brokers=brokers,
+        rates=measured,
+        standbys=standbys,
+        unknown=(*refusals, *_doubts(doubts)),
+    )
+
+
+def _doubts(texts: Iterable[str]) -> list[Unknown]:
+    return [Unknown(what="racks", cause=text) for text in texts]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Subject:
+    group: ObservedGroup
+    found: Instances
+
+
+def _described(wire: Wire, listed: ListedGroup, settings: Settings, hosts: Hosts) -> _Subject:
+    """Returns the group once it is stable.
+
+    Raises:
+        AgentError: It is not, or no Streams application.
+    """
+    until = time.monotonic() + _REBALANCE_SECONDS
+    while True:
+        raw: list[Any] = []
+        classic = partial(_remember, raw, partial(groups.classic, racks=settings.racks, agent="", hosts=hosts))
+        found = describe.described(wire, [listed], classic=classic, consumer=_no_streams)
+        subject = _subject(wire, found, raw, settings, hosts)
+        if subject is not None and subject.group.state == _STABLE and subject.group.members:
+            return subject
+        if time.monotonic() > until:
+            if subject is None:
+                reasons = "; ".join(gap.reason for gap in found.gaps) or "is not described by any broker"
+                raise AgentError(f"group {listed.group}: {reasons}")
+            raise AgentError(
+                f"group {listed.group}: is {subject.group.state}; it needs members and no rebalance under way: "
+                "try again"
+            )
+        time.sleep(_PAUSE_SECONDS)
+
+
+def _remember(raw: list[Any], read: Any, described: Any) -> ObservedGroup:
+    raw.append(described)
+    group: ObservedGroup = read(described)
+    return group
+
+
+def _no_streams(raw: Any) -> ObservedGroup:
+    raise AgentError(
+        f"group {raw.group_id}: is a consumer group that brokers assign (KIP-848), no Kafka Streams application: "
+        f"`samerack plan {quote(raw.group_id)}` shows its plan"
+    )
+
+
+def _subject(wire: Wire, found: Descriptions, raw: list[Any], settings: Settings, hosts: Hosts) -> _Subject | None:
+    for described in found.streams:
+        cluster, _ = collect.metadata(wire, groups.topics_of_streams(described))
+        group = groups.streams(described, racks=settings.racks, cluster=cluster, hosts=hosts)
+        return _Subject(group=group, found=streams_instances.of_streams(described, group))
+    for group, described in zip(found.groups, raw, strict=True):
+        if group.state == _STABLE and group.assignor != STREAMS_ASSIGNOR:
+            raise AgentError(
+                f"group {group.group}: its members assign with {group.assignor or group.kind}, not Kafka Streams: "
+                f"`samerack plan {quote(group.group)}` shows its plan"
+            )
+        return _Subject(group=group, found=streams_instances.of_classic(described, group))
+    return None
+
+
+def _changelog_names(wire: Wire, group: str, listed: Collection[str], found: Instances) -> tuple[str, ...]:
+    if found.changelogs is not None:
+        return tuple(sorted(topic for topics in found.changelogs.values() for topic in topics))
+    return changelog_topics(group, topic_names(wire), listed)
+
+
+def _changelogs(
+    group: str, found: Instances, names: Sequence[str], cluster: ClusterView, given: Mapping[str, int]
+) -> tuple[Changelog, ...]:
+    counts = {topic: len(cluster.topics.get(topic, ())) for topic in names}
+    if found.changelogs is None:
+        return match(group, counts, found.sources, stateful=found.stateful, given=given)
+    return tuple(
+        Changelog(
+            topic=topic,
+            partitions=counts[topic],
+            subtopology=part,
+            known_by=KnownBy.TOPOLOGY,
+            candidates=(part,),
+        )
+        for part, topics in sorted(found.changelogs.items())
+        for topic in topics
+    )
+
+
+def _poll(wire: Wire, cluster: ClusterView, changelogs: Iterable[str]) -> _Logs:
+    partitions = [(topic, number) for topic in changelogs for number in range(len(cluster.topics.get(topic, ())))]
+    led = collect.leaders(cluster, partitions)
+    sizes, refused = collect.log_sizes(wire, led, plain_key)
+    offsets, failed = collect.offsets(wire, led, plain_key)
+    return _Logs(at=time.monotonic(), offsets=offsets, sizes=sizes, gaps=(*refused, *failed))
+
+
+def _growth(before: _Logs, after: _Logs) -> dict[Partition, float]:
+    """Returns the bytes per second that were written to each changelog; compaction does not hide them."""
+    rates = {}
+    for partition, last in after.offsets.items():
+        first = before.offsets.get(partition)
+        if first is None or partition not in before.sizes or partition not in after.sizes:
+            continue
+        curve = None
+        for offsets, logs in ((first, before), (last, after)):
+            extent = LogExtent(start=offsets.start, end=offsets.end, size_bytes=logs.sizes[partition], leader=0)
+            curve = extend(curve, extent)
+        if curve is not None:
+            rates[partition] = bytes_between(curve, first.end, last.end) / (after.at - before.at)
+    return rates
+
+
+def _by_bytes(settings: Settings) -> Settings:
+    """Returns settings with which bytes are measured, whatever plans of consumer groups are weighed by."""
+    return settings.model_copy(update={"leading": settings.leading.model_copy(update={"weigh_by": "bytes"})})

@@ -1,0 +1,262 @@
+"""What a live Kafka Streams application reads across racks now, and what it would with each assignor and strategy.
+
+Pure functions: an application in, options with their bills out. What is not known is None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
+
+from samerack.assignors.model import AssignmentError
+from samerack.assignors.streams.assignment import KafkaStreamsAssignment, TaskType
+from samerack.assignors.streams.builtin import ASSIGNORS
+from samerack.assignors.streams.configs import Strategy
+from samerack.assignors.streams.evaluate import missing_standbys, spread
+from samerack.assignors.streams.model import ApplicationState, ProcessId
+from samerack.assignors.streams.reads import relevant_partitions
+from samerack.assignors.streams.registry import Request
+from samerack.assignors.streams.settle import settle
+from samerack.assignors.streams.weighing import Partition, weighed
+from samerack.traffic.streams_application import Brokers, LiveApplication
+from samerack.traffic.weights import weights_of_rates
+
+Plan: TypeAlias = Mapping[ProcessId, KafkaStreamsAssignment]
+
+NAMES: Final = ("ha", "sticky")
+"""The assignors that Kafka Streams ships: `ha` is its default, `sticky` that of an acceptable recovery lag of 0."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rates:
+    """Measured figures of partitions.
+
+    Attributes:
+        bytes_per_second: wire bytes read of sources, and written to changelogs; None if nothing was measured.
+        log_bytes: sizes of the changelogs; None if they are not known.
+    """
+
+    bytes_per_second: Mapping[Partition, float] | None = None
+    log_bytes: Mapping[Partition, int] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reads:
+    """Topic partitions that are read, by where from; `unknown` are those whose rack or reader's rack is not known.
+
+    `across_bytes_per_second` is None if the rate of a partition that crosses racks is not known.
+    """
+
+    near: int
+    across: int
+    unknown: int
+    across_bytes_per_second: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bill:
+    """What a plan costs.
+
+    Attributes:
+        sources: what active tasks read.
+        changelogs: what standby tasks read; None if the changelogs are not known.
+        moved_active: active tasks on another client than now.
+        moved_standby: standby tasks on clients that do not have them as standby now.
+        restored_bytes: changelogs that clients without state of a task must read once; None if not known.
+        standbys: number of standby tasks.
+        beside_active_rack: standbys in the rack of their active; None if a rack is not known.
+        single_rack: tasks with standbys that are in one rack only; None if a rack is not known.
+        missing_standbys: configured standbys that no client can have.
+    """
+
+    sources: Reads
+    changelogs: Reads | None
+    moved_active: int
+    moved_standby: int
+    restored_bytes: int | None
+    standbys: int
+    beside_active_rack: int | None
+    single_rack: int | None
+    missing_standbys: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """One assignor with one strategy, where its rebalances end.
+
+    Attributes:
+        assignor: `ha` or `sticky`.
+        strategy: `rack.aware.assignment.strategy`.
+        standbys: `num.standby.replicas`.
+        bill: its bill; None if it cannot be computed.
+        plan: what clients would have.
+        warm_ups: tasks that wait for their state before they move; None if lags are not known.
+        followups: follow-up rebalances that this takes at least, with `max.warmup.replicas` at a time.
+        obstacle: why racks do not count, or None.
+        error: why there is no plan, or None.
+    """
+
+    assignor: str
+    strategy: str
+    standbys: int
+    bill: Bill | None = None
+    plan: Plan | None = None
+    warm_ups: int | None = None
+    followups: int | None = None
+    obstacle: str | None = None
+    error: str | None = None
+
+
+def bill_of(live: LiveApplication, plan: Plan, brokers: Brokers, rates: Rates, *, with_racks: bool) -> Bill:
+    """Returns what a plan costs.
+
+    Args:
+        live: the application.
+        plan: what clients have.
+        brokers: racks and replicas.
+        rates: bytes, as far as they are measured.
+        with_racks: whether every client sends its rack when it fetches; else those do that do so now.
+    """
+    state = live.state
+    any_replica = {
+        one.process: bool(brokers.rack_aware_fetch)
+        and (with_racks or all(member.rack.fetches_with_rack for member in one.members))
+        for one in live.instances
+    }
+
+    def reads(kind: TaskType) -> Reads:
+        read = (
+            (state.states[process].rack_id, any_replica[process], (part.topic, part.partition))
+            for process, assignment in plan.items()
+            for task in assignment.of_type(kind)
+            for part in relevant_partitions(state.all_tasks[task], kind)
+        )
+        return _reads(read, brokers, rates)
+
+    racked = all(client.rack_id for client in state.states.values())
+    apart = spread(state, plan)
+    return Bill(
+        sources=reads(TaskType.ACTIVE),
+        changelogs=reads(TaskType.STANDBY) if live.changelogs_known else None,
+        moved_active=_gained(plan, live.present, TaskType.ACTIVE),
+        moved_standby=_gained(plan, live.present, TaskType.STANDBY),
+        restored_bytes=_restored(live, plan, rates),
+        standbys=apart.standbys,
+        beside_active_rack=apart.beside_active_rack if racked else None,
+        single_rack=apart.single_rack if racked else None,
+        missing_standbys=sum(missing_standbys(state, plan).values()),
+    )
+
+
+def _reads(read: Iterable[tuple[str | None, bool, Partition]], brokers: Brokers, rates: Rates) -> Reads:
+    near = across = unknown = 0
+    crossing: list[float | None] = []
+    for rack, any_replica, partition in read:
+        racks = brokers.racks_of(*partition, any_replica=any_replica)
+        if rack is None or racks is None:
+            unknown += 1
+        elif rack in racks:
+            near += 1
+        else:
+            across += 1
+            crossing.append(None if rates.bytes_per_second is None else rates.bytes_per_second.get(partition))
+    known = [rate for rate in crossing if rate is not None]
+    measured = rates.bytes_per_second is not None and len(known) == len(crossing)
+    return Reads(
+        near=near, across=across, unknown=unknown, across_bytes_per_second=sum(known, 0.0) if measured else None
+    )
+
+
+def _gained(plan: Plan, before: Plan, kind: TaskType) -> int:
+    return sum(len(one.of_type(kind) - before[process].of_type(kind)) for process, one in plan.items())
+
+
+def _restored(live: LiveApplication, plan: Plan, rates: Rates) -> int | None:
+    """Returns the bytes of the changelogs of tasks on clients that neither have them now nor have state of them."""
+    wanted: list[Partition] = []
+    state = {one.process: {*one.active, *one.standby, *one.offset_sums} for one in live.instances}
+    for process, assignment in plan.items():
+        for task in assignment.tasks.keys() - state[process]:
+            info = live.state.all_tasks[task]
+            if info.is_stateful and not live.changelogs_known:
+                return None
+            wanted += [(part.topic, part.partition) for part in info.topic_partitions if part.is_changelog]
+    sizes = rates.log_bytes if rates.log_bytes is not None else {}
+    if any(partition not in sizes for partition in wanted):
+        return None
+    return sum(sizes[partition] for partition in wanted)
+
+
+def options_of(
+    live: LiveApplication,
+    brokers: Brokers,
+    rates: Rates,
+    *,
+    standbys: Sequence[int],
+    by_bytes: bool = False,
+    compatible: bool,
+    now_ms: int,
+) -> list[Option]:
+    """Returns every assignor with every strategy and number of standbys.
+
+    Args:
+        live: the application, whose configuration has costs, tags and limits.
+        brokers: racks and replicas.
+        rates: bytes, as far as they are measured.
+        standbys: numbers of standbys to try.
+        by_bytes: partitions count by their measured bytes in place of one each.
+        compatible: Kafka's own behaviour where samerack's assignors deviate from it.
+        now_ms: the current time in ms since 1970.
+    """
+    weights = weights_by_bytes(rates) if by_bytes else {}
+    return [
+        _option(live, brokers, rates, (name, strategy, count), weights=weights, compatible=compatible, now_ms=now_ms)
+        for count in standbys
+        for name in NAMES
+        for strategy in Strategy
+    ]
+
+
+def weights_by_bytes(rates: Rates) -> dict[Partition, int]:
+    """Returns the weights of partitions whose bytes are measured, as a running agent weighs them."""
+    measured = rates.bytes_per_second or {}
+    rows = weights_of_rates(measured) or {}
+    return {(topic, number): rows[topic][number] for topic, number in measured if topic in rows}
+
+
+def _option(
+    live: LiveApplication,
+    brokers: Brokers,
+    rates: Rates,
+    which: tuple[str, Strategy, int],
+    *,
+    weights: Mapping[Partition, int],
+    compatible: bool,
+    now_ms: int,
+) -> Option:
+    name, strategy, standbys = which
+    option = Option(assignor=name, strategy=strategy.value, standbys=standbys)
+    configs = replace(
+        live.state.assignment_configs,
+        num_standby_replicas=standbys,
+        rack_aware_assignment_strategy=strategy.value,
+    )
+    state: ApplicationState = replace(live.state, assignment_configs=configs)
+    tasks, costs = weighed(live.state.all_tasks.values(), configs, weights, assignor=name)
+    heavy = replace(state, all_tasks={task.id: task for task in tasks}, assignment_configs=costs)
+    try:
+        settled = settle(ASSIGNORS[name], Request(state=heavy, now_ms=now_ms, compatible=compatible))
+    except AssignmentError as error:
+        return replace(option, error=str(error))
+    obstacle = settled.last.obstacle
+    with_racks = strategy is not Strategy.NONE  # the strategies need client.rack in every instance
+    warm_ups = settled.warm_ups if live.end_offsets_known else None
+    return replace(
+        option,
+        bill=bill_of(replace(live, state=state), settled.assignments, brokers, rates, with_racks=with_racks),
+        plan=settled.assignments,
+        warm_ups=warm_ups,
+        followups=None if warm_ups is None else -(-warm_ups // configs.max_warmup_replicas),
+        obstacle=None if obstacle is None or strategy is Strategy.NONE else obstacle.message,
+    )

@@ -1,0 +1,234 @@
+"""Makes JSON values of a live Kafka Streams application, its options and what is not known of it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from typing import Any, Final
+
+from samerack.assignors.streams.assignment import KafkaStreamsAssignment, TaskType, assignment_of
+from samerack.assignors.streams.configs import Strategy
+from samerack.assignors.streams.model import ProcessId, TaskId
+from samerack.cli.streams_live import Found
+from samerack.cli.streams_options import Bill, Option, Plan, bill_of
+from samerack.common.money import SECONDS_PER_MONTH, PriceTable
+from samerack.offline.streams_compare import COSTS, compare_standbys
+from samerack.offline.streams_instances import Instance as Comparable
+from samerack.reporting.streams_advice import advice
+from samerack.traffic.streams_application import LiveApplication
+from samerack.traffic.streams_instances import Unknown
+
+_CONFIGURATION: Final = Unknown(
+    what="the application's configuration",
+    cause="a group's metadata does not have it: strategy, costs, standbys, warm-ups and tags are those of the options "
+    "of this command, and standbys are counted",
+)
+_PLACEMENTS: Final = ("default", "swaps (4.C.I)", "min_traffic", "min_traffic, racks apart")
+"""Rules of `samerack streams compare` that Kafka or samerack offers for standbys."""
+
+
+def report_of(
+    group: str, found: Found, options: list[Option], prices: PriceTable, *, by_bytes: bool = False
+) -> dict[str, Any]:
+    """Returns everything that `samerack streams plan --group` shows."""
+    live = found.live
+    by_bytes = by_bytes and found.rates.bytes_per_second is not None
+    present = bill_of(live, live.present, found.brokers, found.rates, with_racks=False)
+    placements, why = _placements(found, options)
+    unknown = [*live.unknown, *found.unknown, *_of_bytes(found), _CONFIGURATION]
+    return {
+        "application": group,
+        "protocol": "streams" if found.kind == "streams" else "classic",
+        "assigned_by": "brokers" if found.kind == "streams" else "members",
+        "replicas_that_serve": "any replica in the client's rack"
+        if found.brokers.rack_aware_fetch
+        else "leader replicas",
+        "clients": _clients(found, live),
+        "subtopologies": _subtopologies(live),
+        "changelogs": [
+            {
+                "topic": one.topic,
+                "partitions": one.partitions,
+                "subtopology": one.subtopology,
+                "known_by": None if one.known_by is None else one.known_by.value,
+            }
+            for one in live.changelogs
+        ],
+        "standbys_now": found.standbys,
+        "present": _bill(present, prices),
+        "weights": "bytes" if by_bytes else "partitions",
+        "options": [_option(one, prices) for one in options],
+        "standby_placements": placements,
+        "unknown": [asdict(one) for one in (*unknown, *why)],
+        "advice": _advice(group, found, present, options, by_bytes=by_bytes),
+        "prices": prices.title,
+    }
+
+
+def _clients(found: Found, live: LiveApplication) -> list[dict[str, Any]]:
+    result = []
+    for one in live.instances:
+        plan: Plan = {one.process: live.present[one.process]}
+        reads = bill_of(live, plan, found.brokers, found.rates, with_racks=False)
+        first = one.members[0]
+        result.append(
+            {
+                "process": str(one.process),
+                "members": sorted(member.client_id for member in one.members),
+                "host": first.client_host,
+                "threads": len(one.members),
+                "rack": live.state.states[one.process].rack_id,
+                "rack_from": first.rack.source,
+                "fetches_with_rack": all(member.rack.fetches_with_rack for member in one.members),
+                "tags": dict(live.state.states[one.process].client_tags),
+                "active": _names(live.present[one.process].of_type(TaskType.ACTIVE)),
+                "standby": _names(live.present[one.process].of_type(TaskType.STANDBY)),
+                "sources": asdict(reads.sources),
+                "changelogs": None if reads.changelogs is None else asdict(reads.changelogs),
+                "followup_ms": one.followup_ms,
+            }
+        )
+    return result
+
+
+def _names(tasks: frozenset[TaskId]) -> list[str]:
+    return [str(task) for task in sorted(tasks)]
+
+
+def _subtopologies(live: LiveApplication) -> list[dict[str, Any]]:
+    tasks: dict[int, list[TaskId]] = {}
+    for task in live.state.all_tasks:
+        tasks.setdefault(task.subtopology, []).append(task)
+    return [
+        {
+            "subtopology": number,
+            "tasks": len(each),
+            "stateful": True if live.state.all_tasks[each[0]].is_stateful else False if live.changelogs_known else None,
+            "sources": sorted(
+                {part.topic for task in each for part in live.state.all_tasks[task].topic_partitions if part.is_source}
+            ),
+        }
+        for number, each in sorted(tasks.items())
+    ]
+
+
+def _bill(bill: Bill, prices: PriceTable) -> dict[str, Any]:
+    crossing = _bytes(bill)
+    return asdict(bill) | {
+        "dollars_per_month": None if crossing is None else prices.dollars(crossing) * SECONDS_PER_MONTH
+    }
+
+
+def _option(option: Option, prices: PriceTable) -> dict[str, Any]:
+    plan = option.plan
+    return {
+        "assignor": option.assignor,
+        "strategy": option.strategy,
+        "num_standby_replicas": option.standbys,
+        "bill": None if option.bill is None else _bill(option.bill, prices),
+        "warm_ups": option.warm_ups,
+        "followup_rebalances": option.followups,
+        "obstacle": option.obstacle,
+        "error": option.error,
+        "clients": None
+        if plan is None
+        else {
+            str(process): {kind.value.lower(): _names(one.of_type(kind)) for kind in TaskType}
+            for process, one in plan.items()
+        },
+    }
+
+
+def _placements(found: Found, options: list[Option]) -> tuple[list[dict[str, Any]] | None, list[Unknown]]:
+    """Returns what each rule makes of the most standbys that are tried, or why that is not known."""
+    live, most = found.live, max((option.standbys for option in options), default=0)
+    if not most:
+        return [], []
+    if (obstacle := _obstacle(live)) is not None:
+        return None, [Unknown(what="placements of standbys", cause=obstacle)]
+    configs = replace(
+        live.state.assignment_configs,
+        num_standby_replicas=most,
+        rack_aware_assignment_strategy=Strategy.MIN_TRAFFIC.value,
+        rack_aware_traffic_cost=COSTS.traffic,
+        rack_aware_non_overlap_cost=COSTS.non_overlap,
+    )
+    state = replace(live.state, assignment_configs=configs)
+    rows = compare_standbys([Comparable(name="", state=state, plan=_actives(live))])
+    return [asdict(row) | {"num_standby_replicas": most} for row in rows if row.strategy in _PLACEMENTS], []
+
+
+def _actives(live: LiveApplication) -> dict[ProcessId, KafkaStreamsAssignment]:
+    return {
+        process: assignment_of(process, active=one.of_type(TaskType.ACTIVE)) for process, one in live.present.items()
+    }
+
+
+def _obstacle(live: LiveApplication) -> str | None:
+    if not live.changelogs_known:
+        return "the changelogs are not known"
+    racked = all(client.rack_id for client in live.state.states.values())
+    if not racked or not all(part.racks for info in live.state.all_tasks.values() for part in info.topic_partitions):
+        return "the rack of a client or of a partition is not known"
+    active = {task for one in live.present.values() for task in one.of_type(TaskType.ACTIVE)}
+    return None if active == live.state.all_tasks.keys() else "some tasks are active nowhere"
+
+
+def _best(found: Found, present: Bill, options: list[Option]) -> str:
+    """Returns the strategy that reads least across racks, with as many standbys as now, or that none reads less."""
+    alike = [one for one in options if one.bill is not None and one.standbys == found.standbys]
+    by_bytes = all(_bytes(bill) is not None for bill in (present, *(one.bill for one in alike if one.bill)))
+    if not alike:
+        return "give --standbys with the number that the application has: other numbers cannot be compared with now"
+
+    def crossing(bill: Bill) -> float:
+        return (_bytes(bill) or 0.0) if by_bytes else _partitions(bill)
+
+    best = min(alike, key=lambda one: (crossing(one.bill or present), one.bill.moved_active if one.bill else 0))
+    if best.bill is None or crossing(best.bill) >= crossing(present):
+        return "nothing: no strategy reads less across racks than now"
+    return (
+        f"set rack.aware.assignment.strategy={best.strategy} and client.rack in every instance, with the "
+        f"{best.assignor} assignor: {_partitions(best.bill)} partitions are then read across racks in place of "
+        f"{_partitions(present)}"
+    )
+
+
+def _bytes(bill: Bill) -> float | None:
+    """Returns the bytes per second that cross racks, or None if those of sources or changelogs are not known."""
+    sources = bill.sources.across_bytes_per_second
+    changelogs = (
+        0.0 if not bill.standbys else None if bill.changelogs is None else bill.changelogs.across_bytes_per_second
+    )
+    return None if sources is None or changelogs is None else sources + changelogs
+
+
+def _partitions(bill: Bill) -> int:
+    return bill.sources.across + (0 if bill.changelogs is None else bill.changelogs.across)
+
+
+def _of_bytes(found: Found) -> list[Unknown]:
+    if found.rates.bytes_per_second is not None:
+        return []
+    return [Unknown(what="bytes", cause="nothing was measured; give --seconds 30 or more")]
+
+
+def _advice(group: str, found: Found, present: Bill, options: list[Option], *, by_bytes: bool) -> list[str]:
+    lines = [advice(found.kind, group) if found.kind == "streams" else _best(found, present, options)]
+    if by_bytes and found.kind != "streams":
+        lines.append(
+            "the options weigh partitions by bytes, which Kafka's own assignors cannot: take tasks from an agent "
+            "with streams.weights=bytes (task.assignor.class=io.samerack.streams.AgentTaskAssignor)"
+        )
+    clients = found.live.instances
+    silent = [one for one in clients if not all(member.rack.fetches_with_rack for member in one.members)]
+    if silent:
+        lines.append(
+            f"{len(silent)} of {len(clients)} clients do not send a rack, {silent[0].process} among them: Kafka's own "
+            "strategies then do nothing for the whole application, and these clients read from leaders; set client.rack"
+        )
+    if not found.brokers.rack_aware_fetch:
+        lines.append(
+            "the brokers serve reads from leaders only: set replica.selector.class to RackAwareReplicaSelector. Until "
+            "then Kafka's own strategies count followers as near, which they are not; the options here do not"
+        )
+    return lines

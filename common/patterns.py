@@ -1,0 +1,52 @@
+"""Shell patterns of names (`*`, `?`, `[...]`), as settings use them for groups, applications and client ids.
+
+In a list of names an entry that begins with `!` leaves out what the others include.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Final, TypeVar
+
+_SIGNS: Final = frozenset("*?[]")
+_EXCLUDES: Final = "!"
+EVERY: Final = "*"
+"""Includes every name."""
+
+Value = TypeVar("Value")
+
+
+def is_pattern(name: str) -> bool:
+    """Returns whether a name may stand for several, or for what is left out."""
+    return bool(_SIGNS & set(name)) or name.startswith(_EXCLUDES)
+
+
+def first_match(patterns: Mapping[str, Value], name: str) -> Value | None:
+    """Returns the value of the first pattern that fits a name, or None; upper and lower case differ."""
+    return next((value for pattern, value in patterns.items() if fnmatchcase(name, pattern)), None)
+
+
+def selects(entries: Iterable[str], name: str) -> bool:
+    """Returns whether some entry includes a name and none leaves it out; the order does not count."""
+    included = False
+    for entry in entries:
+        if not entry.startswith(_EXCLUDES):
+            included = included or fnmatchcase(name, entry)
+        elif fnmatchcase(name, entry.removeprefix(_EXCLUDES)):
+            return False
+    return included
+
+
+def included(entries: Iterable[str]) -> list[str]:
+    """Returns the entries that include names, and not those that leave some out."""
+    return [entry for entry in entries if not entry.startswith(_EXCLUDES)]
+
+
+def wrong_selection(entries: Sequence[str]) -> str:
+    """Returns why entries cannot be meant so; empty if they can."""
+    names = included(entries)
+    if entries and not names:
+        return f"{entries[0]!r} leaves groups out, and nothing is included; add '*'"
+    out = next((name for name in names if not is_pattern(name) and not selects(entries, name)), None)
+    return f"{out!r} is named and also left out; remove one of the two" if out is not None else ""

@@ -1,0 +1,183 @@
+"""Loads the settings from flags, environment and file, and explains what is wrong with them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from reprlib import Repr
+from typing import Any, Final
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from samerack.common.errors import SettingsError
+from samerack.common.settings.clusters import check_clusters, of_cluster, only_cluster
+from samerack.common.settings.model import Settings, may_hold_secrets, sections
+from samerack.common.sources import CONFIG_VARIABLE, from_environment, from_file, under
+
+_REPR: Final = Repr()
+_REPR.maxstring = _REPR.maxother = 200
+_LONGEST_MESSAGE: Final = 2_000
+_LONGEST_NAME: Final = 200
+
+
+def load(
+    *,
+    path: Path | None = None,
+    flags: Mapping[str, Any] | None = None,
+    environment: Mapping[str, str] | None = None,
+    needs_kafka: bool = True,
+    several: bool = False,
+) -> Settings:
+    """Loads the settings from flags, environment and file; the first source with a key wins, nested keys separately.
+
+    Args:
+        path: YAML file; without it the variable SAMERACK_CONFIG may name one.
+        flags: Nested mapping of the command-line flags.
+        environment: Defaults to the process's own.
+        needs_kafka: Whether `bootstrap.servers` is required.
+        several: Whether these may be settings of several clusters, see `clusters`.
+
+    Raises:
+        SettingsError: A setting is unknown, missing or wrong; the message has the key and the most similar known key,
+            or the value and what is expected.
+    """
+    environment = os.environ if environment is None else environment
+    if path is None and environment.get(CONFIG_VARIABLE):
+        path = Path(environment[CONFIG_VARIABLE])
+    layers: dict[str, Mapping[str, Any]] = {
+        "the command line": dict(flags or {}),
+        "the environment": from_environment(environment),
+        str(path): from_file(path),
+    }
+    merged: dict[str, Any] = {}
+    wrong: list[str] = []
+    try:
+        for origin, layer in layers.items():
+            wrong += _wrong_names(layer, origin)
+            merged = under(merged, layer)
+        if not needs_kafka or merged.get("clusters"):
+            merged = under(merged, {"kafka": {}})
+        settings = Settings(**_known(merged))
+        if wrong:
+            raise SettingsError(_together(wrong))
+    except ValidationError as error:
+        raise SettingsError(_together([*wrong, *_explained(error, misspelt=wrong)])) from None
+    except RecursionError:
+        raise SettingsError("the settings are nested too deeply; a YAML alias may refer to what it is in") from None
+    check_clusters(settings)
+    if settings.cluster and settings.clusters:
+        settings = of_cluster(settings, settings.cluster)
+    elif needs_kafka and not several:
+        settings = only_cluster(settings)
+    if needs_kafka and not settings.clusters and not settings.kafka.get("bootstrap.servers"):
+        raise SettingsError(
+            "kafka: bootstrap.servers is missing; give --bootstrap-servers, SAMERACK_KAFKA__BOOTSTRAP_SERVERS or "
+            "kafka: {bootstrap.servers: HOST:PORT} in the file"
+        )
+    _check_groups(settings)
+    return settings
+
+
+def _check_groups(settings: Settings) -> None:
+    for group in settings.groups:
+        if settings.election.owns(group):
+            raise SettingsError(
+                f"groups: {group!r} is the agents' own group (election.group is {settings.election.group!r}); name "
+                "groups of consumers"
+            )
+
+
+def _together(wrong: list[str]) -> str:
+    """Returns everything that is wrong in one message, so that a user corrects it in one go."""
+    if len(wrong) == 1:
+        return wrong[0]
+    text = f"{len(wrong)} settings are wrong: " + " ".join(f"({at}) {one}" for at, one in enumerate(wrong, 1))
+    return text[:_LONGEST_MESSAGE]
+
+
+def _known(merged: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the settings without the keys that `_wrong_names` tells."""
+    models = sections()
+    return {
+        name: {key: value for key, value in part.items() if key in models[name].model_fields}
+        if name in models and isinstance(part, Mapping)
+        else part
+        for name, part in merged.items()
+        if name in Settings.model_fields
+    }
+
+
+def _wrong_names(layer: Mapping[str, Any], origin: str) -> list[str]:
+    """Returns a text for each key of the two upper levels that is no setting."""
+    wrong, models = [], sections()
+    for place, model in models.items():
+        part = layer if place == "" else layer.get(place)
+        if not isinstance(part, Mapping):
+            continue
+        for key in part:
+            if key not in model.model_fields:
+                dotted = (f"{place}.{key}" if place else str(key))[:_LONGEST_NAME]
+                wrong.append(f"{dotted} (from {origin}): no such setting{_nearest(dotted)}")
+    return wrong
+
+
+_RENAMED: Final = {
+    "leading.roundrobin_tolerates": "leading.allow_roundrobin_v0",
+    "policy.least_saving": "policy.min_saving",
+    "policy.least_saving_bytes_per_second": "policy.min_saving_bytes_per_second",
+    "policy.least_saving_dollars_per_day": "policy.min_saving_dollars_per_day",
+    "policy.most_per_hour": "policy.max_per_hour",
+    "publishing.most_buffered_bytes": "publishing.max_buffered_bytes",
+    "publishing.most_buffered_records": "publishing.max_buffered_records",
+    "leading.roll_seconds": "leading.position_retry_seconds",
+    "supervisor.calm_seconds": "supervisor.restart_window_seconds",
+    "supervisor.most_deaths": "supervisor.max_restarts",
+    "traffic.most_series": "traffic.max_series",
+}
+"""Former names of settings; each is refused with a hint at its current name."""
+
+
+def _nearest(dotted: str) -> str:
+    if dotted in _RENAMED:
+        return f"; it is called {_RENAMED[dotted]} now"
+    names = [
+        f"{place}.{field}" if place else field for place, model in sections().items() for field in model.model_fields
+    ]
+    here = get_close_matches(dotted, Settings.model_fields, n=1, cutoff=0.85)  # `group` is nearer to `groups` than to
+    if here:  # `election.group`
+        return f"; did you mean {here[0]}?"
+    elsewhere = [name for name in names if name.rpartition(".")[2] == dotted.rpartition(".")[2]][:1]
+    close = elsewhere or get_close_matches(dotted, names, n=1, cutoff=0.5)
+    return f"; did you mean {close[0]}?" if close else f"; settings are {', '.join(sorted(Settings.model_fields))}"
+
+
+def _explained(error: ValidationError, *, misspelt: Sequence[str]) -> list[str]:
+    """Returns a text for each error.
+
+    Args:
+        error: All errors of the model.
+        misspelt: What is told of unknown keys: the key that was meant is not called missing too.
+    """
+    errors = error.errors()
+    beside = {one["loc"][:-1] for one in errors if one["type"] == "extra_forbidden"} | ({()} if misspelt else set())
+    return [_explain(one) for one in errors if not (one["type"] == "missing" and one["loc"][:-1] in beside)]
+
+
+def _explain(first: ErrorDetails) -> str:
+    place = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "missing" and place != "kafka":
+        return f"{place}: is missing"
+    if first["type"] == "missing":
+        return (
+            f"{place}: is missing; give kafka: {{bootstrap.servers: HOST:PORT}} in the file, "
+            "SAMERACK_KAFKA__BOOTSTRAP_SERVERS or --bootstrap-servers"
+        )
+    if first["type"] == "extra_forbidden":
+        section, key = first["loc"][0], first["loc"][-1]
+        return f"{place}: no such setting{_nearest(f'{section}.{key}')}"
+    value = first.get("input")
+    got = f"a {type(value).__name__}" if may_hold_secrets(first["loc"]) else _REPR.repr(value)
+    return f"{place}: {first['msg'].removeprefix('Value error, ')}, got {got}"[:_LONGEST_MESSAGE]

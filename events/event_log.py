@@ -1,0 +1,129 @@
+"""The event log: what all parts of the agent report, and where readers find it; bounded, in memory, newest last.
+
+Nothing here waits for a disk: each event is passed to listeners (the event writer, the publisher), which only queue
+it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterable
+from typing import Any, Final
+
+from samerack.events.metrics import EventMetrics
+from samerack.events.model import MAX_ASKED, Event, Kind
+
+_SECONDS_PER_DAY: Final = 86_400.0
+
+
+def _unpriced(_bytes: float) -> float | None:
+    return None
+
+
+class EventLog:
+    """The event log."""
+
+    def __init__(
+        self,
+        *,
+        rate: Callable[[str], float | None] = lambda _group: None,
+        dollars: Callable[[float], float | None] = _unpriced,
+        metrics: EventMetrics | None = None,
+        clock: Callable[[], float] = time.time,
+        max_events: int = MAX_ASKED,
+    ) -> None:
+        """Create an empty log.
+
+        Args:
+            rate: bytes per second that a group reads at the moment, or None.
+            dollars: the cost of bytes that cross racks.
+            metrics: where to count.
+            clock: seconds since 1970.
+            max_events: how many events are kept; the oldest are dropped first.
+        """
+        self._rate = rate
+        self._dollars = dollars
+        self._metrics = metrics
+        self._clock = clock
+        self._ring: deque[Event] = deque(maxlen=max_events)
+        self._former: frozenset[str] = frozenset()
+        self._listeners: list[Callable[[Event], None]] = []
+        self._lock = threading.Lock()
+
+    def listen(self, listener: Callable[[Event], None]) -> None:
+        """Call `listener` (quick, from whatever thread adds) with every event from now on."""
+        self._listeners.append(listener)
+
+    def remember(self, events: Iterable[Event]) -> None:
+        """Add stored events of former runs, the oldest first; listeners are not called."""
+        with self._lock:
+            present = tuple(self._ring)
+            known = {event.id for event in present}
+            former = tuple(event for event in events if event.id not in known)
+            self._former |= {event.id for event in former}
+            self._ring.clear()
+            self._ring.extend(former)
+            self._ring.extend(present)
+
+    def add(self, kind: Kind, group: str = "", *, ago: float = 0.0, **fields: Any) -> Event:
+        """Add an event that happened now or a while ago.
+
+        Args:
+            kind: the kind of event.
+            group: its group; "" where it concerns the agent.
+            ago: how many seconds ago.
+            fields: other fields of `Event`; the group's byte rate and its shares' cost per day are added.
+        """
+        rate = self._rate(group) if group else None
+        event = Event(
+            at=self._clock() - ago,
+            group=group,
+            kind=kind,
+            bytes_per_second=rate,
+            dollars_per_day_before=self._cost(fields.get("share_before"), rate),
+            dollars_per_day_after=self._cost(fields.get("share_after"), rate),
+            **fields,
+        )
+        with self._lock:
+            self._ring.append(event)
+        if self._metrics is not None:
+            self._metrics.happened(kind)
+        for listener in self._listeners:
+            listener(event)
+        return event
+
+    def latest(
+        self,
+        limit: int = MAX_ASKED,
+        *,
+        group: str | None = None,
+        kinds: Collection[str] = (),
+        since: float = float("-inf"),
+        former: bool = False,
+    ) -> tuple[Event, ...]:
+        """Return events, the newest first.
+
+        Args:
+            limit: no more than this many.
+            group: of one group only.
+            kinds: of these kinds only.
+            since: not older than this, in seconds since 1970.
+            former: only those of former runs, see `remember`.
+        """
+        with self._lock:
+            kept, remembered = tuple(self._ring), self._former
+        found = [
+            event
+            for event in reversed(kept)
+            if group in (None, event.group)
+            and event.at >= since
+            and (not kinds or event.kind in kinds)
+            and (not former or event.id in remembered)
+        ]
+        found.sort(key=lambda event: event.at, reverse=True)  # a rebalance is added a moment after it was over
+        return tuple(found[:limit])
+
+    def _cost(self, share: float | None, rate: float | None) -> float | None:
+        return None if share is None or rate is None else self._dollars(share * rate * _SECONDS_PER_DAY)

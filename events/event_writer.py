@@ -1,0 +1,231 @@
+"""The thread that writes events and the history of traffic to the file: opens it, writes, and retries after a failure.
+
+Adding one only puts it into a bounded queue. While the file cannot be used they wait, and the oldest are dropped when
+there are too many; the agent continues.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from samerack.common.attempts import Attempts, RetryPauses
+from samerack.common.settings import Settings
+from samerack.events.event_log import EventLog
+from samerack.events.history import Row, TrafficHistory
+from samerack.events.metrics import EventMetrics
+from samerack.events.model import Event
+from samerack.events.place import path_of
+from samerack.events.store import CorruptError, Store, StoreError, set_aside
+from samerack.traffic.model import Gap
+
+log = structlog.get_logger("events")
+
+MAX_WAITING: Final = 1_000
+_MAX_ROWS_WAITING: Final = 12
+"""An hour of the history."""
+_FIRST_PAUSE_SECONDS: Final = 1.0
+_MAX_PAUSE_SECONDS: Final = 30.0
+
+
+class EventWriter(threading.Thread):
+    """Writes the event log to a file."""
+
+    def __init__(  # noqa: PLR0913 - all named
+        self,
+        path: Path,
+        *,
+        events: EventLog,
+        history: TrafficHistory,
+        metrics: EventMetrics,
+        max_events: int,
+        days: float,
+        max_waiting: int = MAX_WAITING,
+        first_pause_seconds: float = _FIRST_PAUSE_SECONDS,
+    ) -> None:
+        """Prepare; `start` opens the file.
+
+        Args:
+            path: the file.
+            events: the event log; the file's events are added to it.
+            history: the history of traffic; the file's points are added to it, soon after the start.
+            metrics: where to count.
+            max_events: how many events the file keeps.
+            days: for how many days.
+            max_waiting: how many may wait to be written.
+            first_pause_seconds: before the first new attempt; later pauses double.
+        """
+        super().__init__(name="events", daemon=True)
+        self._path = path
+        self._open: Callable[[], Store] = lambda: Store(path, max_events=max_events, days=days)
+        self._events = events
+        self._metrics = metrics
+        self._history = history
+        self._waiting: deque[Event] = deque()
+        self._rows: deque[Row] = deque(maxlen=_MAX_ROWS_WAITING)
+        self._max_waiting = max_waiting
+        self._attempts = Attempts(RetryPauses(first=first_pause_seconds, most=_MAX_PAUSE_SECONDS))
+        self._news = threading.Condition()
+        self._stopping = False
+        self._store: Store | None = None
+        self._known = self._history_known = False
+        self.trouble = ""
+        """Why events are in memory only; empty while they are written."""
+        events.listen(self.take)
+        history.listen(self.take_row)
+
+    def start(self) -> None:
+        """Open the file, so that the log has former events before any new one, and start."""
+        self._safely(self._reopen)
+        super().start()
+
+    def take(self, event: Event) -> None:
+        """Have an event written; returns at once."""
+        with self._news:
+            if len(self._waiting) >= self._max_waiting:
+                self._waiting.popleft()
+                self._metrics.dropped()
+            self._waiting.append(event)
+            self._news.notify()
+
+    def take_row(self, row: Row) -> None:
+        """Have a row of the history written; returns at once."""
+        with self._news:
+            self._rows.append(row)
+            self._news.notify()
+
+    def gaps(self) -> tuple[Gap, ...]:
+        """What is missing while the file cannot be used."""
+        if not self.trouble:
+            return ()
+        reason, _, cure = self.trouble.rpartition("; ")
+        return (
+            Gap(
+                what="events",
+                where=str(self._path),
+                refused=False,
+                reason=(reason or self.trouble).removeprefix(f"{self._path}: "),
+                consequence=f"a restart forgets what happened; {cure}",
+            ),
+        )
+
+    def stop(self) -> None:
+        """Write what waits, and end."""
+        with self._news:
+            self._stopping = True
+            self._news.notify()
+
+    def run(self) -> None:
+        """Write until stopped."""
+        if self.trouble:
+            self._attempts.failed()
+        try:
+            while True:
+                stopping = self._rest(self._attempts.pause_seconds)
+                succeeded = self._safely(self._write)
+                if stopping:
+                    return
+                if succeeded:
+                    self._attempts.succeeded()
+                else:
+                    self._attempts.failed()
+        finally:
+            if self._store is not None:
+                self._store.close()
+
+    def _rest(self, pause: float) -> bool:
+        """Wait for something to do, or for the end of a pause; return whether to stop."""
+
+        def has_work() -> bool:
+            return bool(self._waiting or self._rows or not self._history_known)
+
+        with self._news:
+            self._news.wait_for(lambda: self._stopping or (has_work() and not pause), pause or None)
+            return self._stopping
+
+    def _write(self) -> None:
+        """Write all that waits, events first."""
+        store = self._store or self._reopen()
+        self._write_events(store)
+        self._write_history(store)
+        if not self._history_known:
+            self._history.remember(store.history())
+            self._history_known = True
+
+    def _write_history(self, store: Store) -> None:
+        with self._news:
+            written = tuple(self._rows)
+        if not written:
+            return
+        store.add_history(written, keep_seconds=self._history.span_seconds)
+        with self._news:
+            gone = {row.at for row in written}
+            while self._rows and self._rows[0].at in gone:
+                self._rows.popleft()
+
+    def _write_events(self, store: Store) -> None:
+        with self._news:
+            written = tuple(self._waiting)
+        if not written:
+            return
+        store.add(written)
+        with self._news:
+            gone = {event.id for event in written}
+            while self._waiting and self._waiting[0].id in gone:
+                self._waiting.popleft()
+
+    def _reopen(self) -> Store:
+        try:
+            store = self._open()
+        except CorruptError as error:
+            aside = set_aside(self._path)
+            log.error("events-set-aside", reason=str(error), kept_as=str(aside))  # noqa: TRY400 - not the agent's error
+            store = self._open()
+        try:
+            former = () if self._known else store.events()
+        except StoreError:
+            store.close()
+            raise
+        self._store, self._known = store, True
+        self._events.remember(former)
+        log.info("events-stored", path=str(self._path), events=len(former))
+        return store
+
+    def _safely(self, step: Callable[[], object]) -> bool:
+        """Run a step and return whether it succeeded; the reason of a failure is logged once."""
+        try:
+            step()
+        except StoreError as error:
+            if str(error) != self.trouble:
+                log.warning("events-in-memory", reason=str(error), consequence="a restart forgets what is not written")
+            self.trouble = str(error)
+            if self._store is not None:
+                self._store.close()
+                self._store = None
+            self._metrics.stored(succeeded=False)
+            return False
+        self.trouble = ""
+        self._metrics.stored(succeeded=True)
+        return True
+
+
+def writer_of(
+    settings: Settings, events: EventLog, history: TrafficHistory, metrics: EventMetrics
+) -> EventWriter | None:
+    """Return the writer of the file in the settings; None where events are in memory only."""
+    path = path_of(settings)
+    if path is None:
+        return None
+    return EventWriter(
+        path,
+        events=events,
+        history=history,
+        metrics=metrics,
+        max_events=settings.events.most,
+        days=settings.events.days,
+    )

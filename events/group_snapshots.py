@@ -1,0 +1,119 @@
+"""Converts groups to snapshots (`GroupSnapshot`), from a member's poll, from measuring, or from the agent's own plan.
+
+Members without topics are left out: they are agents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from samerack.assignors.evaluate import evaluate
+from samerack.assignors.model import NOBODY, Int32Array, Problem
+from samerack.cluster.group import GroupView, MemberView
+from samerack.cluster.racks import client_id_of
+from samerack.events.cause import GroupSnapshot, MemberSnapshot, Partition
+from samerack.protocol.model import TopicPartitions
+from samerack.traffic.model import GroupTraffic
+
+
+def of_view(view: GroupView, *, cooperative: Collection[str], partitions: Mapping[str, int]) -> GroupSnapshot:
+    """Convert a poll of a stable group.
+
+    Args:
+        view: the group, without the agent.
+        cooperative: names of protocols whose members keep partitions in a rebalance.
+        partitions: how many each topic has.
+    """
+    return GroupSnapshot(
+        members={
+            key_of(member): MemberSnapshot(
+                client_id=member.client_id,
+                static=member.instance_id is not None,
+                topics=frozenset(member.subscription.topics if member.subscription is not None else ()),
+                owned=_pairs(member.assigned),
+            )
+            for member in view.members
+            if member.subscription is None or member.subscription.topics
+        },
+        cooperative=view.protocol in cooperative,
+        partitions=partitions,
+    )
+
+
+def of_plan(problem: Problem, owner: Int32Array, *, clients: Mapping[str, str], cooperative: bool) -> GroupSnapshot:
+    """Convert a plan.
+
+    Args:
+        problem: the assignment problem.
+        owner: its solution in this round.
+        clients: client ids by key, of the members that were polled.
+        cooperative: whether members keep partitions in a rebalance.
+    """
+    owned: dict[int, set[Partition]] = {}
+    for topic, number, member in zip(
+        problem.topic_of.tolist(), problem.number_of.tolist(), owner.tolist(), strict=True
+    ):
+        if member != NOBODY:
+            owned.setdefault(member, set()).add((problem.topics[topic], number))
+    members = {}
+    for index, (member_id, instance) in enumerate(zip(problem.members, problem.instance_ids, strict=True)):
+        key = instance or member_id
+        subscribed = problem.subscriptions[problem.subscription_of[index]].tolist()
+        members[key] = MemberSnapshot(
+            client_id=clients.get(key) or client_id_of(member_id),
+            static=instance is not None,
+            topics=frozenset(topic for topic, is_read in zip(problem.topics, subscribed, strict=True) if is_read),
+            owned=frozenset(owned.get(index, ())),
+        )
+    counts: dict[str, int] = {}
+    for topic in problem.topic_of.tolist():
+        counts[problem.topics[topic]] = counts.get(problem.topics[topic], 0) + 1
+    return GroupSnapshot(members=members, cooperative=cooperative, partitions=counts)
+
+
+def of_traffic(group: GroupTraffic, *, cooperative: Collection[str], partitions: Mapping[str, int]) -> GroupSnapshot:
+    """Convert a measured group; the arguments are those of `of_view`."""
+    owned: dict[str, set[Partition]] = {}
+    for one in group.partitions:
+        if one.member is not None:
+            owned.setdefault(one.member, set()).add(one.partition)
+    return GroupSnapshot(
+        members={
+            member.instance_id or member.id: MemberSnapshot(
+                client_id=member.client_id,
+                static=member.instance_id is not None,
+                topics=member.topics,
+                owned=frozenset(owned.get(member.id, ())),
+            )
+            for member in group.members
+        },
+        cooperative=group.kind in ("consumer", "streams", "streams-classic") or group.assignor in cooperative,
+        partitions=partitions,
+    )
+
+
+def share_of(problem: Problem | None) -> float | None:
+    """Return the share of a group's present assignment that crosses racks, by weight; None where unknown."""
+    if problem is None:
+        return None
+    return evaluate(problem, problem.owner).min_share
+
+
+def clients_of(members: Iterable[MemberView], *, agent: str) -> dict[str, str]:
+    """Return client ids by key, without the agent of this instance id; also while the group rebalances."""
+    return {
+        key_of(member): member.client_id
+        for member in members
+        if member.instance_id != agent and (member.subscription is None or member.subscription.topics)
+    }
+
+
+def key_of(member: MemberView) -> str:
+    """Return a member's key: a static member keeps it over restarts."""
+    return member.instance_id or member.id
+
+
+def _pairs(owned: TopicPartitions) -> frozenset[Partition]:
+    return frozenset(
+        (topic, int(number)) for topic, numbers in zip(owned.topics, owned.numbers, strict=True) for number in numbers
+    )

@@ -1,0 +1,144 @@
+"""One event of a group or of the agent, as a value; HTTP, file and command line share its JSON.
+
+Fields may be added; a reader ignores those that it does not know.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final, Literal, TypeAlias
+
+from pydantic import TypeAdapter
+
+from samerack.common.answers import read
+
+MAX_ASKED: Final = 10_000
+"""The most events in one answer."""
+
+Kind: TypeAlias = Literal[
+    "rebalance", "decision", "plan", "role", "back-off", "takeover", "worker", "breaker", "streams-plan"
+]
+"""rebalance: the group had one, whatever caused it. decision: the policy followed a trigger or suppressed it. plan: one
+was sent to the group. role: the agent's role in the group from now on. back-off: the agent backs off from the group, or
+is fenced. takeover: a step of it. worker: the worker process was replaced. breaker: rebalances were stopped, or are
+allowed again. streams-plan: a Kafka Streams application asked for a plan, and got or used it, or did not."""
+
+Cause: TypeAlias = Literal[
+    "",
+    "agent",
+    "member-joined",
+    "member-left",
+    "session-expired",
+    "member-gone",
+    "subscription-changed",
+    "partitions-changed",
+    "second-round",
+    "leader",
+    "unknown",
+]
+"""The cause of a rebalance; "" for other events. member-gone: a member left or died. second-round: cooperative members
+have revoked what moves, and receive it now. leader: nothing about the group changed, so its leader (not the agent), or
+a member whose metadata changed, requested it."""
+
+
+def new_id() -> str:
+    """Return a unique id."""
+    return uuid.uuid4().hex
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One event; a field is None where it is not known or does not apply.
+
+    Attributes:
+        id: globally unique.
+        at: when, in seconds since 1970; of a rebalance, when it was over.
+        group: its group; "" where it concerns the agent.
+        kind: the kind of event.
+        action: what was done: rebalance, suppress or propose; of a plan, whose it is; of a role, the new one.
+        reason: why, as in the metrics or in a few words.
+        cause: of a rebalance, its cause.
+        generation: the group's, where the agent is a member.
+        missed: unseen rebalances since the one recorded before.
+        seconds: how long the rebalance took.
+        pause_seconds: the longest time that a partition had no owner in it, as far as was seen.
+        members: how many the group has after it, without the agent.
+        joined: client ids of those that were not in it before.
+        left: client ids of those that are no longer in it.
+        partitions: how many are assigned after it.
+        moved: how many of them have another owner than before.
+        share_before: cross-rack share of the assignment that was in force.
+        share_after: of the one that is now, or of the plan.
+        bytes_per_second: what the group read at that time, where it was measured: the shares refer to it.
+        dollars_per_day_before: what crossed racks costs a day at that share and rate.
+        dollars_per_day_after: the same after it.
+        assignor: the plan's assignor, where the agent made it.
+        failure: why the plan is not the preferred assignor's, or "".
+        detail: further text.
+    """
+
+    id: str = field(default_factory=new_id)
+    at: float
+    group: str
+    kind: Kind
+    action: str = ""
+    reason: str = ""
+    cause: Cause = ""
+    generation: int | None = None
+    missed: int = 0
+    seconds: float | None = None
+    pause_seconds: float | None = None
+    members: int | None = None
+    joined: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+    partitions: int | None = None
+    moved: int | None = None
+    share_before: float | None = None
+    share_after: float | None = None
+    bytes_per_second: float | None = None
+    dollars_per_day_before: float | None = None
+    dollars_per_day_after: float | None = None
+    assignor: str = ""
+    failure: str = ""
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventList:
+    """An answer of `GET /v1/events`, the newest first."""
+
+    events: tuple[Event, ...]
+
+
+_EVENT: Final = TypeAdapter(Event)
+_LIST: Final = TypeAdapter(EventList)
+
+
+def to_json(event: Event) -> bytes:
+    """Encode one event."""
+    return _EVENT.dump_json(event)
+
+
+def from_json(text: bytes | str) -> Event:
+    """Decode one event.
+
+    Raises:
+        ValueError: The text is no event.
+    """
+    return _EVENT.validate_json(text)
+
+
+def all_to_json(events: Iterable[Event]) -> bytes:
+    """Encode events as `GET /v1/events` answers them and `samerack events --json` prints them."""
+    return _LIST.dump_json(EventList(events=tuple(events)))
+
+
+def all_from_json(text: bytes | str) -> tuple[Event, ...]:
+    """Decode such events.
+
+    Raises:
+        AgentError: The text has none.
+    """
+    return read(_LIST, text, "has no events").events

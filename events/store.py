@@ -1,0 +1,275 @@
+"""The file of events: SQLite in WAL mode, so that others read while one process writes. One row per event, as JSON.
+
+A second table has the history of traffic, one row for all groups per step.
+
+A writer holds a lock file beside it while it lives, so that two agents never share one by accident; the successor of a
+killed agent gets the lock. Rows beyond the bounds are deleted, the oldest first.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Final, Self
+
+from samerack.common.errors import AgentError
+from samerack.events.history import Row
+from samerack.events.model import Event, from_json, to_json
+from samerack.events.mounts import network_file_system
+
+_BUSY_SECONDS: Final = 2.0
+_WAL_BYTES: Final = 4 << 20
+_DAY: Final = 86_400.0
+
+Step = Callable[[sqlite3.Connection], object]
+
+
+def _create(connection: sqlite3.Connection) -> None:
+    connection.execute(
+        "CREATE TABLE events (number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, at REAL NOT NULL, "
+        "of_group TEXT NOT NULL, kind TEXT NOT NULL, body TEXT NOT NULL)"
+    )
+    connection.execute("CREATE INDEX events_of_group ON events (of_group, at)")
+
+
+STEPS: Final[tuple[Step, ...]] = (_create,)
+"""Migrations from each schema version to the next; the file's version is how many were applied to it."""
+
+
+class StoreError(AgentError):
+    """The file cannot be used; the message says why and what helps."""
+
+
+class CorruptError(StoreError):
+    """The file is no valid store of events; `set_aside` renames it, so that a new one can be made."""
+
+
+class Store:
+    """The only writer of a file."""
+
+    def __init__(self, path: Path, *, max_events: int, days: float, steps: Sequence[Step] = STEPS) -> None:
+        """Open the file, and create it where there is none.
+
+        Args:
+            path: The file.
+            max_events: How many events are kept.
+            days: For how many days.
+            steps: See `STEPS`.
+
+        Raises:
+            StoreError: It cannot be opened.
+        """
+        if network := network_file_system(path):
+            raise StoreError(
+                f"{path}: is on a network file system ({network}), where SQLite loses events and may hang; give "
+                "events.path a place on a local disk"
+            )
+        self._path = path
+        self._max_events = max_events
+        self._days = days
+        self._lock = _lock(path)
+        try:
+            with _explained(path):
+                _touch(path)
+                self._connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, check_same_thread=False)
+                try:
+                    _prepare(self._connection, path, steps)
+                except BaseException:
+                    self._connection.close()
+                    raise
+        except BaseException:
+            os.close(self._lock)
+            raise
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close."""
+        self.close()
+
+    def add(self, events: Iterable[Event]) -> None:
+        """Write events, all or none; one that exists already stays as it is.
+
+        Raises:
+            StoreError: They are not written.
+        """
+        rows = [(event.id, event.at, event.group, event.kind, to_json(event).decode()) for event in events]
+        with _explained(self._path), self._connection:
+            self._connection.executemany(
+                "INSERT OR IGNORE INTO events (id, at, of_group, kind, body) VALUES (?, ?, ?, ?, ?)", rows
+            )
+            self._trim()
+
+    def events(self) -> list[Event]:
+        """Return all stored events, the oldest first.
+
+        Raises:
+            StoreError: It cannot be read.
+        """
+        with _explained(self._path):
+            return list(_events(self._connection, self._max_events))
+
+    def add_history(self, rows: Iterable[Row], *, keep_seconds: float) -> None:
+        """Write rows of the history, all or none, and delete those that are too old.
+
+        Args:
+            rows: one at least, the oldest first.
+            keep_seconds: how much older than the last of them others may be.
+
+        Raises:
+            StoreError: They are not written.
+        """
+        bodies = [(row.at, row.to_bytes()) for row in rows]
+        last = bodies[-1][0]
+        with _explained(self._path), self._connection:
+            self._connection.executemany("INSERT OR REPLACE INTO history (at, body) VALUES (?, ?)", bodies)
+            # newer ones are of a clock that was set back
+            self._connection.execute("DELETE FROM history WHERE at <= ? OR at > ?", (last - keep_seconds, last))
+
+    def history(self) -> Iterator[Row]:
+        """Yield the stored rows of the history, the oldest first.
+
+        Raises:
+            StoreError: It cannot be read.
+        """
+        with _explained(self._path):
+            for at, body in self._connection.execute("SELECT at, body FROM history ORDER BY at"):
+                with suppress(ValueError):  # of another version
+                    yield Row.from_bytes(at, body)
+
+    def close(self) -> None:
+        """Close the file and release its lock."""
+        self._connection.close()
+        os.close(self._lock)
+
+    def _trim(self) -> None:
+        self._connection.execute(
+            "DELETE FROM events WHERE at < ? OR number <= (SELECT MAX(number) FROM events) - ?",
+            (time.time() - self._days * _DAY, self._max_events),
+        )
+
+
+def read(path: Path, max_events: int) -> list[Event]:
+    """Return the newest events of a file, the oldest of them first; also while an agent writes to it.
+
+    Raises:
+        StoreError: There is none, or it cannot be read.
+    """
+    if not path.is_file():
+        raise StoreError(f"{path}: is no file; give the path that the agent logs as events-stored, or its events.path")
+    readable = f"{path.resolve().as_uri()}?mode=ro"
+    with _explained(path), closing(sqlite3.connect(readable, uri=True, timeout=_BUSY_SECONDS)) as connection:
+        version = _version(connection)
+        if not 0 < version <= len(STEPS):
+            raise StoreError(
+                f"{path}: holds no events of this version of samerack (schema {version}, expected {len(STEPS)})"
+            )
+        return list(_events(connection, max_events))
+
+
+def set_aside(path: Path) -> Path:
+    """Rename a corrupt file, so that a new one can be created; replaces an older one of that name.
+
+    Raises:
+        StoreError: It cannot be renamed.
+    """
+    aside = path.with_name(f"{path.name}.corrupt")
+    try:
+        path.replace(aside)
+        for suffix in ("-wal", "-shm"):
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
+    except OSError as error:
+        raise StoreError(f"{path}: is corrupt and cannot be set aside: {error.strerror}; remove it") from None
+    return aside
+
+
+def _touch(path: Path) -> None:
+    """Create the file where there is none, for this user alone. SQLite gives its WAL the same permissions.
+
+    Raises:
+        StoreError: It cannot be created.
+    """
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    except OSError as error:
+        raise StoreError(f"{path}: {error.strerror}; give events.path a place that can be written to") from None
+
+
+def _lock(path: Path) -> int:
+    """Take the right to write, for as long as the returned descriptor is open.
+
+    The lock is a file of its own: closing any descriptor of a database makes the process lose SQLite's locks on it.
+    """
+    beside = path.with_name(f"{path.name}.lock")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise StoreError(f"{path}: {error.strerror}; give events.path a place that can be written to") from None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise StoreError(f"{path}: another agent writes to it; give each its own events.path") from None
+    return descriptor
+
+
+def _prepare(connection: sqlite3.Connection, path: Path, steps: Sequence[Step]) -> None:
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = NORMAL")  # a kill loses nothing; a power cut may lose the last seconds
+    connection.execute(f"PRAGMA journal_size_limit = {_WAL_BYTES}")
+    version = _version(connection)
+    if version > len(steps):
+        raise StoreError(
+            f"{path}: was written by a newer samerack (schema {version}, this one knows {len(steps)}); give "
+            "events.path another name"
+        )
+    for number, step in enumerate(steps[version:], start=version + 1):
+        with connection:
+            connection.execute("BEGIN IMMEDIATE")
+            step(connection)
+            connection.execute(f"PRAGMA user_version = {number}")
+    # no step: a version that knows no history leaves the table alone, and reads and writes the events
+    connection.execute("CREATE TABLE IF NOT EXISTS history (at REAL PRIMARY KEY, body BLOB NOT NULL)")
+    if connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
+        raise CorruptError(f"{path}: its pages make no sense")
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _events(connection: sqlite3.Connection, max_events: int) -> Iterator[Event]:
+    rows = connection.execute(
+        "SELECT body FROM (SELECT number, body FROM events ORDER BY number DESC LIMIT ?) ORDER BY number", (max_events,)
+    )
+    for (body,) in rows:
+        with suppress(ValueError):  # of a kind that only a newer version knows
+            yield from_json(body)
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    """Convert SQLite's errors to StoreError, with the cure."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        raise StoreError(f"{path}: {error}; {_cure(error)}") from None
+    except sqlite3.DatabaseError as error:
+        raise CorruptError(f"{path}: is no store of events: {str(error).splitlines()[0]}") from None
+
+
+def _cure(error: sqlite3.OperationalError) -> str:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code == sqlite3.SQLITE_FULL:
+        return "make room there, or give events.path another place"
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return "another process holds it; give each agent its own events.path"
+    return "give events.path a place that can be written to"

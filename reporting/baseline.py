@@ -1,0 +1,120 @@
+"""What a group would read across racks under other plans: its own assignor's (what the agent saves), less even ones.
+
+The plan is computed by running the assignor on the same members, replicas and byte rates. Whether the assignor of the
+group's clients uses racks is taken from what was seen while another member led.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from samerack.assignors.consumer.curve import curve
+from samerack.assignors.consumer.own import own_plan
+from samerack.assignors.evaluate import evaluate
+from samerack.assignors.model import AssignmentError, BoolArray, Problem
+from samerack.events.model import Event
+from samerack.traffic.byte_shares import Rates, share_of_owners
+from samerack.traffic.model import GroupTraffic
+
+_MAX_PARTITIONS: Final = 20_000
+"""Larger groups get no curve on a page: computing its dozen plans would delay the page for seconds."""
+_ALIKE: Final = 0.02
+"""Shares that differ by at most this much are treated as equal."""
+_NEAR: Final = 0.15
+"""How far an assignor's share may be from what was seen: other members or replicas, or a history of sticky plans."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurvePoint:
+    """A plan less even by `max_skew`: its cross-rack share, and the partitions of its fullest and emptiest member.
+
+    The share is None if the racks of members or brokers are not known.
+    """
+
+    max_skew: int
+    share: float | None
+    fullest: int
+    emptiest: int
+
+
+def curve_of(problem: Problem, rates: Rates | None = None) -> tuple[CurvePoint, ...]:
+    """Returns plans from balanced to most local; empty if the group is too large.
+
+    Args:
+        problem: the group.
+        rates: measured bytes per second, by which shares are computed; without them by the problem's weights.
+    """
+    if not problem.members or len(problem.owner) > _MAX_PARTITIONS:
+        return ()
+    try:
+        return tuple(
+            CurvePoint(
+                max_skew=point.max_skew,
+                share=share_of_owners(problem, point.owner, rates),
+                fullest=point.fullest,
+                emptiest=point.emptiest,
+            )
+            for point in curve(problem)
+        )
+    except AssignmentError:
+        return ()
+
+
+def own_share(group: GroupTraffic, seen: float | None = None) -> float | None:
+    """Returns the cross-rack share of a plan of the group's own assignor, by the weights of the group's problem.
+
+    The assignor could not use racks that only the agent knows. Newer assignors of Java and librdkafka (KIP-881) use
+    racks that members send; other clients' assignors do not, although the members send them: the share while another
+    member led shows which it is. If that share fits neither, it is returned itself.
+
+    Args:
+        group: as it was measured.
+        seen: the share under another leader, see `seen_share`; None if there was none.
+
+    Returns:
+        A share between 0 and 1; None if the assignor or the group's members are not known, or if it makes a difference
+        whether racks are used and that was not seen.
+    """
+    if group.problem is None:
+        return None
+    sending = {member.id for member in group.members if member.rack.source == "subscription"}
+    sends_rack = np.array([member in sending for member in group.problem.members], dtype=np.bool_)
+    without_racks = _dealt_share(group.problem, group.assignor, np.zeros_like(sends_rack))
+    with_racks = _dealt_share(group.problem, group.assignor, sends_rack) if sends_rack.any() else without_racks
+    if without_racks is None or with_racks is None or abs(with_racks - without_racks) <= _ALIKE:
+        return without_racks
+    if seen is None:
+        return None
+    nearest = min(with_racks, without_racks, key=lambda one: abs(one - seen))
+    return nearest if abs(nearest - seen) <= _NEAR else seen
+
+
+def seen_share(events: Iterable[Event], assignor: str) -> float | None:
+    """Returns the cross-rack share after the last rebalance in which the agent followed; None if there was none.
+
+    Rebalances in which the agent was no member do not count: another agent may have led.
+
+    Args:
+        events: the group's rebalances, the newest first.
+        assignor: the group's assignor. A sticky one keeps much of the agent's plan, so only rebalances before the
+            agent's first plan count.
+    """
+    seen = None
+    for event in reversed(tuple(events)):
+        if event.assignor and "sticky" in assignor:
+            break
+        if not event.assignor and event.generation is not None and event.share_after is not None:
+            seen = event.share_after
+    return seen
+
+
+def _dealt_share(problem: Problem, assignor: str, sends_rack: BoolArray) -> float | None:
+    try:
+        owner = own_plan(problem, assignor, sends_rack)
+    except AssignmentError:
+        return None
+    return evaluate(problem, owner).known_share if owner is not None else None

@@ -1,0 +1,153 @@
+"""What replication and producers carry between racks, and its cost: with what consumers read, the cluster's whole bill.
+
+Where producers are is not known, so that their part is a range: none, all, or what placement at random makes of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from samerack.common.money import SECONDS_PER_MONTH, PriceTable
+from samerack.traffic.log_growth import Replication
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CarriedCost:
+    """Bytes from leaders in one rack to followers in one rack; "" is an unknown rack: then `dollars` is None."""
+
+    leader_rack: str
+    follower_rack: str
+    log_bytes: int
+    dollars: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicationCost:
+    """What followers copied in the window; None where bytes were copied and none of them has both racks known.
+
+    Attributes:
+        log_bytes: all bytes, those within a rack included.
+        cross_rack_bytes: those from another rack.
+        unknown_bytes: those with an unknown rack on either side.
+        dollars_per_month: cost of the cross-rack bytes, at the window's rate.
+        pairs: bytes and cost by pair of racks.
+    """
+
+    log_bytes: int
+    cross_rack_bytes: int | None
+    unknown_bytes: int
+    dollars_per_month: float | None
+    pairs: tuple[CarriedCost, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crossing:
+    """Bytes that cross racks in the window, and their cost at its rate."""
+
+    cross_rack_bytes: int
+    dollars_per_month: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerCost:
+    """What producers sent in the window, and what of it crosses racks in three cases; None if no rack is known.
+
+    Attributes:
+        log_bytes: bytes as they are in the logs of leaders; internal topics are left out.
+        unknown_bytes: those sent to a leader with an unknown rack; they are in no case.
+        least: every producer is in its leader's rack: nothing crosses.
+        random: producers are in all R racks of brokers alike: 1 - 1/R crosses.
+        most: no producer is in its leader's rack: everything crosses.
+    """
+
+    log_bytes: int
+    unknown_bytes: int
+    least: Crossing | None
+    random: Crossing | None
+    most: Crossing | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bill:
+    """The parts of the bill that no assignment changes, in a window of their own.
+
+    Attributes:
+        unknown: why neither is known, or "".
+        window_seconds: length of the window.
+        partitions: all partitions of the cluster that the agent may describe.
+        unknown_partitions: those whose growth cannot be measured now: their bytes are left out.
+        replication: None if not known.
+        producers: None if not known.
+    """
+
+    unknown: str
+    window_seconds: float
+    partitions: int
+    unknown_partitions: int
+    replication: ReplicationCost | None
+    producers: ProducerCost | None
+
+
+def bill(found: Replication, prices: PriceTable, *, random_share: float | None) -> Bill:
+    """Returns the cost of what was measured.
+
+    Args:
+        found: what replication carried and producers sent.
+        prices: what a byte costs.
+        random_share: the share of bytes that crosses without regard to racks; None without racks.
+    """
+    known = not found.unknown and found.seconds > 0
+    return Bill(
+        unknown=found.unknown,
+        window_seconds=found.seconds,
+        partitions=found.partitions,
+        unknown_partitions=found.unknown_partitions,
+        replication=_replication(found, prices) if known else None,
+        producers=_producers(found, prices, random_share) if known else None,
+    )
+
+
+def _replication(found: Replication, prices: PriceTable) -> ReplicationCost:
+    carried = {pair: round(size) for pair, size in sorted(found.copied.carried.items())}
+    whole = sum(carried.values())
+    unknown = sum(size for pair, size in carried.items() if "" in pair)
+    crossing = sum(size for (leader, follower), size in carried.items() if leader and follower and leader != follower)
+    is_known = not whole or whole > unknown
+    return ReplicationCost(
+        log_bytes=whole,
+        cross_rack_bytes=crossing if is_known else None,
+        unknown_bytes=unknown,
+        dollars_per_month=_per_month(crossing, found, prices) if is_known else None,
+        pairs=tuple(
+            CarriedCost(
+                leader_rack=leader,
+                follower_rack=follower,
+                log_bytes=size,
+                dollars=prices.dollars(size if leader != follower else 0) if leader and follower else None,
+            )
+            for (leader, follower), size in carried.items()
+        ),
+    )
+
+
+def _producers(found: Replication, prices: PriceTable, random_share: float | None) -> ProducerCost:
+    sent = {rack: round(size) for rack, size in found.copied.produced.items()}
+    whole, unknown = sum(sent.values()), sent.get("", 0)
+    is_known = random_share is not None and (not whole or whole > unknown)
+
+    def case(share: float) -> Crossing | None:
+        crossing = round((whole - unknown) * share)
+        dollars = _per_month(crossing, found, prices)
+        return Crossing(cross_rack_bytes=crossing, dollars_per_month=dollars) if is_known else None
+
+    return ProducerCost(
+        log_bytes=whole,
+        unknown_bytes=unknown,
+        least=case(0.0),
+        random=case(random_share or 0.0),
+        most=case(1.0),
+    )
+
+
+def _per_month(crossing: int, found: Replication, prices: PriceTable) -> float:
+    return prices.dollars(crossing) / found.seconds * SECONDS_PER_MONTH

@@ -1,0 +1,184 @@
+"""Computes the report from a snapshot and prices: which group read how much across racks, from where, and its cost.
+
+Pure: the same snapshot gives the same report.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from samerack.common.money import SECONDS_PER_MONTH, PriceTable
+from samerack.common.records import LEADING
+from samerack.reporting.baseline import own_share
+from samerack.reporting.bill import bill
+from samerack.reporting.report import GroupCost, PairCost, Report, TopicCost
+from samerack.traffic.lag import lag_of_all, oldest_of_all
+from samerack.traffic.model import Flow, GroupTraffic, TrafficSnapshot
+from samerack.traffic.shares import random_share
+
+_Key = TypeVar("_Key")
+
+
+@dataclass(slots=True)
+class Sum:
+    """Wire bytes: all, those that crossed racks, and those with an unknown rack."""
+
+    wire_bytes: int = 0
+    crossing: int = 0
+    unknown: int = 0
+
+    @property
+    def known_crossing(self) -> int | None:
+        """The bytes that crossed racks; None if bytes were read and none of them has both racks known."""
+        return self.crossing if not self.wire_bytes or self.wire_bytes > self.unknown else None
+
+    def add(self, flow: Flow) -> None:
+        """Adds one flow."""
+        self.wire_bytes += flow.volume.wire_bytes
+        if flow.key.cross_rack is None:
+            self.unknown += flow.volume.wire_bytes
+        elif flow.key.cross_rack:
+            self.crossing += flow.volume.wire_bytes
+
+
+def summed(flows: Iterable[Flow], by: Callable[[Flow], _Key]) -> dict[_Key, Sum]:
+    """Returns the sums of flows by a key."""
+    sums: dict[_Key, Sum] = defaultdict(Sum)
+    for flow in flows:
+        sums[by(flow)].add(flow)
+    return dict(sums)
+
+
+def broker_racks(snapshot: TrafficSnapshot) -> tuple[str, ...]:
+    """Returns the racks of the brokers, sorted by name."""
+    return tuple(sorted({rack for rack in snapshot.cluster.brokers.values() if isinstance(rack, str)}))
+
+
+def report(
+    snapshot: TrafficSnapshot,
+    prices: PriceTable,
+    *,
+    roles: Mapping[str, str],
+    bootstrap: str = "",
+    own_share_of: Callable[[GroupTraffic], float | None] = own_share,
+) -> Report:
+    """Returns the report of one snapshot.
+
+    Args:
+        snapshot: what was measured.
+        prices: what a byte costs.
+        roles: the agent's role in the groups that it leads or is to lead.
+        bootstrap: `bootstrap.servers` of the measured cluster.
+        own_share_of: returns the share of a group's own assignor; called for led groups only, as it computes a plan.
+    """
+    groups = [
+        group_cost(group, prices, window=snapshot.window_seconds, role=roles.get(group.group, ""), own=own_share_of)
+        for group in snapshot.groups
+    ]
+    flows = [flow for group in snapshot.groups for flow in group.flows]
+    return Report(
+        prices=prices,
+        bootstrap=bootstrap,
+        racks=broker_racks(snapshot),
+        window_start=snapshot.window_start,
+        window_end=snapshot.window_end,
+        cycle=snapshot.cycle,
+        groups=tuple(sorted(groups, key=_by_cost)),
+        pairs=_pairs(flows, prices),
+        gaps=snapshot.gaps,
+        bill=bill(snapshot.replication, prices, random_share=random_share(snapshot.cluster)),
+    )
+
+
+def _by_cost(group: GroupCost) -> tuple[float, float, str]:
+    return -(group.dollars or 0.0), -(group.cross_rack_bytes or 0), group.group
+
+
+def _dollars(total: Sum, prices: PriceTable) -> float | None:
+    return None if total.known_crossing is None else prices.dollars(total.known_crossing)
+
+
+def group_cost(
+    group: GroupTraffic,
+    prices: PriceTable,
+    *,
+    window: float,
+    role: str,
+    own: Callable[[GroupTraffic], float | None],
+) -> GroupCost:
+    """Returns one group's part of the report; `window` is the length of its flows' window in seconds."""
+    total = Sum()
+    for flow in group.flows:
+        total.add(flow)
+    shares = group.shares
+    by_bytes = shares.present_bytes is not None
+    own_part = own(group) if role == LEADING else None
+    dollars = _dollars(total, prices)
+    return GroupCost(
+        group=group.group,
+        kind=group.kind,
+        state=group.state,
+        assignor=group.assignor,
+        role=role,
+        members=len(group.members),
+        members_without_rack=sum(member.rack.rack is None for member in group.members),
+        partitions=len(group.partitions),
+        wire_bytes=total.wire_bytes,
+        cross_rack_bytes=total.known_crossing,
+        unknown_bytes=total.unknown,
+        bytes_per_second=group.bytes_per_second,
+        dollars=dollars,
+        dollars_per_month=dollars / window * SECONDS_PER_MONTH if dollars is not None and window > 0 else None,
+        share=shares.present_bytes if by_bytes else shares.present_partitions,
+        share_by="bytes" if by_bytes else "partitions",
+        optimal_share=shares.optimal,
+        random_share=shares.random,
+        own_share=own_part,
+        saved_dollars_per_month=_saved(total, own_part, prices, window),
+        topic_share=group.topic_share,
+        busiest=group.busiest,
+        exact=bool(group.flows) and all(flow.key.method == "exact" for flow in group.flows),
+        pairs=_pairs(group.flows, prices),
+        topics=_topics(group, prices),
+        lag_records=lag_of_all(group.lag.values()),
+        lag_seconds=oldest_of_all(group.lag_seconds.values()),
+        blind_spots=tuple(spot.value for spot in group.blind_spots),
+        note=group.note,
+    )
+
+
+def _saved(total: Sum, own_part: float | None, prices: PriceTable, window: float) -> float | None:
+    """Returns what the same bytes would have cost under the group's own assignor, minus their cost, per month."""
+    if own_part is None or window <= 0:
+        return None
+    would_cross = own_part * (total.wire_bytes - total.unknown)
+    return prices.dollars(would_cross - total.crossing) / window * SECONDS_PER_MONTH
+
+
+def _pairs(flows: Iterable[Flow], prices: PriceTable) -> tuple[PairCost, ...]:
+    sums = summed(flows, lambda flow: (flow.key.client_rack, flow.key.replica_rack))
+    return tuple(
+        PairCost(client_rack=client, replica_rack=replica, wire_bytes=one.wire_bytes, dollars=_dollars(one, prices))
+        for (client, replica), one in sorted(sums.items())
+    )
+
+
+def _topics(group: GroupTraffic, prices: PriceTable) -> tuple[TopicCost, ...]:
+    """Returns what was read, and what was not although there is something."""
+    sums = summed(group.flows, lambda flow: flow.key.topic)
+    for topic in group.lag:
+        sums.setdefault(topic, Sum())
+    return tuple(
+        TopicCost(
+            topic=topic,
+            wire_bytes=one.wire_bytes,
+            cross_rack_bytes=one.known_crossing,
+            dollars=_dollars(one, prices),
+            lag_records=group.lag.get(topic),
+            lag_seconds=group.lag_seconds.get(topic),
+        )
+        for topic, one in sorted(sums.items(), key=lambda entry: (-entry[1].crossing, entry[0]))
+    )

@@ -1,0 +1,101 @@
+"""Findings about a configuration, as values: each has a cause and a cure, and whether it costs money."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from pydantic import TypeAdapter
+
+from samerack.common.answers import read
+
+
+class Code(Enum):
+    """The kinds of findings; the value is the label in metrics and JSON."""
+
+    BROKERS_WITHOUT_RACK = "brokers-without-rack"
+    NO_RACK_AWARE_SELECTOR = "no-rack-aware-selector"
+    MEMBERS_WITHOUT_RACK = "members-without-rack"
+    RACKS_DIFFER_IN_CASE = "racks-differ-in-case"
+    RACKS_NEVER_MEET = "racks-never-meet"
+    ZONE_NAME_AGAINST_ID = "zone-name-against-id"
+    FOLLOWERS_DO_NOT_SERVE = "followers-do-not-serve"
+    AT_RANDOM_BASELINE = "at-random-baseline"
+    NO_COMMON_PROTOCOL = "no-common-protocol"
+    BROKER_ASSIGNED = "broker-assigned-without-racks"
+    ASSIGNOR_ON_SOME_BROKERS = "assignor-on-some-brokers"
+    UNEVEN_OVER_RACKS = "uneven-over-racks"
+    REPLICAS_PREVENT_LOCALITY = "replicas-prevent-locality"
+    AVOIDABLE = "avoidable-traffic"
+    NOT_ALLOWED = "not-allowed"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One problem.
+
+    Attributes:
+        code: its kind.
+        where: the group, brokers or request that it concerns.
+        cause: what is wrong, with the figures that show it.
+        cure: what to do.
+        costs: whether it causes avoidable cross-rack traffic at a price above zero.
+        dollars_per_month: what it costs, if measured.
+    """
+
+    code: Code
+    where: str
+    cause: str
+    cure: str
+    costs: bool
+    dollars_per_month: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """All findings at one moment.
+
+    Attributes:
+        findings: those that cost money first, the most expensive of them first.
+        groups: how many groups were checked.
+        brokers: how many brokers were checked.
+        window_seconds: how long bytes were measured.
+        prices: the price table, in one line.
+        bootstrap: `bootstrap.servers` of the checked cluster.
+        dollars_per_month: what crosses racks costs, over all groups; the same figure as the report's total. None if not
+            known.
+        avoidable_dollars_per_month: the part of it beyond the best plans; None if that is known of no group.
+    """
+
+    findings: tuple[Finding, ...]
+    groups: int
+    brokers: int
+    window_seconds: float
+    prices: str
+    bootstrap: str
+    dollars_per_month: float | None = None
+    avoidable_dollars_per_month: float | None = None
+
+    @property
+    def costs(self) -> bool:
+        """Whether anything costs money."""
+        return any(finding.costs for finding in self.findings)
+
+
+_JSON: Final = TypeAdapter(Verdict)
+
+
+def to_json(verdict: Verdict) -> bytes:
+    """Returns a verdict as JSON, for `GET /v1/findings` and `samerack verify --json`."""
+    return _JSON.dump_json(verdict)
+
+
+def from_json(text: bytes | str) -> Verdict:
+    """Returns the verdict in such a JSON text.
+
+    Raises:
+        AgentError: The text contains none.
+    """
+    return read(_JSON, text, "is no verdict")

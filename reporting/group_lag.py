@@ -1,0 +1,171 @@
+"""The lag of one group by topic, member and partition, as values that the agent sends as JSON.
+
+The group's page and `samerack lag` show these values. None is what is not known: a sum or an age with an unknown part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from pydantic import TypeAdapter
+
+from samerack.common.answers import read
+from samerack.traffic.lag import lag_of_all, oldest_of_all
+from samerack.traffic.model import GroupTraffic, ObservedMember, PartitionTraffic
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicLag:
+    """The records of a topic that are not read yet, and the age of the oldest one."""
+
+    lag_records: int | None
+    lag_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberLag:
+    """One member.
+
+    Attributes:
+        member_id: its member id.
+        client_id: its `client.id`.
+        rack: its rack.
+        partitions: number of partitions that it owns.
+        bytes_per_second: wire bytes per second that it reads.
+        lag_records: records of its partitions that are not read yet; 0 if it has none.
+        lag_seconds: the age of the oldest one.
+    """
+
+    member_id: str
+    client_id: str
+    rack: str | None
+    partitions: int
+    bytes_per_second: float | None
+    lag_records: int | None
+    lag_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionLag:
+    """One partition.
+
+    Attributes:
+        topic: its topic.
+        partition: its number.
+        committed: the committed offset.
+        lag_records: records that are not read yet.
+        lag_seconds: the age of the oldest one.
+        member_id: the member that reads it; None if there is none.
+        client_id: that member's `client.id`.
+        rack: that member's rack.
+        serving_rack: the rack of the replica that serves it.
+    """
+
+    topic: str
+    partition: int
+    committed: int | None
+    lag_records: int | None
+    lag_seconds: float | None
+    member_id: str | None
+    client_id: str | None
+    rack: str | None
+    serving_rack: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupLag:
+    """One group.
+
+    Attributes:
+        bootstrap: `bootstrap.servers` of the measured cluster.
+        group: its name.
+        state: as the brokers name it.
+        lag_records: records that it has not read yet.
+        lag_seconds: the age of the oldest one.
+        topics: the same by topic.
+        members: its members.
+        partitions: its partitions, by topic and number.
+    """
+
+    bootstrap: str
+    group: str
+    state: str
+    lag_records: int | None
+    lag_seconds: float | None
+    topics: Mapping[str, TopicLag]
+    members: tuple[MemberLag, ...]
+    partitions: tuple[PartitionLag, ...]
+
+
+def largest_first(value: float | None) -> tuple[bool, float]:
+    """Returns the sort key of a figure in tables: what is not known comes before the largest."""
+    return value is not None, -(value or 0)
+
+
+def group_lag(group: GroupTraffic, *, bootstrap: str = "") -> GroupLag:
+    """Returns the lag of a measured group."""
+    members = {member.id: member for member in group.members}
+    owned: dict[str, list[PartitionTraffic]] = {member: [] for member in members}
+    for one in group.partitions:
+        if one.member in owned:
+            owned[one.member].append(one)
+    return GroupLag(
+        bootstrap=bootstrap,
+        group=group.group,
+        state=group.state,
+        lag_records=lag_of_all(group.lag.values()),
+        lag_seconds=oldest_of_all(group.lag_seconds.values()),
+        topics={
+            topic: TopicLag(lag_records=records, lag_seconds=group.lag_seconds.get(topic))
+            for topic, records in group.lag.items()
+        },
+        members=tuple(_of_member(member, owned[member.id]) for member in group.members),
+        partitions=tuple(_of_partition(one, members.get(one.member or "")) for one in group.partitions),
+    )
+
+
+def _of_member(member: ObservedMember, owned: list[PartitionTraffic]) -> MemberLag:
+    rates = [one.bytes_per_second for one in owned]
+    known = [rate for rate in rates if rate is not None]
+    return MemberLag(
+        member_id=member.id,
+        client_id=member.client_id,
+        rack=member.rack.rack,
+        partitions=len(owned),
+        bytes_per_second=sum(known) if len(known) == len(rates) else None,
+        lag_records=lag_of_all(one.lag_records for one in owned) if owned else 0,
+        lag_seconds=oldest_of_all(one.lag_seconds for one in owned) if owned else 0.0,
+    )
+
+
+def _of_partition(one: PartitionTraffic, member: ObservedMember | None) -> PartitionLag:
+    return PartitionLag(
+        topic=one.topic,
+        partition=one.number,
+        committed=one.committed,
+        lag_records=one.lag_records,
+        lag_seconds=one.lag_seconds,
+        member_id=one.member,
+        client_id=None if member is None else member.client_id,
+        rack=None if member is None else member.rack.rack,
+        serving_rack=one.serving_rack,
+    )
+
+
+_JSON: Final = TypeAdapter(GroupLag)
+
+
+def to_json(lag: GroupLag) -> bytes:
+    """Returns the JSON of `GET /v1/lag` and `samerack lag --json`."""
+    return _JSON.dump_json(lag)
+
+
+def from_json(text: bytes | str) -> GroupLag:
+    """Returns the lag in such a JSON text.
+
+    Raises:
+        AgentError: The text contains none.
+    """
+    return read(_JSON, text, "is no lag of a group")

@@ -1,0 +1,66 @@
+"""Money since the agent's start: what the bytes of each group would have cost under the group's own assignor.
+
+It receives every publication of the traffic board.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+
+from samerack.common.money import PriceTable
+from samerack.common.records import LEADING
+from samerack.reporting.costs import summed
+from samerack.traffic.board import Published
+from samerack.traffic.model import GroupTraffic
+
+
+class Ledger:
+    """Dollars by group under the group's own assignor; they never decrease."""
+
+    def __init__(
+        self,
+        prices: PriceTable,
+        *,
+        roles: Callable[[], Mapping[str, str]],
+        own_share: Callable[[GroupTraffic], float | None],
+    ) -> None:
+        """Starts empty.
+
+        Args:
+            prices: what a byte that crosses racks costs.
+            roles: the agent's role in each group.
+            own_share: returns the cross-rack share of a group's own assignor.
+        """
+        self._prices = prices
+        self._roles = roles
+        self._own_share = own_share
+        self._dollars: dict[str, float] = {}
+        self._unknown: set[str] = set()
+        self._lock = threading.Lock()
+
+    def take(self, published: Published) -> None:
+        """Adds what groups that this agent counts have read since the last publication.
+
+        While the agent leads, it adds the share of the group's own assignor, or nothing if that is not known; else
+        what really crossed, since the group's own assignor caused that.
+        """
+        roles = self._roles()
+        groups = {group.group: group for group in published.snapshot.groups}
+        for name, read in summed(published.read, lambda flow: flow.key.group).items():
+            group = groups.get(name)
+            booked: float | None = read.crossing
+            if group is not None and roles.get(name) == LEADING:
+                own = self._own_share(group)
+                booked = own * (read.wire_bytes - read.unknown) if own is not None else None
+            with self._lock:
+                if booked is None:
+                    self._unknown.add(name)
+                else:
+                    self._unknown.discard(name)
+                    self._dollars[name] = self._dollars.get(name, 0.0) + self._prices.dollars(booked)
+
+    def dollars(self) -> dict[str, float]:
+        """Returns dollars by group since the agent's start, without groups for which they are not known now."""
+        with self._lock:
+            return {group: dollars for group, dollars in self._dollars.items() if group not in self._unknown}

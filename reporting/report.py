@@ -1,0 +1,240 @@
+"""The report of bytes and money, as values that the agent sends as JSON.
+
+The page, `samerack cost` and `samerack top` show these values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from pydantic import TypeAdapter
+
+from samerack.common.answers import read
+from samerack.common.money import PriceTable
+from samerack.reporting.bill import Bill
+from samerack.traffic.evenness import BusiestMember, TopicShare
+from samerack.traffic.model import Gap
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairCost:
+    """Bytes from replicas in one rack to clients in one rack; "" is an unknown rack: then `dollars` is None."""
+
+    client_rack: str
+    replica_rack: str
+    wire_bytes: int
+    dollars: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicCost:
+    """What a group read of one topic; what crossed racks and its cost are None if no rack is known.
+
+    Attributes:
+        topic: its name.
+        wire_bytes: bytes read in the window.
+        cross_rack_bytes: those from another rack.
+        dollars: their cost.
+        lag_records: records that are not read yet; None if not known.
+        lag_seconds: the age of the oldest of them; 0 if there is none, None if not known.
+    """
+
+    topic: str
+    wire_bytes: int
+    cross_rack_bytes: int | None
+    dollars: float | None
+    lag_records: int | None = None
+    lag_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerAssignment:
+    """How brokers assign a group of the new protocol (KIP-848), and what samerack's assignor there would change.
+
+    Attributes:
+        assignor: the assignor that the brokers use for the group; "" if not known.
+        installed: whether every broker has samerack's assignor; None if not known.
+        lacking: brokers known not to have it.
+        on_some_brokers: whether some brokers have it and some have not.
+        unknown: why the brokers' assignors are not known, or "".
+        share: cross-rack share under samerack's assignor, by the same weights as the group's optimal share; None if not
+            known.
+        saves_dollars_per_month: what it would save; None if not known, or if the group uses it already.
+        advice: what to do, or that nothing is to be done.
+    """
+
+    assignor: str
+    installed: bool | None
+    lacking: tuple[int, ...]
+    on_some_brokers: bool
+    unknown: str
+    share: float | None
+    saves_dollars_per_month: float | None
+    advice: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupCost:
+    """One group in the window. Shares are between 0 and 1, None if not known.
+
+    Attributes:
+        group: its name.
+        kind: its protocol: classic, consumer (KIP-848), streams-classic, streams (KIP-1071), other.
+        state: as the brokers name it.
+        assignor: the assignor that the group uses.
+        role: the agent's role in it, "" if it only measures.
+        members: number of members.
+        members_without_rack: members whose rack no source knows.
+        partitions: number of partitions that it reads.
+        wire_bytes: bytes read in the window.
+        cross_rack_bytes: those from another rack; None if bytes were read and none of them has both racks known.
+        unknown_bytes: those with an unknown rack on either side; neither near nor across.
+        bytes_per_second: wire bytes per second; None before the first measurement.
+        dollars: cost of the cross-rack bytes in the window; None like them.
+        dollars_per_month: the same rate for a month; None before the first measurement, and while no rack is known.
+        share: cross-rack share, by bytes if they are known, else by partitions.
+        share_by: bytes or partitions.
+        optimal_share: cross-rack share of the best balanced plan.
+        random_share: cross-rack share of an assignment that ignores racks.
+        own_share: cross-rack share of a plan of the group's own assignor.
+        saved_dollars_per_month: what the agent saves against the group's own assignor; None if it does not lead.
+        topic_share: the topic of which one member has most; None if no topic is shared.
+        busiest: the member that reads most; None if rates are not known.
+        exact: whether clients counted all of the bytes themselves.
+        pairs: bytes and cost by pair of racks.
+        topics: bytes, cost and lag by topic, the most expensive first.
+        blind_spots: limits of the figures, in sentences.
+        note: why the group is not shown in full, or "".
+        lag_records: records that it has not read yet; None where that of a partition is not known.
+        lag_seconds: the age of the oldest of them; None like them, and where it is not known itself.
+        server: how brokers assign it; None for a group that brokers do not assign by KIP-848.
+    """
+
+    group: str
+    kind: str
+    state: str
+    assignor: str
+    role: str
+    members: int
+    members_without_rack: int
+    partitions: int
+    wire_bytes: int
+    cross_rack_bytes: int | None
+    unknown_bytes: int
+    bytes_per_second: float | None
+    dollars: float | None
+    dollars_per_month: float | None
+    share: float | None
+    share_by: str
+    optimal_share: float | None
+    random_share: float | None
+    own_share: float | None
+    saved_dollars_per_month: float | None
+    topic_share: TopicShare | None
+    busiest: BusiestMember | None
+    exact: bool
+    pairs: tuple[PairCost, ...]
+    topics: tuple[TopicCost, ...]
+    blind_spots: tuple[str, ...]
+    note: str
+    lag_records: int | None = None
+    lag_seconds: float | None = None
+    server: ServerAssignment | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Totals:
+    """Sums over all groups in the window; None where they are known of no group.
+
+    Attributes:
+        wire_bytes: bytes read.
+        cross_rack_bytes: those from another rack.
+        unknown_bytes: those with an unknown rack on either side.
+        share: the cross-rack share of what is known.
+        dollars_per_month: the cost of what crosses racks, at the window's rate.
+    """
+
+    wire_bytes: int
+    cross_rack_bytes: int | None
+    unknown_bytes: int
+    share: float | None
+    dollars_per_month: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """All figures at one moment.
+
+    Attributes:
+        prices: the price table of all dollars.
+        bootstrap: `bootstrap.servers` of the measured cluster, which identifies it for readers.
+        racks: racks of brokers.
+        window_start: start of the window of bytes and dollars, in seconds since 1970.
+        window_end: its end; the same as its start before the first measurement.
+        cycle: number of the measuring cycle, 0 before the first.
+        groups: all groups, the most expensive first.
+        pairs: bytes and cost by pair of racks, over all groups.
+        gaps: requests that failed.
+        bill: what replication and producers carry; None in the report of one group.
+    """
+
+    prices: PriceTable
+    bootstrap: str
+    racks: tuple[str, ...]
+    window_start: float
+    window_end: float
+    cycle: int
+    groups: tuple[GroupCost, ...]
+    pairs: tuple[PairCost, ...]
+    gaps: tuple[Gap, ...]
+    bill: Bill | None = None
+
+    @property
+    def window_seconds(self) -> float:
+        """The length of the window."""
+        return self.window_end - self.window_start
+
+    @property
+    def totals(self) -> Totals:
+        """The sums over all groups, as every command and page shows them."""
+        known = sum(group.wire_bytes - group.unknown_bytes for group in self.groups)
+        crossing = [group.cross_rack_bytes for group in self.groups if group.cross_rack_bytes is not None]
+        costs = [group.dollars_per_month for group in self.groups if group.dollars_per_month is not None]
+        return Totals(
+            wire_bytes=sum(group.wire_bytes for group in self.groups),
+            cross_rack_bytes=sum(crossing) if crossing else None,
+            unknown_bytes=sum(group.unknown_bytes for group in self.groups),
+            share=sum(crossing) / known if known else None,
+            dollars_per_month=sum(costs) if costs else None,
+        )
+
+    @property
+    def cross_rack_bytes_per_second(self) -> float | None:
+        """What crosses racks over all groups, as a rate; None if it is not known."""
+        crossing, window = self.totals.cross_rack_bytes, self.window_seconds
+        return crossing / window if crossing is not None and window > 0 else None
+
+    @property
+    def saved_dollars_per_month(self) -> float | None:
+        """What the agent saves over all groups; None if it is known of no group."""
+        saved = [group.saved_dollars_per_month for group in self.groups if group.saved_dollars_per_month is not None]
+        return sum(saved) if saved else None
+
+
+_JSON: Final = TypeAdapter(Report)
+_SHOWN: Final = TypeAdapter(dict[str, Any])
+
+
+def to_json(report: Report) -> bytes:
+    """Returns a report with its totals as JSON, for `GET /v1/traffic` and `samerack cost --json`."""
+    return _SHOWN.dump_json({**_JSON.dump_python(report, mode="json"), "totals": asdict(report.totals)})
+
+
+def from_json(text: bytes | str) -> Report:
+    """Returns the report in such a JSON text.
+
+    Raises:
+        AgentError: The text contains none.
+    """
+    return read(_JSON, text, "is no report of traffic")

@@ -1,0 +1,160 @@
+"""Computes report and verdict once per snapshot, for the page, the HTTP API and the metrics.
+
+Any thread may read; one thread computes a value and the others wait for it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from samerack.cluster.server_assignors import ServerAssignors
+from samerack.common.money import PriceTable
+from samerack.common.settings import LeadingSettings
+from samerack.events import EventLog
+from samerack.events.history import TrafficHistory
+from samerack.reporting import costs, verify
+from samerack.reporting.baseline import CurvePoint, curve_of, own_share, seen_share
+from samerack.reporting.evidence import Evidence
+from samerack.reporting.findings import Verdict
+from samerack.reporting.group_history import MARKED, GroupHistory, group_history
+from samerack.reporting.report import Report
+from samerack.reporting.server_assignment import server_share, with_servers
+from samerack.traffic.board import TrafficBoard
+from samerack.traffic.model import STREAMS_KINDS, Gap, GroupTraffic, TrafficSnapshot
+
+_OWN_SECONDS: Final = 60.0
+"""An assignor is run again after this time: traffic changes slowly, and a run computes a plan."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Own:
+    """A computed share, with its members, the group's kind and assignor, and its time."""
+
+    share: float | None
+    members: tuple[str, ...]
+    assignor: str
+    at: float
+
+
+class ReportService:
+    """Report and verdict of the latest snapshot."""
+
+    def __init__(  # noqa: PLR0913 - it serves everything that is shown
+        self,
+        *,
+        board: TrafficBoard,
+        roles: Callable[[], Mapping[str, str]],
+        events: EventLog,
+        history: TrafficHistory | None = None,
+        prices: PriceTable,
+        leading: LeadingSettings,
+        bootstrap: str = "",
+        own_rack: str = "",
+        more_gaps: Callable[[], tuple[Gap, ...]] = tuple,
+        server_assignors: Callable[[], ServerAssignors] = ServerAssignors,
+    ) -> None:
+        """Starts without computing anything.
+
+        Args:
+            board: source of snapshots.
+            roles: the agent's role in each group that it is to lead.
+            events: the agent's events.
+            history: what groups read before; None for a command, which remembers nothing.
+            prices: what a byte costs.
+            leading: the settings to lead.
+            bootstrap: `bootstrap.servers` of the measured cluster.
+            own_rack: the agent's own rack; "" if unknown.
+            more_gaps: failed requests apart from traffic measurement.
+            server_assignors: the assignors that brokers offer to groups of the new protocol (KIP-848).
+        """
+        self.board = board
+        self.events = events
+        self._history = history or TrafficHistory()
+        self.prices = prices
+        self._roles = roles
+        self._leading = leading
+        self.bootstrap = bootstrap
+        self._own_rack = own_rack
+        self._more_gaps = more_gaps
+        self._server_assignors = server_assignors
+        self._lock = threading.RLock()
+        self._report: tuple[TrafficSnapshot, Mapping[str, str], tuple[Gap, ...], Report] | None = None
+        self._verdict: tuple[Report, Verdict] | None = None
+        self._verdict_at = float("-inf")
+        self._own: dict[str, _Own] = {}
+
+    def roles(self) -> Mapping[str, str]:
+        """Returns the agent's present role in each group that it is to lead."""
+        return self._roles()
+
+    def report(self) -> Report:
+        """Returns the report of the latest snapshot."""
+        snapshot, roles, gaps = self.board.latest(), self._roles(), self._more_gaps()
+        with self._lock:
+            last = self._report
+            if last is None or last[0] is not snapshot or last[1:3] != (roles, gaps):
+                made = costs.report(
+                    snapshot, self.prices, roles=roles, bootstrap=self.bootstrap, own_share_of=self.own_share
+                )
+                made = with_servers(made, snapshot, offered=self._server_assignors, share_of=self._server_share)
+                last = self._report = (snapshot, roles, gaps, replace(made, gaps=(*made.gaps, *gaps)))
+            return last[3]
+
+    def verdict(self, *, max_age_seconds: float = 0.0) -> Verdict:
+        """Returns the findings of the latest snapshot, or those computed in the last `max_age_seconds`."""
+        with self._lock:
+            if self._verdict is not None and time.monotonic() - self._verdict_at < max_age_seconds:
+                return self._verdict[1]
+            report = self.report()
+            if self._verdict is None or self._verdict[0] is not report:
+                evidence = Evidence(
+                    snapshot=self.board.latest(), report=report, leading=self._leading, own_rack=self._own_rack
+                )
+                self._verdict = (report, verify.verdict(evidence))
+                self._verdict_at = time.monotonic()
+            return self._verdict[1]
+
+    def curve(self, name: str) -> tuple[CurvePoint, ...]:
+        """Returns what a group would read across racks if members could exceed a fair share; empty if unknown.
+
+        It is empty for Kafka Streams, too: no setting of its assignors allows that.
+        """
+        group = self.board.group(name)
+        if group is None or group.problem is None or group.kind in STREAMS_KINDS:
+            return ()
+        known = {one.partition: one.bytes_per_second for one in group.partitions if one.bytes_per_second is not None}
+        return curve_of(group.problem, known if group.problem.weights is not None else None)
+
+    def history(self, name: str) -> GroupHistory:
+        """Returns what a group read in the last day, and when it rebalanced."""
+        points = self._history.points(name)
+        events = self.events.latest(group=name, kinds=MARKED, since=points[0].at)
+        return group_history(name, points, events, step_seconds=self._history.step_seconds)
+
+    def own_share(self, group: GroupTraffic) -> float | None:
+        """Returns the cross-rack share of the group's own assignor, at most a minute old."""
+
+        def compute() -> float | None:
+            seen = seen_share(self.events.latest(group=group.group, kinds=("rebalance",)), group.assignor)
+            return own_share(group, seen)
+
+        return self._at_most_a_minute_old(group, compute)
+
+    def _server_share(self, group: GroupTraffic) -> float | None:
+        """Returns the cross-rack share under samerack's assignor in the brokers, at most a minute old."""
+        return self._at_most_a_minute_old(group, lambda: server_share(group))
+
+    def _at_most_a_minute_old(self, group: GroupTraffic, compute: Callable[[], float | None]) -> float | None:
+        members = group.problem.members if group.problem is not None else ()
+        assignor = f"{group.kind} {group.assignor}"
+        now = time.monotonic()
+        with self._lock:
+            known = self._own.get(group.group)
+            if known is None or now - known.at > _OWN_SECONDS or (known.members, known.assignor) != (members, assignor):
+                known = _Own(share=compute(), members=members, assignor=assignor, at=now)
+                self._own[group.group] = known
+            return known.share

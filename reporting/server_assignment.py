@@ -1,0 +1,147 @@
+"""Says which assignor brokers use for a group of the new protocol (KIP-848), and what samerack's there would save.
+
+The agent can lead no such group. What helps is an assignor in the brokers, so the advice is about their configuration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from samerack.assignors.consumer.own import server_plan
+from samerack.assignors.evaluate import evaluate
+from samerack.assignors.model import AssignmentError, BoolArray
+from samerack.cluster.server_assignors import ASSIGNOR, LINE, ServerAssignors
+from samerack.common.money import SECONDS_PER_MONTH
+from samerack.reporting.report import GroupCost, Report, ServerAssignment
+from samerack.reporting.shares import MIN_SHARE, present_share
+from samerack.traffic.model import GroupTraffic, TrafficSnapshot
+
+_CONSUMER: Final = "consumer"
+_INSTALL: Final = (
+    f"put samerack's broker jar on the class path of every broker, set {LINE} in every broker's configuration, and "
+    "restart the brokers one by one; where brokers allow no plug-ins, use group.protocol=classic and let samerack lead "
+    "the group"
+)
+_USED: Final = "nothing to do: the brokers assign the group with samerack's assignor"
+_LATE: Final = (
+    "the brokers name samerack's assignor, but the group does not read as it would assign it: brokers compute a new "
+    "assignment only when something in the group changes, so restart one member; then check that clients fetch with "
+    "their rack"
+)
+
+
+def with_servers(
+    report: Report,
+    snapshot: TrafficSnapshot,
+    *,
+    offered: Callable[[], ServerAssignors],
+    share_of: Callable[[GroupTraffic], float | None],
+) -> Report:
+    """Returns the report with `server` of each group of the new protocol.
+
+    Args:
+        report: the report of the snapshot.
+        snapshot: what was measured.
+        offered: returns the brokers' assignors; called only if there is such a group.
+        share_of: returns a group's cross-rack share under samerack's assignor; called only for such groups.
+    """
+    managed = {group.group: group for group in snapshot.groups if group.kind == _CONSUMER}
+    if not managed:
+        return report
+    assignors = offered()
+
+    def described(cost: GroupCost) -> GroupCost:
+        group = managed.get(cost.group)
+        if group is None:
+            return cost
+        share = share_of(group)
+        known = server_assignment(
+            group.assignor,
+            assignors,
+            share=share,
+            saves_dollars_per_month=None if share is None else _saves(report, cost, share),
+            late=is_late(present_share(group), share),
+        )
+        return replace(cost, server=known)
+
+    return replace(report, groups=tuple(map(described, report.groups)))
+
+
+def server_share(group: GroupTraffic) -> float | None:
+    """Returns the cross-rack share under samerack's assignor in the brokers, by the weights of the group's problem."""
+    problem = group.problem
+    if problem is None or not problem.members:
+        return None
+    sending = {member.id for member in group.members if member.rack.source == "subscription"}
+    sends_rack: BoolArray = np.array([member in sending for member in problem.members], dtype=np.bool_)
+    try:
+        return evaluate(problem, server_plan(problem, sends_rack)).known_share
+    except AssignmentError:
+        return None
+
+
+def is_late(present: float | None, share: float | None) -> bool:
+    """Returns whether a group reads more across racks than its assignor would assign now, as far as both are known."""
+    return present is not None and share is not None and present - share > MIN_SHARE
+
+
+def server_assignment(
+    assignor: str,
+    offered: ServerAssignors,
+    *,
+    share: float | None,
+    saves_dollars_per_month: float | None = None,
+    late: bool = False,
+) -> ServerAssignment:
+    """Returns what is known about a group of the new protocol.
+
+    Args:
+        assignor: the group's assignor, as the brokers describe the group; "" if not known.
+        offered: the brokers' assignors.
+        share: its cross-rack share under samerack's assignor.
+        saves_dollars_per_month: what that would save; counts only if the group has another assignor.
+        late: whether the group's assignment is not what its assignor would decide now.
+    """
+    return ServerAssignment(
+        assignor=assignor,
+        installed=offered.installed,
+        lacking=offered.lacking,
+        on_some_brokers=offered.on_some_brokers,
+        unknown=offered.unknown or ("" if offered.installed is not None else "a broker does not return its assignors"),
+        share=share,
+        saves_dollars_per_month=None if assignor == ASSIGNOR else saves_dollars_per_month,
+        advice=_advice(assignor, offered, late=late),
+    )
+
+
+def _advice(assignor: str, offered: ServerAssignors, *, late: bool) -> str:
+    """Returns what to do so that samerack's assignor assigns the group."""
+    if offered.on_some_brokers:
+        return f"not every broker has samerack's assignor: {_INSTALL}"
+    if assignor == ASSIGNOR:
+        return _LATE if late else _USED
+    if offered.installed is None:
+        return f"it is not known which assignors the brokers have; if samerack's is missing, {_INSTALL}"
+    if not offered.installed:
+        return _INSTALL
+    if offered.preferred:
+        return (
+            "every broker prefers samerack's assignor, but members ask for another: unset their group.remote.assignor"
+        )
+    return (
+        f"every broker has samerack's assignor, but prefers another: put it first ({LINE}), or set "
+        f"group.remote.assignor={ASSIGNOR} in the members"
+    )
+
+
+def _saves(report: Report, cost: GroupCost, share: float) -> float | None:
+    """Returns what the same bytes would cost less per month with this cross-rack share; None if not known."""
+    if cost.dollars_per_month is None or cost.cross_rack_bytes is None or report.window_seconds <= 0:
+        return None
+    would_cross = share * (cost.wire_bytes - cost.unknown_bytes)
+    dollars = report.prices.dollars(cost.cross_rack_bytes - would_cross)
+    return max(0.0, dollars / report.window_seconds * SECONDS_PER_MONTH)

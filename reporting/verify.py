@@ -1,0 +1,158 @@
+"""Finds the causes of avoidable cross-rack traffic: pure checks of one snapshot of measured traffic.
+
+Each check is a function of the evidence and does not report what another check reports more precisely. The checks of
+brokers and racks are here; those of how groups are assigned are in `verify_assignments`, those of how members and
+replicas are spread over racks in `verify_spread`, those of which replica serves in `verify_serving`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from samerack.cluster.view import NoRack
+from samerack.reporting.evidence import Evidence, all_avoidable_dollars, dollars_per_month, in_group
+from samerack.reporting.findings import Code, Finding, Verdict
+from samerack.reporting.verify_assignments import (
+    assignor_on_some_brokers,
+    at_random_baseline,
+    avoidable_traffic,
+    broker_assigned,
+    no_common_protocol,
+)
+from samerack.reporting.verify_racks import rack_names
+from samerack.reporting.verify_serving import followers_do_not_serve
+from samerack.reporting.verify_spread import spread_over_racks
+
+_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+
+_PRICE_WHAT_IS_AVOIDABLE: Final = frozenset({Code.AT_RANDOM_BASELINE, Code.BROKER_ASSIGNED, Code.NO_COMMON_PROTOCOL})
+"""Findings that name the cause of `avoidable-traffic`, with its price: the same dollars are not told twice."""
+
+Check = Callable[[Evidence], Iterator[Finding]]
+
+
+def verdict(evidence: Evidence) -> Verdict:
+    """Returns all findings, the most expensive first."""
+    free = evidence.report.prices.dollars_per_byte == 0
+    found = [finding for check in CHECKS for finding in check(evidence)]
+    priced = {finding.where for finding in found if finding.code in _PRICE_WHAT_IS_AVOIDABLE}
+    found += [finding for finding in avoidable_traffic(evidence) if finding.where not in priced]
+    if free:
+        found = [_at_no_cost(finding) for finding in found]
+    found.sort(key=lambda finding: (not finding.costs, -(finding.dollars_per_month or 0.0)))
+    return Verdict(
+        findings=tuple(found),
+        groups=len(evidence.snapshot.groups),
+        brokers=len(evidence.snapshot.cluster.brokers),
+        window_seconds=evidence.snapshot.window_seconds,
+        prices=evidence.report.prices.title,
+        dollars_per_month=evidence.report.totals.dollars_per_month,
+        avoidable_dollars_per_month=all_avoidable_dollars(evidence),
+        bootstrap=evidence.report.bootstrap,
+    )
+
+
+def _at_no_cost(finding: Finding) -> Finding:
+    return Finding(code=finding.code, where=finding.where, cause=finding.cause, cure=finding.cure, costs=False)
+
+
+def _brokers_without_rack(evidence: Evidence) -> Iterator[Finding]:
+    brokers = evidence.snapshot.cluster.brokers
+    bare = sorted(broker for broker, rack in brokers.items() if rack is NoRack.UNSET)
+    if bare:
+        yield Finding(
+            code=Code.BROKERS_WITHOUT_RACK,
+            where=f"broker{'s' if len(bare) > 1 else ''} {', '.join(map(str, bare))}",
+            cause=f"{len(bare)} of {len(brokers)} brokers have no broker.rack: no consumer is near their replicas",
+            cure="set broker.rack to the broker's availability zone and restart the brokers one by one",
+            costs=True,
+        )
+
+
+def _selector(evidence: Evidence) -> Iterator[Finding]:
+    spread = any(
+        len(partition.replicas) > 1 for topic in evidence.snapshot.cluster.topics.values() for partition in topic
+    )
+    if evidence.snapshot.rack_aware_fetch is False and spread and len(evidence.racks) > 1:
+        yield Finding(
+            code=Code.NO_RACK_AWARE_SELECTOR,
+            where="brokers",
+            cause="not every broker has a rack-aware replica.selector.class: consumers read from leaders only, "
+            "although topics have replicas in other racks",
+            cure=f"set replica.selector.class={_SELECTOR} on every broker and restart them one by one (KIP-392)",
+            costs=True,
+        )
+
+
+def _members_without_rack(evidence: Evidence) -> Iterator[Finding]:
+    for group, cost in evidence.pairs:
+        bare = [member for member in group.members if member.rack.rack is None]
+        if not bare or len(evidence.racks) < 2:
+            continue
+        names = ", ".join(sorted({member.client_id for member in bare})[:3])
+        rate = cost.unknown_bytes * (cost.random_share or 0.0)
+        yield Finding(
+            code=Code.MEMBERS_WITHOUT_RACK,
+            where=in_group(group),
+            cause=f"{len(bare)} of {len(group.members)} members have no rack ({names}): they get any partition; "
+            "priced as read at random",
+            cure="set client.rack to the member's availability zone, or name its rack in racks.client_ids or "
+            "racks.networks",
+            costs=True,
+            dollars_per_month=dollars_per_month(evidence, rate),
+        )
+
+
+def _racks(evidence: Evidence) -> Iterator[Finding]:
+    for group, cost in evidence.pairs:
+        members = {member.rack.rack for member in group.members if member.rack.rack is not None}
+        for name in rack_names(members, set(evidence.racks), complete=evidence.racks_complete):
+            yield Finding(
+                code=name.code,
+                where=in_group(group),
+                cause=name.cause,
+                cure=name.cure,
+                costs=True,
+                dollars_per_month=cost.dollars_per_month,
+            )
+
+
+def _own_rack(evidence: Evidence) -> Iterator[Finding]:
+    """Checks this pod's rack, which applications next to it also use: from the same label, file or variable."""
+    own = {evidence.own_rack} - {""}
+    for name in rack_names(own, set(evidence.racks), complete=evidence.racks_complete):
+        yield Finding(
+            code=name.code,
+            where="this pod",
+            cause=f"its rack {evidence.own_rack!r} is none of a broker; they are in {', '.join(evidence.racks[:3])}",
+            cure="say in pod.zones which rack of the brokers that is; `samerack rack --why` shows where it is from",
+            costs=True,
+        )
+
+
+def _gaps(evidence: Evidence) -> Iterator[Finding]:
+    for gap in evidence.report.gaps:
+        yield Finding(
+            code=Code.NOT_ALLOWED if gap.refused else Code.FAILED,
+            where=f"{gap.what} {gap.where}".strip(),
+            cause=gap.reason,
+            cure=gap.consequence,
+            costs=False,
+        )
+
+
+CHECKS: Final[tuple[Check, ...]] = (
+    _brokers_without_rack,
+    _selector,
+    _members_without_rack,
+    _racks,
+    _own_rack,
+    followers_do_not_serve,
+    at_random_baseline,
+    no_common_protocol,
+    broker_assigned,
+    assignor_on_some_brokers,
+    spread_over_racks,
+    _gaps,
+)

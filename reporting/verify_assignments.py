@@ -1,0 +1,130 @@
+"""Checks how groups get their assignment: from an assignor that ignores racks, from the brokers, or from the agent.
+
+Each check is a function of the evidence; its cure says how the agent can lead the group, or what else uses racks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from shlex import quote
+from typing import Final
+
+from samerack.cluster.server_assignors import ASSIGNOR
+from samerack.common.settings import LeadingSettings
+from samerack.reporting.evidence import Evidence, avoidable_by_plans, avoidable_dollars, in_group
+from samerack.reporting.findings import Code, Finding
+from samerack.reporting.shares import present_share
+from samerack.reporting.streams_advice import advice
+from samerack.traffic.model import GroupTraffic
+
+_NEAR_RANDOM: Final = 0.9
+"""A share of at least this part of the random one counts as random."""
+_CONSUMER: Final = "consumer"
+_CLASSIC: Final = "classic"
+_SAFE_TO_OFFER: Final = LeadingSettings().protocols
+
+
+def at_random_baseline(evidence: Evidence) -> Iterator[Finding]:
+    """Finds groups whose members have racks, but read across racks as much as a random assignment would."""
+    for group, cost in evidence.pairs:
+        shares = group.shares
+        if shares.present_bytes is None or not shares.random or avoidable_by_plans(evidence, group) is None:
+            continue
+        if group.kind == _CONSUMER:
+            continue  # the brokers assign it, which is another finding
+        if shares.present_bytes >= _NEAR_RANDOM * shares.random and all(member.rack.rack for member in group.members):
+            fetch = all(member.rack.fetches_with_rack for member in group.members)
+            yield Finding(
+                code=Code.AT_RANDOM_BASELINE,
+                where=in_group(group),
+                cause=f"its members have racks, but {shares.present_bytes:.0%} of its bytes cross racks, as at random "
+                f"({shares.random:.0%}); {_percent(shares.optimal)} would do. Its assignor {group.assignor or '-'} "
+                "ignores racks" + ("" if fetch else ", and not all of its members are known to fetch with theirs"),
+                cure=_how_to_lead(group),
+                costs=True,
+                dollars_per_month=avoidable_dollars(evidence, group, cost),
+            )
+
+
+def no_common_protocol(evidence: Evidence) -> Iterator[Finding]:
+    """Finds groups that the agent cannot join, as it does not offer the protocol that their members share."""
+    for group, cost in evidence.pairs:
+        if group.kind == _CLASSIC and group.assignor and group.assignor not in evidence.leading.protocols:
+            yield Finding(
+                code=Code.NO_COMMON_PROTOCOL,
+                where=in_group(group),
+                cause=f"its members share only {group.assignor!r}, which the agent does not offer "
+                f"({', '.join(evidence.leading.protocols)}): it cannot join, and members with another assignor cannot "
+                "either",
+                cure=_how_to_share(group.assignor, evidence.leading.protocols),
+                costs=avoidable_by_plans(evidence, group) is not None,
+                dollars_per_month=avoidable_dollars(evidence, group, cost),
+            )
+
+
+def broker_assigned(evidence: Evidence) -> Iterator[Finding]:
+    """Finds groups of the new protocol (KIP-848) that the brokers assign without regard to racks."""
+    for group, cost in evidence.pairs:
+        if group.kind == _CONSUMER and cost.server is not None and avoidable_by_plans(evidence, group) is not None:
+            regard = "" if group.assignor == ASSIGNOR else " without regard to racks"
+            under = "" if cost.server.share is None else f", {cost.server.share:.0%} with samerack's assignor"
+            yield Finding(
+                code=Code.BROKER_ASSIGNED,
+                where=in_group(group),
+                cause=f"the brokers assign it (KIP-848, {group.assignor or 'assignor not known'}){regard}: "
+                f"{_percent(present_share(group))} crosses racks, {_percent(group.shares.optimal)} would do{under}",
+                cure=cost.server.advice,
+                costs=True,
+                dollars_per_month=avoidable_dollars(evidence, group, cost),
+            )
+
+
+def assignor_on_some_brokers(evidence: Evidence) -> Iterator[Finding]:
+    """Finds brokers without samerack's assignor where others have it: a group that they coordinate gets another."""
+    served = [cost.server for group, cost in evidence.pairs if group.kind == _CONSUMER and cost.server is not None]
+    if served and served[0].lacking and served[0].on_some_brokers:
+        lacking = served[0].lacking
+        yield Finding(
+            code=Code.ASSIGNOR_ON_SOME_BROKERS,
+            where=f"broker{'s' if len(lacking) > 1 else ''} {', '.join(map(str, lacking))}",
+            cause="other brokers have samerack's assignor: while one without it coordinates a group, the group gets "
+            "another assignor; if members ask for samerack by name, it refuses them, and fails at each change in their "
+            "group, which ends Java's consumers",
+            cure=served[0].advice,
+            costs=False,
+        )
+
+
+def avoidable_traffic(evidence: Evidence) -> Iterator[Finding]:
+    """Finds groups that read more across racks than under the best plan, whatever the cause is."""
+    for group, cost in evidence.pairs:
+        if avoidable_by_plans(evidence, group) is not None:
+            yield Finding(
+                code=Code.AVOIDABLE,
+                where=in_group(group),
+                cause=f"{_percent(present_share(group))} crosses racks, {_percent(group.shares.optimal)} would do",
+                cure=_how_to_lead(group),
+                costs=True,
+                dollars_per_month=avoidable_dollars(evidence, group, cost),
+            )
+
+
+def _how_to_lead(group: GroupTraffic) -> str:
+    if group.kind == _CLASSIC:
+        name = quote(group.group)
+        return f"let the agent lead it: `samerack run --group {name}`; `samerack plan {name}` shows the plan"
+    return advice(group.kind, group.group)
+
+
+def _how_to_share(assignor: str, offered: Sequence[str]) -> str:
+    """Returns how a group can change to a protocol that the agent offers."""
+    change = (
+        f"give all members a common assignor, {offered[0]} for instance (two rolling restarts: first with both names, "
+        "then with the new one)"
+    )
+    # does not suggest offering others: leaders with some assignors fail on a member without the expected user data
+    return f"add {assignor!r} to leading.protocols, or {change}" if assignor in _SAFE_TO_OFFER else change
+
+
+def _percent(share: float | None) -> str:
+    return "unknown" if share is None else f"{share:.0%}"

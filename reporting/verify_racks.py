@@ -1,0 +1,88 @@
+"""Why rack names of members and brokers do not match: other case, zone names against zone ids, or unknown names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Final
+
+from samerack.reporting.findings import Code
+
+_AWS_NAMES: Final = "zone names of AWS"
+_SCHEMES: Final = (
+    ("zone ids of AWS", re.compile(r"[a-z]{2,5}\d-(?:[a-z]+\d-)?az\d+")),  # use1-az1, usw2-lax1-az1
+    (_AWS_NAMES, re.compile(r"[a-z]{2}(?:-[a-z]+)+-\d[a-z]")),  # us-east-1a, us-gov-west-1b
+    ("zone names of Google Cloud", re.compile(r"[a-z]+-[a-z]+\d+-[a-z]")),  # us-central1-a
+    ("Azure's zones with region", re.compile(r"[a-z]+\d?-\d")),  # westeurope-1
+    ("bare numbers", re.compile(r"\d+")),
+)
+_ZONE_IDS: Final = (
+    "a zone name of AWS may be another zone in another account, a zone id is the same in all: where members and "
+    "brokers have different accounts, use ids (`aws ec2 describe-availability-zones` lists both)"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RackNames:
+    """A reason why racks of members and racks of brokers do not match."""
+
+    code: Code
+    cause: str
+    cure: str
+
+
+def rack_names(members: AbstractSet[str], brokers: AbstractSet[str], *, complete: bool = True) -> Iterator[RackNames]:
+    """Yields why member racks match no broker rack; nothing if each of them does, or one of the sets is empty.
+
+    Args:
+        members: racks of members.
+        brokers: racks of brokers.
+        complete: whether every broker's rack is known; an absent broker may be the one in a member's rack.
+    """
+    strangers = members - brokers
+    if not strangers or not brokers:
+        return
+    folded = {rack.casefold(): rack for rack in sorted(brokers)}
+    twins = {rack: folded[rack.casefold()] for rack in sorted(strangers) if rack.casefold() in folded}
+    if twins:
+        shown = ", ".join(f"{rack!r} and {twin!r}" for rack, twin in list(twins.items())[:3])
+        yield RackNames(
+            code=Code.RACKS_DIFFER_IN_CASE,
+            cause=f"racks of members and brokers differ only in case: {shown}; they never match",
+            cure="write client.rack exactly as broker.rack",
+        )
+    strangers -= twins.keys()
+    if not strangers:
+        return
+    mine, theirs = scheme(strangers), scheme(brokers)
+    if mine and theirs and mine != theirs:
+        yield RackNames(
+            code=Code.ZONE_NAME_AGAINST_ID,
+            cause=f"members are in {mine} ({_some(strangers)}), brokers in {theirs} ({_some(brokers)}): they never "
+            "match",
+            cure="use the same of the two on both sides; "
+            + (_ZONE_IDS if _AWS_NAMES in (mine, theirs) else "pod.zones translates names"),
+        )
+        return
+    whole = strangers == members
+    if not whole and not complete:
+        return
+    yield RackNames(
+        code=Code.RACKS_NEVER_MEET,
+        cause=f"{'no rack of a member is' if whole else 'some racks of members are not'} a rack of a broker: "
+        f"{_some(strangers)}; brokers are in {_some(brokers)}",
+        cure="correct client.rack (or racks.client_ids and racks.networks), or put brokers and replicas into these "
+        f"racks{f'; {_ZONE_IDS}' if mine == theirs == _AWS_NAMES else ''}",
+    )
+
+
+def scheme(racks: AbstractSet[str]) -> str:
+    """Returns the naming scheme of all these racks, "" if it is none of the schemes of cloud providers."""
+    return next((name for name, pattern in _SCHEMES if all(pattern.fullmatch(rack) for rack in racks)), "")
+
+
+def _some(racks: AbstractSet[str], max_shown: int = 3) -> str:
+    shown = sorted(racks)[:max_shown]
+    return ", ".join(shown) + (", ..." if len(racks) > max_shown else "")

@@ -1,0 +1,155 @@
+"""Checks whether balanced plans can read in rack at all: how members, leaders and replicas are spread over racks.
+
+What the best balanced plan reads across racks has up to three causes: members unevenly spread, members that read
+leaders only, and racks without a replica. Each has its part of the share, so that no part is reported twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from shlex import quote
+from typing import Final
+
+import numpy as np
+
+from samerack.common import words
+from samerack.planning.rack_spread import RackSpread, rack_spread
+from samerack.reporting.evidence import Evidence, dollars_per_month, in_group
+from samerack.reporting.findings import Code, Finding
+from samerack.reporting.report import GroupCost
+from samerack.reporting.shares import MIN_SHARE
+from samerack.reporting.verify_replicas import share_with_every_replica, worst_topics
+from samerack.traffic.model import STREAMS_KINDS, GroupTraffic
+
+_MAX_RACKS: Final = 6
+"""So many racks are written out."""
+
+
+def members_uneven(spread: RackSpread) -> bool:
+    """Returns whether members spread evenly would let balanced plans read less across racks, by more than MIN_SHARE.
+
+    Counts alone are no reason: where every rack has a replica of every partition, members may be anywhere.
+    """
+    return spread.share - spread.share_if_even > MIN_SHARE
+
+
+def uneven_in_words(spread: RackSpread) -> str:
+    """Returns what uneven members cost any balanced plan."""
+    return (
+        f"any balanced plan reads at least {spread.share:.0%} across racks ({spread.across} of {spread.partitions} "
+        f"partitions), {spread.share_if_even:.0%} if members were spread evenly"
+    )
+
+
+def cure_of_uneven(spread: RackSpread) -> str:
+    """Returns which racks have too many members, and too few."""
+    wanted = {one.rack: f"{one.rack} ({one.even_members}, not {one.members})" for one in spread.racks}
+    changes = [
+        f"{how} in {', '.join(wanted[rack] for rack in racks[:_MAX_RACKS])}"
+        for how, racks in (("fewer", spread.too_many), ("more", spread.too_few))
+        if racks
+    ]
+    which = ", ".join(changes) or "those of each subscription, as all of them together are even"
+    return f"spread members evenly over racks: {which}; in Kubernetes by topologySpreadConstraints"
+
+
+def spread_over_racks(evidence: Evidence) -> Iterator[Finding]:
+    """Finds groups of which no balanced plan can read in rack, and why."""
+    for group, cost in evidence.pairs:
+        if group.problem is None or (group.shares.optimal or 0.0) <= MIN_SHARE:
+            continue
+        racks = {member.rack.rack for member in group.members}
+        if not racks & set(evidence.racks):
+            continue  # rack names that never match are another finding
+        any_replica = share_with_every_replica(group.problem, group.whole_tasks)
+        # members in a rack without brokers are another finding too, and the threads of a Streams instance stay together
+        comparable = racks <= set(evidence.racks) and group.kind not in STREAMS_KINDS
+        ideal = _spread(evidence, group, any_replica=True) if comparable else None
+        spread = _spread(evidence, group, any_replica=False) if ideal is not None else None
+        if spread is not None and members_uneven(spread):
+            yield _members(evidence, group, cost, spread)
+        elif spread is not None and any_replica is not None and spread.share - any_replica > MIN_SHARE:
+            yield _leaders(evidence, group, cost, spread, any_replica)
+        least = any_replica if any_replica is None or ideal is None else min(any_replica, ideal.share_if_even)
+        if least is not None and least > MIN_SHARE:
+            yield _replicas(evidence, group, cost, least, even=ideal is not None)
+
+
+def _spread(evidence: Evidence, group: GroupTraffic, *, any_replica: bool) -> RackSpread | None:
+    """Returns how the group is spread over racks.
+
+    Args:
+        evidence: what is known of the cluster.
+        group: the group.
+        any_replica: as if any replica in a member's rack served it. Where the brokers do not let that happen, which is
+            another finding, or their configuration is not known, it counts so anyway: it is the least that crosses.
+    """
+    problem = group.problem
+    if problem is None:
+        return None
+    if any_replica or not evidence.snapshot.rack_aware_fetch:
+        problem = replace(problem, reads_any_replica=np.ones_like(problem.reads_any_replica))
+    rates = {one.partition: one.bytes_per_second for one in group.partitions if one.bytes_per_second is not None}
+    return rack_spread(problem, evidence.snapshot.cluster, rates)
+
+
+def _members(evidence: Evidence, group: GroupTraffic, cost: GroupCost, spread: RackSpread) -> Finding:
+    curve = f"; or let some have more than others: `samerack plan {quote(group.group)} --curve`"
+    return Finding(
+        code=Code.UNEVEN_OVER_RACKS,
+        where=in_group(group),
+        cause=f"{uneven_in_words(spread)}; {_by_rack(spread)}",
+        cure=cure_of_uneven(spread) + (curve if group.kind == "classic" else ""),
+        costs=True,
+        dollars_per_month=_dollars(evidence, cost, spread.share - spread.share_if_even),
+    )
+
+
+def _leaders(
+    evidence: Evidence, group: GroupTraffic, cost: GroupCost, spread: RackSpread, any_replica: float
+) -> Finding:
+    silent = sum(not member.rack.fetches_with_rack for member in group.members)
+    leaders = ", ".join(f"{one.rack} {one.leaders}" for one in spread.racks[:_MAX_RACKS])
+    return Finding(
+        code=Code.UNEVEN_OVER_RACKS,
+        where=in_group(group),
+        cause=f"{silent} of {len(group.members)} members are not known to fetch with their rack, so only leaders are "
+        f"near them ({leaders}): any balanced plan reads at least {spread.share:.0%} across racks, {any_replica:.0%} "
+        "if any replica in their rack served them",
+        cure="set client.rack; clients that have it and do not show it to the group belong in racks.fetch_with_rack. "
+        "Or spread leaders like members: kafka-leader-election.sh --election-type preferred",
+        costs=True,
+        dollars_per_month=_dollars(evidence, cost, spread.share - any_replica),
+    )
+
+
+def _replicas(evidence: Evidence, group: GroupTraffic, cost: GroupCost, share: float, *, even: bool) -> Finding:
+    also = ", also with members spread evenly" if even else ""
+    worst = "" if group.problem is None else worst_topics(group.problem)
+    return Finding(
+        code=Code.REPLICAS_PREVENT_LOCALITY,
+        where=in_group(group),
+        cause=f"at least {share:.0%} has to cross racks in any balanced plan{also}: {worst}",
+        cure="give these topics a replica in each rack (replication factor = racks), or place members like partitions: "
+        "most of them where most are",
+        costs=True,
+        dollars_per_month=_dollars(evidence, cost, share),
+    )
+
+
+def _dollars(evidence: Evidence, cost: GroupCost, share: float) -> float | None:
+    return dollars_per_month(evidence, share * (cost.wire_bytes - cost.unknown_bytes))
+
+
+def _by_rack(spread: RackSpread) -> str:
+    """Returns the members of each rack and the partitions near them, of the most uneven racks."""
+    uneven = sorted(spread.racks, key=lambda one: -abs(one.members - one.even_members))[:_MAX_RACKS]
+    texts = [
+        f"{one.rack} {one.members} and {one.near_partitions}"
+        + ("" if one.near_bytes_per_second is None else f" ({words.rate(one.near_bytes_per_second)})")
+        for one in sorted(uneven, key=lambda one: one.rack)
+    ]
+    return f"members and partitions near them: {', '.join(texts)}" + (
+        ", ..." if len(spread.racks) > len(uneven) else ""
+    )

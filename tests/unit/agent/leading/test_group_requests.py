@@ -1,0 +1,171 @@
+"""What operators ask for groups: how long it is in force, what it does to the rules, and what outlives a process."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from samerack.agent.leading.group_requests import GroupRequests, RequestStatus, from_json, to_json
+from samerack.agent.metrics import Metrics
+from samerack.agent.policy import Action, Reason
+from samerack.agent.policy.back_off import BackOff
+from samerack.agent.policy.back_off_causes import Cause
+from samerack.agent.policy.requests import Wish, in_words
+from samerack.common.errors import AgentError
+from tests.unit.agent.leading.policies import MIDNIGHT, Run, condition
+from tests.unit.agent.leading.scripted import clear_away, leader_of, until
+from tests.unit.cluster.scripted_broker import ScriptedBroker
+
+
+class Wall:
+    """Seconds since 1970 that a test sets."""
+
+    now = MIDNIGHT
+
+    def __call__(self) -> float:
+        """The present second."""
+        return self.now
+
+
+def test_a_request_ends_with_its_time() -> None:
+    """It is in force until then, and is returned once when it is over."""
+    wall = Wall()
+    requests = GroupRequests(wall=wall)
+    asked = requests.ask("orders", Wish.LEAVE, seconds=60)
+    wall.now += 59
+    assert requests.of("orders", Wish.LEAVE) == asked
+    assert requests.end_overdue("orders") == ()
+    wall.now += 1
+    assert requests.of("orders", Wish.LEAVE) is None
+    assert requests.end_overdue("orders") == (asked,)
+    assert requests.end_overdue("orders") == ()
+
+
+def test_a_pause_outlives_a_leave_and_both_end_at_once() -> None:
+    """A group has one request of each kind; a later one of the kind counts instead; other groups keep theirs."""
+    requests = GroupRequests(wall=Wall())
+    other = requests.ask("payments", Wish.PAUSE)
+    pause = requests.ask("orders", Wish.PAUSE)
+    requests.ask("orders", Wish.LEAVE)
+    leave = requests.ask("orders", Wish.LEAVE, seconds=60)
+    assert requests.status("orders", "observing").requests == (leave, pause)
+    assert set(requests.end("orders")) == {leave, pause}
+    assert requests.end("orders") == ()
+    assert requests.of("payments", Wish.PAUSE) == other
+
+
+def test_requests_outlive_the_process(tmp_path: Path) -> None:
+    """The next process reads what is in force from a file that only its user may read."""
+    path = tmp_path / "state" / "agent.requests.json"
+    first = GroupRequests(path)
+    asked = first.ask("orders", Wish.LEAVE, seconds=600, by="alice", why="moving brokers")
+    assert path.stat().st_mode & 0o077 == 0
+    assert GroupRequests(path).of("orders", Wish.LEAVE) == asked
+    first.end("orders")
+    assert GroupRequests(path).of("orders", Wish.LEAVE) is None
+
+
+@pytest.mark.parametrize("content", ["", "{", "[1]", '[{"group": "orders", "wish": "dance", "since": 0}]', "{}"])
+def test_a_file_of_no_use_is_only_a_warning(tmp_path: Path, content: str) -> None:
+    """Nothing is in force then, and the next request is stored."""
+    path = tmp_path / "agent.requests.json"
+    path.write_text(content, encoding="utf-8")
+    with capture_logs() as logs:
+        requests = GroupRequests(path)
+    assert [one["event"] for one in logs] == ["requests-not-read"]
+    asked = requests.ask("orders", Wish.PAUSE)
+    assert GroupRequests(path).of("orders", Wish.PAUSE) == asked
+
+
+def test_the_words_have_all_that_is_known() -> None:
+    """Who asked, until when, why, and the command that ends it, quoted for a shell."""
+    asked = GroupRequests(wall=Wall()).ask("the orders", Wish.LEAVE, seconds=60, by="alice", why="moving brokers")
+    assert in_words(asked) == (
+        "the agent was asked to stay out of it by alice until 2027-01-16 00:01:00 UTC (moving brokers); "
+        "samerack resume 'the orders' ends that"
+    )
+    assert in_words(replace(asked, until=None, by="", why="", group="orders")) == (
+        "the agent was asked to stay out of it; samerack resume orders ends that"
+    )
+
+
+def test_a_standing_is_told_and_read_back() -> None:
+    """A status is read back equal, and other JSON is refused."""
+    requests = GroupRequests(wall=Wall())
+    requests.ask("orders", Wish.PAUSE, seconds=60, by="alice")
+    status = requests.status("orders", "leading")
+    assert from_json(to_json(status)) == status
+    assert from_json(to_json(RequestStatus(group="orders", role="leading"))).requests == ()
+    with pytest.raises(AgentError, match="reports no requests"):
+        from_json("{}")
+
+
+def test_who_is_asked_to_leave_backs_off() -> None:
+    """The request counts before a pause for another cause, which goes on when the request ends."""
+    requests, now = GroupRequests(wall=Wall()), [0.0]
+    back_off = BackOff(lambda: now[0], requested=lambda: requests.reason("orders", Wish.LEAVE))
+
+    def state() -> tuple[bool, str]:
+        return back_off.is_out, back_off.reason
+
+    assert state() == (False, "")
+    asked = in_words(requests.ask("orders", Wish.LEAVE))
+    assert state() == (True, asked)
+    back_off.start(Cause.PLANS_FAILED, "no plan")
+    assert state() == (True, asked)
+    requests.end("orders")
+    assert state() == (True, "no plan")
+    now[0] = 60.0
+    assert state() == (False, "no plan")
+
+
+def test_a_paused_agent_starts_no_rebalance_that_is_only_worth_it() -> None:
+    """What saves is suppressed until the request's end, and happens after it; the budget is not spent meanwhile."""
+    pause = GroupRequests(wall=Wall()).ask("orders", Wish.PAUSE, seconds=60)
+    run = Run()
+    paused = replace(condition(50, 10), pause=pause)
+    for _ in range(20):
+        decision = run.decide(paused, after=1)
+        assert (decision.action, decision.reason, decision.until) == (Action.SUPPRESS, Reason.PAUSED, pause.until)
+    decision = run.decide(condition(50, 10), after=1)
+    assert (decision.action, decision.reason) == (Action.REBALANCE, Reason.RACKS_CHANGED)
+
+
+def test_a_paused_agent_still_starts_those_without_which_partitions_are_not_read() -> None:
+    """New partitions, and the second round of a cooperative rebalance."""
+    pause = GroupRequests(wall=Wall()).ask("orders", Wish.PAUSE)
+    changed = replace(condition(partitions_changed=True), pause=pause)
+    assert Run().decide(changed).reason is Reason.PARTITIONS_CHANGED
+    withheld = replace(condition(withheld=2, rounds=1), pause=pause)
+    assert Run().decide(withheld).reason is Reason.SECOND_ROUND
+
+
+def test_a_member_that_is_asked_to_leave_is_out_at_once_and_back_on_request() -> None:
+    """The group's thread leaves by member id, observes, and joins again; no failure is counted."""
+    broker, metrics = ScriptedBroker(), Metrics()
+    leader = leader_of(broker, "orders", metrics)
+    leader.start()
+    try:
+        assert until(lambda: leader.operators.status.role == "following")
+        status = leader.operators.ask(Wish.LEAVE, seconds=None, by="alice", why="moving brokers")
+        assert [one.wish for one in status.requests] == [Wish.LEAVE]
+        assert until(lambda: leader.operators.status.role == "observing")
+        (left,) = [one.request for one in broker.arrivals if one.api == "LeaveGroup"]
+        assert [one.member_id for one in left.members] != [""]
+        assert broker.members == {}
+        assert leader.trouble == leader.operators.left == leader.operators.status.reasons[0]
+        joins, looks = broker.count("JoinGroup"), broker.count("DescribeGroups")
+        assert until(lambda: broker.count("DescribeGroups") > looks + 4)
+        assert broker.count("JoinGroup") == joins
+        assert leader.operators.status.role == "observing"
+        assert leader.operators.ask(None, seconds=None, by="", why="").requests == ()
+        assert until(lambda: leader.operators.status.role == "following")
+        assert leader.trouble == ""
+    finally:
+        leader.stop()
+        leader.join(10)
+        broker.close()
+        clear_away()

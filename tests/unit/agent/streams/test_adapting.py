@@ -1,0 +1,186 @@
+"""What the agent's settings and knowledge change in an application before it is planned."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from samerack.agent.streams.answer import summary
+from samerack.agent.streams.choice import Known, Rackless, Rules
+from samerack.agent.streams.client_racks import client_racks
+from samerack.agent.streams.making import PlanError, Planned, make
+from samerack.agent.streams.own_assignors import OwnAssignors
+from samerack.agent.streams.question import read_question
+from samerack.cluster.racks import Hosts
+from samerack.common.settings import RackSettings
+from tests.parity.streams_cases import random_case
+from tests.streams_http import Json, question_of
+
+RACKS = ("a", "b", "c")
+
+
+def application(*, tasks: int = 12, standbys: int = 1, racked: bool = True) -> Json:
+    """Three clients in three racks; task n reads partition n of one topic, with one replica in rack n mod 3."""
+    return {
+        "version": 1,
+        "application": "orders",
+        "release": "4.3.1",
+        "configs": {"num_standby_replicas": standbys},
+        "topics": ["t", "orders-store-changelog"],
+        "racks": [*RACKS],
+        "tasks": [[f"0_{n}", 1, [[0, n, 1, [n % 3]], [1, n, 2, [n % 3]]]] for n in range(tasks)],
+        "clients": [
+            {
+                "process": f"{number:032x}",
+                "threads": 1,
+                "consumers": [f"orders-{number}-StreamThread-1-consumer"],
+                "active": list(range(number % 3, tasks, 3)),  # each reads from the rack after its own
+                "standby": [],
+                "lags": [[task, -2] for task in range(number % 3, tasks, 3)],
+                "rack": number - 1 if racked else None,
+            }
+            for number in (1, 2, 3)
+        ],
+        "lags": [[task, 0] for task in range(tasks)],
+    }
+
+
+def plan(question: Json, **known: Any) -> Planned:
+    """The plan of a question, with rules and knowledge of the agent."""
+    rules = Rules(**known.pop("rules", {}))
+    return make(read_question(json.dumps(question).encode()), Known(rules=rules, **known), OwnAssignors(), now_ms=0)
+
+
+def test_settings_have_priority_over_the_applications_configuration() -> None:
+    """Strategy, costs, standbys and warm-ups of the settings replace those of the application."""
+    before = summary(plan(application()), plan="1")
+    assert any("strategy is none" in warning for warning in before.warnings)
+    rules = {"strategy": "min_traffic", "traffic_cost": 10, "non_overlap_cost": 1, "standbys": 2, "warmups": 5}
+    planned = plan(application(), rules=rules)
+    after = summary(planned, plan="2")
+    assert (after.sources_before, after.sources_after, after.cost_before, after.standbys) == (12, 0, 120, 24)
+    assert planned.state.assignment_configs.max_warmup_replicas == 5
+    assert after.warnings == ()
+
+
+def test_clients_without_a_rack_get_the_one_that_the_agent_knows() -> None:
+    """They count as near from then on, and a warning says what they still lack."""
+    racks = {f"00000000-0000-0000-0000-{number:012x}": rack for number, rack in enumerate(RACKS, start=1)}
+    rules = {"strategy": "min_traffic"}
+    unknown = summary(plan(application(racked=False), rules=rules), plan="1")
+    assert (unknown.sources_after, unknown.changelogs_after, unknown.cost_after) == (None, None, None)
+    known = summary(plan(application(racked=False), rules=rules, racks=racks), plan="2")
+    assert known.sources_after == 0
+    assert "set client.rack there" in known.warnings[0]
+
+
+def test_weights_by_bytes_decide_which_task_reads_across_racks() -> None:
+    """With one place too few in a rack, the partition that carries the fewest bytes goes elsewhere."""
+    question = application(tasks=6, standbys=0)
+    for task in question["tasks"]:
+        task[1] = 0  # without state nothing has to be warm
+    for n, task in enumerate(question["tasks"]):
+        task[2] = [[0, n, 1, [0 if n < 4 else 1]]]  # four tasks at home in rack a, which has two places
+    question["clients"] = [one | {"active": [], "lags": []} for one in question["clients"]]
+    question["lags"] = []
+    weights = {"t": (100, 1, 1, 50, 10, 10)}
+    rules = {"strategy": "min_traffic", "weights": "bytes", "assignor": "ha"}
+    planned = plan(question, rules=rules, weights=weights)
+    first, second, _ = planned.plan.values()
+    assert sorted(task.partition for task in first.tasks) == [0, 3]
+    assert sorted(task.partition for task in second.tasks) == [4, 5]
+    assert summary(planned, plan="1").sources_after == 2
+
+
+def test_bytes_that_are_not_known_fall_back_to_partitions_and_the_answer_says_so() -> None:
+    """Without any measured bytes plans are those without weights; where some lack, they count as the average."""
+    rules = {"strategy": "min_traffic", "weights": "bytes"}
+    nothing = plan(application(), rules=rules)
+    assert nothing.plan == plan(application(), rules={"strategy": "min_traffic"}).plan
+    assert "no bytes of orders are measured" in nothing.warnings[0]
+    some = plan(application(), rules=rules, weights={"t": (2,) * 12})
+    assert "12 of 24 partitions are not measured" in some.warnings[0]
+    assert some.plan == nothing.plan  # all alike
+
+
+def test_standbys_go_to_other_racks_where_the_settings_ask_for_it() -> None:
+    """With `standby: apart` no standby is in its active's rack, although reading there would cost nothing."""
+    question = application()
+    question["clients"] += [
+        one | {"process": f"{9 + number:032x}", "active": [], "lags": [], "consumers": []}
+        for number, one in enumerate(question["clients"])
+    ]
+    rules = {"strategy": "min_traffic", "traffic_cost": 1000, "non_overlap_cost": 0}
+    for standby, together in (("configured", True), ("apart", False)):
+        planned = plan(question, rules=rules | {"standby": standby})
+        racks = {process: state.rack_id for process, state in planned.state.states.items()}
+        placed: dict[Any, list[str | None]] = {}
+        for process, one in planned.plan.items():
+            for task in one.tasks:
+                placed.setdefault(task, []).append(racks[process])
+        assert any(len(set(found)) == 1 for found in placed.values()) == together
+
+
+def test_standbys_apart_need_racks() -> None:
+    """Without racks the option has no effect, and the answer says so."""
+    planned = plan(application(racked=False), rules={"standby": "apart"})
+    assert any("standby: apart has no effect" in warning for warning in planned.warnings)
+
+
+def test_without_lags_tasks_stay_and_a_rebalance_follows_at_once() -> None:
+    """As Kafka does: no plan of `ha` without lags."""
+    question = application()
+    question["clients"][0]["lags"] = None
+    planned = plan(question)
+    assert planned.assignor == "fallback-prior"
+    assert summary(planned, plan="1").followup_ms == 0
+    assert "could not compute lags" in planned.warnings[0]
+
+
+def test_an_assignor_that_is_not_here_is_a_refusal_with_the_names() -> None:
+    """A name that the application sent is no crash."""
+    question = application()
+    question["configs"]["assignor"] = "best"
+    with pytest.raises(PlanError, match="'best' is not here"):
+        plan(question)
+
+
+def test_what_clients_had_that_are_gone_is_not_known() -> None:
+    """Cross-rack reads before are null where a task's previous client is not in the question."""
+    question = application()
+    del question["clients"][2]
+    figures = summary(plan(question, rules={"strategy": "min_traffic"}), plan="1")
+    assert (figures.sources_before, figures.before, figures.share_before) == (None, None, None)
+    assert figures.sources_after is not None
+
+
+def test_racks_come_from_the_sources_of_members_racks() -> None:
+    """An agent beside the client, its tags and its client id are asked, in this order."""
+    settings = RackSettings(client_ids={"orders-*": "c"}, client_tags=("zone",))
+    find = client_racks(
+        settings, group=lambda _: None, hosts=Hosts(agents=lambda host: "a" if host == "10.0.0.7" else None)
+    )
+    client = Rackless(process="1", consumers=("orders-1-consumer",), host=None, tags=())
+    assert find("orders", client) == "c"
+    assert find("orders", replace(client, tags=(("zone", "b"),))) == "b"
+    assert find("orders", replace(client, tags=(("zone", "b"),), host="10.0.0.7")) == "a"
+    assert find("orders", replace(client, consumers=("other",))) is None
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_second_plan_from_the_first_moves_nothing(seed: int) -> None:
+    """With all lags acceptable, what was planned stays: no rebalance goes on for ever."""
+    question = question_of(random_case(seed, "ha"), "orders")
+    question["configs"]["acceptable_recovery_lag"] = 2**40
+    question["clients"] = [one | {"lags": [[t, max(lag, 0)] for t, lag in one["lags"]]} for one in question["clients"]]
+    first = plan(question)
+    index = {task[0]: number for number, task in enumerate(question["tasks"])}
+    again = json.loads(json.dumps(question))
+    for client, state in zip(again["clients"], first.question.clients, strict=True):
+        tasks = first.plan[state.process_id].tasks
+        client["active"] = [index[str(task)] for task, role in tasks.items() if role.value == "ACTIVE"]
+        client["standby"] = [index[str(task)] for task, role in tasks.items() if role.value == "STANDBY"]
+    assert summary(plan(again), plan="2").moved == 0

@@ -1,0 +1,186 @@
+"""The rest of the bill: the same figures in report, JSON, page and metrics, and unknown where nothing was measured."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from urllib.request import urlopen
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
+
+from samerack.agent.metrics import Metrics
+from samerack.agent.web import page as web_page
+from samerack.agent.web.server import WebServer, application
+from samerack.common import words
+from samerack.common.money import SECONDS_PER_MONTH, shipped
+from samerack.common.settings import Settings, TrafficSettings
+from samerack.reporting import report
+from samerack.reporting.bill import bill
+from samerack.reporting.bill_metrics import BillCollector
+from samerack.reporting.bill_parts import bill_parts, missing
+from samerack.reporting.costs import report as report_of
+from samerack.reporting.measuring import Measuring
+from samerack.reporting.report_service import ReportService
+from samerack.traffic.log_growth import Copied, Replication
+from samerack.traffic.series import OTHER
+from tests.unit.agent.measured import GB, REPLICATED, A, B, busy, reports, snapshot
+
+PRICES = shipped("aws")
+_RACKS = st.sampled_from([A, B, ""])
+
+
+def page_of(shown: ReportService) -> str:
+    """The page that shows these reports."""
+    routes = web_page.routes(shown)
+    server = WebServer(application(Metrics(), healthy=dict, ready=dict, more=routes), host="127.0.0.1", port=0)
+    server.start()
+    try:
+        with urlopen(f"http://127.0.0.1:{server.port}/") as answer:
+            return str(answer.read().decode())
+    finally:
+        server.stop()
+
+
+def per_month(crossing: float) -> float:
+    """The dollars of so many bytes a minute."""
+    return PRICES.dollars(crossing) / 60 * SECONDS_PER_MONTH
+
+
+def test_followers_in_other_racks_cost() -> None:
+    """Copies within a rack cost nothing; those with an unknown rack have no price and are no part of the sum."""
+    found = bill(REPLICATED, PRICES, random_share=2 / 3).replication
+    assert found is not None
+    assert (found.log_bytes, found.cross_rack_bytes, found.unknown_bytes) == (14 * GB, 8 * GB, GB)
+    assert found.dollars_per_month == pytest.approx(per_month(8 * GB))
+    dollars = {(pair.leader_rack, pair.follower_rack): pair.dollars for pair in found.pairs}
+    assert (dollars["rack-c", ""], dollars["rack-c", "rack-c"]) == (None, 0.0)
+    assert dollars[A, B] == pytest.approx(PRICES.dollars(3 * GB))
+
+
+def test_producers_are_a_range() -> None:
+    """What producers send crosses racks not at all, at random, or in full; leaders without rack are in no case."""
+    found = bill(REPLICATED, PRICES, random_share=2 / 3).producers
+    assert found is not None
+    assert (found.log_bytes, found.unknown_bytes) == (6 * GB, GB)
+    cases = [found.least, found.random, found.most]
+    assert [one.cross_rack_bytes for one in cases if one] == [0, round(10 / 3 * GB), 5 * GB]
+    assert [one.dollars_per_month for one in cases if one] == pytest.approx(
+        [0, per_month(10 / 3 * GB), per_month(5 * GB)]
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "random_share"),
+    [
+        (replace(REPLICATED, copied=Copied(carried={("", ""): 5.0}, produced={"": 5.0})), 2 / 3),
+        (replace(REPLICATED, copied=Copied(carried={("", ""): 5.0}, produced={"": 5.0})), None),
+    ],
+    ids=["no rack of these bytes", "no racks at all"],
+)
+def test_without_racks_there_are_bytes_and_no_dollars(found: Replication, random_share: float | None) -> None:
+    """Where a rack is not known, what crosses is not 0."""
+    made = bill(found, PRICES, random_share=random_share)
+    assert made.replication is not None
+    assert made.producers is not None
+    assert (made.replication.log_bytes, made.replication.cross_rack_bytes) == (5, None)
+    assert made.replication.dollars_per_month is None
+    assert (made.producers.least, made.producers.random, made.producers.most) == (None, None, None)
+
+
+def test_a_cluster_at_rest_costs_nothing() -> None:
+    """Nothing was appended in a measured window: that is 0, and no unknown."""
+    made = bill(Replication(seconds=60.0, partitions=3), PRICES, random_share=0.5)
+    assert made.replication is not None
+    assert made.producers is not None
+    assert made.replication.dollars_per_month == 0
+    assert made.producers.most is not None
+    assert made.producers.most.dollars_per_month == 0
+
+
+def test_what_was_not_measured_is_unknown_with_its_cause() -> None:
+    """Without a measurement there is no figure anywhere, and the sentence why."""
+    shown = report_of(snapshot(replication=Replication(unknown="traffic.replication is false")), PRICES, roles={})
+    assert shown.bill is not None
+    assert (shown.bill.replication, shown.bill.producers) == (None, None)
+    assert [part.dollars_per_month for part in bill_parts(shown)[1:]] == [None] * 4
+    assert missing(shown) == ("replication and producers are not known: traffic.replication is false",)
+    registry = CollectorRegistry()
+    registry.register(BillCollector(reports(snapshot())))
+    assert [sample for family in registry.collect() for sample in family.samples] == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "set_to", "measured"), [(True, True, True), (False, True, False), (True, False, False)]
+)
+def test_commands_that_do_not_show_it_do_not_measure_it(*, asked: bool, set_to: bool, measured: bool) -> None:
+    """All logs of the cluster are polled for `cost` alone, and never against the settings."""
+    traffic = TrafficSettings(replication=set_to)
+    settings = Settings(kafka={"bootstrap.servers": "127.0.0.1:1"}, traffic=traffic)
+    with Measuring(settings, seconds=4.0, replication=asked) as measuring:
+        assert measuring._settings.traffic.replication is measured
+        assert measuring._settings.traffic.groups == ("*",)
+
+
+def test_the_report_of_an_older_agent_has_no_bill() -> None:
+    """Its JSON is read, and nothing is shown of what it does not have."""
+    shown = json.loads(report.to_json(reports(busy()).report()))
+    del shown["bill"]
+    read = report.from_json(json.dumps(shown))
+    assert (read.bill, bill_parts(read), missing(read)) == (None, (), ())
+
+
+def test_all_places_have_the_same_figures() -> None:
+    """The JSON, the rows of table and page, and the metrics are of one report."""
+    shown = reports(busy())
+    made = shown.report()
+    decoded = report.from_json(report.to_json(made))
+    assert decoded.bill == made.bill
+    rows = {part.name: part for part in bill_parts(decoded)}
+    assert rows["consumers"].dollars_per_month == made.totals.dollars_per_month
+    text = page_of(shown)
+    for part in rows.values():
+        row = text[text.index(f'<th scope="row">{part.name}</th>') :].partition("</tr>")[0]
+        assert words.money(part.dollars_per_month) in row
+        assert words.rate(part.bytes_per_second) in row
+    assert "7 of 120 partitions" in text
+    registry = CollectorRegistry()
+    registry.register(BillCollector(shown))
+    value = registry.get_sample_value
+    for case in ("least", "random", "most"):
+        assert value("samerack_producer_dollars_per_month", {"case": case}) == pytest.approx(
+            rows[f"producers, {case}"].dollars_per_month
+        )
+    assert value("samerack_replication_bytes_total", {"leader_rack": A, "follower_rack": B}) == 30 * GB
+    assert value("samerack_replication_bytes_total", {"leader_rack": "rack-c", "follower_rack": ""}) == GB
+    priced = [one for family in registry.collect() for one in family.samples if "replication_dollars" in one.name]
+    assert sum(one.value for one in priced) == pytest.approx(PRICES.dollars(80 * GB))
+    assert value("samerack_produced_bytes_total", {"leader_rack": A}) == 30 * GB
+
+
+def test_series_are_bounded() -> None:
+    """Pairs of racks beyond the bound are added up, so that no byte is lost."""
+    registry = CollectorRegistry()
+    registry.register(BillCollector(reports(busy()), max_series=2))
+    samples = [
+        one for family in registry.collect() for one in family.samples if one.name == "samerack_replication_bytes_total"
+    ]
+    assert len(samples) == 3
+    assert sum(one.value for one in samples) == 131 * GB
+    assert samples[0].labels == {"leader_rack": OTHER, "follower_rack": OTHER}
+
+
+@given(st.dictionaries(st.tuples(_RACKS, _RACKS), st.integers(0, 10**12).map(float), max_size=9))
+def test_every_byte_is_near_across_or_unknown(carried: dict[tuple[str, str], float]) -> None:
+    """The parts are those of a plain sum over pairs."""
+    made = bill(Replication(seconds=1.0, copied=Copied(carried=carried, produced={})), PRICES, random_share=0.5)
+    found = made.replication
+    assert found is not None
+    near = sum(size for (one, other), size in carried.items() if one == other != "")
+    across = sum(size for (one, other), size in carried.items() if "" not in (one, other) and one != other)
+    unknown = sum(size for pair, size in carried.items() if "" in pair)
+    assert found.unknown_bytes == unknown
+    assert found.log_bytes == near + across + unknown
+    assert found.cross_rack_bytes == (None if unknown and not near + across else across)

@@ -1,0 +1,167 @@
+"""Groups that match patterns are found, led, and dropped when they have ceased to exist; named ones always stay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import cast
+
+import pytest
+
+from samerack.agent.leading.leader import GroupLeader
+from samerack.agent.led_groups import MAX_FOUND, GroupFinder, LedGroups
+from samerack.agent.metrics import Metrics
+from samerack.agent.supervisor.line import MemberIdentity
+from samerack.cluster.watch import ClusterWatch
+from samerack.cluster.wire import Wire
+from samerack.common.settings import load
+from samerack.election.leadership_state import Alone
+from samerack.traffic.groups import ListedGroup
+
+
+class Leader:
+    """A leader that only notes what it is asked to do."""
+
+    def __init__(self, group: str) -> None:
+        self.group = group
+        self.did: list[str] = []
+        self.ids: frozenset[MemberIdentity] = frozenset()
+
+    def start(self) -> None:
+        """Notes it."""
+        self.did.append("started")
+
+    def stop(self) -> None:
+        """Notes it."""
+        self.did.append("stopped")
+
+    def join(self, seconds: float) -> None:
+        """Notes it."""
+        self.did.append(f"awaited for {seconds:g} s")
+
+    def member_ids(self) -> frozenset[MemberIdentity]:
+        """What the test has set."""
+        return self.ids
+
+
+class Offers(Alone):
+    """An election that notes what it is offered."""
+
+    def __init__(self) -> None:
+        self.offered: list[list[str]] = []
+
+    def offer(self, groups: Iterable[str]) -> None:
+        """Notes it."""
+        self.offered.append(list(groups))
+
+
+class Found:
+    """A finder with these groups in its settings, and what it has done."""
+
+    def __init__(self, *groups: str) -> None:
+        self.leaders: dict[str, Leader] = {}
+        self.forgotten: list[str] = []
+        self.offers = Offers()
+        settings = load(flags={"kafka": {"bootstrap.servers": "127.0.0.1:1"}, "groups": groups}, environment={})
+        self.led = LedGroups(self._make, forget=self.forgotten.append)
+        self.led.start()
+        self.finder = GroupFinder(
+            settings,
+            cast(Wire, None),  # `take` asks no broker
+            led=self.led,
+            watch=cast(ClusterWatch, None),
+            leadership=self.offers,
+        )
+
+    def _make(self, group: str) -> GroupLeader:
+        self.leaders[group] = Leader(group)
+        return cast(GroupLeader, self.leaders[group])
+
+    def look(
+        self, *names: str, now: float = 0.0, complete: bool = True, types: Mapping[str, str] | None = None
+    ) -> None:
+        """Brokers list these groups."""
+        listed = {}
+        for name in (*names, *(types or {})):
+            protocol_type, _, kind = (types or {}).get(name, "consumer classic").partition(" ")
+            listed[name] = ListedGroup(group=name, coordinator=1, protocol_type=protocol_type, state="", type=kind)
+        self.finder.take(listed, complete=complete, now=now)
+
+
+def test_what_is_found_is_led_at_once_and_offered_in_the_election() -> None:
+    """A group is started once, however often it is listed."""
+    found = Found("orders-*")
+    found.look("orders-eu")
+    found.look("orders-eu", "orders-us", now=10)
+    assert {name: leader.did for name, leader in found.leaders.items()} == {
+        "orders-eu": ["started"],
+        "orders-us": ["started"],
+    }
+    assert found.offers.offered == [["orders-eu"], ["orders-eu", "orders-us"]]
+
+
+def test_what_cannot_be_led_by_a_member_is_not_found() -> None:
+    """Brokers assign groups of the new protocol; Connect's workers and agents' own groups are no consumers."""
+    found = Found("*")
+    found.look(
+        types={
+            "assigned": "consumer consumer",
+            "share": "share share",
+            "sinks": "connect classic",
+            "empty": " classic",
+            "before-kafka-4": "consumer ",
+            "samerack": " classic",
+            "samerack-waiting-07": " classic",
+        }
+    )
+    assert sorted(found.led) == ["before-kafka-4", "empty"]
+
+
+def test_a_group_that_has_ceased_to_exist_is_dropped_after_ten_minutes() -> None:
+    """Until then its next consumers are led from the first generation; its series vanish with it."""
+    found = Found("orders-*", "payments")
+    found.led.add("payments")
+    found.look("orders-eu", "payments")
+    found.look(now=599)
+    assert sorted(found.led) == ["orders-eu", "payments"]
+    found.look(now=601)
+    assert sorted(found.led) == ["payments"]
+    assert found.leaders["orders-eu"].did == ["started", "stopped", "awaited for 1 s"]
+    assert (found.forgotten, found.offers.offered[-1]) == (["orders-eu"], [])
+    found.look("orders-eu", now=700)
+    assert sorted(found.led) == ["orders-eu", "payments"]
+
+
+def test_a_group_may_exist_if_its_broker_did_not_answer_or_the_agent_is_in_it() -> None:
+    """Such a group is kept."""
+    found = Found("orders-*")
+    found.look("orders-eu", "orders-us")
+    found.leaders["orders-us"].ids = frozenset(
+        {MemberIdentity(group="orders-us", member_id="m", instance_id="samerack")}
+    )
+    found.look(now=601, complete=False)
+    found.look(now=1200)
+    assert sorted(found.led) == ["orders-eu", "orders-us"]
+    found.look(now=1202)
+    assert sorted(found.led) == ["orders-us"]
+
+
+def test_one_agent_leads_a_thousand_groups_that_it_was_not_told_by_name(capsys: pytest.CaptureFixture[str]) -> None:
+    """One record of Kafka must hold all their names; what is more is told once, with the cure."""
+    found = Found("*", "payments")
+    found.led.add("payments")
+    names = [f"group-{number:04}" for number in range(MAX_FOUND + 5)]
+    found.look(*names)
+    found.look(*names, now=10)
+    assert len(found.led) == MAX_FOUND + 1
+    assert capsys.readouterr().out.count("too-many-groups") == 1
+
+
+def test_a_dropped_group_is_in_no_metric() -> None:
+    """Else its counters would be scraped for ever."""
+    metrics = Metrics()
+    metrics.expect("orders")
+    metrics.expect("payments")
+    assert 'group="orders"' in metrics.exposition().decode()
+    metrics.forget("orders")
+    text = metrics.exposition().decode()
+    assert ('group="orders"' in text, 'group="payments"' in text) == (False, True)

@@ -1,0 +1,133 @@
+"""Metrics for OpenTelemetry: the values of /metrics, in its form, and what is said when nobody takes them."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.parser import text_string_to_metric_families
+
+from samerack.agent.metrics import Metrics
+from samerack.agent.otel import MetricsExport, distributions
+from samerack.common.errors import AgentError, SettingsError
+from samerack.common.settings import OtelSettings, load
+from tests.collector import Collector
+
+
+@pytest.fixture
+def collector() -> Iterator[Collector]:
+    """A collector."""
+    with Collector() as opened:
+        yield opened
+
+
+def shown(metrics: Metrics) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+    """The values of /metrics, by name and labels."""
+
+    def bound(labels: dict[str, str]) -> dict[str, str]:
+        return {**labels, "le": str(float(labels["le"]))} if "le" in labels else labels
+
+    return {
+        (sample.name, frozenset(bound(sample.labels).items())): sample.value
+        for family in text_string_to_metric_families(metrics.exposition().decode())
+        for sample in family.samples
+    }
+
+
+def test_a_collector_gets_what_prometheus_gets(collector: Collector) -> None:
+    """Counters are monotonic sums since the start, histograms keep their buckets, gauges their labels."""
+    metrics = Metrics()
+    metrics.expect("orders")
+    metrics.rebalanced("orders", "racks-changed")
+    for seconds in (0.002, 0.3, 9.0):
+        metrics.planned("orders", "optimal", seconds)
+    export = MetricsExport(OtelSettings(endpoint=collector.endpoint, every_seconds=7), metrics.registry.collect)
+    assert export.turn() == 7
+    sent, expected = collector.samples(), shown(metrics)
+    memory = ("samerack_memory_bytes", frozenset[tuple[str, str]]())
+    assert abs(sent.pop(memory) - expected.pop(memory)) < 50e6
+    assert sent == expected
+    (resource,) = collector.requests[-1].resource_metrics
+    named = {one.key: one.value.string_value for one in resource.resource.attributes}
+    assert named["service.name"] == "samerack"
+    for metric in resource.scope_metrics[0].metrics:
+        if metric.WhichOneof("data") == "sum":
+            assert metric.sum.is_monotonic
+            assert metric.sum.aggregation_temporality == 2, "cumulative"
+    export.stop()
+
+
+def test_a_collector_that_is_away_or_refuses_is_named(collector: Collector) -> None:
+    """The error has the address, the reason and the cure; the next turn sends the sums as they are then."""
+    registry = CollectorRegistry()
+    counter = Counter("samerack_reads", "Reads.", registry=registry)
+    export = MetricsExport(OtelSettings(endpoint=collector.endpoint), registry.collect)
+    collector.status = 401
+    counter.inc()
+    with pytest.raises(AgentError, match=r"otel http://127.0.0.1:\d+/v1/metrics: .*(401|[Uu]nauthorized).*check otel"):
+        export.turn()
+    collector.status = 200
+    counter.inc()
+    export.turn()
+    assert collector.samples() == {("samerack_reads_total", frozenset()): 2}
+    export.stop()
+
+
+def test_variables_of_opentelemetry_count(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Headers and attributes of the resource are those of any program."""
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-tenant=team-a")
+    monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "k8s.namespace.name=kafka")
+    registry = CollectorRegistry()
+    Gauge("samerack_up", "Up.", registry=registry).set(1)
+    export = MetricsExport(OtelSettings(endpoint=collector.endpoint), registry.collect)
+    export.turn()
+    assert collector.headers["x-tenant"] == "team-a"
+    attributes = collector.requests[-1].resource_metrics[0].resource.attributes
+    assert ("k8s.namespace.name", "kafka") in {(one.key, one.value.string_value) for one in attributes}
+    export.stop()
+
+
+@given(st.lists(st.floats(min_value=0, max_value=20, allow_nan=False), max_size=30))
+def test_each_observation_is_in_one_bucket(values: list[float]) -> None:
+    """Buckets count each observation once, below their bound; the last is open."""
+    registry = CollectorRegistry()
+    histogram = Histogram("x", "X.", buckets=(1, 5, 10), registry=registry)
+    for value in values:
+        histogram.observe(value)
+    (family,) = registry.collect()
+    (found,) = distributions(family)
+    assert list(found.bounds) == [1, 5, 10]
+    lower = (-math.inf, 1, 5, 10)
+    upper = (1, 5, 10, math.inf)
+    assert found.counts == tuple(
+        sum(below < value <= above for value in values) for below, above in zip(lower, upper, strict=True)
+    )
+    assert found.total == sum(values)
+
+
+@pytest.mark.parametrize("endpoint", ["collector:4318", "ftp://collector/x", "http://collector:99999/v1/metrics"])
+def test_a_wrong_endpoint_is_refused(endpoint: str) -> None:
+    """The message has what is expected."""
+    with pytest.raises(SettingsError, match=r"otel\.endpoint: .*, got"):
+        load(flags={"kafka": {"bootstrap.servers": "x"}, "otel": {"endpoint": endpoint}}, environment={})
+
+
+def test_without_an_endpoint_nothing_of_it_is_imported() -> None:
+    """An agent that does not use it has none of its memory."""
+    program = (
+        "import sys, samerack.agent.program; print([name for name in sys.modules if name.startswith('opentelemetry')])"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=True, capture_output=True).stdout == b"[]\n"
+
+
+def test_without_the_library_the_cure_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is an extra of the package."""
+    monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.metric_exporter", None)
+    with pytest.raises(SettingsError, match=r"pip install 'samerack\[otel\]'"):
+        MetricsExport(OtelSettings(endpoint="http://127.0.0.1:1/v1/metrics"), tuple)

@@ -1,0 +1,227 @@
+"""Which requests to leave, pause and resume the agent accepts, and what the commands make of its answers."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from samerack.agent.leading.group_requests import GroupRequests, RequestStatus
+from samerack.agent.metrics import Metrics
+from samerack.agent.policy.requests import Wish
+from samerack.agent.web import requests as web_requests
+from samerack.agent.web.server import WebServer, application
+from samerack.cli import requests as commands
+from samerack.cli.main import app
+from samerack.common.errors import AgentError, SettingsError
+
+_WALL = 1_800_057_600.0
+
+
+@dataclass
+class Leader:
+    """Replaces the leader of a group: out at the second look after it was asked to leave."""
+
+    requests: GroupRequests = field(default_factory=lambda: GroupRequests(wall=lambda: _WALL))
+    asked: list[tuple[Wish | None, float | None, str, str]] = field(default_factory=list)
+    roles: list[str] = field(default_factory=lambda: ["leading", "leading", "observing"])
+
+    @property
+    def operators(self) -> Leader:
+        """Itself."""
+        return self
+
+    @property
+    def status(self) -> RequestStatus:
+        """What is in force, with the next role."""
+        role = self.roles.pop(0) if len(self.roles) > 1 and self.asked else self.roles[0]
+        return self.requests.status("orders", role)
+
+    def ask(self, wish: Wish | None, *, seconds: float | None, by: str, why: str) -> RequestStatus:
+        """Store the request."""
+        self.asked.append((wish, seconds, by, why))
+        if wish is None:
+            self.requests.end("orders")
+        else:
+            self.requests.ask("orders", wish, seconds=seconds, by=by, why=why)
+        return self.status
+
+
+LEADERS: dict[str, Leader] = {}
+"""The leaders, for the server of all tests."""
+
+
+@pytest.fixture
+def leader() -> Leader:
+    """A leader of its own for each test."""
+    LEADERS["orders"] = Leader()
+    return LEADERS["orders"]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[int]:
+    """A server's port."""
+    more = web_requests.routes(LEADERS)
+    running = WebServer(application(Metrics(), healthy=dict, ready=dict, more=more), host="127.0.0.1", port=0)
+    running.start()
+    yield running.port
+    running.stop()
+
+
+@pytest.fixture
+def port(server: int, leader: Leader) -> int:
+    """The same, with a fresh leader."""
+    assert not leader.asked
+    return server
+
+
+def post(port: int, body: object, **headers: str) -> tuple[int, Any]:
+    """Status and JSON of the answer."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    sent = {"content-type": "application/json"} | {key.replace("_", "-"): value for key, value in headers.items()}
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    try:
+        connection.request("POST", "/v1/requests", body=content, headers=sent)
+        answer = connection.getresponse()
+        return answer.status, json.loads(answer.read())
+    finally:
+        connection.close()
+
+
+def run(port: int, *line: str) -> tuple[int, str, str]:
+    """Exit code, output and errors of a command against that port."""
+    result = CliRunner().invoke(app, [*line, "--url", f"http://127.0.0.1:{port}"])
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_a_program_of_this_machine_may_ask(port: int, leader: Leader) -> None:
+    """Each action is taken with its time, user and reason."""
+    status, answer = post(port, {"group": "orders", "action": "leave", "seconds": 1800, "by": "alice", "why": "w"})
+    assert (status, answer["role"], answer["requests"][0]["until"]) == (200, "leading", _WALL + 1800)
+    assert post(port, {"group": "orders", "action": "pause"})[0] == 200
+    assert post(port, {"group": "orders", "action": "resume"})[1]["requests"] == []
+    assert leader.asked == [(Wish.LEAVE, 1800.0, "alice", "w"), (Wish.PAUSE, None, "", ""), (None, None, "", "")]
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [({"host": "attacker.example"}, 403), ({"origin": "http://localhost"}, 403), ({"content_type": "text/plain"}, 415)],
+)
+def test_pages_and_others_may_not(port: int, leader: Leader, headers: dict[str, str], status: int) -> None:
+    """Names rebound to this machine, pages, and what a form can send are refused."""
+    answer = post(port, {"group": "orders", "action": "leave"}, **headers)
+    assert answer[0] == status
+    assert answer[1]["error"]
+    assert leader.asked == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b"[" * 4000,
+        {"group": "orders"},
+        {"group": 3, "action": "leave"},
+        {"group": "orders", "action": ["leave"]},
+        {"group": "orders", "action": "dance"},
+        {"group": "orders", "action": "leave", "more": 1},
+        b'{"group": "orders", "action": "leave", "seconds": NaN}',
+        b'{"group": "orders", "action": "leave", "seconds": Infinity}',
+        *({"group": "orders", "action": "leave", "seconds": one} for one in (0, -1, True, "30m", 1e12, 10**400)),
+        {"group": "orders", "action": "leave", "by": None},
+        {"group": "orders", "action": "leave", "why": "w" * 201},
+    ],
+)
+def test_an_invalid_body_is_refused(port: int, leader: Leader, body: object) -> None:
+    """The answer has the expected form."""
+    status, answer = post(port, body)
+    assert status == 400
+    assert "expected" in answer["error"]
+    assert leader.asked == []
+
+
+def test_what_it_is_told_is_safe_to_show(port: int, leader: Leader) -> None:
+    """Control characters and half characters are replaced."""
+    assert post(port, b'{"group": "orders", "action": "pause", "why": "\\u001b[31m\\ud800"}')[0] == 200
+    assert leader.asked[0][3] == "\ufffd[31m?"
+
+
+def test_leave_returns_once_the_agent_is_out(port: int, leader: Leader) -> None:
+    """The command looks until the agent has left, and says until when it stays out."""
+    code, said, _ = run(port, "leave", "orders", "--for", "30m", "--why", "moving brokers")
+    assert (code, leader.roles) == (0, ["observing"])
+    assert " ".join(said.split()) == (
+        "orders: the agent is out of it, and goes on measuring it, until 2027-01-16 00:30:00 UTC or samerack resume "
+        "orders"
+    )
+    ((wish, seconds, _, why),) = leader.asked
+    assert (wish, seconds, why) == (Wish.LEAVE, 1800.0, "moving brokers")
+
+
+def test_leave_says_so_if_the_agent_stays(port: int, leader: Leader, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The exit code is 1, with where to look."""
+    monkeypatch.setattr(commands, "_OUT_SECONDS", 0.3)
+    leader.roles = ["leading"]
+    with pytest.raises(AgentError, match=r"still leading orders .* samerack events orders tells"):
+        commands._once_out(f"http://127.0.0.1:{port}", leader.status)
+
+
+def test_pause_and_resume_return_at_once(port: int, leader: Leader) -> None:
+    """Both print a text, or one JSON object."""
+    leader.roles = ["leading"]
+    code, said, _ = run(port, "pause", "orders")
+    assert code == 0
+    assert "starts no rebalance in it for racks or traffic; it is leading, until samerack resume" in " ".join(
+        said.split()
+    )
+    code, said, _ = run(port, "pause", "orders", "--for", "2h", "--json")
+    assert (code, json.loads(said)["requests"][0]["until"]) == (0, _WALL + 7200)
+    code, said, _ = run(port, "resume", "orders", "--json")
+    assert (code, json.loads(said)) == (0, {"group": "orders", "role": "leading", "requests": [], "reasons": []})
+    code, said, _ = run(port, "resume", "orders")
+    assert "nothing is asked of the agent any more; it is leading now" in " ".join(said.split())
+
+
+def test_a_standby_names_the_agent_to_ask(port: int, leader: Leader) -> None:
+    """What a standby is asked does not change the group while another agent leads it."""
+    leader.roles = ["standby"]
+    code, said, _ = run(port, "leave", "orders")
+    assert code == 0
+    assert "another agent is the active one, ask that one" in said
+
+
+@pytest.mark.parametrize("given", ["soon", "30", "0s", "-5m", "500d"])
+def test_a_wrong_time_is_wrong_input(port: int, leader: Leader, given: str) -> None:
+    """The message has the forms that are right."""
+    with pytest.raises(SettingsError, match=r"--for .*: expected a time such as 45s, 30m, 2h or 1d"):
+        commands._seconds(given)
+    assert run(port, "pause", "orders", f"--for={given}")[0] == 2
+    assert leader.asked == []
+
+
+@pytest.mark.parametrize("command", ["leave", "pause", "resume"])
+def test_an_unknown_group_is_wrong_input(port: int, leader: Leader, command: str) -> None:
+    """The nearest names are listed."""
+    code, _, error = run(port, command, "ordres")
+    assert (code, leader.asked) == (2, [])
+    assert "leads none of that name; those that are nearest: orders" in error
+
+
+@pytest.mark.parametrize("command", ["leave", "pause", "resume"])
+def test_where_no_agent_answers_the_cure_is_told(command: str) -> None:
+    """The exit code is 1, and the message says what to give."""
+    code, _, error = run(1, command, "orders")
+    assert code == 1
+    assert "no agent answers there: give --url or web.port, on the agent's machine" in error
+
+
+def test_too_long_a_reason_and_no_address_are_wrong_input(port: int) -> None:
+    """Both are refused before anything is sent."""
+    assert run(port, "leave", "orders", "--why", "w" * 201)[0] == 2
+    assert CliRunner().invoke(app, ["leave", "orders", "--url", "localhost"]).exit_code == 2

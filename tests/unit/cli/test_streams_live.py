@@ -1,0 +1,350 @@
+"""A live application is read with real requests and responses; whatever brokers refuse is null, with the cause."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any, Final
+
+import pytest
+from kafka import errors as kafka_errors
+from kafka.protocol.admin.cluster import DescribeLogDirsRequest, DescribeLogDirsResponse
+from kafka.protocol.admin.configs import DescribeConfigsRequest
+from kafka.protocol.admin.groups import (
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    ListGroupsRequest,
+    ListGroupsResponse,
+)
+from kafka.protocol.consumer.offsets import ListOffsetsRequest, ListOffsetsResponse
+from kafka.protocol.metadata import MetadataRequest
+from kio.schema.errors import ErrorCode
+from kio.schema.streams_group_describe.v0 import response as streams
+from kio.schema.types import GroupId, TopicName
+from kio.static.primitive import i16, i32, i32Timedelta, i64
+
+from samerack.assignors.streams.assignment import TaskType
+from samerack.assignors.streams.configs import AssignmentConfigs
+from samerack.assignors.streams.model import LATEST_OFFSET, task_id
+from samerack.cli import streams_live
+from samerack.cli.streams_live import Found, read
+from samerack.cluster.broker_assigned import KioRequest
+from samerack.cluster.racks import NO_HOSTS
+from samerack.cluster.wire import Question
+from samerack.common.errors import AgentError
+from samerack.common.settings import Settings, load
+from samerack.traffic.streams_changelogs import KnownBy
+from tests.unit.agent.values import Described
+from tests.unit.cluster.scripted_wire import (
+    ScriptedWire,
+    configs_response,
+    metadata_response,
+    partition,
+    topic,
+)
+from tests.unit.traffic.live_streams import COUNTING, thread
+
+SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+REPLICAS: Final = {
+    "in": [[2], [1]],
+    "app-counts-repartition": [[1], [2]],
+    "app-counts-changelog": [[1, 2], [3]],
+    "other": [[1]],
+}
+"""Broker ids of the replicas of each partition, the leader's first; racks are a, b and c."""
+
+
+class Brokers:
+    """Three brokers that answer as a real cluster does; `state` is what the group is in."""
+
+    def __init__(self, *members: Described, described: Any = None, **changes: Any) -> None:
+        self.members = members
+        self.described = described
+        self.state = changes.get("state", "Stable")
+        self.protocol = changes.get("protocol", "stream")
+        self.kind = "streams" if described is not None else changes.get("kind", "classic")
+        self.refuses_logs = changes.get("refuses_logs", False)
+        self.grown = 1
+        self.wire = ScriptedWire(self.answer)
+
+    def answer(self, question: Question) -> Any:
+        """The response to one request."""
+        request = question.request
+        if isinstance(request, KioRequest):
+            return streams.StreamsGroupDescribeResponse(
+                throttle_time=i32Timedelta.parse(timedelta(0)), groups=(self.described,)
+            )
+        answers = {
+            MetadataRequest: self._metadata,
+            ListGroupsRequest: self._groups,
+            DescribeGroupsRequest: self._group,
+            DescribeConfigsRequest: self._configs,
+            DescribeLogDirsRequest: self._logs,
+            ListOffsetsRequest: self._offsets,
+        }
+        return next(give for kind, give in answers.items() if isinstance(request, kind))(question)
+
+    def _metadata(self, question: Question) -> Any:
+        names = list(REPLICAS) if question.request.topics is None else [one.name for one in question.request.topics]
+        return metadata_response(
+            {1: "a", 2: "b", 3: "c"},
+            *(
+                topic(name, *(partition(at, row[0], row, row) for at, row in enumerate(REPLICAS[name])))
+                if name in REPLICAS
+                else topic(name, error_code=kafka_errors.UnknownTopicOrPartitionError.errno)
+                for name in names
+            ),
+        )
+
+    def _groups(self, question: Question) -> Any:
+        one = ListGroupsResponse.ListedGroup
+        mine = one(group_id="app", protocol_type="consumer", group_state=self.state, group_type=self.kind)
+        return ListGroupsResponse(error_code=0, groups=[mine] if question.broker == 1 else [])
+
+    def _group(self, _question: Question) -> Any:
+        group = DescribeGroupsResponse.DescribedGroup
+        members = [
+            group.DescribedGroupMember(
+                member_id=one.member_id,
+                group_instance_id=None,
+                client_id=one.client_id,
+                client_host=one.client_host,
+                member_metadata=one.member_metadata,
+                member_assignment=one.member_assignment,
+            )
+            for one in self.members
+        ]
+        mine = group(
+            error_code=0,
+            group_id="app",
+            group_state=self.state,
+            protocol_type="consumer",
+            protocol_data=self.protocol,
+            members=members,
+        )
+        return DescribeGroupsResponse(groups=[mine])
+
+    def _configs(self, question: Question) -> Any:
+        return configs_response(question.broker, {"replica.selector.class": SELECTOR})
+
+    def _logs(self, question: Question) -> Any:
+        if self.refuses_logs:
+            return DescribeLogDirsResponse(error_code=kafka_errors.ClusterAuthorizationFailedError.errno, results=[])
+        result = DescribeLogDirsResponse.DescribeLogDirsResult
+        rows = result.DescribeLogDirsTopic
+        part = rows.DescribeLogDirsPartition
+        return DescribeLogDirsResponse(
+            error_code=0,
+            results=[
+                result(
+                    error_code=0,
+                    topics=[
+                        rows(
+                            name=one.topic,
+                            partitions=[
+                                part(partition_index=at, partition_size=1_000 * self.grown, is_future_key=False)
+                                for at in one.partitions
+                            ],
+                        )
+                        for one in question.request.topics
+                    ],
+                )
+            ],
+        )
+
+    def _offsets(self, question: Question) -> Any:
+        rows = ListOffsetsResponse.ListOffsetsTopicResponse
+        part = rows.ListOffsetsPartitionResponse
+        end = 100 * self.grown
+        return ListOffsetsResponse(
+            topics=[
+                rows(
+                    name=one.name,
+                    partitions=[
+                        part(
+                            partition_index=each.partition_index,
+                            error_code=0,
+                            offset=end if each.timestamp == -1 else 0,
+                        )
+                        for each in one.partitions
+                    ],
+                )
+                for one in question.request.topics
+            ]
+        )
+
+
+def settings() -> Settings:
+    """Settings of a command."""
+    return load(flags={"kafka": {"bootstrap.servers": "127.0.0.1:1"}}, environment={})
+
+
+def found(brokers: Brokers, **given: Any) -> Found:
+    """What is read from these brokers."""
+    return read(
+        brokers.wire,
+        given.pop("group", "app"),
+        settings(),
+        AssignmentConfigs(),
+        hosts=NO_HOSTS,
+        given=given.pop("given", {}),
+        measure=given.pop("measure", None),
+    )
+
+
+def test_a_classic_application_is_read_without_joining_it() -> None:
+    """Members, topics of all names, offsets and sizes; no request could change the group."""
+    brokers = Brokers(*COUNTING)
+    one = found(brokers)
+    assert one.kind == "streams-classic"
+    assert one.standbys == 1
+    assert [(log.topic, log.subtopology) for log in one.live.changelogs] == [("app-counts-changelog", 1)]
+    first, _ = one.live.state.states.values()
+    assert first.lags == {task_id("1_0"): 100, task_id("1_1"): LATEST_OFFSET}
+    assert one.rates.bytes_per_second is None
+    assert set(one.rates.log_bytes or ()) == {("app-counts-changelog", 0), ("app-counts-changelog", 1)}
+    assert one.brokers.rack_aware_fetch
+    assert one.unknown == ()
+    assert {type(question.request).__name__ for question in brokers.wire.asked} == {
+        "MetadataRequest",
+        "ListGroupsRequest",
+        "DescribeGroupsRequest",
+        "DescribeConfigsRequest",
+        "DescribeLogDirsRequest",
+        "ListOffsetsRequest",
+    }
+
+
+def test_bytes_of_changelogs_are_their_growth() -> None:
+    """Between two polls a log grows by bytes; what members read is measured meanwhile."""
+    brokers = Brokers(*COUNTING)
+
+    def measure() -> dict[tuple[str, int], float]:
+        brokers.grown = 3
+        time.sleep(0.2)
+        return {("in", 0): 7.0}
+
+    began = time.monotonic()
+    one = found(brokers, measure=measure)
+    took = time.monotonic() - began
+    assert one.rates.bytes_per_second is not None
+    assert one.rates.bytes_per_second["in", 0] == pytest.approx(7.0)
+    assert 2_000 / took <= one.rates.bytes_per_second["app-counts-changelog", 0] <= 2_000 / 0.2
+    assert one.rates.log_bytes == dict.fromkeys([("app-counts-changelog", 0), ("app-counts-changelog", 1)], 3_000)
+
+
+def test_what_brokers_refuse_is_said() -> None:
+    """Without permission for log sizes these are null, and the refusal has its consequence."""
+    one = found(Brokers(*COUNTING, refuses_logs=True))
+    assert one.rates.log_bytes is None
+    assert any("ClusterAuthorizationFailedError" in each.cause for each in one.unknown)
+
+
+def test_the_user_may_know_a_changelog_better() -> None:
+    """A given subtopology replaces what would follow from the name."""
+    one = found(Brokers(*COUNTING), given={"app-counts-changelog": 0})
+    assert [(log.topic, log.subtopology, log.known_by) for log in one.live.changelogs] == [
+        ("app-counts-changelog", 0, KnownBy.GIVEN),
+        ("app-counts-repartition", 1, KnownBy.SOURCE),  # its state needs another
+    ]
+
+
+@pytest.mark.parametrize(
+    ("brokers", "group", "words"),
+    [
+        (Brokers(*COUNTING), "absent", "group absent: does not exist"),
+        (Brokers(*COUNTING, protocol="range"), "app", "assign with range, not Kafka Streams: `samerack plan app`"),
+        (Brokers(*COUNTING, state="Empty"), "app", "is Empty; it needs members and no rebalance under way"),
+        (Brokers(), "app", "is Stable; it needs members"),
+    ],
+)
+def test_what_is_no_running_application_is_refused(
+    brokers: Brokers, group: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One line says what it is instead, and what to do."""
+    monkeypatch.setattr(streams_live, "_REBALANCE_SECONDS", 0.0)
+    monkeypatch.setattr(streams_live, "_PAUSE_SECONDS", 0.01)
+    with pytest.raises(AgentError, match=words):
+        found(brokers, group=group)
+
+
+def kip_1071(*members: streams.Member) -> streams.DescribedGroup:
+    """An application that brokers assign, with a repartition topic and a changelog."""
+
+    def info(name: str) -> streams.TopicInfo:
+        return streams.TopicInfo(name=TopicName(name), partitions=i32(2), replication_factor=i16(1), topic_configs=())
+
+    def part(number: str, source: Sequence[str], inner: Sequence[str], logs: Sequence[str]) -> streams.Subtopology:
+        return streams.Subtopology(
+            subtopology_id=number,
+            source_topics=tuple(map(TopicName, source)),
+            state_changelog_topics=tuple(map(info, logs)),
+            repartition_source_topics=tuple(map(info, inner)),
+        )
+
+    return streams.DescribedGroup(
+        error_code=ErrorCode.none,
+        group_id=GroupId("app"),
+        group_state="Stable",
+        group_epoch=i32(1),
+        assignment_epoch=i32(1),
+        topology=streams.Topology(
+            epoch=i32(0),
+            subtopologies=(
+                part("0", ["in"], [], []),
+                part("1", [], ["app-counts-repartition"], ["app-counts-changelog"]),
+            ),
+        ),
+        members=members,
+    )
+
+
+def instance(number: int, rack: str, active: dict[str, Sequence[int]], warmup: Sequence[int] = ()) -> streams.Member:
+    """A thread of an instance with these tasks; it has offsets of the warm-ups."""
+
+    def ids(tasks: dict[str, Sequence[int]]) -> tuple[streams.TaskIds, ...]:
+        return tuple(streams.TaskIds(subtopology_id=part, partitions=tuple(map(i32, at))) for part, at in tasks.items())
+
+    assigned = streams.Assignment(
+        active_tasks=ids(active), standby_tasks=(), warmup_tasks=ids({"1": warmup}) if warmup else ()
+    )
+    return streams.Member(
+        member_id=f"m{number}",
+        member_epoch=i32(1),
+        rack_id=rack,
+        client_id=f"c{number}",
+        client_host="/10.0.0.9",
+        topology_epoch=i32(0),
+        process_id=str(uuid.UUID(int=number)),
+        client_tags=(),
+        task_offsets=tuple(streams.TaskOffset(subtopology_id="1", partition=i32(at), offset=i64(60)) for at in warmup),
+        task_end_offsets=(),
+        assignment=assigned,
+        target_assignment=assigned,
+        is_classic=False,
+    )
+
+
+def test_a_group_that_brokers_assign_is_read_with_its_topology() -> None:
+    """KIP-1071: changelogs are those of the description, and warm-ups are standbys."""
+    brokers = Brokers(
+        described=kip_1071(instance(1, "a", {"0": [0], "1": [1]}), instance(2, "b", {"0": [1], "1": [0]}, [1]))
+    )
+    one = found(brokers)
+    assert one.kind == "streams"
+    assert [(log.topic, log.subtopology, log.known_by) for log in one.live.changelogs] == [
+        ("app-counts-changelog", 1, KnownBy.TOPOLOGY)
+    ]
+    first, second = one.live.present.values()
+    assert sorted(map(str, first.of_type(TaskType.ACTIVE))) == ["0_0", "1_1"]
+    assert sorted(map(str, second.of_type(TaskType.STANDBY))) == ["1_1"]
+    assert [client.rack_id for client in one.live.state.states.values()] == ["a", "b"]
+    assert [str(task) for task, info in one.live.state.all_tasks.items() if info.is_stateful] == ["1_0", "1_1"]
+
+
+def test_the_only_subtopology_of_its_size_has_the_changelog() -> None:
+    """An application of one subtopology needs no state to be known for that."""
+    one = found(Brokers(thread(1, {"0_0": [("in", 0)], "0_1": [("in", 1)]}, rack="a")))
+    assert [(log.topic, log.known_by) for log in one.live.changelogs] == [("app-counts-changelog", KnownBy.PARTITIONS)]

@@ -1,0 +1,184 @@
+"""Why brokers cannot be reached: each wrong setting of Kafka has a message of its own, with cause and cure."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import pytest
+
+from samerack.cluster import diagnosis
+from samerack.cluster.diagnosis import Diagnoses, why_unreachable
+from sandbox.certificates import Authority
+
+Answering = Callable[[socket.socket], None]
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[[Answering], str]]:
+    """A function that starts a server and returns its address; each connection is handled once."""
+    with ExitStack() as stack:
+
+        def start(answering: Answering) -> str:
+            server = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+
+            def run() -> None:
+                with suppress(OSError):
+                    while True:
+                        connection, _ = server.accept()
+                        with connection, suppress(OSError):
+                            connection.settimeout(5)
+                            answering(connection)
+
+            thread = threading.Thread(target=run, daemon=True)
+            thread.start()
+            stack.callback(thread.join, 10)
+            stack.callback(server.shutdown, socket.SHUT_RDWR)
+            return f"127.0.0.1:{server.getsockname()[1]}"
+
+        yield start
+
+
+def broker(login: int) -> Answering:
+    """Answers as a listener does: the versions of requests, then to a handshake this error and two mechanisms."""
+
+    def answering(connection: socket.socket) -> None:
+        while request := connection.recv(200):
+            (key,) = struct.unpack(">h", request[4:6])
+            body = struct.pack(">i", 1) + struct.pack(">h", login if key == 17 else 0)
+            body += struct.pack(">i", 2) + b"\x00\x05PLAIN" + b"\x00\x0dSCRAM-SHA-512"
+            connection.sendall(struct.pack(">i", len(body)) + body)
+
+    return answering
+
+
+def over_tls(folder: Path, answering: Answering) -> Answering:
+    """The same on a listener with TLS."""
+    issued = Authority.new(folder).issue("broker")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(issued.certificate, issued.key)
+
+    def secured(connection: socket.socket) -> None:
+        with context.wrap_socket(connection, server_side=True) as inner:
+            answering(inner)
+
+    return secured
+
+
+def why(server: str, protocol: str = "PLAINTEXT") -> str:
+    """What is found out of a client with these settings."""
+    return why_unreachable({"bootstrap_servers": [server], "security_protocol": protocol})
+
+
+def test_nothing_listens() -> None:
+    """Connection refused."""
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        address = f"127.0.0.1:{closed.getsockname()[1]}"
+    assert why(address) == (
+        f"{address}: connection refused; check host and port in kafka.bootstrap.servers, and that the broker runs"
+    )
+
+
+def test_an_unknown_host() -> None:
+    """The name service knows no such name; the domain `invalid` never has any (RFC 2606)."""
+    assert why("broker.invalid:9092").startswith(
+        "broker.invalid:9092: no such host (broker.invalid); correct kafka.boot"
+    )
+
+
+def test_a_host_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No connection in time: a firewall that drops packets."""
+
+    def late(*_: object, **__: object) -> None:
+        raise TimeoutError
+
+    monkeypatch.setattr(socket, "create_connection", late)
+    assert "no connection within 1 s; check kafka.bootstrap.servers, routes and firewalls" in why("10.255.255.1:9092")
+
+
+def held(until: threading.Event) -> None:
+    """Keeps a connection open."""
+    until.wait(2.5)
+
+
+def test_a_port_that_says_nothing(serve: Callable[[Answering], str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Connected, and no answer."""
+    monkeypatch.setattr(diagnosis, "_SECONDS", 0.2)
+    ended = threading.Event()
+    address = serve(lambda _: held(ended))
+    assert f"{address}: connected, but no answer within 0.2 s" in why(address)
+    ended.set()
+
+
+def test_another_service(serve: Callable[[Answering], str]) -> None:
+    """What answers is no broker."""
+    assert "is no Kafka broker" in why(
+        serve(lambda connection: connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n"))
+    )
+
+
+@pytest.mark.parametrize(
+    ("protocol", "cure"), [("PLAINTEXT", "SSL, or to SASL_SSL with a login"), ("SASL_PLAINTEXT", "SASL_SSL")]
+)
+def test_tls_is_expected(serve: Callable[[Answering], str], tmp_path: Path, protocol: str, cure: str) -> None:
+    """A client without TLS at a listener with TLS."""
+    address = serve(over_tls(tmp_path, broker(33)))
+    assert why(address, protocol) == f"{address}: TLS is expected there; set kafka.security.protocol to {cure}"
+
+
+@pytest.mark.parametrize(("protocol", "cure"), [("SSL", "PLAINTEXT"), ("SASL_SSL", "SASL_PLAINTEXT")])
+def test_tls_is_not_expected(serve: Callable[[Answering], str], protocol: str, cure: str) -> None:
+    """A client with TLS at a listener without."""
+    address = serve(lambda connection: connection.sendall(b"\x00\x00\x00\x02no"))
+    assert why(address, protocol).endswith(
+        f"no TLS is spoken there; check the port, or set kafka.security.protocol to {cure}"
+    )
+
+
+def test_sasl_is_expected(serve: Callable[[Answering], str], tmp_path: Path) -> None:
+    """A client without login at a listener with SASL is told what the listener offers."""
+    offers = "kafka.sasl.mechanism to one that it offers: PLAIN, SCRAM-SHA-512"
+    assert why(serve(broker(33))).endswith(
+        f"SASL is expected there; set kafka.security.protocol to SASL_PLAINTEXT, and {offers}"
+    )
+    secured = serve(over_tls(tmp_path, broker(33)))
+    assert why(secured, "SSL").endswith(
+        f"SASL is expected there; set kafka.security.protocol to SASL_SSL, and {offers}"
+    )
+
+
+def test_sasl_is_not_expected(serve: Callable[[Answering], str]) -> None:
+    """A client with login at an open listener."""
+    assert why(serve(broker(34)), "SASL_PLAINTEXT").endswith(
+        "SASL is not expected there; set kafka.security.protocol to PLAINTEXT"
+    )
+
+
+def test_a_sound_listener_has_no_fault(serve: Callable[[Answering], str]) -> None:
+    """The client's own error is told then."""
+    assert why(serve(broker(34))) == ""
+    assert why(serve(broker(33)), "SASL_PLAINTEXT") == ""
+
+
+def test_brokers_are_asked_for_the_cause_once_a_minute(serve: Callable[[Answering], str]) -> None:
+    """Clients that fail one after another report the same cause, and only the first one connects for it."""
+    asked: list[int] = []
+
+    def silent(connection: socket.socket) -> None:
+        asked.append(1)
+        connection.recv(64)
+        connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+    server, diagnoses = serve(silent), Diagnoses()
+    config = {"bootstrap_servers": server}
+    found = {diagnoses.of(server, config) for _ in range(3)}
+    assert found == {why_unreachable(config)}
+    assert len(asked) == 2
+    diagnoses.forget(server)
+    diagnoses.of(server, config)
+    assert len(asked) == 3

@@ -1,0 +1,139 @@
+"""A name service that gives no answer delays nothing but the connection that needs the name."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from kafka import errors as kafka_errors
+from kafka.net.selector import NetworkSelector
+
+from samerack.cluster import client, connections, diagnosis
+from samerack.cluster.client import connect
+from samerack.cluster.connections import Connections
+from samerack.cluster.diagnosis import Diagnoses, why_unreachable
+from samerack.cluster.names import Lookups
+from samerack.common.errors import AgentError
+
+SILENT = "silent.example"
+SERVER = f"{SILENT}:9092"
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """The lookups of the name SILENT, which wait until the test has ended; others are looked up."""
+    ended, names = threading.Event(), []
+    real = socket.getaddrinfo
+
+    def look_up(host: str, *more: Any, **named: Any) -> Any:
+        if host != SILENT:
+            return real(host, *more, **named)
+        names.append(host)
+        ended.wait(60)
+        raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    monkeypatch.setattr(diagnosis, "_SECONDS", 0.2)
+    monkeypatch.setattr(client, "_DIAGNOSES", Diagnoses())  # the last test's cause would hold for a minute
+    yield names
+    ended.set()
+
+
+def test_a_client_gives_up_in_time_and_says_that_names_are_the_cause(asked: list[str]) -> None:
+    """Not after the 20 s and more that the system waits."""
+    begun = time.monotonic()
+    with pytest.raises(AgentError) as failed:
+        connect({"bootstrap_servers": SERVER}, timeout=0.3)
+    assert str(failed.value) == (
+        f"kafka {SERVER}: the name service gives no answer for {SILENT} within 0.2 s; check it (DNS)"
+    )
+    assert time.monotonic() - begun < 15
+    assert asked == [SILENT]
+
+
+def test_clients_that_try_again_and_again_wait_for_one_lookup(asked: list[str]) -> None:
+    """Threads that wait for the system do not accumulate."""
+    for _ in range(3):
+        with pytest.raises(AgentError):
+            connect({"bootstrap_servers": SERVER}, timeout=0.1)
+    assert asked == [SILENT]
+
+
+def test_heartbeats_go_on_while_a_name_is_looked_up(asked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other work of the same network thread is done meanwhile, and the wait ends with the connection's time."""
+    now = [0.0]
+    monkeypatch.setattr(connections, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    net = NetworkSelector()
+    client_connections = Connections(net, bootstrap_servers=SERVER)
+    beats: list[float] = []
+
+    async def look_up() -> None:
+        await client_connections._look_up(SILENT, 9092, 3.0)
+
+    async def beat() -> None:
+        for _ in range(10):
+            beats.append(time.monotonic())
+            await net.sleep(0.005)
+
+    async def both() -> None:
+        looking = net.call_soon_with_future(look_up)
+        await net.call_soon_with_future(beat)
+        assert not looking.is_done
+        now[0] = 3.1
+        await looking
+
+    net.start()
+    try:
+        with pytest.raises(kafka_errors.KafkaConnectionError, match=f"no answer for {SILENT}"):
+            net.run(both)
+    finally:
+        net.close()
+    assert len(beats) == 10
+    assert asked == [SILENT]
+
+
+def test_a_name_that_does_not_exist_is_an_error_and_is_looked_up_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A failed lookup leaves no addresses behind, and the next one asks again."""
+    answers: list[Any] = [socket.gaierror(socket.EAI_NONAME, "unknown"), [(2, 1, 6, "", ("127.0.0.1", 9092))]]
+
+    def look_up(*_: Any, **__: Any) -> Any:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    lookups = Lookups()
+    assert isinstance(lookups.begin("b", 9092).exception(5), socket.gaierror)
+    assert lookups.last("b", 9092) == []
+    assert lookups.begin("b", 9092).result(5) == lookups.last("b", 9092) == [(2, 1, 6, "", ("127.0.0.1", 9092))]
+
+
+def test_each_address_of_a_name_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The diagnosis is that of the address that accepts, as a client would reach it."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as server, closing(socket.socket()) as taken:
+        taken.bind(("127.0.0.1", 0))  # bound, not listening: it refuses connections
+        addresses = [(2, 1, 6, "", one.getsockname()) for one in (taken, server)]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda host, port, *_, **__: _numeric(host, port) or addresses)
+
+        def answer_once() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(100)
+                connection.sendall(b"SSH-2.0-OpenSSH\r\n")
+
+        answering = threading.Thread(target=answer_once)
+        answering.start()
+        assert "what answers is no Kafka broker" in why_unreachable({"bootstrap_servers": "broker.example:9092"})
+        answering.join(10)
+
+
+def _numeric(host: str, port: int) -> list[Any]:
+    """What the real lookup returns for an IPv4 address; `socket.create_connection` looks addresses up, too."""
+    return [(2, 1, 6, "", (host, port))] if host[0].isdigit() else []

@@ -1,0 +1,149 @@
+"""Measures what replication carries between racks and what producers send, in the whole cluster.
+
+An agent does it that observes every group, and is elected to: it alone has the consumers' part of the bill in full. The
+bytes are those of the logs, as producers compressed them, without the requests and responses that carry them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from samerack.cluster.wire import Wire
+from samerack.common.patterns import EVERY, included
+from samerack.common.settings import TrafficSettings
+from samerack.election.counting import Claim
+from samerack.election.leadership_state import LeadershipState
+from samerack.traffic import cluster_logs
+from samerack.traffic.broker_poller import State
+from samerack.traffic.log_growth import NOTHING, Copied, Logs, Reals, Replication, copied, first_growth, growth
+from samerack.traffic.model import Gap
+
+_STEPS: Final = 2
+"""A window has so many polls of all logs: they cost the brokers more than a poll of the groups' logs."""
+_SWITCHED_OFF: Final = "traffic.replication is false"
+_NOT_WHOLE: Final = "it is measured where traffic.groups contain '*'"
+_ELSEWHERE: Final = "another agent of the election measures it"
+_WAITING: Final = "it takes two polls of all logs"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Polled:
+    """The last poll of all logs: its monotonic time, the claim by which it counts, and what is known."""
+
+    at: float
+    claim: Claim
+    logs: Logs
+    density: Reals
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Step:
+    """What was copied between two polls."""
+
+    begin: float
+    end: float
+    copied: Copied
+
+
+class ReplicationMeter:
+    """Polls all logs and adds up what was copied; one thread drives it.
+
+    Attributes:
+        found: What is known.
+        gaps: What could not be requested at the last poll.
+    """
+
+    def __init__(
+        self, settings: TrafficSettings, *, wire: Wire, rack_of: Callable[[int], str], leadership: LeadershipState
+    ) -> None:
+        """Prepare.
+
+        Args:
+            settings: What is observed, and how often.
+            wire: Connections.
+            rack_of: The rack of a broker, "" where unknown.
+            leadership: What this agent counts.
+        """
+        self._wire = wire
+        self._rack_of = rack_of
+        self._leadership = leadership
+        self.found = Replication(unknown=_WAITING)
+        self.gaps: list[Gap] = []
+        self._settings = settings
+        # the poll that is nearest to the time, as polls do not come at exact times
+        self._pause = settings.window_seconds / _STEPS - min(settings.poll_seconds, settings.window_seconds) / 2
+        self._last: _Polled | None = None
+        self._steps: deque[_Step] = deque(maxlen=_STEPS)
+        self._totals = NOTHING
+
+    def poll(self, state: State, *, now: float) -> None:
+        """Poll if it is time to, and if this agent is to; while an election is in doubt the poll waits.
+
+        Args:
+            state: The brokers that are there, and the logs that were just polled for groups.
+            now: Seconds, monotonic.
+
+        Raises:
+            AgentError: No broker can be reached at all.
+        """
+        claims = self._leadership.sure_claims()
+        if claims is None:
+            return
+        claim = claims.of_pattern(EVERY)
+        why = self._why_not(claim)
+        if claim is None or why:
+            self._forget()
+            self.found = Replication(unknown=why, totals=self._totals)
+            return
+        if self._last is not None and self._last.claim != claim:  # another agent may have counted in between
+            self._forget()
+        if self._last is not None and now - self._last.at < self._pause:
+            return
+        polled, self.gaps = cluster_logs.poll(self._wire, state.cluster.brokers.keys(), state.curves, state.logs)
+        after = self._leadership.sure_claims()
+        if polled is not None and after is not None and after.of_pattern(EVERY) == claim:
+            self._add(polled, claim, now)
+        while self._steps and self._steps[0].end < now - self._settings.window_seconds:
+            self._steps.popleft()
+        self.found = self._found()
+
+    def _why_not(self, claim: Claim | None) -> str:
+        if not self._settings.replication:
+            return _SWITCHED_OFF
+        if EVERY not in included(self._settings.groups):
+            return _NOT_WHOLE
+        return _ELSEWHERE if claim is None else ""
+
+    def _forget(self) -> None:
+        self._last, self.gaps = None, []
+        self._steps.clear()
+
+    def _add(self, polled: Logs, claim: Claim, now: float) -> None:
+        last = self._last
+        if last is None:
+            grown = first_growth(polled)
+        else:
+            grown = growth(last.logs, last.density, polled)
+            if not len(grown.appended) or not np.isnan(grown.appended).all():
+                step = _Step(begin=last.at, end=now, copied=copied(polled, grown.appended, self._rack_of))
+                self._steps.append(step)
+                self._totals += step.copied
+        self._last = _Polled(at=now, claim=claim, logs=polled, density=grown.density)
+
+    def _found(self) -> Replication:
+        if not self._steps or self._last is None:
+            why = next((f"{gap.what} {gap.where}: {gap.reason}" for gap in self.gaps), _WAITING)
+            return Replication(unknown=why, totals=self._totals)
+        logs = self._last.logs
+        return Replication(
+            seconds=sum(step.end - step.begin for step in self._steps),
+            copied=sum((step.copied for step in self._steps), NOTHING),
+            totals=self._totals,
+            partitions=len(logs.size),
+            unknown_partitions=logs.unknown_partitions,
+        )

@@ -1,0 +1,115 @@
+"""The tasks of a live Kafka Streams application and the source partitions of each, on both protocols.
+
+On the classic protocol they are in what the leader sent to the members: each active partition with its task, and each
+standby task with the source partitions that the task would read. KIP-1071 groups are described with their topology.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from samerack.assignors.streams.model import TaskId
+from samerack.cluster.view import ClusterView
+from samerack.protocol.consumer import decode_assignment
+from samerack.protocol.model import to_pairs
+from samerack.protocol.streams_assignment import decode_assignment_info
+from samerack.protocol.streams_model import NEVER, StreamsTask
+
+Sources: TypeAlias = tuple[tuple[TaskId, tuple[tuple[str, int], ...]], ...]
+"""Tasks, ascending, each with the partitions that it reads, ascending."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberTasks:
+    """What a member of the classic protocol was assigned last.
+
+    Attributes:
+        active: its active tasks.
+        standby: its standby tasks, warm-ups among them.
+        next_rebalance_ms: when its client requests a follow-up rebalance, in ms since 1970; None for never.
+        sources: the partitions that its tasks read, by task.
+    """
+
+    active: frozenset[TaskId] = frozenset()
+    standby: frozenset[TaskId] = frozenset()
+    next_rebalance_ms: int | None = None
+    sources: Mapping[TaskId, frozenset[tuple[str, int]]] = field(default_factory=dict)
+
+
+def of_member(assignment: bytes) -> MemberTasks:
+    """Decodes the tasks in a member's assignment on the classic protocol.
+
+    Raises:
+        ProtocolError: The bytes are not such an assignment.
+    """
+    if not assignment:
+        return MemberTasks()
+    decoded = decode_assignment(assignment)
+    if decoded.user_data is None:
+        return MemberTasks()
+    info = decode_assignment_info(decoded.user_data)
+    sources: dict[TaskId, set[tuple[str, int]]] = {}
+    # one task for each partition, in the order that Kafka Streams sorts partitions into
+    for task, partition in zip(info.active, sorted(to_pairs(decoded.partitions)), strict=False):
+        sources.setdefault(named(task), set()).add(partition)
+    active = frozenset(sources)
+    for task, partitions in info.standby:
+        sources.setdefault(named(task), set()).update(partitions)
+    return MemberTasks(
+        active=active,
+        standby=frozenset(named(task) for task, _ in info.standby),
+        next_rebalance_ms=None if info.next_rebalance_ms == NEVER else info.next_rebalance_ms,
+        sources={task: frozenset(partitions) for task, partitions in sources.items()},
+    )
+
+
+def named(task: StreamsTask) -> TaskId:
+    """Returns the id of a task in a message."""
+    return TaskId(topology=task.topology, subtopology=task.subtopology, partition=task.partition)
+
+
+def of_members(members: Iterable[MemberTasks]) -> Sources:
+    """Returns all tasks that members have in any role."""
+    found: dict[TaskId, frozenset[tuple[str, int]]] = {}
+    for member in members:
+        for task, partitions in member.sources.items():
+            found[task] = found.get(task, frozenset()) | partitions
+    return tuple((task, tuple(sorted(found[task]))) for task in sorted(found))
+
+
+def subtopologies_of(described: Any) -> Sequence[Any]:
+    """Returns the subtopologies of a KIP-1071 group; there are none until its topology is initialised."""
+    return described.topology.subtopologies or () if described.topology is not None else ()
+
+
+def topics_by_subtopology(described: Any) -> dict[str, tuple[str, ...]]:
+    """Returns the topics that each subtopology of a KIP-1071 group reads, ascending, by its id."""
+    return {
+        str(part.subtopology_id): tuple(
+            sorted({*map(str, part.source_topics), *(str(one.name) for one in part.repartition_source_topics)})
+        )
+        for part in subtopologies_of(described)
+    }
+
+
+def of_topology(described: Any, cluster: ClusterView) -> Sources:
+    """Returns all tasks of a KIP-1071 group: a subtopology has as many as its topic with most partitions."""
+    read = topics_by_subtopology(described)
+    numbers = numbers_of(read)
+    tasks = []
+    for name, topics in read.items():
+        counts = {topic: len(cluster.topics.get(topic, ())) for topic in topics}
+        for number in range(max(counts.values(), default=0)):
+            task = TaskId(subtopology=numbers[name], partition=number)
+            tasks.append((task, tuple((topic, number) for topic, count in counts.items() if number < count)))
+    return tuple(sorted(tasks))
+
+
+def numbers_of(subtopologies: Iterable[str]) -> dict[str, int]:
+    """Returns the numbers of subtopologies by their ids, which Kafka Streams makes of numbers."""
+    names = list(subtopologies)
+    if all(name.isdecimal() for name in names):
+        return {name: int(name) for name in names}
+    return {name: number for number, name in enumerate(sorted(names))}
