@@ -17,17 +17,15 @@ from samerack.assignors.consumer.optimal import assign as assign_optimal
 from samerack.assignors.consumer.own import own_plan
 from samerack.assignors.evaluate import cross_rack_mask
 from samerack.assignors.model import NOBODY, BoolArray, FloatArray, Int32Array, Int64Array, Problem
-from samerack.common.errors import AgentError
+from samerack.assignors.streams.whole_tasks import WholeTasks
 from samerack.common.records import UNKNOWN, GroupState, TopicState
+from samerack.pipeline.errors import StateError
+from samerack.pipeline.streams_tasks import check_tasks, tasks_of_state
 
 LEADABLE: Final = frozenset({"classic", "consumer"})
 """Kinds of groups that an agent leads, or could if the group used the classic protocol."""
 _GREATEST_RATE: Final = 1e15
 """No partition has more bytes per second; a higher rate is an error of the state, and would not fit into weights."""
-
-
-class StateError(AgentError):
-    """A group's state contradicts itself; the message says where."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,12 +39,14 @@ class Group:
         broker_racks: [B] the brokers' racks, by name, as indices into the problem's racks.
         tells_rack: [M] whether the member sends its rack in its subscription. States of older agents lack this; then a
             member that fetches with its rack counts as sending it, which is true for all clients but old ones.
+        whole: the tasks of Kafka Streams; None for other groups, and where they are not known.
     """
 
     problem: Problem
     rates: FloatArray
     broker_racks: Int32Array
     tells_rack: BoolArray
+    whole: WholeTasks | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +136,7 @@ def group_of(state: GroupState) -> Group:
         rates=rates,
         broker_racks=np.array([problem.racks.index(rack) for rack in of_brokers], np.int32),
         tells_rack=np.array([member in tells for member in problem.members], np.bool_),
+        whole=tasks_of_state(state, problem),
     )
 
 
@@ -196,6 +197,7 @@ def _check(state: GroupState) -> None:
             raise StateError(f"topics of member {member.id!r}: expected indices below {topics}, got {member.topics}")
     for topic in state.topics:
         _check_lengths(topic)
+        check_tasks(topic)
         _within(topic.owner, members, f"owners of topic {topic.name!r}", "members")
         _within([rack for row in topic.replicas for rack in row], racks, f"replicas of topic {topic.name!r}", "racks")
         _check_rates(topic)

@@ -41,7 +41,7 @@ _TOPIC: Final = r"\A[a-zA-Z0-9._-]{1,249}\z"
 """Topic names that Kafka accepts (org.apache.kafka.common.internals.Topic)."""
 _NO_NAME: Final = f"longer than {LONGEST_NAME} characters, or with control characters"
 _MAY_BE_NULL: Final = frozenset({"election", "rack_aware_fetch"})
-_MAY_BE_MISSING: Final = frozenset({"bytes_per_second", "tells_rack"})
+_MAY_BE_MISSING: Final = frozenset({"bytes_per_second", "tells_rack", "client", "tasks"})
 
 
 def reason(settings: PipelineSettings, *, is_sample: Column, raw: Column, record: Column, now: Column) -> Column:

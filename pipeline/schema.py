@@ -56,11 +56,23 @@ TRAFFIC_SAMPLE: Final = _shape(
 
 MEMBERS: Final = ArrayType(
     _shape(
-        id=TEXT, client_id=TEXT, rack=INDEX, fetches_with_rack=BooleanType(), topics=INDICES, tells_rack=BooleanType()
+        id=TEXT,
+        client_id=TEXT,
+        rack=INDEX,
+        fetches_with_rack=BooleanType(),
+        topics=INDICES,
+        tells_rack=BooleanType(),
+        client=INDEX,
     )
 )
 TOPICS: Final = ArrayType(
-    _shape(name=TEXT, replicas=ArrayType(INDICES), owner=INDICES, bytes_per_second=ArrayType(DoubleType()))
+    _shape(
+        name=TEXT,
+        replicas=ArrayType(INDICES),
+        owner=INDICES,
+        bytes_per_second=ArrayType(DoubleType()),
+        tasks=INDICES,
+    )
 )
 
 GROUP_STATE: Final = _shape(
@@ -124,25 +136,27 @@ GROUP_STATES: Final = _table(
         "members",
         MEMBERS,
         "The members: `rack` is an index into `racks` or -1, `topics` are indices into `topics`; `tells_rack` is null "
-        "where an older agent did not say.",
+        "where an older agent did not say; `client` is the number of a Kafka Streams client, null without one or where "
+        "it is not known.",
     ),
     (
         "topics",
         TOPICS,
         "What they read, an entry for each partition: `replicas` (racks, the leader's first), `owner` (index into "
-        "`members` or -1), `bytes_per_second` (empty where unknown).",
+        "`members` or -1), `bytes_per_second` (empty where unknown), `tasks` (numbers of Kafka Streams' "
+        "tasks or -1; null as `client`).",
     ),
     _DAY,
 )
 """One row for each state that an agent has published."""
 
 QUARANTINE: Final = _table(
-    ("reason", TEXT, "What is wrong: the first reason that holds."),
-    ("raw", BinaryType(), f"The record's bytes as they came, the first {KEPT_BYTES}; null for a record without any."),
+    ("reason", TEXT, "What is wrong."),
+    ("raw", BinaryType(), f"The record's first {KEPT_BYTES} bytes."),
     ("topic", TEXT, "Topic in Kafka."),
     ("partition", INDEX, "Partition in Kafka."),
-    ("offset", COUNT, "Offset in Kafka; with topic and partition it names the record."),
-    ("at", TimestampType(), "When the stream came upon it, in UTC."),
+    ("offset", COUNT, "Offset in Kafka."),
+    ("at", TimestampType(), "When the stream read it."),
     _DAY,
 )
 """One row for each bad record."""

@@ -5,25 +5,20 @@ from __future__ import annotations
 import sys
 from typing import Final
 
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DataType, StringType, StructType
 
 from samerack.pipeline.schema import TABLES
 
 _OPENING: Final = """# The pipeline's tables
 
-What `samerack pipeline stream` keeps, in Delta, as folders in `pipeline.tables`. Times and days are in UTC. Read them
-through Delta (Spark, or any other reader of its log): beside the files of a table lie such as no version needs any
-more. This page is made from the shapes in the code.
+What `samerack pipeline stream` keeps in `pipeline.tables`, in Delta: read them through it. Times and days are in UTC;
+columns without a type are strings.
 """
 _ABOUT: Final = {
-    "traffic_by_minute": "One row for each cluster, group, topic, pair of racks, method, `counted_by` and minute. A\n"
-    "sample counts once, and one that comes late is added to its row, within `pipeline.late_days`. Agents without a\n"
-    "common election that measure the same group have rows each: take one `counted_by` for each group and minute, as\n"
-    "the report does.",
-    "group_states": "One row for each state of a group that an agent has published; `samerack pipeline whatif` puts\n"
-    "them to any assignor.",
-    "quarantine": "One row for each record that is none, with the first reason that holds. It counts in\n"
-    "no other table.",
+    "traffic_by_minute": "One row for each cluster, group, topic, pair of racks, method, `counted_by` and minute.\n"
+    "Agents without a common election have rows each: take one `counted_by` for each group and minute.",
+    "group_states": "One row for each state of a group that an agent has published.",
+    "quarantine": "One row for each bad record, with the first reason that holds.",
 }
 
 
@@ -36,9 +31,12 @@ def page() -> str:
 
 
 def _columns(shape: StructType) -> str:
-    rows = ["| column | type | meaning |", "|---|---|---|"]
-    rows += [f"| `{field.name}` | `{field.dataType.simpleString()}` | {field.metadata['comment']} |" for field in shape]
-    return "\n".join(rows)
+    return "\n".join(f"- `{field.name}`{_type(field.dataType)}: {field.metadata['comment']}" for field in shape)
+
+
+def _type(kind: DataType) -> str:
+    """A type, unless it is text."""
+    return "" if isinstance(kind, StringType) else f", `{kind.simpleString()}`"
 
 
 if __name__ == "__main__":

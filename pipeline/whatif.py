@@ -29,10 +29,20 @@ from samerack.assignors.model import AssignmentError
 from samerack.common.errors import SettingsError, one_line
 from samerack.common.money import SECONDS_PER_MONTH, PriceTable
 from samerack.common.records import GroupState
-from samerack.pipeline.problem import StateError
+from samerack.pipeline.errors import StateError
 from samerack.pipeline.schema import GROUP_STATE
 from samerack.pipeline.simulate_sinks import FILES
-from samerack.pipeline.whatif_group import COPIES, LEAD, NEAR, NEAR_LEAD, PRESENT, Outcome, Questions, outcomes
+from samerack.pipeline.whatif_group import (
+    COPIES,
+    LEAD,
+    NEAR,
+    NEAR_LEAD,
+    PRESENT,
+    STRATEGY,
+    Outcome,
+    Questions,
+    outcomes,
+)
 
 MIN_DOLLARS: Final = 0.01
 """The smallest saving a month that is shown."""
@@ -257,8 +267,8 @@ def totals(rows: DataFrame) -> DataFrame:
     now = F.col("scenario") == PRESENT
     saved = F.col("saves_dollars")
     near = F.max(F.when(F.col("scenario") == NEAR, saved))
-    on_top = F.max(F.when(F.col("scenario") == NEAR_LEAD, saved))
-    led = F.max(F.when(F.col("scenario") == LEAD, saved))
+    on_top = F.max(F.when(F.col("scenario").isin(NEAR_LEAD, STRATEGY) & (F.col("reference") == NEAR), saved))
+    led = F.max(F.when(F.col("scenario").isin(LEAD, STRATEGY) & (F.col("reference") == PRESENT), saved))
     best = (
         rows.groupBy("cluster", "group", "at")
         .agg(F.greatest(led, near, near + on_top, F.lit(0.0)).alias("best"))

@@ -20,6 +20,7 @@ from samerack.common.errors import SettingsError
 from samerack.common.records import LEADING, GroupState
 from samerack.pipeline import whatif_worlds as worlds
 from samerack.pipeline.problem import LEADABLE, Crossing, Group, crossing, group_of, led_plan
+from samerack.pipeline.streams_tasks import STREAMS_CLASSIC, STREAMS_KINDS, best_plan
 
 PRESENT: Final = "present"
 OWN: Final = "own"
@@ -32,6 +33,7 @@ NEAR: Final = "near"
 NEAR_LEAD: Final = "near-lead"
 COPIES: Final = "copies"
 MOVE: Final = "move"
+STRATEGY: Final = "strategy"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,15 +109,18 @@ class _Asking:
         self._led = state.role == LEADING
         self._now = now
         self._found = found
-        self._best = optimal.assign(group.problem)
+        self._kind = state.kind
+        self._best = best_plan(group.problem, state.kind, group.whole)
         # world, plan and outcome on which the next change is based
         self._base = (group, group.problem.owner, found[0])
 
     def compare(self) -> None:
         """Add plans that are only compared with the present one."""
         group = self._group
-        own = own_plan(group.problem, self._assignor, group.tells_rack)
-        plans = {OWN: own, RANGE: range_assignor.assign(group.problem), OPTIMAL: self._best}
+        plans = {OPTIMAL: self._best}
+        if self._kind not in STREAMS_KINDS:  # these plans do not keep tasks whole
+            own = own_plan(group.problem, self._assignor, group.tells_rack)
+            plans = {OWN: own, RANGE: range_assignor.assign(group.problem), **plans}
         for scenario, plan in plans.items():
             if plan is not None:
                 self._add(scenario, "", group, plan, self._now.crossing)
@@ -124,11 +129,13 @@ class _Asking:
 
     def lead(self) -> None:
         """Add an agent that leads the group, and one that may assign unequal numbers of partitions."""
+        group = self._group
+        if group.tells_rack.all() and self._plan_by_strategy(group) is not None:
+            self._by_strategy(group, PRESENT, self._now.crossing)
         if not self._leadable:
             return
-        group = self._group
         if not self._led:
-            plan = self._best if self._assignor != "range" else led_plan(group.problem, self._assignor)
+            plan = self._best if self._best is not None and self._assignor != "range" else self._plan(group)
             self._base = (group, plan, self._add(LEAD, PRESENT, group, plan, self._now.crossing))
         led = self._base[2]
         if led.reads.crossing and self._questions.max_skew:
@@ -159,6 +166,8 @@ class _Asking:
         if self._leadable:
             plan = self._plan(world)
             self._base = (world, plan, self._add(NEAR_LEAD, NEAR, world, plan, as_it_is.reads.crossing))
+        elif self._plan_by_strategy(world) is not None and not self._group.tells_rack.all():
+            self._by_strategy(world, NEAR, as_it_is.reads.crossing)
 
     def copy(self) -> None:
         """Add copies in more racks, one topic at a time, where all members fetch near."""
@@ -184,8 +193,20 @@ class _Asking:
                 )
 
     def _plan(self, world: Group) -> Int32Array:
-        """Returns the agent's plan where an agent leads or could lead, else the present assignment."""
-        return led_plan(world.problem, self._assignor) if self._leadable else world.problem.owner
+        """Returns the agent's plan where an agent leads or could lead, else a strategy's or the present assignment."""
+        if self._leadable:
+            return led_plan(world.problem, self._assignor)
+        plan = self._plan_by_strategy(world)
+        return world.problem.owner if plan is None else plan
+
+    def _plan_by_strategy(self, world: Group) -> Int32Array | None:
+        """Returns the plan of `min_traffic` for Kafka Streams on the classic protocol; the other one ignores it."""
+        return best_plan(world.problem, self._kind, world.whole) if self._kind == STREAMS_CLASSIC else None
+
+    def _by_strategy(self, world: Group, reference: str, before: float) -> None:
+        """Add Kafka Streams with `min_traffic`, which needs the rack of every client."""
+        plan = self._plan(world)
+        self._base = (world, plan, self._add(STRATEGY, reference, world, plan, before))
 
     def _expected(self, reads: Crossing) -> float:
         """Returns cross-rack reads plus 1 - 1/R of the unknown ones, as for a placement that ignores racks."""

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Final
 
 from samerack.common import words
-from samerack.pipeline.whatif_group import COPIES, LEAD, MOVE, NEAR, NEAR_LEAD, SKEW, Questions
+from samerack.pipeline.whatif_group import COPIES, LEAD, MOVE, NEAR, NEAR_LEAD, SKEW, STRATEGY, Questions
 
 _SELECTOR: Final = "replica.selector.class=org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
@@ -87,6 +87,17 @@ def _lead_cure(change: Change, _questions: Questions) -> str:
     return f"group.protocol=classic in its members, then {lead}" if change.kind == "consumer" else lead
 
 
+def _strategy_why(change: Change) -> str:
+    return f"its strategy leaves tasks in other racks than their data; {_left(change)}"
+
+
+def _strategy_cure(change: Change, _questions: Questions) -> str:
+    return (
+        f"client.rack and rack.aware.assignment.strategy=min_traffic in its instances (samerack streams plan --group "
+        f"{change.group} shows it first)"
+    )
+
+
 def _skew_cure(change: Change, questions: Questions) -> str:
     uneven = f"leading.max_skew={questions.max_skew}"
     return f"leading.keep_copartitioned=never and {uneven}" if change.assignor == "range" else uneven
@@ -130,6 +141,7 @@ def _move_cure(change: Change, questions: Questions) -> str:
 _OF: Final[Mapping[str, _Words]] = MappingProxyType(
     {
         LEAD: _Words(title="let the agent lead", why=_lead_why, cure=_lead_cure),
+        STRATEGY: _Words(title="place Streams tasks by racks", why=_strategy_why, cure=_strategy_cure),
         SKEW: _Words(
             title="let members have unequal shares",
             why=lambda change: f"an even deal cannot be near for all; {_left(change)}",

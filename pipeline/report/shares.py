@@ -16,12 +16,12 @@ from samerack.assignors.evaluate import cross_rack_mask
 from samerack.assignors.model import NOBODY, AssignmentError, BoolArray, Problem
 from samerack.common.errors import one_line
 from samerack.common.records import LEADING, UNKNOWN, GroupState
+from samerack.pipeline.errors import StateError
 from samerack.pipeline.problem import (
     LEADABLE,
     Crossing,
     Group,
     Reads,
-    StateError,
     at_rates_of,
     cheapest_plan,
     group_of,

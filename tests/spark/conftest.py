@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
@@ -22,8 +23,12 @@ if TYPE_CHECKING:
 Typed: TypeAlias = Callable[..., Result]
 """Runs `samerack` with these arguments and returns its output and exit code."""
 
-QUICK_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""For processes that live for seconds: Java compiles quickly, with little optimisation."""
+QUICK_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m"
+"""For processes that live for minutes: Java compiles quickly, with little optimisation. Without room for more code than
+48 MB, its default for that compiler, it soon throws code of Spark's away and compiles it anew."""
+INTERPRETED: Final = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+"""For the session of many small queries: to generate and compile Java for each takes longer than to run it. Tests of
+processes of their own run the generated code."""
 _HERE = Path(__file__).parent
 _SECONDS = 180
 
@@ -54,6 +59,7 @@ def pipeline_settings(tmp_path_factory: pytest.TempPathFactory) -> PipelineSetti
             "spark.driver.memory": "1g",
             "spark.local.dir": str(home / "local"),
             "spark.sql.warehouse.dir": str(home / "warehouse"),
+            **INTERPRETED,
         },
     )
 
@@ -75,6 +81,22 @@ def spark(pipeline_settings: PipelineSettings) -> Iterator[SparkSession]:
         warnings.simplefilter("ignore")  # the test's filters do not apply to fixtures
         with opened(pipeline_settings, name="tests") as session:
             yield session
+
+
+@pytest.fixture(scope="session")
+def empty_tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of empty tables, to be copied: to make them takes a commit for each."""
+    from samerack.pipeline import tables  # noqa: PLC0415 - as above
+
+    folder = tmp_path_factory.mktemp("empty")
+    tables.create(spark, PipelineSettings(tables=str(folder)))
+    return folder
+
+
+@pytest.fixture
+def made(empty_tables: Path, tmp_path: Path) -> PipelineSettings:
+    """Settings with empty tables of the test's own."""
+    return PipelineSettings(tables=str(shutil.copytree(empty_tables, tmp_path / "made")))
 
 
 @pytest.fixture(scope="session")

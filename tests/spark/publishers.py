@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, Message, Producer
 
 from samerack.pipeline.quarantine import BYTES_PER_SECOND
 from samerack.pipeline.sums import FULL
@@ -234,13 +234,33 @@ PUBLISHERS: Final = (
 )
 
 
-def publish(source: Source, publisher: Publisher) -> None:
-    """Send all of its records, those of each topic in order.
+def named(number: int, publisher: Publisher) -> Publisher:
+    """The same publisher, whose own group and ids are those of no other number."""
+
+    def own(sent: Sent) -> Sent:
+        if sent.value is None:
+            return sent
+        value = sent.value.replace(f'"{HOSTILE}"'.encode(), f'"{HOSTILE}-{number}"'.encode())
+        return sent._replace(value=value.replace(b'"own-', f'"own-{number}-'.encode()))
+
+    return replace(publisher, samples=tuple(map(own, publisher.samples)), states=tuple(map(own, publisher.states)))
+
+
+def publish(source: Source, publisher: Publisher) -> set[tuple[str, int]]:
+    """Send all of its records, those of each topic in order; returns the topic and offset of each.
 
     Raises:
         AssertionError: The broker did not take one.
     """
+    taken: set[tuple[str, int]] = set()
     refused: list[object] = []
+
+    def delivered(error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            refused.append(error)
+        else:
+            taken.add((str(message.topic()), message.offset() or 0))
+
     producer = Producer(
         {
             "bootstrap.servers": source.bootstrap,
@@ -258,8 +278,9 @@ def publish(source: Source, publisher: Publisher) -> None:
                 one.key,
                 headers=list(one.headers),
                 timestamp=one.timestamp,
-                on_delivery=lambda error, _: refused.append(error) if error is not None else None,
+                on_delivery=delivered,
             )
             producer.poll(0)
     assert producer.flush(60) == 0
     assert not refused, refused[0]
+    return taken

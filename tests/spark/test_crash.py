@@ -15,7 +15,9 @@ from tests.spark.stream_process import Stream, arguments, filled, in_tables, rea
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SAMPLES = 100_000
+SAMPLES = 24_000
+"""With `BATCH_RECORDS`, enough that every life ends before the last batch."""
+BATCH_RECORDS = 600
 KILLS = 5
 BATCH = "records/s"
 """Part of the line that the stream prints for each written batch."""
@@ -33,7 +35,7 @@ def test_every_total_is_right_after_five_kills_at_random_moments(
     draw = random.Random(seed)  # noqa: S311 - the seed is shown if the test fails
     lives = []
     source, folder = filled(bootstrap, made), tmp_path / "tables"
-    words = arguments(source, folder, trigger_seconds=0.1, batch_records=4000)
+    words = arguments(source, folder, trigger_seconds=0.1, batch_records=BATCH_RECORDS)
     for life in range(KILLS):
         stream = Stream(words, tmp_path / f"life-{life}.log")
         # kills alternate: before the first batch, while tables and checkpoint are made, and between batches

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -12,12 +13,15 @@ from sandbox.demo_pipeline import STATES_TOPIC, TRAFFIC_TOPIC
 from tests.docs import blocks
 from tests.spark.conftest import Typed
 
+SMALLER: Final = ("--groups", "6", "--step", "3600")
+"""The last of two equal options counts."""
+
 
 @pytest.mark.timeout(400)
 def test_the_commands_of_the_page_work_one_after_the_other(
     typed: Typed, bootstrap: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every command succeeds, with this broker's address and this test's folder in place of the page's."""
+    """Every command succeeds, with this broker's address, this test's folder and a smaller fleet than the page's."""
     monkeypatch.chdir(tmp_path)
     with Admin(bootstrap) as admin:
         for topic in (TRAFFIC_TOPIC, STATES_TOPIC):
@@ -26,7 +30,8 @@ def test_the_commands_of_the_page_work_one_after_the_other(
         if command.page != "pipeline.md" or command.words[0] != "samerack":
             continue
         words = [word.replace("127.0.0.1:9092", bootstrap).replace("/srv", str(tmp_path)) for word in command.words]
-        done = typed(*words[1:])
+        smaller = SMALLER if "simulate" in words else ()
+        done = typed(*words[1:], *smaller)
         assert done.exit_code == 0, f"{shlex.join(words)}\n{done.stderr}"
     assert (tmp_path / "week.html").is_file()
     assert (tmp_path / "all" / "traffic_by_day.parquet").is_file()

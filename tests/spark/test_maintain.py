@@ -33,10 +33,9 @@ def sizes(spark: SparkSession, settings: PipelineSettings) -> dict[date, int]:
     return {row["day"]: row["sum(bytes)"] for row in kept}
 
 
-def test_old_days_go_and_small_files_become_one(spark: SparkSession, tmp_path: Path) -> None:
+def test_old_days_go_and_small_files_become_one(spark: SparkSession, made: PipelineSettings) -> None:
     """Days before the retention are deleted, each other day is one file, and no other file remains on disk."""
-    settings = PipelineSettings(tables=str(tmp_path), traffic_days=2, vacuum_hours=0)
-    tables.create(spark, settings)
+    settings = made.model_copy(update={"traffic_days": 2, "vacuum_hours": 0})
     days = [TODAY - timedelta(days=back) for back in (3, 2, 1, 0)]
     for size in (1, 2):
         each = [rows(spark, day, size) for day in days]
@@ -46,16 +45,15 @@ def test_old_days_go_and_small_files_become_one(spark: SparkSession, tmp_path: P
     assert sizes(spark, settings) == {days[2]: 3, days[3]: 3}
     assert (traffic.days_deleted, traffic.files_before, traffic.files_after) == (2, 8, 2)
     assert traffic.kept_since == days[2]
-    assert len(list((tmp_path / "traffic_by_minute").glob("day=*/*.parquet"))) == 2
+    assert len(list((Path(settings.tables) / "traffic_by_minute").glob("day=*/*.parquet"))) == 2
     assert [(other.days_deleted, other.files_after) for other in others] == [(0, 0), (0, 0)]
     assert said[0] == f"traffic_by_minute: deleting 2 days before {days[2]}"
 
 
-def test_the_stream_writes_on_while_tables_are_maintained(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_stream_writes_on_while_tables_are_maintained(spark: SparkSession, made: PipelineSettings) -> None:
     """Batches that are added during maintenance are complete afterwards, each once."""
-    settings = PipelineSettings(tables=str(tmp_path))
-    tables.create(spark, settings)
-    over = threading.Event()
+    settings = made
+    begun, over = threading.Event(), threading.Event()
     written: list[int] = []
     failed: list[Exception] = []
     own = spark.newSession()  # as a stream has, so that its writer's number does not count for maintenance
@@ -66,14 +64,18 @@ def test_the_stream_writes_on_while_tables_are_maintained(spark: SparkSession, t
                 with tables.transaction(own, writer="stream", number=len(written)):
                     tables.add(rows(own, TODAY, 1), settings, within="true")
                 written.append(1)
+                if len(written) == 2:
+                    begun.set()  # there is something to maintain
         except Exception as error:  # noqa: BLE001 - the assertion below reports it
             failed.append(error)
+        finally:
+            begun.set()
 
     thread = threading.Thread(target=write)
     thread.start()
     try:
-        for _ in range(2):
-            maintain(spark, settings, today=TODAY, progress=lambda _: None)
+        begun.wait()
+        maintain(spark, settings, today=TODAY, progress=lambda _: None)
     finally:
         over.set()
         thread.join()

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
+from itertools import chain
 from typing import Any, Final
 
 import pytest
@@ -20,7 +21,7 @@ from samerack.pipeline.quarantine import quarantined
 from samerack.pipeline.report import chapters, losses, savings
 from samerack.pipeline.report.chapters import CHAPTER
 from samerack.pipeline.report.gather import Asked, Tables, gathered
-from samerack.pipeline.report.model import Report
+from samerack.pipeline.report.model import GroupLine, Report
 from samerack.pipeline.simulate import messages
 from samerack.pipeline.simulate_cast import DAY, Fleet
 from samerack.pipeline.sums import FULL
@@ -44,10 +45,15 @@ LED: Final = {"members": MEMBERS, "topics": topics([1, 0]), "role": "leading"}
 
 
 def tables(spark: SparkSession, samples: Iterable[bytes], states: Iterable[bytes]) -> Tables:
-    """The tables that the stream makes of records."""
-    records = stream.parsed(raw(spark, samples=list(samples), states=list(states)), SETTINGS)
-    records.persist()
-    return Tables(traffic=stream.by_minute(records), states=stream.states(records), quarantine=quarantined(records))
+    """The tables that the stream makes of records: rows without their history, as tables on disk are."""
+    records = stream.parsed(raw(spark, samples=list(samples), states=list(states)), SETTINGS).persist()
+    found = Tables(
+        traffic=stream.by_minute(records).localCheckpoint(),
+        states=stream.states(records).localCheckpoint(),
+        quarantine=quarantined(records).localCheckpoint(),
+    )
+    records.unpersist()
+    return found
 
 
 def reported(found: Tables, asked: Asked | None = None) -> Report:
@@ -106,130 +112,153 @@ def test_sums_that_do_not_fit_stop_at_the_most(spark: SparkSession) -> None:
     assert made.headline.dollars == pytest.approx(2 * AWS.dollars(FULL))
 
 
-def test_reasons_without_end_are_told_together(spark: SparkSession) -> None:
-    """The most frequent reasons come first, the rest is one line, and the sum includes all of them."""
+def test_reasons_without_end_are_told_together_and_no_states_are_no_zeros(spark: SparkSession) -> None:
+    """The most frequent reasons come first, the rest is one line; without states, savings are unknown."""
     bad = [sample(1, schema=2), *(sample(1, schema=1 + number) for number in range(1, 71))]
-    made = reported(tables(spark, [*minutes(1), *bad], []))
+    made = reported(tables(spark, [*minutes(2), *bad], []))
     assert (made.bad[0].reason, made.bad[0].records) == ("schema: unknown version 2", 2)
     assert (made.bad[-1].reason, made.bad[-1].records) == ("other reasons", 20)
     assert sum(one.records for one in made.bad) == 71
+    assert made.headline.month.saved is None
+    assert (made.headline.bytes, made.headline.judged_bytes) == (2000, 0)
+    assert made.groups[0].month.possible is None
 
 
-def test_one_id_for_many_states_makes_no_more_chapters(spark: SparkSession) -> None:
-    """Each structure is evaluated once, even if many states have the same id."""
-    same = {"at": START, "id": "same"}
-    rates = [[{**topics([0, 1])[0], "bytes_per_second": [float(n), 1.0]}] for n in range(5)]
-    states = [state(0, **{**FAR, **same, "topics": one}) for one in rates]
-    states += [state(0, **{**LED, **same, "agent": "agent@host"})]
-    found = tables(spark, minutes(1), states)
-    rows = chapters.picked(found.states.where(F.col("id") == "same")).collect()
-    assert rows
-    assert len(rows) == len({json.loads(row["value"])["role"] for row in rows})
-
-
-def test_only_led_groups_save(spark: SparkSession) -> None:
-    """The group's own assignor reads all across racks: the led group saved all of it, the other one still could."""
-    far = {"client_rack": "rack-a", "replica_rack": "rack-b"}
-    near = {"client_rack": "rack-a", "replica_rack": "rack-a"}
-    samples = [*minutes(4, group="far", **far), *minutes(4, group="led", number=100, **near)]
-    states = [
-        state(base + n, group=group, at=START + n * MINUTE, **facts)
-        for group, facts, base in (("far", FAR, 0), ("led", LED, 100))
+ALONE: Final = {"agent": "other@host", "election": ""}
+SAMPLES: Final = {
+    "far": minutes(4, group="far", client_rack="rack-a", replica_rack="rack-b"),
+    "led": minutes(4, group="led", number=100, client_rack="rack-a", replica_rack="rack-a"),
+    "half": [
+        *minutes(2, group="half", number=200),
+        *minutes(4, group="half", number=210, client_rack="rack-b")[2:],
+    ],
+    "beside": [
+        *minutes(4, group="beside", number=300),
+        *minutes(4, group="beside", number=310, client_rack="", bytes=900, **ALONE),
+    ],
+    "handed over": [
+        *minutes(1, group="handed over", number=400, bytes=400),
+        *minutes(2, group="handed over", number=410, bytes=600, **ALONE),
+    ],
+    "elected": [
+        *minutes(4, group="elected", number=500),
+        *minutes(4, group="elected", number=510, agent="beside@host", bytes=1),
+        *minutes(1, group="elected", number=520, bytes=20),
+    ],
+    **{
+        name: [*minutes(30, group=name, number=base), *minutes(60, group=name, number=base + 100, **ALONE)[29:]]
+        for name, base in (("followed", 1000), ("old", 2000))
+    },
+    "wrong": [*minutes(2, group="wrong", number=600), b"no record"],
+}
+"""Samples of groups that are reported together, by group."""
+STATES: Final = {
+    "far": [state(n, group="far", at=START + n * MINUTE, **FAR) for n in range(4)],
+    "led": [state(100 + n, group="led", at=START + n * MINUTE, **LED) for n in range(4)],
+    "half": [state(200 + n, group="half", at=START + n * MINUTE, **(FAR if n < 2 else LED)) for n in range(4)],
+    "beside": [
+        state(300 + 10 * n + m, group="beside", at=START + n * MINUTE, agent=agent, **facts)
         for n in range(4)
-    ]
-    made = reported(tables(spark, samples, states))
-    lines = {one.group: one for one in made.groups}
-    month = AWS.dollars(4000) / 240 * SECONDS_PER_MONTH
-    assert lines["led"].month.saved == pytest.approx(month)
+        for m, (agent, facts) in enumerate((("agent@host", LED), ("other@host", FAR)))
+    ],
+    "wrong": [state(600, group="wrong", members=MEMBERS, topics=topics([0, 7]))],
+}
+MONTH: Final = SECONDS_PER_MONTH / 3600
+"""Dollars of the hour that is reported, as dollars a month."""
+
+
+@pytest.fixture(scope="module")
+def hour(spark: SparkSession) -> Tables:
+    """The tables of `SAMPLES` and `STATES`; the group `old` has rows of an older version, without a counter."""
+    found = tables(spark, chain(*SAMPLES.values()), chain(*STATES.values()))
+    alone = F.when((F.col("group") != "old") | (F.col("counted_by") != "samerack"), F.col("counted_by"))
+    return replace(found, traffic=found.traffic.withColumn("counted_by", alone))
+
+
+@pytest.fixture(scope="module")
+def made(hour: Tables) -> Report:
+    """The report of that hour, which tests only read."""
+    return reported(hour)
+
+
+@pytest.fixture(scope="module")
+def lines(made: Report) -> dict[str, GroupLine]:
+    """Its lines, by group."""
+    return {one.group: one for one in made.groups}
+
+
+def test_only_led_groups_save(made: Report, lines: dict[str, GroupLine]) -> None:
+    """The group's own assignor reads all across racks: the led group saved all of it, the other one still could."""
+    month = pytest.approx(AWS.dollars(4000) * MONTH)
+    assert lines["led"].month.saved == month
     assert lines["led"].month.possible == 0
     assert lines["far"].month.saved == 0
-    assert lines["far"].month.possible == pytest.approx(month)
+    assert lines["far"].month.possible == month
     assert (lines["led"].led, lines["far"].led) == (1.0, 0.0)
-    assert made.headline.led_groups == 1
+    assert made.headline.led_groups == len({"led", "half", "beside"})
     assert made.unit == "minute"
 
 
-def test_a_group_led_for_half_a_day_saves_half(spark: SparkSession) -> None:
+def test_a_group_led_for_half_a_day_saves_half(lines: dict[str, GroupLine]) -> None:
     """Chapters are weighted by their number of states."""
-    states = [state(n, at=START + n * MINUTE, **(FAR if n < 2 else LED)) for n in range(4)]
-    samples = [*minutes(2), *minutes(4, number=10, client_rack="rack-b")[2:]]
-    (line,) = reported(tables(spark, samples, states)).groups
-    assert line.led == 0.5
-    assert line.month.saved == pytest.approx(AWS.dollars(2000) / 240 * SECONDS_PER_MONTH)
-    assert line.month.possible == 0  # nothing is left to save: the agent leads now
+    assert lines["half"].led == 0.5
+    assert lines["half"].month.saved == pytest.approx(AWS.dollars(2000) * MONTH)
+    assert lines["half"].month.possible == 0  # nothing is left to save: the agent leads now
 
 
-def test_what_is_measured_side_by_side_counts_once(spark: SparkSession) -> None:
+def test_what_is_measured_side_by_side_counts_once(made: Report, lines: dict[str, GroupLine]) -> None:
     """Without a common election the agent that saw most counts in each minute; a group is led if one of them leads."""
-    other = {"agent": "other@host", "election": ""}
-    samples = [
-        *minutes(4),
-        *minutes(4, number=10, client_rack="", bytes=900, **other),
-        *minutes(1, number=20, group="handed over", bytes=400),
-        *minutes(2, number=30, group="handed over", bytes=600, **other),
-    ]
-    states = [
-        state(10 * n + m, at=START + n * MINUTE, agent=agent, **facts)
-        for n in range(4)
-        for m, (agent, facts) in enumerate((("agent@host", LED), ("other@host", FAR)))
-    ]
-    made = reported(tables(spark, samples, states))
-    lines = {one.group: one for one in made.groups}
-    assert (lines["orders"].bytes, lines["orders"].crossing_bytes, lines["orders"].led) == (4000, 4000, 1.0)
+    one = lines["beside"]
+    assert (one.bytes, one.crossing_bytes, one.led) == (4000, 4000, 1.0)
     assert lines["handed over"].bytes == 1200
     assert made.headline.unknown_bytes == 0
-    assert sum(moment.bytes for moment in made.timeline) == made.headline.bytes == 5200
-    assert made.twice == 2
+    assert sum(moment.bytes for moment in made.timeline) == made.headline.bytes
+    assert made.twice == len({"beside", "handed over"})
 
 
-def test_what_agents_of_one_election_counted_adds_up(spark: SparkSession) -> None:
+def test_what_agents_of_one_election_counted_adds_up(lines: dict[str, GroupLine]) -> None:
     """Counts of the agent beside a member and of the elected agent are added, since they count different members."""
-    samples = [*minutes(4), *minutes(4, number=10, agent="beside@host", bytes=1), *minutes(1, number=20, bytes=20)]
-    made = reported(tables(spark, samples, []))
-    assert (made.headline.bytes, made.twice) == (4024, 0)
+    assert lines["elected"].bytes == 4024
 
 
-def test_a_count_that_follows_another_is_not_beside_it(spark: SparkSession) -> None:
+def test_a_count_that_follows_another_is_not_beside_it(lines: dict[str, GroupLine]) -> None:
     """Only the minute of the handover has both counts; rows of older versions without a counter all count."""
-    after = minutes(60, number=100, agent="other@host", election="")[29:]
-    found = tables(spark, [*minutes(30), *after], [])
-    made = reported(found)
-    assert (made.headline.bytes, made.twice) == (60_000, 0)
-    old = F.when(F.col("counted_by") != "samerack", F.col("counted_by"))
-    made = reported(replace(found, traffic=found.traffic.withColumn("counted_by", old)))
-    assert (made.headline.bytes, made.twice) == (61_000, 0)
+    assert lines["followed"].bytes == 60_000
+    assert lines["old"].bytes == 61_000
 
 
-def test_groups_without_states_are_no_zeros(spark: SparkSession) -> None:
-    """Bytes are reported, savings are unknown."""
-    made = reported(tables(spark, minutes(2), []))
-    assert made.headline.month.saved is None
-    assert made.groups[0].month.possible is None
-    assert made.headline.judged_bytes == 0
+def test_the_bytes_of_all_groups_add_up(made: Report, lines: dict[str, GroupLine]) -> None:
+    """The fleet's bytes are those of its groups; those of groups with states are judged, the others are no zeros."""
+    assert made.headline.bytes == 4000 * 4 + 1200 + 4024 + 60_000 + 61_000 + 2000
+    assert made.headline.judged_bytes == 4000 * 4
+    assert {name for name, one in lines.items() if one.month.possible is None} == lines.keys() - {
+        "far",
+        "led",
+        "half",
+        "beside",
+    }
 
 
-def test_states_that_contradict_themselves_and_bad_records_are_told(spark: SparkSession) -> None:
+def test_states_that_contradict_themselves_and_bad_records_are_told(made: Report, lines: dict[str, GroupLine]) -> None:
     """The report counts them and evaluates the rest."""
-    wrong = state(1, members=MEMBERS, topics=topics([0, 7]))
-    made = reported(tables(spark, [*minutes(2), b"no record"], [wrong]))
     assert made.failed + sum(bad.records for bad in made.bad) == 2
-    assert made.headline.bytes == 2000
+    assert lines["wrong"].bytes == 2000
 
 
 @pytest.mark.parametrize(
     ("asked", "told"),
     [(Asked(first=date(2025, 12, 1)), "has 2025-11-01 to 2025-11-01"), (Asked(last=date(2025, 10, 1)), "--from and")],
 )
-def test_an_empty_period_says_what_there_is(spark: SparkSession, asked: Asked, told: str) -> None:
+def test_an_empty_period_says_what_there_is(hour: Tables, asked: Asked, told: str) -> None:
     """The error names the days in the tables; no empty page replaces a good one."""
     with pytest.raises(AgentError, match=told):
-        reported(tables(spark, minutes(2), []), asked)
+        reported(hour, asked)
 
 
-def test_an_empty_table_says_what_fills_it(spark: SparkSession) -> None:
+def test_an_empty_table_says_what_fills_it(hour: Tables) -> None:
     """The error names agents that publish."""
     with pytest.raises(AgentError, match="let agents publish"):
-        reported(tables(spark, [], []))
+        reported(replace(hour, traffic=hour.traffic.where("false")))
 
 
 def chapter(number: int, **changes: Any) -> dict[str, Any]:
@@ -243,54 +272,72 @@ def chapter(number: int, **changes: Any) -> dict[str, Any]:
     return {**facts, **changes}
 
 
-def lost(spark: SparkSession, *told: dict[str, Any]) -> list[Row]:
-    """The losses of these chapters, for a group that reads 1000 bytes in ten seconds."""
+CAUSES: Final[tuple[tuple[dict[str, Any], str], ...]] = (
+    ({"rackless": 4, "telling": 0, "fetching": 0, "expected": 0.66}, losses.FORGOT),
+    ({"telling": 1, "fetching": 1, "expected": 0.4}, losses.UNTOLD),
+    ({"telling": 1, "expected": 0.4}, losses.UNTOLD),
+    ({"telling": None, "fetching": 1, "expected": 0.4}, losses.UNFETCHED),
+    ({"kind": "consumer", "assignor": "uniform", "expected": 0.5}, losses.KIP_848),
+    ({"assignor": "roundrobin", "expected": 0.3}, losses.PROTOCOL),
+    ({"expected": 0.62}, losses.ROSE),
+)
+"""What changes from a chapter to the next, and the cause of the loss."""
+SMALL: Final = ({"expected": 0.14}, {"expected": 0.3}, {"rackless": 4, "expected": 0.1})
+
+
+@pytest.fixture(scope="module")
+def lost(spark: SparkSession) -> dict[str, list[Row]]:
+    """The losses of every case, by its group, which reads 1000 bytes in ten seconds."""
+    cases = {
+        **{
+            f"cause {n}": [chapter(0), chapter(1, **after), chapter(30, **after)] for n, (after, _) in enumerate(CAUSES)
+        },
+        **{f"small {n}": [chapter(0), chapter(1, **after)] for n, after in enumerate(SMALL)},
+        "left": [chapter(0, role="leading"), chapter(1, expected=0.5), chapter(2, role="leading")],
+    }
+    told = [{**one, "group": group} for group, chapters in cases.items() for one in chapters]
     frame = spark.createDataFrame([tuple(one[name] for name in CHAPTER.names) for one in told], CHAPTER)
     groups: DataFrame = frame.select("cluster", "group").distinct().withColumn("bytes", F.lit(1000))
-    return losses.losses(frame, groups, 10.0, AWS).collect()
+    rows = losses.losses(frame, groups, 10.0, AWS).collect()
+    return {group: [row for row in rows if row["group"] == group] for group in cases}
 
 
-@pytest.mark.parametrize(
-    ("after", "cause"),
-    [
-        ({"rackless": 4, "telling": 0, "fetching": 0, "expected": 0.66}, losses.FORGOT),
-        ({"telling": 1, "fetching": 1, "expected": 0.4}, losses.UNTOLD),
-        ({"telling": 1, "expected": 0.4}, losses.UNTOLD),
-        ({"telling": None, "fetching": 1, "expected": 0.4}, losses.UNFETCHED),
-        ({"kind": "consumer", "assignor": "uniform", "expected": 0.5}, losses.KIP_848),
-        ({"assignor": "roundrobin", "expected": 0.3}, losses.PROTOCOL),
-        ({"expected": 0.62}, losses.ROSE),
-    ],
-)
-def test_a_loss_is_told_with_its_cause(spark: SparkSession, after: dict[str, Any], cause: str) -> None:
+@pytest.mark.parametrize("number", range(len(CAUSES)), ids=[cause for _, cause in CAUSES])
+def test_a_loss_is_told_with_its_cause(lost: dict[str, list[Row]], number: int) -> None:
     """A loss has its time, its cause, and its cost a month."""
-    (row,) = lost(spark, chapter(0), chapter(1, **after), chapter(30, **after))
+    after, cause = CAUSES[number]
+    (row,) = lost[f"cause {number}"]
     assert row["cause"] == cause
     assert row["at"].astimezone(UTC) == datetime(2025, 11, 1, 13, tzinfo=UTC)
     assert row["lasts"]
     assert row["dollars_per_month"] == pytest.approx(AWS.dollars(100 * (after["expected"] - 0.1)) * SECONDS_PER_MONTH)
 
 
-def test_an_agent_that_left_is_a_loss_and_may_come_back(spark: SparkSession) -> None:
+def test_an_agent_that_left_is_a_loss_and_may_come_back(lost: dict[str, list[Row]]) -> None:
     """A loss that has ended is reported, too."""
-    (row,) = lost(spark, chapter(0, role="leading"), chapter(1, expected=0.5), chapter(2, role="leading"))
+    (row,) = lost["left"]
     assert (row["cause"], row["lasts"]) == (losses.UNLED, False)
 
 
-@pytest.mark.parametrize("after", [{"expected": 0.14}, {"expected": 0.3}, {"rackless": 4, "expected": 0.1}])
-def test_a_small_rise_is_no_loss(spark: SparkSession, after: dict[str, Any]) -> None:
+def test_a_small_rise_is_no_loss(lost: dict[str, list[Row]]) -> None:
     """Nor is a rise without a cause that stays far from random."""
-    assert lost(spark, chapter(0), chapter(1, **after)) == []
+    assert [lost[f"small {number}"] for number in range(len(SMALL))] == [[]] * len(SMALL)
 
 
 def test_a_day_of_equal_states_is_one_chapter(spark: SparkSession) -> None:
-    """Rates may change; only members, replicas and owners start a new chapter."""
-    rates = [{**topics([0, 1])[0], "bytes_per_second": [float(n), 2.0]} for n in range(3)]
+    """Rates may change; only members, replicas and owners start a new chapter, each once, even under one id."""
+    rates = [[{**topics([0, 1])[0], "bytes_per_second": [float(n), 2.0]}] for n in range(5)]
+    same = {"at": START, "id": "same", "group": "same"}
     states = [
-        *(state(n, at=START + n * MINUTE, **{**FAR, "topics": [rates[n]]}) for n in range(3)),
+        *(state(n, at=START + n * MINUTE, **{**FAR, "topics": rates[n]}) for n in range(3)),
         state(9, at=START + 9 * MINUTE, **LED),
+        *(state(0, **{**FAR, **same, "topics": one}) for one in rates),
+        state(0, **{**LED, **same}),
     ]
-    rows = chapters.worked_out(chapters.picked(tables(spark, [], states).states)).orderBy("first").collect()
+    found = chapters.worked_out(chapters.picked(tables(spark, [], states).states)).orderBy("first").collect()
+    rows = [row for row in found if row["group"] == "orders"]
     assert [(row["states"], row["present"], row["own"]) for row in rows] == [(3, 1.0, None), (1, 0.0, 1.0)]
+    roles = [row["role"] for row in found if row["group"] == "same"]
+    assert sorted(roles) == ["", "leading"]
     (shared,) = savings.shares(spark.createDataFrame(rows, CHAPTER)).collect()
     assert shared["led"] == 0.25

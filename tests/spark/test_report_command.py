@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -20,19 +21,26 @@ from tests.spark.test_report import LED, minutes
 from tests.spark.test_report import tables as made_of
 
 
-@pytest.fixture
-def kept(spark: SparkSession, tmp_path: Path) -> Path:
-    """A folder of tables with four minutes of one group."""
-    settings = PipelineSettings(tables=str(tmp_path / "tables"))
-    tables.create(spark, settings)
+@pytest.fixture(scope="module")
+def kept(spark: SparkSession, empty_tables: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of tables with four minutes of one group; tests do not change it."""
+    folder = shutil.copytree(empty_tables, tmp_path_factory.mktemp("kept") / "tables")
+    settings = PipelineSettings(tables=str(folder))
     found = made_of(spark, minutes(4), [state(1, **LED)])
     tables.add(found.traffic, settings, within="true")
     tables.append(found.states, settings, "group_states")
-    return tmp_path / "tables"
+    return folder
+
+
+@pytest.fixture
+def report(typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Typed:
+    """Runs the command in the test's folder."""
+    monkeypatch.chdir(tmp_path)
+    return lambda *words: typed("pipeline", "report", *words)
 
 
 def test_a_page_files_and_json(kept: Path, tmp_path: Path) -> None:
-    """One run in its own process writes all three, and they agree."""
+    """One run in its own process, with code that Spark generates, writes all three, and they agree."""
     words = ["--json", "--tables", "all", "-s", f"pipeline.tables={kept}", "-s", "pipeline.master=local[2]"]
     line = command("report", *words)
     done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, timeout=110, check=False)
@@ -50,13 +58,6 @@ def test_a_page_files_and_json(kept: Path, tmp_path: Path) -> None:
         "groups_by_day.csv",
         "lost_rack_awareness.csv",
     }
-
-
-@pytest.fixture
-def report(typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Typed:
-    """Runs the command in the test's folder."""
-    monkeypatch.chdir(tmp_path)
-    return lambda *words: typed("pipeline", "report", *words)
 
 
 def test_parquet_and_the_headline_in_words(kept: Path, report: Typed, tmp_path: Path) -> None:
@@ -78,12 +79,13 @@ def test_without_tables_the_cure_is_named(report: Typed, tmp_path: Path) -> None
     assert not (tmp_path / "report.html").exists()
 
 
-def test_a_damaged_table_is_no_traceback(kept: Path, report: Typed) -> None:
+def test_a_damaged_table_is_no_traceback(kept: Path, report: Typed, tmp_path: Path) -> None:
     """Missing data files are noticed only when they are read, and still give one error line."""
-    for file in (kept / "traffic_by_minute").rglob("*.parquet"):
+    damaged = shutil.copytree(kept, tmp_path / "damaged")
+    for file in (damaged / "traffic_by_minute").rglob("*.parquet"):
         if "_delta_log" not in file.parts:
             file.unlink()
-    done = report("-s", f"pipeline.tables={kept}")
+    done = report("-s", f"pipeline.tables={damaged}")
     assert done.exit_code == 1
     assert done.stderr.splitlines()[-1].startswith("samerack: ")
     assert "cannot be read" in done.stderr

@@ -1,4 +1,4 @@
-"""A stream submitted as a zip to a real standalone cluster makes the same tables as on this machine alone."""
+"""A stream submitted as a zip to a real standalone cluster makes the right tables."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import pytest
 
 from samerack.pipeline.simulate_faults import Faults
 from tests.spark import standalone
-from tests.spark.stream_process import arguments, command, filled, in_tables, read_to_the_end, simulated, truth
+from tests.spark.stream_process import arguments, command, filled, in_tables, simulated, truth
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SAMPLES = 5_000
+SAMPLES = 2_000
 
 
 def run(words: list[str], **more: object) -> str:
@@ -27,10 +27,10 @@ def run(words: list[str], **more: object) -> str:
 
 
 @pytest.mark.timeout(240)
-def test_a_standalone_master_with_two_workers_makes_the_same_tables(
+def test_a_standalone_master_with_two_workers_makes_the_right_tables(
     spark: SparkSession, bootstrap: str, tmp_path: Path
 ) -> None:
-    """spark-submit with the zip on two workers, one process alone, and the computation without Spark agree."""
+    """spark-submit with the zip on two workers makes the tables that are computed without Spark."""
     made = simulated(SAMPLES, faults=Faults(duplicates=0.05, late=0.01, malformed=0.005))
     files = json.loads(run(command("package", str(tmp_path / "files"), "--json")))
     source = filled(bootstrap, made)
@@ -41,14 +41,11 @@ def test_a_standalone_master_with_two_workers_makes_the_same_tables(
         chosen = arguments(source, tmp_path / "submitted", "--once", "--json", master="")
         said = run([*submit, *chosen], env=standalone.environment(), cwd=tmp_path).splitlines()
         executors = [path for number in range(2) for path in (tmp_path / f"worker-{number}").glob("app-*/*/stderr")]
-    read_to_the_end(spark, source, tmp_path / "alone")
     # spark-submit mixes standard error into standard output
     batches = [json.loads(line) for line in said if line.startswith("{")]
     assert sum(batch["records"] for batch in batches) == len(made)
     assert len({path.parents[2] for path in executors}) == 2, "a worker had nothing to do"
-    submitted = in_tables(spark, tmp_path / "submitted")
-    assert submitted == in_tables(spark, tmp_path / "alone")
-    assert submitted == truth(made)
+    assert in_tables(spark, tmp_path / "submitted") == truth(made)
 
 
 def test_a_master_without_workers_is_waited_for_as_long_as_the_settings_say(tmp_path: Path) -> None:

@@ -82,7 +82,9 @@ def test_a_state_keeps_everything_that_the_record_says(spark: SparkSession) -> N
         "at": NOON,
         "day": DAY,
     }
-    assert second["topics"] == [{"name": "clicks", "replicas": [[0]], "owner": [0], "bytes_per_second": []}]
+    assert second["topics"] == [
+        {"name": "clicks", "replicas": [[0]], "owner": [0], "bytes_per_second": [], "tasks": None}
+    ]
 
 
 def test_bad_records_are_kept_whole_with_the_reason_and_their_place(spark: SparkSession) -> None:

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from typer.testing import CliRunner
 
+from samerack.cli.main import app
 from samerack.common.errors import AgentError
 from samerack.pipeline.stream_kafka import check_topics
 from sandbox.admin import Admin
@@ -66,6 +68,7 @@ def test_a_wrong_setting_is_one_line(tmp_path: Path) -> None:
         ("pipeline.lost_records", "perhaps", "pipeline.lost_records: "),
     ):
         source = Source(bootstrap="127.0.0.1:1", traffic="t", states="s")
-        code, line = refused([*arguments(source, tmp_path), "-s", f"{key}={value}"])
-        assert code == 2
+        done = CliRunner().invoke(app, ["pipeline", *arguments(source, tmp_path), "-s", f"{key}={value}"])
+        assert (done.exit_code, done.stdout) == (2, "")
+        (line,) = done.stderr.splitlines()
         assert words in line

@@ -57,13 +57,12 @@ def test_sums_are_added_to_their_rows_once_for_each_number(spark: SparkSession, 
     assert kept(spark, settings) == {"a": 1, "b": 5, "c": 4}
 
 
-def test_a_sum_stops_where_it_would_not_fit(spark: SparkSession, settings: PipelineSettings) -> None:
+def test_a_sum_stops_where_it_would_not_fit(spark: SparkSession, made: PipelineSettings) -> None:
     """This also holds for a row in which an older version stored more."""
-    tables.create(spark, settings)
-    tables.append(sums(spark, ("old", 2**63 - 1)), settings, "traffic_by_minute")
+    tables.append(sums(spark, ("old", 2**63 - 1)), made, "traffic_by_minute")
     for values in ([("a", FULL - 1), ("b", 1)], [("a", FULL), ("b", 2), ("old", 1)]):
-        tables.add(sums(spark, *values), settings, within=EVERYTHING)
-    assert kept(spark, settings) == {"a": FULL, "b": 3, "old": FULL}
+        tables.add(sums(spark, *values), made, within=EVERYTHING)
+    assert kept(spark, made) == {"a": FULL, "b": 3, "old": FULL}
 
 
 def test_the_default_place_is_a_folder_beside_the_caller(
@@ -77,19 +76,18 @@ def test_the_default_place_is_a_folder_beside_the_caller(
     assert (tmp_path / "samerack-tables" / "traffic_by_minute").is_dir()
 
 
-def test_writers_that_meet_begin_anew_and_lose_nothing(spark: SparkSession, settings: PipelineSettings) -> None:
+def test_writers_that_meet_begin_anew_and_lose_nothing(spark: SparkSession, made: PipelineSettings) -> None:
     """Two writers that add to the same row at the same time, several times each, lose nothing."""
-    tables.create(spark, settings)
 
     def write(writer: str) -> None:
         own = spark.newSession()
         for number in range(WRITES):
             with tables.transaction(own, writer=writer, number=number):
-                tables.add(sums(own, ("a", 1)), settings, within=EVERYTHING)
+                tables.add(sums(own, ("a", 1)), made, within=EVERYTHING)
 
     with ThreadPoolExecutor() as pool:
         list(pool.map(write, ("one", "another")))
-    assert kept(spark, settings) == {"a": 2 * WRITES}
+    assert kept(spark, made) == {"a": 2 * WRITES}
 
 
 def test_making_tables_again_keeps_them(spark: SparkSession, settings: PipelineSettings) -> None:
@@ -155,16 +153,15 @@ def test_tables_where_nobody_may_write_are_one_error(spark: SparkSession, tmp_pa
         tables.create(spark, PipelineSettings(tables=str(tmp_path / "file")))
 
 
-def test_tables_with_rows_and_no_checkpoint_are_refused(spark: SparkSession, settings: PipelineSettings) -> None:
+def test_tables_with_rows_and_no_checkpoint_are_refused(spark: SparkSession, made: PipelineSettings) -> None:
     """A stream without its position would count twice; with empty tables it may start."""
-    tables.create(spark, settings)
-    tables.check_checkpoint(spark, settings)
-    tables.append(sums(spark, ("a", 1)), settings, "traffic_by_minute")
+    tables.check_checkpoint(spark, made)
+    tables.append(sums(spark, ("a", 1)), made, "traffic_by_minute")
     with pytest.raises(AgentError, match=r"no checkpoint of theirs at .*/_checkpoint: .* pipeline\.checkpoint"):
-        tables.check_checkpoint(spark, settings)
-    (Path(settings.tables) / "_checkpoint").mkdir()
-    (Path(settings.tables) / "_checkpoint" / "metadata").touch()
-    tables.check_checkpoint(spark, settings)
+        tables.check_checkpoint(spark, made)
+    (Path(made.tables) / "_checkpoint").mkdir()
+    (Path(made.tables) / "_checkpoint" / "metadata").touch()
+    tables.check_checkpoint(spark, made)
 
 
 def test_the_page_shows_the_tables_as_they_are() -> None:

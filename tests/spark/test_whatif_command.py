@@ -49,15 +49,15 @@ def test_a_folder_becomes_a_ranking_and_files(fleet: Path) -> None:
     assert {"present", "optimal", "lead"} <= {row["scenario"] for row in rows}
 
 
-def test_without_a_folder_the_table_is_read(fleet: Path, spark: SparkSession, typed: Typed, tmp_path: Path) -> None:
+def test_without_a_folder_the_table_is_read(
+    fleet: Path, spark: SparkSession, typed: Typed, made: PipelineSettings
+) -> None:
     """Without a folder the command reads `group_states` in pipeline.tables, as the stream writes it."""
-    settings = PipelineSettings(tables=str(tmp_path / "tables"))
-    tables.create(spark, settings)
     lines = spark.read.text(str(fleet / FILES["state"]))
     states = lines.select(F.from_json("value", GROUP_STATE).alias("s")).select("s.*")
     dated = states.withColumn("at", F.timestamp_millis("at")).withColumn("day", F.to_date("at"))
-    tables.append(dated, settings, "group_states")
-    result = typed("pipeline", "whatif", "-s", f"pipeline.tables={settings.tables}")
+    tables.append(dated, made, "group_states")
+    result = typed("pipeline", "whatif", "-s", f"pipeline.tables={made.tables}")
     assert result.exit_code == 0, result.stderr
     assert result.stdout.startswith("15 groups read ")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from samerack.common.records import GroupState, encode
@@ -12,7 +12,6 @@ from samerack.pipeline.report.shares import Shares
 from tests.records import STATE
 from tests.unit.pipeline.fleets import states
 
-EXAMPLES = settings(max_examples=60, deadline=None)
 GROUPS = st.one_of(states(), states(gaps=True))
 
 
@@ -34,7 +33,6 @@ def with_rates(state: GroupState, factor: float) -> GroupState:
     )
 
 
-@EXAMPLES
 @given(GROUPS, st.floats(0.1, 10.0))
 def test_a_state_has_the_same_shares_after_another_one(state: GroupState, factor: float) -> None:
     """What is remembered of a state changes no figure of the next one."""
@@ -43,7 +41,6 @@ def test_a_state_has_the_same_shares_after_another_one(state: GroupState, factor
         assert row.row_of(encode(one).decode()) == Shares().row_of(encode(one).decode())
 
 
-@EXAMPLES
 @given(GROUPS, st.floats(0.1, 10.0))
 def test_the_possible_share_is_that_of_the_plan_that_an_agent_would_lead(state: GroupState, factor: float) -> None:
     """A cheaper way to the same figure: the least of the plan in force and the led plan."""
