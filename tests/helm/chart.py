@@ -13,6 +13,7 @@ import yaml
 ROOT: Final = Path(__file__).parents[2]
 CHART: Final = ROOT / "helm" / "samerack"
 CONSUMER: Final = ROOT / "helm" / "examples" / "consumer"
+STREAMS: Final = ROOT / "helm" / "examples" / "streams"
 SCENARIOS: Final = tuple(
     sorted(path.name.removesuffix("-values.yaml") for path in (CHART / "ci").glob("*-values.yaml"))
 )
@@ -71,10 +72,10 @@ def _file(values: Manifest, folder: Path) -> Path:
     return path
 
 
-def consumer_copy(folder: Path) -> Path:
-    """A copy of the example chart in a folder, with this chart as its dependency."""
+def consumer_copy(folder: Path, example: Path = CONSUMER) -> Path:
+    """A copy of an example chart in a folder, with this chart as its dependency."""
     shutil.copytree(ROOT / "helm", folder / "helm")  # links become files
-    chart = folder / "helm" / CONSUMER.relative_to(ROOT / "helm")
+    chart = folder / "helm" / example.relative_to(ROOT / "helm")
     run = helm("dependency", "update", chart)
     assert run.returncode == 0, run.stderr
     return chart

@@ -27,15 +27,16 @@ def with_settings(schema: dict[str, Any]) -> dict[str, Any]:
     kept = {name: each for name, each in schema["$defs"].items() if not name[0].isupper()}
     settings.pop("required", None)  # the templates check what is required, because it may come from a Secret
     value = settings["properties"]["kafka"].pop("additionalProperties")
-    settings["properties"]["kafka"] |= _keys_of_kafka("kafkaSetting")
-    kafka = schema["properties"]["kafka"]
+    for model in (settings, sections["ClusterSettings"]):
+        model["properties"]["kafka"] |= _keys_of_kafka("kafkaSetting")
+    chart = schema["properties"]["kafka"]
     secrets = {"type": "object", **_keys_of_kafka("secretKey")}
     return {
         **schema,
         "properties": {
             **schema["properties"],
             "config": settings,
-            "kafka": {**kafka, "properties": {**kafka["properties"], "secrets": secrets}},
+            "kafka": {**chart, "properties": {**chart["properties"], "secrets": secrets}},
         },
         "$defs": {**kept, "kafkaSetting": value, **dict(sorted(sections.items()))},
     }

@@ -1,4 +1,4 @@
-"""Tests that docs/kubernetes.md is correct: its values render, its commands run, its plain YAML equals the example's.
+"""Tests that docs/kubernetes.md is correct: its values render, its commands run, its template is the example's.
 
 The values of docs/clouds.md render as well.
 """
@@ -15,13 +15,16 @@ import pytest
 import yaml
 
 from samerack.common.settings import load
-from tests.helm.chart import CHART, KUBERNETES, ROOT, consumer_copy, helm, one, render
+from tests.helm.chart import CHART, CONSUMER, KUBERNETES, ROOT, STREAMS, consumer_copy, helm, one, render
 
 pytestmark = pytest.mark.helm
 
 PAGE: Final = (ROOT / "docs" / "kubernetes.md").read_text(encoding="utf-8")
 CLOUDS: Final = (ROOT / "docs" / "clouds.md").read_text(encoding="utf-8")
 _YAML: Final = [yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", PAGE + CLOUDS, re.DOTALL)]
+PLAIN: Final = list(yaml.safe_load_all((ROOT / "helm" / "examples" / "plain.yaml").read_text(encoding="utf-8")))
+EXAMPLES: Final = (CONSUMER, STREAMS)
+"""In the order of the page."""
 VALUES: Final = [block for block in _YAML if "image" in block]
 COMMANDS: Final = [
     line for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL) for line in block.splitlines() if "helm " in line
@@ -72,26 +75,29 @@ def test_names_of_the_release_are_those_of_the_commands(tmp_path: Path) -> None:
 
 
 def test_the_dependency_is_that_of_the_example() -> None:
-    """Chart.yaml and values.yaml on the page are parts of the example's files."""
-    example = ROOT / "helm" / "examples" / "consumer"
+    """Chart.yaml and values.yaml on the page are parts of the examples' files; both have the same dependency."""
     (dependencies,) = (block for block in _YAML if "dependencies" in block)
-    (values,) = (block for block in _YAML if "samerack" in block)
-    assert dependencies.items() <= yaml.safe_load((example / "Chart.yaml").read_text(encoding="utf-8")).items()
-    assert values.items() <= yaml.safe_load((example / "values.yaml").read_text(encoding="utf-8")).items()
+    values = [block for block in _YAML if "samerack" in block]
+    assert len(values) == len(EXAMPLES)
+    for example, shown in zip(EXAMPLES, values, strict=True):
+        assert dependencies.items() <= yaml.safe_load((example / "Chart.yaml").read_text(encoding="utf-8")).items()
+        assert shown.items() <= yaml.safe_load((example / "values.yaml").read_text(encoding="utf-8")).items()
 
 
 def test_the_template_is_that_of_the_example() -> None:
-    """The example's Deployment template contains every line of the page's template."""
+    """The example's template contains every line of the page's template."""
     (shown,) = re.findall(r"```gotemplate\n(.*?)```", PAGE, re.DOTALL)
-    template = (ROOT / "helm" / "examples" / "consumer" / "templates" / "deployment.yaml").read_text(encoding="utf-8")
+    _holds(shown, (CONSUMER / "templates" / "deployment.yaml").read_text(encoding="utf-8"))
+
+
+def _holds(shown: str, template: str) -> None:
     written = {line.strip() for line in template.splitlines()}
     assert not [line for line in shown.splitlines() if line.strip() not in written]
 
 
 def test_plain_yaml_is_what_the_example_renders(rendered: tuple[dict[str, Any], ...]) -> None:
-    """The pod without Helm equals the example's except for names, and mounts the ConfigMap of the page."""
-    (settings,) = (block for block in _YAML if block.get("kind") == "ConfigMap")
-    (plain,) = (block for block in _YAML if "initContainers" in block.get("spec", {}))
+    """The pod of helm/examples/plain.yaml equals the chart's except for names, and mounts the ConfigMap there."""
+    settings, plain = PLAIN
     pod = one(rendered, "Deployment")["spec"]["template"]["spec"]
     for volume in pod["volumes"]:
         if "configMap" in volume:

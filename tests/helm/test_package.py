@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from samerack.common.kafka_config import KNOWN
-from tests.helm.chart import CHART, CONSUMER, ROOT, SCENARIOS, helm
+from tests.helm.chart import CHART, CONSUMER, ROOT, SCENARIOS, STREAMS, helm
 from tests.helm.schema import PATH, text, with_settings
 
 pytestmark = pytest.mark.helm
@@ -28,11 +28,12 @@ def _yaml(path: Path) -> dict[str, Any]:
 
 
 def test_versions_agree() -> None:
-    """The chart installs the version of the Python package, and the example depends on this chart's version."""
+    """The chart installs the version of the Python package, and the examples depend on this chart's version."""
     package = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
     assert _yaml(CHART / "Chart.yaml")["appVersion"] == package
-    (dependency,) = _yaml(CONSUMER / "Chart.yaml")["dependencies"]
-    assert dependency["version"] == _yaml(CHART / "Chart.yaml")["version"]
+    for example in (CONSUMER, STREAMS):
+        (dependency,) = _yaml(example / "Chart.yaml")["dependencies"]
+        assert dependency["version"] == _yaml(CHART / "Chart.yaml")["version"]
 
 
 def test_the_schema_has_the_settings_of_the_agent() -> None:

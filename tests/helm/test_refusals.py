@@ -92,7 +92,21 @@ SCHEMA: dict[str, tuple[dict[str, Any], str]] = {
     "groups as text": ({"config": {"groups": "orders"}}, "at '/config/groups': got string, want array"),
 }
 
+_EAST: dict[str, Any] = {"east": {"kafka": {"bootstrap.servers": "east:9092"}}}
+
 RULES: dict[str, tuple[dict[str, Any], str]] = {
+    "several clusters and groups to lead": (
+        {"config": {"clusters": _EAST}},
+        "config.groups: an agent of several clusters (config.clusters) leads none; install one release for each",
+    ),
+    "several clusters beside consumers": (
+        {"shape": "sidecar", "config": {"groups": [], "clusters": _EAST}},
+        "config.clusters: a sidecar is beside consumers of one cluster; observe several with shape: leader",
+    ),
+    "password of one of several clusters": (
+        {"config": {"clusters": {"east": {"kafka": {"sasl.password": "x"}}}}},
+        "config.clusters.east.kafka.sasl.password would stand in a ConfigMap for everybody to read",
+    ),
     "no image": ({"image": {"repository": ""}}, "image.repository is empty; build the image"),
     "repository with a tag": (
         {"image": {"repository": "registry.example:5000/foo/bar:1.0"}},

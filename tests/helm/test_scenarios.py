@@ -7,6 +7,7 @@ from pathlib import Path
 import kubernetes_validate
 import pytest
 
+from samerack.agent.settings_source import cluster_settings
 from samerack.common.settings import load
 from tests.helm.chart import (
     CHART,
@@ -56,8 +57,11 @@ def test_an_agent_takes_its_settings(name: str, tmp_path: Path) -> None:
         for key, entry in environment(pod["spec"]["containers"][0]).items()
         if key.startswith("SAMERACK_") and key != "SAMERACK_CONFIG"
     }
-    settings = load(path=path, environment=variables)
-    assert settings.kafka["bootstrap.servers"]
+    settings = load(path=path, environment=variables, several=True)
+    for one in cluster_settings(settings).values():
+        assert one.kafka["bootstrap.servers"]
+        if one.cluster:  # its password has a variable of its own
+            assert one.kafka["sasl.password"]
 
 
 @pytest.mark.parametrize("name", SCENARIOS)

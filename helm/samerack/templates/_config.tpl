@@ -91,6 +91,6 @@ own words in `config` always win. */}}
 {{- define "samerack.lacksPassword" -}}
 {{- $kafka := dig "kafka" (dict) .Values.config -}}
 {{- $mechanism := get $kafka "sasl.mechanism" | default (get $kafka "sasl.mechanisms") | toString | upper -}}
-{{- $given := or (include "samerack.hasOtherSources" .) (include "samerack.fromVariable" (dict "root" . "key" "sasl.password")) -}}
+{{- $given := or (include "samerack.hasOtherSources" .) .Values.config.clusters (include "samerack.fromVariable" (dict "root" . "key" "sasl.password")) -}}
 {{- if and (or (eq $mechanism "PLAIN") (hasPrefix "SCRAM-" $mechanism)) (not $given) }}yes{{ end -}}
 {{- end -}}

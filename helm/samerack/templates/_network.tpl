@@ -1,11 +1,20 @@
 {{/* Which ports the agent connects to, as far as its settings tell. Lists of ports come as JSON. */}}
 
+{{/* All Kafka settings in the agent's, by their place there, as JSON. */}}
+{{- define "samerack.kafkaSettings" -}}
+{{- $all := dict "config.kafka" (dig "kafka" (dict) .Values.config) "config.publishing.kafka" (dig "publishing" "kafka" (dict) .Values.config) -}}
+{{- range $name, $cluster := .Values.config.clusters -}}
+{{- $_ := set $all (printf "config.clusters.%s.kafka" $name) (dig "kafka" (dict) $cluster) -}}
+{{- end -}}
+{{- toJson $all -}}
+{{- end -}}
+
 {{/* Those of all brokers in the settings, and those of the values. */}}
 {{- define "samerack.kafkaPorts" -}}
 {{- $ports := .Values.networkPolicy.kafkaPorts -}}
-{{- $publishing := dig "publishing" "kafka" "bootstrap.servers" "" .Values.config -}}
-{{- range list (dig "kafka" "bootstrap.servers" "" .Values.config) $publishing -}}
-{{- range (kindIs "slice" . | ternary . (toString . | splitList ",")) -}}
+{{- range include "samerack.kafkaSettings" . | fromJson -}}
+{{- $servers := get . "bootstrap.servers" -}}
+{{- range (kindIs "slice" $servers | ternary $servers ($servers | toString | splitList ",")) -}}
 {{- with trim . -}}
 {{- $ports = append $ports (regexFind ":[0-9]+$" . | trimPrefix ":" | default "9092") -}}
 {{- end -}}
@@ -17,7 +26,7 @@
 {{/* Those of the endpoints that SASL OAUTHBEARER has its tokens from, and those of the values. */}}
 {{- define "samerack.tokenPorts" -}}
 {{- $ports := .Values.networkPolicy.tokenPorts -}}
-{{- range list (dig "kafka" (dict) .Values.config) (dig "publishing" "kafka" (dict) .Values.config) -}}
+{{- range include "samerack.kafkaSettings" . | fromJson -}}
 {{- with get . "sasl.oauthbearer.token.endpoint.url" | toString | lower -}}
 {{- $host := regexReplaceAll "^[a-z]+://([^/?#]*).*$" . "${1}" -}}
 {{- $ports = append $ports (regexFind ":[0-9]+$" $host | trimPrefix ":" | default (ternary "80" "443" (hasPrefix "http:" .))) -}}
@@ -29,7 +38,7 @@
 {{/* "yes" where the agent fetches tokens, from wherever. */}}
 {{- define "samerack.fetchesTokens" -}}
 {{- $found := eq (include "samerack.fromVariable" (dict "root" . "key" "sasl.oauthbearer.token.endpoint.url")) "yes" -}}
-{{- range list (dig "kafka" (dict) .Values.config) (dig "publishing" "kafka" (dict) .Values.config) -}}
+{{- range include "samerack.kafkaSettings" . | fromJson -}}
 {{- $mechanism := get . "sasl.mechanism" | default (get . "sasl.mechanisms") | toString | upper -}}
 {{- $found = or $found (eq $mechanism "OAUTHBEARER") -}}
 {{- end -}}
@@ -40,7 +49,8 @@
 {{- define "samerack.validateNetwork" -}}
 {{- if and .Values.networkPolicy.enabled (eq .Values.shape "leader") -}}
 {{- $hidden := include "samerack.fromVariable" (dict "root" . "key" "bootstrap.servers") -}}
-{{- if and (or $hidden (not (dig "kafka" "bootstrap.servers" "" .Values.config))) (not .Values.networkPolicy.kafkaPorts) -}}
+{{- $known := or .Values.config.clusters (dig "kafka" "bootstrap.servers" "" .Values.config) -}}
+{{- if and (or $hidden (not $known)) (not .Values.networkPolicy.kafkaPorts) -}}
 {{- fail "networkPolicy is enabled, and bootstrap.servers comes from a Secret, a variable or a ConfigMap of yours, so that the chart does not know the brokers' ports; name them: networkPolicy: {kafkaPorts: [9093]}" -}}
 {{- end -}}
 {{- $hidden = include "samerack.fromVariable" (dict "root" . "key" "sasl.oauthbearer.token.endpoint.url") -}}

@@ -29,7 +29,7 @@ and on monitoring stand with what they are about. */}}
 
 {{/* Passwords belong in Secrets: a ConfigMap and the text of a pod are for everybody to read who may look around. */}}
 {{- define "samerack.validateSecrets" -}}
-{{- range $place, $part := dict "config.kafka" (dig "kafka" (dict) .Values.config) "config.publishing.kafka" (dig "publishing" "kafka" (dict) .Values.config) "config.pipeline.conf" (dig "pipeline" "conf" (dict) .Values.config) -}}
+{{- range $place, $part := merge (dict "config.pipeline.conf" (dig "pipeline" "conf" (dict) .Values.config)) (include "samerack.kafkaSettings" . | fromJson) -}}
 {{- range $key, $_ := $part -}}
 {{- if regexMatch "(?i)(password|secret|jaas|\\.pem$|\\.token$)" $key -}}
 {{- fail (printf "%s.%s would stand in a ConfigMap for everybody to read; put it into a Secret and name that in %s" $place $key (ternary (printf "kafka.secrets: {%s: {name: SECRET, key: KEY}}" $key) "extraEnv" (eq $place "config.kafka"))) -}}
@@ -54,10 +54,16 @@ and on monitoring stand with what they are about. */}}
 {{- define "samerack.validateSettings" -}}
 {{- $elsewhere := include "samerack.hasOtherSources" . -}}
 {{- $servers := include "samerack.fromVariable" (dict "root" . "key" "bootstrap.servers") -}}
-{{- if not (or (dig "kafka" "bootstrap.servers" "" .Values.config) $servers $elsewhere) -}}
+{{- if not (or (dig "kafka" "bootstrap.servers" "" .Values.config) .Values.config.clusters $servers $elsewhere) -}}
 {{- fail "config.kafka: bootstrap.servers is missing; give config: {kafka: {bootstrap.servers: HOST:PORT}}" -}}
 {{- end -}}
-{{- if and (eq .Values.shape "leader") (not (or .Values.config.groups (dig "traffic" "groups" (list) .Values.config) $elsewhere)) -}}
+{{- if and .Values.config.clusters .Values.config.groups -}}
+{{- fail "config.groups: an agent of several clusters (config.clusters) leads none; install one release for each cluster to lead" -}}
+{{- end -}}
+{{- if and .Values.config.clusters (ne .Values.shape "leader") -}}
+{{- fail "config.clusters: a sidecar is beside consumers of one cluster; observe several with shape: leader" -}}
+{{- end -}}
+{{- if and (eq .Values.shape "leader") (not (or .Values.config.groups .Values.config.clusters (dig "traffic" "groups" (list) .Values.config) $elsewhere)) -}}
 {{- fail "config.groups is empty; name the consumer groups to lead, config: {groups: [orders]}, or those to observe in config.traffic.groups" -}}
 {{- end -}}
 {{- if and (ne .Values.shape "leader") (gt (int .Values.replicas) 1) -}}
