@@ -8,7 +8,7 @@
 
 agent_image=samerack/agent:test
 agent_sources=(Dockerfile .dockerignore pyproject.toml README.md LICENSE locks/agent.lock locks/build.lock
-  scripts/image_system.py src protocol assignors common cluster planning election traffic plugins pipeline offline agent cli)
+  scripts/image_system.py src protocol assignors common cluster planning election traffic events reporting plugins pipeline offline agent cli)
 
 _default_base() { sed -n 's/^ARG BASE=//p' "$root/Dockerfile"; }
 
@@ -32,7 +32,7 @@ _fetch_wheels() {
   setup_python
   # A Python of a virtual environment, and that of a small system, has no pip.
   "$python" -m venv --clear "$cache/pip" || return
-  for lock in agent build; do
+  for lock in install agent build; do
     retry 2 "$cache/pip/bin/python" -m pip download --quiet --disable-pip-version-check --require-hashes --no-deps --only-binary :all: \
       --python-version "$version" --implementation cp "${platforms[@]}" --dest "$folder/wheels" --requirement "$root/locks/$lock.lock" || return
   done
@@ -41,7 +41,7 @@ _fetch_wheels() {
 # _with_wheels BASE IMAGE: BASE with the locked wheels in it; its pip looks nowhere else.
 _with_wheels() {
   local base=$1 image=$2 content version work
-  content=$(cat "$root"/locks/{agent,build}.lock <(docker image inspect --format '{{.Id}}' "$base") | sha256sum | cut -d' ' -f1)
+  content=$(cat "$root"/locks/{install,agent,build}.lock <(docker image inspect --format '{{.Id}}' "$base") | sha256sum | cut -d' ' -f1)
   [[ $(_content_of "$image") == "$content" ]] && return
   version=$(docker run --rm --network none "$base" python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])') || return
   work=$(mktemp -d)
@@ -54,19 +54,34 @@ _with_wheels() {
   return "$status"
 }
 
-_build_agent() {
-  local content=$1 base release options=()
-  [[ $(_content_of "$agent_image") == "$content" ]] && return
-  base=$(_default_base)
-  if ! _has_image "$base" && ! _pull "$base"; then
-    release=$(. /etc/os-release && printf '%s-%s' "$ID" "${VERSION_CODENAME:-}")
-    base=samerack/python:$release
-    _has_image "$base" || _python_base "$engine/python-$release.tar" "$base" || return
+# _find_base: sets base to the Dockerfile's, or to one made here, and made_here. A registry is asked until one is made here.
+_find_base() {
+  local release
+  release=$(. /etc/os-release && printf '%s-%s' "$ID" "${VERSION_CODENAME:-}")
+  base=$(_default_base) made_here=""
+  _has_image "$base" && return
+  if _has_image "samerack/python:$release" || ! _pull "$base"; then
+    base=samerack/python:$release made_here=yes
+    _has_image "$base" || _python_base "$engine/python-$release.tar" "$base"
+  fi
+}
+
+# build_image FOLDER TAG [OPTION...]: the image of the sources in FOLDER; docker build gets the options.
+build_image() {
+  local folder=$1 tag=$2 base made_here options=()
+  shift 2
+  _find_base || return
+  if [[ $made_here ]]; then
     _with_wheels "$base" "$base-wheels" || return
     options=(--network none --build-arg "BASE=$base" --build-arg "BUILD_BASE=$base-wheels")
   fi
-  docker build "${options[@]}" --build-arg "SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-0}" --label "samerack.content=$content" \
-    --tag "$agent_image" "$root"
+  docker build "${options[@]}" "$@" --tag "$tag" "$folder"
+}
+
+_build_agent() {
+  local content=$1
+  [[ $(_content_of "$agent_image") == "$content" ]] && return
+  build_image "$root" "$agent_image" --build-arg "SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-0}" --label "samerack.content=$content"
 }
 
 setup_agent_image() {
@@ -80,4 +95,17 @@ setup_agent_image() {
     SANDBOX_AGENT_IMAGE=$agent_image
   fi
   export SANDBOX_AGENT_IMAGE
+}
+
+# setup_python_image: SANDBOX_PYTHON_IMAGE, a system with Python, pip and the packages that pip would fetch for samerack.
+setup_python_image() {
+  local base made_here
+  if [[ -z ${SANDBOX_PYTHON_IMAGE:-} ]]; then
+    setup_packages image
+    _find_base || die "no image with Python could be made (see above)"
+    SANDBOX_PYTHON_IMAGE=$base-wheels
+    step "adding packages to an image with Python" locked python-image _with_wheels "$base" "$SANDBOX_PYTHON_IMAGE" ||
+      die "the packages could not be added to the image with Python (see above)"
+  fi
+  export SANDBOX_PYTHON_IMAGE
 }
