@@ -4,7 +4,8 @@ With scenario names it prints their results and writes nothing. `streams` compar
 page; `live` does so for the whole path of a leader, with Kafka and franz-go; `parity` counts how plans compare with
 Kafka's. `traffic` measures the accuracy of the agent's measurement on a real Kafka, `pipeline` the speed of the fleet
 pipeline on Spark, `election` what the election of 2,000 agents costs a real broker,
-`footprint` what an agent and its commands cost, `broker` the brokers' assignor beside Kafka's own.
+`footprint` what an agent and its commands cost, `broker` the brokers' assignor beside Kafka's own,
+`rebalance` how long a Kafka Streams application rebalances, with Kafka's assignor and with samerack's.
 """
 
 from __future__ import annotations
@@ -24,15 +25,12 @@ from benchmarks.traffic_report import table
 
 DOCS = Path(__file__).parents[1] / "docs"
 BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
-_ALONE = (["streams"],)
-_WITH_MORE = (["parity"], ["pipeline"], ["election"], ["live"], ["broker"])
+_WITH_MORE = (["streams"], ["parity"], ["pipeline"], ["election"], ["live"], ["broker"], ["rebalance"])
 """Modules of these names are imported only when named: only they need Java, Go or Spark."""
 
 
 def main(arguments: list[str]) -> int:
     """Measure the named scenarios, or all."""
-    if arguments in _ALONE:
-        return int(import_module(f"benchmarks.{arguments[0]}").main())
     if arguments[:1] in _WITH_MORE:
         return int(import_module(f"benchmarks.{arguments[0]}").main(arguments[1:]))
     if arguments == ["traffic"]:

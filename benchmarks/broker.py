@@ -47,7 +47,7 @@ def main(arguments: list[str]) -> int:
         sys.stderr.write(f"no {arguments[0]!r}; there are smoke, proof and page\n")
         return 2
     before = os.getloadavg()[0]
-    measured = _measure(SHAPES, ("-wi", "2", "-w", "1s", "-i", "2", "-r", "1s"))
+    measured = _measure(SHAPES, ("-wi", "4", "-w", "2s", "-i", "3", "-r", "1s"))
     about = {
         "machine": machine(),
         "date": datetime.now(UTC).date().isoformat(),

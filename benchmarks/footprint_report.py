@@ -8,45 +8,25 @@ from typing import Any, Final
 
 FOOTPRINT: Final = Path(__file__).parents[1] / "docs" / "benchmarks-footprint.json"
 _MIB: Final = 1 << 20
-_IMPORTS: Final = 10
-"""How many packages the table of imports has."""
 
 SECTION: Final = """
-# What an agent costs
+## What an agent costs
 
-Agents as `samerack run` starts them, on three brokers in three racks (Kafka 4.3, JVM processes on loopback).
-*Memory* is the proportional set size (PSS) of supervisor and worker together, half a minute after their start: pages
-that processes share count in parts, so a second agent on the host adds less than the first. *Private* is what of it is
-in no file, and shared with no other agent.
+Agents as `samerack run` starts them, on three brokers in three racks (`scripts/bench footprint`). *Memory* is the
+proportional set size (PSS) of supervisor and worker together; *private* is what of it no other process shares.
 
-| | aim | measured | of it private | met |
-|---|--:|--:|--:|---|
+| | measured | of it private | aim |
+|---|--:|--:|--:|
 {memory}
 
-| | aim | measured | met |
-|---|--:|--:|---|
+| | measured | aim |
+|---|--:|--:|
 {times}
 
-An agent takes {alone_cpu:.2f} s of processor until it is ready, a standby {standby_cpu:.2f} s. The pause is how long
-a consumer owned nothing, with an eager protocol, while a third consumer joined and the worker was killed as the first
-one stopped; without the kill the same rebalance took {pause:.2f} s. A worker killed while the group was at rest led
-again after {again:.2f} s, and caused {rebalances} rebalances.{observed}
-
-What the agent's first process imports, by what Python allocates for it; {whole:.0f} MiB in all, which workers share:
-
-| package | MiB |
-|---|--:|
-{imports}
-
-## Repeat it
-
-```
-scripts/bench footprint    # six minutes; writes this section and docs/benchmarks-footprint.json
-```
-
-## Measured on
-
-{machine}
+*Ready* is the median of five starts. The pause is how long a consumer owned nothing in an eager group; without the
+kill the same rebalance took {pause:.2f} s. A worker killed while the group was at rest led again after {again:.2f} s,
+and caused
+{rebalances} rebalances.
 """
 
 
@@ -84,26 +64,11 @@ def footprint_section(found: Mapping[str, Any]) -> str:
     )
     return SECTION.format(
         memory="\n".join(
-            f"| {name} | {aim} MiB | {size['pss_bytes'] / _MIB:.0f} MiB | {size['anonymous_bytes'] / _MIB:.0f} MiB "
-            f"| {_met(size['pss_bytes'] / _MIB, aim)} |"
+            f"| {name} | {size['pss_bytes'] / _MIB:.0f} MiB | {size['anonymous_bytes'] / _MIB:.0f} MiB | {aim} MiB |"
             for name, aim, size in sizes
         ),
-        times="\n".join(f"| {name} | {aim:g} s | {value:.2f} s | {_met(value, aim)} |" for name, aim, value in times),
-        alone_cpu=found["ready"]["processor_seconds"],
-        standby_cpu=found["standby_ready"]["processor_seconds"],
+        times="\n".join(f"| {name} | {value:.2f} s | {aim:g} s |" for name, aim, value in times),
         pause=pause["seconds"],
         again=pause["leads_again_seconds"],
         rebalances=pause["rebalances_at_rest"],
-        observed=f" The observer's groups read {observer['distinct_partitions']:,} partitions, each in ten groups."
-        if observer is not None
-        else "",
-        whole=sum(found["imports"].values()) / _MIB,
-        imports="\n".join(
-            f"| {name} | {size / _MIB:.1f} |" for name, size in list(found["imports"].items())[:_IMPORTS]
-        ),
-        machine="\n".join(f"- {name}: {value}" for name, value in found["machine"].items()),
     )
-
-
-def _met(value: float, aim: float) -> str:
-    return "yes" if value <= aim else "no"

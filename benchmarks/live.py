@@ -10,6 +10,7 @@ import json
 import statistics
 import sys
 import time
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -19,6 +20,7 @@ from benchmarks.grid import FRANZ, GREATEST, NEWEST, USUAL, Cell, Group, grid, m
 from benchmarks.live_page import page, plot
 from benchmarks.report import machine
 from benchmarks.rivals import FRANZ_VERSION, Answer, Franz, ask_java, owners
+from samerack.agent.leading import assigning as assigning_module
 from samerack.agent.leading.assigning import Assigning
 from samerack.assignors.consumer.registry import ASSIGNORS, DEFAULTS
 from samerack.assignors.evaluate import evaluate
@@ -31,7 +33,7 @@ from samerack.protocol.consumer import encode_assignments, encode_subscription
 from samerack.protocol.model import Subscription
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from samerack.cluster.view import SettledCluster
 
@@ -41,6 +43,16 @@ FRANZ_SECONDS: Final = 60.0
 LARGE: Final = 200_000
 """From this number of partitions on a group is run five times instead of nine."""
 _ME: Final = "agent"
+PARTS: Final = {
+    "subscriptions": (Assigning, "_subscriptions"),
+    "members": (assigning_module, "members_of_join"),
+    "problem": (assigning_module, "problem_of"),
+    "assignor": (planner, "assign_in_time"),
+    "check": (planner, "_checked"),
+    "messages": (planner, "encode"),
+}
+"""Functions that make up a leader's work, none of which calls another one."""
+OTHER: Final = "rest"
 
 
 class Watch:
@@ -138,12 +150,50 @@ def _ours(group: Group, messages: list[tuple[str, bytes]], runs: int) -> tuple[d
     plan, reader = assigning.sent.plan, SubscriptionReader()
     return {
         "seconds": whole,
+        "parts": _parts(lambda: assigning.assign(joined), runs),
         "decode": _median(lambda: reader.read([data for _, data in messages]), runs),
         "plan": _median(lambda: ASSIGNORS["cooperative-sticky"].assign(plan.problem, DEFAULTS), runs),
         "encode": _median(lambda: _encode(plan.problem, plan.sent), runs),
         "assignor": plan.assignor,
         "cost": asdict(plan.after),
     }, plan.problem
+
+
+def _parts(act: Any, runs: int) -> dict[str, float]:
+    """Returns the medians of the parts of one run; together they are the whole."""
+    took: dict[str, list[float]] = {name: [] for name in (*PARTS, OTHER)}
+    with ExitStack() as stack:
+        clocks = {name: stack.enter_context(_clock(*place)) for name, place in PARTS.items()}
+        for _ in range(runs):
+            for clock in clocks.values():
+                clock.clear()
+            start = time.perf_counter()
+            act()
+            whole = time.perf_counter() - start
+            for name, clock in clocks.items():
+                took[name].append(sum(clock))
+            took[OTHER].append(whole - sum(map(sum, clocks.values())))
+    return {name: statistics.median(some[runs // 2 :]) for name, some in took.items()}
+
+
+@contextmanager
+def _clock(owner: Any, name: str) -> Iterator[list[float]]:
+    """Yields the seconds of each call of a function while this lasts."""
+    seconds: list[float] = []
+    function = getattr(owner, name)
+
+    def timed(*arguments: Any, **named: Any) -> Any:
+        start = time.perf_counter()
+        try:
+            return function(*arguments, **named)
+        finally:
+            seconds.append(time.perf_counter() - start)
+
+    setattr(owner, name, timed)
+    try:
+        yield seconds
+    finally:
+        setattr(owner, name, function)
 
 
 def _encode(problem: Problem, owner: Int32Array) -> None:

@@ -5,91 +5,72 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
+from benchmarks.machine import listed
+
 PAGE: Final = """# Benchmarks: leaders beside Kafka and franz-go
 
-How long a group waits for its leader: from the bytes of JoinGroup to the bytes of SyncGroup, with all that lies
-between. The same groups put to samerack's agent, to Kafka 4.3's Java client (`CooperativeStickyAssignor`) and to
-franz-go {franz_version} (`CooperativeStickyBalancer` with racks), in one run, one after the other. What the cluster
-tells, topics, replicas and racks, is in memory before, for all three.
+How long a group waits for its leader: from the bytes of JoinGroup to the bytes of SyncGroup. The same groups put to
+samerack's agent, to Kafka 4.3's Java client (`CooperativeStickyAssignor`) and to franz-go {franz_version}
+(`CooperativeStickyBalancer` with racks), one after the other, with topics, replicas and racks in memory before.
 
 ![seconds against partitions](benchmarks-consumers.svg)
 
 {summary}
+- {worse}
 
 ## A member has left
 
-Cooperative groups on three racks, replication 2, that one member has left. *plan* is the assignor alone.
+Cooperative groups on three racks, replication 2.
 
 {usual}
 
 ## On real brokers
 
-Groups of librdkafka's consumers with four partitions each, led by a running agent, whose members are replaced one after
-the other: the time from the last JoinGroup to SyncGroup, in which the whole group stands still for its leader, as the
-agent's metric `samerack_join_to_sync_seconds` has it (an upper bound for the longest).
+Groups of librdkafka's consumers whose members are replaced one after the other, as `samerack_join_to_sync_seconds` has
+it.
 
 {brokers}
 
-## The groups
+## Large groups with equal subscriptions that a member joins
 
-Those of Kafka's own benchmark (`ClientSideAssignorBenchmark`), sampled: 100, 1,000 and 10,000 members; 5 and 50
-partitions per member with 10 and 1,000 topics, and 10 with 100 topics; at least one partition a topic; equal
-subscriptions or five disjoint ones; fresh, or joined by one member. Three racks, one replica; the middle also without
-racks. Then the sizes of franz-go's `BenchmarkJava`; 1,000,000 partitions for 2,000 members with equal subscriptions,
-five, and 2,000 different ones of half of the topics each; and, with two replicas, the groups above, 10,000 members,
-160,000 partitions for 100 members, and 20,000 topics that 500 members read by a pattern. franz-go looks at leaders'
-racks only.
+Those of Kafka's `ClientSideAssignorBenchmark` and of franz-go's `BenchmarkJava`; all {count} groups are in [the
+document](benchmarks-consumers.json). Java is given {java_seconds:.0f} seconds for all runs, and not asked for
+more partitions of the kind once it took longer.
 
 {table}
 
-- *whole*: bytes to bytes; *decode, plan, encode*: parts of it, measured by themselves. The rest is checking the plan,
-  finding the members' racks, and building the problem. A group whose plan may take too long is planned in a process of
-  its own, which can be stopped at the deadline.
-- Medians of the later half of 9 runs (5 from 200,000 partitions on). Java is given {java_seconds:.0f} seconds for all
-  runs (and 10 more for each million partitions), and is not asked for more partitions of the kind (equal or unequal
-  subscriptions) once it took longer: "-".
-- *cross-rack, moved*: ours; {worse}
-
-## Repeat it
-
-    scripts/bench live   # needs Java, Maven, Go and about twenty minutes
-    scripts/bench live --brokers   # the groups on real brokers alone: six minutes
-    scripts/bench live --usual   # ours alone, for the groups that a member has left: a minute
-
-## Measured on
-
-{machine}
+Repeat it with Java, Maven and Go: `scripts/bench live`, `scripts/bench live --brokers`,
+`scripts/bench live --usual`. Measured on {machine}.
 """
 
-HEAD: Final = (
-    "| members | topics by partitions | replicas | subscriptions | history | racks | ours: whole ms | decode ms "
-    "| plan ms | encode ms | Java: whole ms | franz-go: whole ms | cross-rack | moved |\n"
-    "|--:|--:|--:|---|---|:-:|--:|--:|--:|--:|--:|--:|--:|--:|"
-)
+HEAD: Final = "| members | topics by partitions | replicas | ours, ms | franz-go, ms |\n|--:|--:|--:|--:|--:|"
+LARGE: Final = 100_000
+"""Partitions from which on a group is in the table."""
 USUAL_HEAD: Final = (
-    "| partitions | topics | members before | decode ms | plan ms | encode ms | whole ms | Java: whole ms "
-    "| franz-go: whole ms |\n|--:|--:|--:|--:|--:|--:|--:|--:|--:|"
+    "| partitions | topics | members before | whole ms | Java: whole ms | franz-go: whole ms |\n"
+    + "|--:|--:|--:|--:|--:|--:|"
 )
 BROKERS_HEAD: Final = (
     "| members | partitions | plans | JoinGroup to SyncGroup, mean ms | none longer than ms |\n|--:|--:|--:|--:|--:|"
 )
 COLOURS: Final = {"ours": "#1b7837", "java": "#b2182b", "franz": "#2166ac"}
-_STAGES: Final = ("decode", "plan", "encode")
 _RIVALS: Final = ("java", "franz")
 
 
 def page(results: dict[str, Any]) -> str:
     """Returns the page of one run."""
     cells = results["cells"]
+    usual = [cell for cell in cells if cell["history"] == "left"]
     return PAGE.format(
         franz_version=results["franz_version"],
         summary=_summary(cells),
-        usual="\n".join([USUAL_HEAD, *(_usual_row(cell) for cell in cells if cell["history"] == "left")]),
+        usual="\n".join([USUAL_HEAD, *map(_usual_row, usual)]),
         brokers="\n".join([BROKERS_HEAD, *map(_brokers_row, results["brokers"])]),
-        table="\n".join([HEAD, *map(_row, cells)]),
+        table="\n".join([HEAD, *map(_row, filter(_is_shown, cells))]),
+        count=len(cells),
         java_seconds=results["java_seconds"],
         worse=_worse(cells),
-        machine="\n".join(f"- {name}: {value}" for name, value in results["machine"].items()),
+        machine=listed(results["machine"]),
     )
 
 
@@ -123,19 +104,18 @@ def _rank(measured: dict[str, Any]) -> tuple[int, int, int]:
     return cost["sum_of_squares"], cost["cross_rack"], cost["moved"]
 
 
+def _is_shown(cell: dict[str, Any]) -> bool:
+    return cell["total"] >= LARGE and cell["history"] == "joined" and cell["subscriptions"] == "equal"
+
+
 def _row(cell: dict[str, Any]) -> str:
     ours = cell["ours"]
     cells = [
         f"{cell['members']:,}",
         f"{cell['topics']:,} by {cell['partitions']:,}",
         str(cell["replicas"]),
-        cell["subscriptions"],
-        cell["history"],
-        "3" if cell["racks"] else "-",
-        *(_ms(ours, stage) for stage in ("seconds", *_STAGES)),
-        *(_ms(cell[rival], "seconds") for rival in _RIVALS),
-        f"{ours['cost']['cross_rack']:,}",
-        f"{ours['cost']['moved']:,}",
+        _ms(ours, "seconds"),
+        _ms(cell["franz"], "seconds"),
     ]
     return f"| {' | '.join(cells)} |"
 
@@ -145,7 +125,7 @@ def _usual_row(cell: dict[str, Any]) -> str:
         f"{cell['total']:,}",
         f"{cell['topics']:,}",
         f"{cell['members']:,}",
-        *(_ms(cell["ours"], stage) for stage in (*_STAGES, "seconds")),
+        _ms(cell["ours"], "seconds"),
         *(_ms(cell[rival], "seconds") for rival in _RIVALS),
     ]
     return f"| {' | '.join(cells)} |"

@@ -8,24 +8,13 @@ from typing import Any, Final
 _SECTION: Final = """
 ## The report
 
-`samerack pipeline report --tables FOLDER --format parquet` of {groups:,} simulated groups over {days} days: {samples:,}
-rows of traffic, {states:,} states, at `local[{cores}]` with a heap of {heap}. Aim: {aim_seconds} s. {verdict}
+`samerack pipeline report --tables FOLDER --format parquet` of {groups:,} simulated groups over {days} days:
+{samples:,} rows of traffic, {states:,} states, at `local[{cores}]` with a heap of {heap}. Aim: {aim_seconds} s.
+{verdict}
 
-| step | s |
-|---|--:|
-{rows}
-
-- *starting*: Spark; *adding*: bytes and dollars of each day, group, topic and pair of racks; *asking*: the own
-  assignor and the best plan for each group and day; *ranking*: what the page shows; *writing*: the page and the files.
-- *all in all*: with the start and the end of all processes. Processor time: {programs}; where it is far below cores
-  times *all in all*, the machine had other work.
-- Memory: {peak:,.0f} MB at most, Python and Java together. The page has {page:,.0f} kB.
-
-Repeat it: `scripts/bench pipeline report` (ten minutes, most of them to make the tables).
-
-Measured on:
-
-{machine}
+Seconds: {rows}.
+*asking*: the own assignor and the best plan for each group and day. Processor time: {programs}. Memory: {peak:,.0f} MB
+at most; the page has {page:,.0f} kB. Repeat it: `scripts/bench pipeline report`.
 """
 
 
@@ -37,10 +26,9 @@ def section(found: Mapping[str, Any]) -> str:
         **{
             **found,
             "verdict": "Met." if found["seconds"] <= found["aim_seconds"] else "Not met.",
-            "rows": "\n".join(f"| {step} | {seconds:.0f} |" for step, seconds in steps.items()),
+            "rows": ", ".join(f"{step} {seconds:.0f}" for step, seconds in steps.items()),
             "programs": ", ".join(f"{name} {seconds:.0f} s" for name, seconds in by_program if seconds >= 1),
             "peak": found["peak_bytes"] / 1e6,
             "page": found["page_bytes"] / 1e3,
-            "machine": "\n".join(f"- {name}: {value}" for name, value in found["machine"].items()),
         }
     )

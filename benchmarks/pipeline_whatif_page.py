@@ -11,21 +11,11 @@ _SECTION: Final = """
 States of a simulated fleet as JSON lines, every group with {partitions} partitions and {members} members, put to all
 scenarios of `samerack pipeline whatif`: read, worked out, priced and ranked at `local[{cores}]`.
 
-| groups | scenarios | groups/s | working out s | ranking s | all in all s | processor s | peak memory MB |
-|--:|--:|--:|--:|--:|--:|--:|--:|
+| groups | scenarios | groups/s | all in all s | processor s | peak memory MB |
+|--:|--:|--:|--:|--:|--:|
 {rows}
 
-- *working out*: from the file to every scenario of every group; *ranking*: from there to the tables that are shown;
-  *all in all*: with Spark's start and end.
-- *processor*: time of all processes on all cores; where it is far below cores times *all in all*, the machine had other
-  work.
-- *memory*: Python and Java together, at most; Java's heap as Spark sets it (1 GB).
-
-Repeat it: `scripts/bench pipeline whatif` (two minutes).
-
-Measured on:
-
-{machine}
+Repeat it: `scripts/bench pipeline whatif`.
 """
 
 
@@ -35,7 +25,6 @@ def section(found: Mapping[str, Any]) -> str:
         **{
             **found,
             "rows": "\n".join(map(_row, found["fleets"])),
-            "machine": "\n".join(f"- {name}: {value}" for name, value in found["machine"].items()),
         }
     )
 
@@ -45,8 +34,6 @@ def _row(fleet: Mapping[str, Any]) -> str:
         f"{fleet['groups']:,}",
         f"{fleet['scenarios']:,}",
         f"{fleet['groups_per_second']:,.0f}",
-        f"{fleet['working_seconds']:.0f}",
-        f"{fleet['ranking_seconds']:.0f}",
         f"{fleet['seconds']:.0f}",
         f"{fleet['cpu_seconds']:.0f}",
         f"{fleet['peak_bytes'] / 1e6:,.0f}",

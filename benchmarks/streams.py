@@ -5,58 +5,67 @@ Both get the same input in one run and must reach equal costs. Writes docs/bench
 
 from __future__ import annotations
 
+import cProfile
 import json
 import random
+import resource
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
+from benchmarks import streams_answer
+from benchmarks.machine import listed
 from benchmarks.report import machine
 from samerack.assignors.streams.active import ActiveTasks, Costs, optimize_active, remote_rows
 from samerack.offline.streams_answers import OPTIMIZE, answer_line
 from tests.parity.peer import Peer
 
 BESIDE_JAVA: Final = ((100, 10), (200, 10), (500, 10), (1_000, 10))
-ALONE: Final = ((1_000, 100), (10_000, 1_000), (100_000, 1_000), (1_000_000, 10_000))
+ALONE: Final = ((1_000, 100), (10_000, 1_000), (100_000, 1_000), (1_000_000, 10_000), (10_000, 10_000))
+MANY: Final = (100, 1_000)
+"""More subtopologies, for the last shape under balance_subtopology."""
 STRATEGIES: Final = ("min_traffic", "balance_subtopology")
+SHOWN_TASKS: Final = 100_000
+SHOWN_BESIDE_JAVA: Final = 500
+"""The page has the applications with so many tasks or more, the document all."""
 RACKS: Final = 3
 SUBTOPOLOGIES: Final = 10
 RUNS: Final = 5
+COSTS: Final = Costs(traffic=10, non_overlap=1)
 DOCS: Final = Path(__file__).parents[1] / "docs"
 
 _PAGE: Final = """# Benchmarks: Streams tasks
 
-Rack-aware optimisation of active tasks (KIP-925): how long it takes to find the cheapest plan with as many tasks per
-client as before. Three racks, one source partition a task on two random racks, tasks dealt to clients at random,
-{size} subtopologies, traffic cost 10, non-overlap cost 1.
+Finding the cheapest plan of active tasks (KIP-925): three racks, one source partition a task on two random racks,
+{size} subtopologies, traffic cost 10, non-overlap cost 1. `scripts/bench streams`, on {machine}.
 
 ## Beside Kafka's own `TaskAssignmentUtils`
 
-Both answer the same JSON questions in one run; seconds are those of the whole answer, reading the question included.
-Plans cost the same.
+Both answer the same JSON questions; plans cost the same.
 
-| tasks x clients | strategy | Kafka 4.3.0, s | samerack, s | times faster | cost |
-|---|---|--:|--:|--:|--:|
+| tasks x clients | strategy | Kafka 4.3.0, s | samerack, s | times faster |
+|---|---|--:|--:|--:|
 {beside}
 
 ## Alone, from arrays
 
-The fastest of {runs} runs; Kafka's needs minutes for the first row already.
+Processor seconds of the fastest of {runs} runs, and the most memory of the process. Kafka's needs
+minutes for the first row.
 
-| tasks x clients | strategy | seconds |
-|---|---|--:|
+| tasks x clients | subtopologies | strategy | seconds | MiB |
+|---|--:|---|--:|--:|
 {alone}
 
-## Repeat it
+## The whole answer
 
-```
-scripts/bench streams
-```
-
-Measured on: {machine}
+`POST /v1/streams/assign` with {answer[tasks]:,} stateful tasks and {answer[clients]:,} clients, from JSON to JSON:
+{answer[best]:.2f} s of processor time at best, {answer[median]:.2f} s in the median, {answer[first]:.2f} s at first,
+{answer_mib:.0f} MiB, on {answer_machine}.
 """
 
 
@@ -123,36 +132,69 @@ def _cost(asked: dict[str, Any], plan: dict[str, list[str]]) -> int:
     )
 
 
-def alone(tasks: int, clients: int, strategy: str) -> dict[str, Any]:
-    """Returns the fastest run from arrays to arrays."""
+def alone(tasks: int, clients: int, strategy: str, subtopologies: int = SUBTOPOLOGIES) -> dict[str, Any]:
+    """Returns the fastest run from arrays to arrays, in a process of its own."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        measured = pool.submit(_measured, tasks, clients, strategy, subtopologies).result()
+    return {"tasks": tasks, "clients": clients, "strategy": strategy, "subtopologies": subtopologies} | measured
+
+
+def _measured(tasks: int, clients: int, strategy: str, subtopologies: int) -> dict[str, float]:
     rng = np.random.default_rng(tasks)
     missing = rng.integers(0, RACKS, tasks)
     remote, remotes = remote_rows([(missing == rack).astype(np.int64) for rack in range(RACKS)])
     problem = ActiveTasks(
-        subtopology=(np.arange(tasks) % SUBTOPOLOGIES).astype(np.int32),
+        subtopology=(np.arange(tasks) % subtopologies).astype(np.int32),
         remote=remote,
         remotes=remotes,
         rack=(np.arange(clients) % RACKS).astype(np.int32),
         client=rng.integers(0, clients, tasks).astype(np.int32),
     )
-    seconds = []
+    runs = []
     for _ in range(RUNS):
-        begun = time.perf_counter()
-        optimize_active(problem, Costs(traffic=10, non_overlap=1), balance=strategy == "balance_subtopology")
-        seconds.append(time.perf_counter() - begun)
-    return {"tasks": tasks, "clients": clients, "strategy": strategy, "own": min(seconds)}
+        profile = cProfile.Profile(time.process_time)
+        begun = time.process_time()
+        profile.runcall(optimize_active, problem, COSTS, balance=strategy == "balance_subtopology")
+        runs.append((time.process_time() - begun, _in_solver(profile)))
+    own, solver = min(runs)
+    return {"own": own, "solver": solver, "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
 
 
-def main() -> int:
-    """Measure everything and write the page."""
-    with Peer("StreamsPeer") as peer:
-        peer.ask({**question(20, 4, "min_traffic"), "cmd": OPTIMIZE})  # Java loads its classes
-        beside = [_told(beside_java(peer, *shape, name)) for name in STRATEGIES for shape in BESIDE_JAVA]
-    lonely = [_told(alone(*shape, name)) for name in STRATEGIES for shape in ALONE]
-    results = {"machine": machine(), "beside_java": beside, "alone": lonely}
+def _in_solver(profile: cProfile.Profile) -> float:
+    """Returns the seconds of OR-Tools' own calls."""
+    entries = profile.getstats()
+    return sum(entry.inlinetime for entry in entries if "min_cost_flow.solve" in str(entry.code))
+
+
+def main(arguments: list[str]) -> int:
+    """Measure everything and write the page; with `--alone` or `--answer` only that part, without Java."""
+    parts = {"beside_java": _beside, "alone": _alone, "answer": _answer}
+    if arguments not in ([], ["--alone"], ["--answer"]):
+        sys.stderr.write(f"no {' '.join(arguments)!r}; there are --alone and --answer\n")
+        return 2
+    wanted = [argument.removeprefix("--") for argument in arguments] or list(parts)
+    written = json.loads((DOCS / "benchmarks-streams.json").read_text())
+    results = written | {name: parts[name]() for name in wanted}
+    if wanted != ["answer"]:
+        results["machine"] = machine()
     (DOCS / "benchmarks-streams.json").write_text(json.dumps(results, indent=2) + "\n")
     (DOCS / "benchmarks-streams.md").write_text(page(results))
     return 0
+
+
+def _beside() -> list[dict[str, Any]]:
+    with Peer("StreamsPeer") as peer:
+        peer.ask({**question(20, 4, "min_traffic"), "cmd": OPTIMIZE})  # Java loads its classes
+        return [_told(beside_java(peer, *shape, name)) for name in STRATEGIES for shape in BESIDE_JAVA]
+
+
+def _alone() -> list[dict[str, Any]]:
+    plain = [_told(alone(*shape, name)) for name in STRATEGIES for shape in ALONE]
+    return plain + [_told(alone(*ALONE[-1], STRATEGIES[-1], subtopologies)) for subtopologies in MANY]
+
+
+def _answer() -> dict[str, Any]:
+    return {"machine": machine()} | _told(streams_answer.measure())
 
 
 def _told(result: dict[str, Any]) -> dict[str, Any]:
@@ -167,12 +209,18 @@ def page(results: dict[str, Any]) -> str:
         runs=RUNS,
         beside="\n".join(
             f"| {row['tasks']:,} x {row['clients']:,} | {row['strategy']} | {row['java']:.2f} | {row['own']:.3f} "
-            f"| {row['java'] / row['own']:,.0f} | {row['cost']:,} |"
+            f"| {row['java'] / row['own']:,.0f} |"
             for row in results["beside_java"]
+            if row["tasks"] >= SHOWN_BESIDE_JAVA
         ),
         alone="\n".join(
-            f"| {row['tasks']:,} x {row['clients']:,} | {row['strategy']} | {row['own']:.4f} |"
+            f"| {row['tasks']:,} x {row['clients']:,} | {row['subtopologies']:,} | {row['strategy']} "
+            f"| {row['own']:.4f} | {row['peak_bytes'] / 2**20:,.0f} |"
             for row in results["alone"]
+            if row["tasks"] >= SHOWN_TASKS
         ),
-        machine=", ".join(f"{name} {value}" for name, value in results["machine"].items()),
+        machine=listed(results["machine"]),
+        answer=results["answer"],
+        answer_mib=results["answer"]["peak_bytes"] / 2**20,
+        answer_machine=listed(results["answer"]["machine"]),
     )

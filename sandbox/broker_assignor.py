@@ -8,8 +8,7 @@ from typing import Final
 
 from samerack.cluster.server_assignors import LINE
 from sandbox.cluster import Cluster
-from sandbox.errors import SandboxError
-from sandbox.jvm import cache_folder
+from sandbox.jvm import own_jar
 
 SETTING: Final[Mapping[str, str]] = dict([LINE.split("=", 1)])
 """The line of the brokers' configuration."""
@@ -21,10 +20,7 @@ def jar() -> Path:
     Raises:
         SandboxError: it is not built.
     """
-    found = cache_folder() / "java" / "samerack-broker-assignor.jar"
-    if not found.exists():
-        raise SandboxError(f"{found} is missing; scripts/setup builds it")
-    return found
+    return own_jar("samerack-broker-assignor.jar")
 
 
 def install(cluster: Cluster, broker: int) -> None:

@@ -165,6 +165,10 @@ class Crew:
         """Returns the longest time in seconds in which no member read some partition."""
         return max(longest_pauses(self._events(), since_ms=since_ms, until_ms=until_ms).values(), default=float("inf"))
 
+    def rebalanced(self, *, since_ms: int) -> bool:
+        """Returns whether a member has given up or got partitions since then."""
+        return any(event.kind in ("assigned", "revoked", "lost") and event.ms >= since_ms for event in self._events())
+
     def rates(self, where: Layout, seconds: float) -> dict[Post, dict[str, float]]:
         """Returns bytes per second from each rack, measured over `seconds`.
 

@@ -32,12 +32,12 @@ class Answer:
 class Server:
     """A server on loopback that answers by `answer` and records all requests; a context manager."""
 
-    def __init__(self) -> None:
-        """Binds a port; it answers once entered."""
+    def __init__(self, port: int = 0) -> None:
+        """Binds the port, or a free one; it answers once entered."""
         self.asked: list[Asked] = []
         self.clock_ahead = 0.0
         """Seconds by which its clock is ahead of this machine's."""
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._server = ThreadingHTTPServer(("127.0.0.1", port), self._handler())
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
 
     @property

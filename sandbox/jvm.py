@@ -65,6 +65,18 @@ def jars(version: str = KAFKA_VERSION) -> tuple[Path, ...]:
     return found
 
 
+def own_jar(name: str) -> Path:
+    """Returns one of samerack's own jars.
+
+    Raises:
+        SandboxError: it is not built.
+    """
+    found = cache_folder() / "java" / name
+    if not found.exists():
+        raise SandboxError(f"{found} is missing; scripts/setup builds it")
+    return found
+
+
 def class_path(*more: Path, version: str = KAFKA_VERSION) -> str:
     """Returns the class path: Kafka's jars, then `more`."""
     return os.pathsep.join(str(path) for path in (*jars(version), *more))

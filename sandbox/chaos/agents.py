@@ -209,6 +209,24 @@ class Agents:
                     found |= set(range(event["generation"] - int(event.get("missed") or 0), event["generation"] + 1))
         return frozenset(found)
 
+    def tells_of_rebalance_outside(self, group: str, since: float) -> bool:
+        """Returns whether events of a group that no agent is in tell of a rebalance since then (seconds since 1970).
+
+        Agents outside see that there was one, or several in a row, and not their generations. An agent that ends leaves
+        the group, and does not see the rebalance after it.
+        """
+        if PRESENT & set(self.roles()[group]):
+            return False
+        return any(
+            event["at"] >= since
+            and (
+                (event["kind"] == "rebalance" and event.get("generation") is None)
+                or (event["kind"] == "role" and str(event.get("reason")).removeprefix("was ") in PRESENT)
+            )
+            for one in self.all
+            for event in one.events(group)
+        )
+
     def other(self, agent: Agent) -> Agent:
         """Returns the other agent."""
         return next(one for one in self.all if one is not agent)

@@ -196,7 +196,9 @@ def _suffer(fault: Fault, world: World) -> Outcome:
             if (waits := [one for one in own_waits(history) if since <= one[0] <= until])
         },
         rebalances={name: len(found) for name, found in new.items()},
-        unexplained=_unexplained(fault, world, {name: found for name, found in new.items() if name not in beside}),
+        unexplained=_unexplained(
+            fault, world, {name: found for name, found in new.items() if name not in beside}, since_wall
+        ),
         led=None if world.agents is None else len(world.agents.led()),
         violations=(*fault.violations, *world.take_unsettled()),
         crashes=world.take_crashes(),
@@ -222,7 +224,9 @@ def own_waits(history: History) -> list[tuple[int, int]]:
     ]
 
 
-def _unexplained(fault: Fault, world: World, new: Mapping[str, Sequence[int]]) -> dict[str, tuple[int, ...]]:
+def _unexplained(
+    fault: Fault, world: World, new: Mapping[str, Sequence[int]], since: float
+) -> dict[str, tuple[int, ...]]:
     """Returns new generations that neither the fault nor, within `_TELLING_SECONDS`, an agent's event explains."""
     agents = world.agents
     if agents is None:
@@ -231,7 +235,11 @@ def _unexplained(fault: Fault, world: World, new: Mapping[str, Sequence[int]]) -
     until, left = time.monotonic() + _TELLING_SECONDS, dict[str, tuple[int, ...]]()
     while True:
         told = {name: agents.rebalances(name) for name in asked}
-        left = {name: rest for name, found in asked.items() if (rest := tuple(sorted(set(found) - told[name])))}
+        left = {
+            name: rest
+            for name, found in asked.items()
+            if (rest := tuple(sorted(set(found) - told[name]))) and not agents.tells_of_rebalance_outside(name, since)
+        }
         if not left or time.monotonic() > until:
             return left
         time.sleep(0.2)

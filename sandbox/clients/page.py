@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final
@@ -11,7 +12,7 @@ from sandbox.clients.model import CLIENTS, ENDS_WHEN_IT_REJOINS, Births, Course,
 SCENARIOS: Final[Mapping[str, str]] = {
     "birth": "from birth",
     "move": "replicas moved",
-    "killed": "agent killed (-9)",
+    "killed": "agent killed",
     "enter": "into the running group",
     "deploy": "deploy",
     "takeover": "clean takeover",
@@ -20,51 +21,44 @@ SCENARIOS: Final[Mapping[str, str]] = {
 """Name of a step to its column."""
 _INTRODUCTION: Final = """# What works with which client
 
-You want to know what `samerack` does to groups of your client. Each row below is a group of real consumers on a
-three-rack Kafka 4.3 of one machine, with Kafka's default `group.initial.rebalance.delay.ms` (3 s), the clients' own
-defaults and a real agent. `scripts/clients` plays it all; with `--write` it writes this page and
-[its document](clients.json). The programs are in `tests/clients` and `sandbox/members`. CI plays a short form with
-Java 3.4 and 2.8, franz-go, sarama, kafka-go and kafkajs.
-
-The continuity of every partition is checked from what the members themselves say they read and committed: nothing may
-be skipped, owned twice in one generation, or read again below a commit. The longest pause is the longest time in
-which some partition had records that nobody read; in a deploy that includes the time in which a member is gone.
+Groups of real consumers on a three-rack Kafka 4.3 with a real agent, the clients' defaults and
+`group.initial.rebalance.delay.ms` 3 s. `scripts/clients` plays it all; `scripts/clients --write` writes this page and
+[its document](clients.json), which has every figure and the reason of each refusal. From what members say they read
+and committed it is checked that nothing is skipped, owned twice in one generation, or read again below a commit.
 """
 _COURSES: Final = """
 ## Scenario by scenario
 
-One group of three members goes through all of them, from left to right. *leading* and *following* are the agent's role
-at the end of it; *observing* means that it stays out of the group, which leads itself. In the deploy each member is
-restarted in turn, three times at most; the number is that of restarts until the agent led. Of members of
-segmentio/kafka-go that end at the same moment, one may stay in its group for 40 s, with an agent or without (one of
-five groups without).
+One group of three members goes through all of them, from left to right. *leads* and *follows* are the agent's role at
+the end of it; *observes*: it stays out, and the group leads itself; after replicas moved it followed after so many
+seconds. The last figure of a cell is the longest pause of a partition in seconds; in the deploy, of members restarted
+in turn until the agent leads (after so many), a member's own absence is in it. Of members of segmentio/kafka-go that
+end together one may stay in its group for 40 s, with an agent or without.
 """
 _BIRTHS: Final = """
 ## From birth
 
-The agent waits outside; the group's members start, and beside it another group's of the same kind, which the agent has
-nothing to do with. *Led* counts the groups whose first generation the agent led; members of segmentio/kafka-go pause
-for five seconds before they join again, so that it leads generation 1 alone and theirs is generation 2. The times are
-those from the first member's start until every partition had an owner, median of all tries; the last two columns say by
-how much a group came after the one beside it, and before it, at most: on a busy machine two groups that start together
-differ.
+The agent waits outside, and the members start: how many groups of how many it led from their first generation
+(kafka-go's members join five seconds later, in generation 2), and the median of seconds until every partition had an
+owner, in parentheses that of a group beside it without the agent. No group came later than the one beside it by more
+than {late:.1f} s.
 """
-_REFUSED: Final = """
-## What is refused, and why
-"""
+_COUNTED: Final = ("enter", "back")
+_MEMBERS: Final = 3
+"""How many members the groups of the table have."""
+_ROLES: Final = {"leading": "leads", "following": "follows", "observing": "observes"}
 
 
 def render(document: Document) -> str:
     """Returns the whole page."""
-    parts = [_INTRODUCTION, _COURSES, "\n", _course_table(document.courses), _doubts(document.courses)]
+    parts = [_INTRODUCTION, _COURSES, "\n", _course_table(document), _doubts(document.courses)]
     every = variants(CLIENTS)
     parts.append(_missing(every, {(one.client, one.assignor) for one in document.courses}))
     parts.append(_ending(document.courses))
-    parts += [_BIRTHS, "\n", _birth_table(document.births), _logged(document.births)]
+    late = max((one.late_seconds for one in document.births), default=0.0)
+    parts += [_BIRTHS.format(late=max(0.0, late)), _large_births(document.births), _logged(document.births)]
     defaults = [one for one in every if not one.assignor]
     parts.append(_missing(defaults, {(one.client, one.assignor) for one in document.births}))
-    if reasons := list(_reasons(document.courses)):
-        parts += [_REFUSED, "\n", _table(("client", "scenario", "reason"), reasons)]
     return "".join(parts)
 
 
@@ -80,48 +74,60 @@ def _ending(courses: Iterable[Course]) -> str:
     return "".join(f"\n{_named(one.client, one.assignor)}: {reason}.\n" for one, reason in reasons if reason)
 
 
-def _course_table(courses: Sequence[Course]) -> str:
+def _course_table(document: Document) -> str:
+    births = {(one.client, one.assignor): _born(one) for one in document.births if one.members == _MEMBERS}
     rows = []
-    for course in courses:
+    for course in document.courses:
         steps = {step.name: step for step in course.steps}
         cells = [_CELLS[name](steps[name]) if name in steps else "-" for name in SCENARIOS]
-        rows.append((f"{_named(course.client, course.assignor)}", *cells, str(course.read_twice)))
-    return _table(("client", *SCENARIOS.values(), "records read twice"), rows)
+        cells[0] = births.get((course.client, course.assignor), cells[0])
+        shown = [cell for name, cell in zip(SCENARIOS, cells, strict=True) if name not in _COUNTED]
+        rows.append((f"{_named(course.client, course.assignor)}", *shown))
+    heads = [title for name, title in SCENARIOS.items() if name not in _COUNTED]
+    return _table(("client", *heads), rows) + _counted(document.courses)
+
+
+def _counted(courses: Sequence[Course]) -> str:
+    """Returns how often the agent had which role after scenarios in which it is nearly always the same."""
+    found = []
+    for name in _COUNTED:
+        roles = Counter(_role(step) for course in courses for step in course.steps if step.name == name)
+        found.append(f"*{SCENARIOS[name]}*: {', '.join(f'{role} {count}' for role, count in roles.items()) or '-'}")
+    twice = sum(course.read_twice for course in courses)
+    return f"\nIn the other scenarios {'; '.join(found)}. Records read twice: {twice}.\n"
+
+
+def _role(step: Step) -> str:
+    return _ROLES.get(step.outcome, step.outcome)
 
 
 def _with_pause(words: Callable[[Step], str]) -> Callable[[Step], str]:
-    return lambda step: f"{words(step)}, pause {step.pause_seconds:.1f} s"
-
-
-def _deployed(step: Step) -> str:
-    return f"{step.outcome} {step.reason}".strip()
+    return lambda step: f"{words(step)}, {step.pause_seconds:.1f}"
 
 
 _CELLS: Final[Mapping[str, Callable[[Step], str]]] = {
-    "birth": lambda step: f"{step.outcome}{', ' + step.reason if step.reason else ''}",
-    "move": _with_pause(lambda step: f"{step.outcome} after {step.seconds:.1f} s"),
-    "killed": _with_pause(lambda step: step.outcome),
-    "enter": _with_pause(lambda step: step.outcome),
-    "deploy": _with_pause(_deployed),
-    "takeover": lambda step: f"leads, pause {step.pause_seconds:.1f} s" if step.outcome == "leads" else "refused",
-    "back": lambda step: f"{step.outcome}; {step.reason}",
+    "birth": _role,
+    "move": lambda step: f"{step.seconds:.1f}, {step.pause_seconds:.1f}",
+    "killed": lambda step: f"{step.pause_seconds:.1f}" if step.outcome == "goes on" else step.outcome,
+    "enter": _with_pause(_role),
+    "deploy": _with_pause(lambda step: f"{_role(step)} {step.reason.removesuffix(' restarts')}".strip()),
+    "takeover": lambda step: f"leads, {step.pause_seconds:.1f}" if step.outcome == "leads" else "refused",
+    "back": _role,
 }
 
 
-def _birth_table(births: Iterable[Births]) -> str:
-    rows = [
-        (
-            _named(one.client, one.assignor),
-            str(one.members),
-            f"{one.led} of {one.tries}",
-            f"{one.with_seconds:.1f} s",
-            f"{one.without_seconds:.1f} s",
-            f"{max(0.0, one.late_seconds):.1f} s",
-            f"{max(0.0, one.early_seconds):.1f} s",
-        )
+def _born(one: Births) -> str:
+    return f"{one.led}/{one.tries}, {one.with_seconds:.1f} ({one.without_seconds:.1f})"
+
+
+def _large_births(births: Iterable[Births]) -> str:
+    """Returns a line with the groups of other sizes than those in the table."""
+    found = [
+        f"{_named(one.client, one.assignor)}, {one.members} members: {_born(one)}"
         for one in births
+        if one.members != _MEMBERS
     ]
-    return _table(("client", "members", "led", "with the agent", "without", "later, at most", "earlier, at most"), rows)
+    return f"\n{'; '.join(found)}.\n" if found else ""
 
 
 def _logged(births: Iterable[Births]) -> str:
@@ -131,13 +137,6 @@ def _logged(births: Iterable[Births]) -> str:
         return ""
     lines = "".join(f"- {name}: `{message}`\n" for name, message in found)
     return f"\nErrors that clients logged in the agent's groups only; they went on by themselves:\n\n{lines}"
-
-
-def _reasons(courses: Iterable[Course]) -> Iterable[tuple[str, str, str]]:
-    for course in courses:
-        for step in course.steps:
-            if step.outcome in {"refused", "observing"} and step.reason and step.name in {"enter", "takeover"}:
-                yield _named(course.client, course.assignor), SCENARIOS[step.name], step.reason
 
 
 def _doubts(courses: Sequence[Course]) -> str:

@@ -17,8 +17,11 @@ reads nothing twice; none commits a record before it has printed it as read. The
                 begun_ns, ended_ns: when the first and the last was read
     committed   offsets: [topic, partition, offset] that the coordinator has confirmed (kafka-python: those of its
                 regular commits only; aiokafka and kafka-python 2 print none)
-    statistics  brokers: broker id -> bytes received since the start (confluent and Java)
+    statistics  brokers: broker id -> bytes received since the start (confluent and Java); message: for a Streams
+                application, whether its consumers of sources or those of changelogs received them
     state       message: the state of a Kafka Streams application
+    tasks       message: what an instance of a Streams application runs, as ACTIVE,ACTIVE;STANDBY,STANDBY
+    rebalanced  count, message: rebalances of an instance of a Streams application, and the longest one in milliseconds
     counted     message, count: how many records of a partition a stateful application has counted until now
     error       message
     closed

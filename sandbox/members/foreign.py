@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -19,13 +19,22 @@ from sandbox.members.lines import MemberSettings, command_line
 _ROOT: Final = Path(__file__).parents[2]
 
 
-def java_command(settings: MemberSettings, *, main: str = "Member", version: str = KAFKA_VERSION) -> list[str]:
+def java_command(
+    settings: MemberSettings,
+    *,
+    main: str = "Member",
+    version: str = KAFKA_VERSION,
+    jars: Sequence[Path] = (),
+    options: Sequence[str] = (),
+) -> list[str]:
     """Returns the command line of a program of tests/java/consumer.
 
     Args:
         settings: its arguments.
         main: the program.
         version: of Kafka's jars in the cache; `clients-3.4` and `clients-2.8` have only a client.
+        jars: further jars of ours.
+        options: further options of the JVM.
 
     Raises:
         SandboxError: it is not built, or the jars are missing.
@@ -35,8 +44,8 @@ def java_command(settings: MemberSettings, *, main: str = "Member", version: str
         f"samerack.test.{main}",
         command_line(settings),
         folder=Path(tempfile.gettempdir()),
-        options=["-Dlog4j2.configurationFile=member-log4j2.yaml"],
-        more=[jar],
+        options=["-Dlog4j2.configurationFile=member-log4j2.yaml", *options],
+        more=[jar, *jars],
         version=version,
     )
 

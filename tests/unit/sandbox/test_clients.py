@@ -76,10 +76,16 @@ def test_what_is_new_takes_the_place_of_what_was_known() -> None:
 
 
 def test_the_page_shows_what_was_found() -> None:
-    """Each group has a row, with the reason if it is refused."""
-    page = render(Document(births=(BIRTHS,), courses=(COURSE,)))
-    assert "| Java 4.3, range | 3 | 20 of 20 | 6.1 s | 6.2 s | 0.4 s | 0.6 s |" in page
-    assert "| kafkajs, RoundRobinAssigner | into the running group | its leader |" in page
+    """Each group has a row, with the agent's role after each scenario."""
+    born = Births(
+        **{**as_json(Document(births=(BIRTHS,)))["births"][0], "client": "kafkajs", "findings": (), "logged": ()}
+    )
+    large = Births(**{**as_json(Document(births=(BIRTHS,)))["births"][0], "members": 30, "findings": (), "logged": ()})
+    page = render(Document(births=(born, large), courses=(COURSE,)))
+    assert "Java 4.3, range, 30 members: 20/20, 6.1 (6.2)." in page
+    assert "than 0.4 s." in page
+    assert "| kafkajs, RoundRobinAssigner | 20/20, 6.1 (6.2) | - |" in page
+    assert "*into the running group*: observes 1; *all stopped and back*: -. Records read twice: 0." in page
     assert all(column in page for column in SCENARIOS.values())
 
 
