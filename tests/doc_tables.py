@@ -14,7 +14,6 @@ from tests.docs import pages
 _TABLE: Final = re.compile(
     r"^<!-- table (?P<name>[a-z-]+): made by `python -m tests\.doc_tables` -->\n(?P<rows>(?:\|.*\n)*)", re.MULTILINE
 )
-_IF_WORTH_IT: Final = "it saves more than `policy.min_saving`, and the budget lasts"
 
 
 def replaced(page: str) -> str:
@@ -47,17 +46,7 @@ def _sources_of_racks() -> str:
     )
 
 
-def _triggers_of_leading() -> str:
-    return _table(
-        {"trigger": "---", "when it acts": "---", "event reason": "---"},
-        (
-            (trigger.meaning, "always" if reason in EXEMPT else _IF_WORTH_IT, f"`{reason.value}`")
-            for reason, trigger in TRIGGERS.items()
-        ),
-    )
-
-
-def _triggers_of_metrics() -> str:
+def _triggers() -> str:
     return _table(
         {"reason": "---", "meaning": "---", "budget": "---"},
         (
@@ -78,8 +67,7 @@ TABLES: Final[Mapping[str, Callable[[], str]]] = {
     "assignors-of-plugins": _assignors_of_plugins,
     "refusals": _refusals,
     "sources-of-racks": _sources_of_racks,
-    "triggers": _triggers_of_leading,
-    "triggers-and-budget": _triggers_of_metrics,
+    "triggers-and-budget": _triggers,
 }
 """Each table by the name in its mark."""
 

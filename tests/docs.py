@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -29,8 +30,8 @@ class Command:
 
 
 def pages() -> list[Path]:
-    """All pages for users."""
-    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    """All pages for users, and that for developers."""
+    return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
 def blocks() -> Iterator[Command]:
@@ -58,11 +59,16 @@ def yaml_of(page: str) -> str:
 
 def named_tests(page: str) -> tuple[set[str], set[str]]:
     """The tests that a page names, and those of them that do not exist."""
-    there: set[str] = set()
-    for path in (ROOT / "tests").rglob("test_*.py"):
-        there.update(re.findall(r"^def (test_\w+)\(", path.read_text(encoding="utf-8"), re.MULTILINE))
     named = set(re.findall(r"`(test_\w+)`", page))
-    return named, named - there
+    return named, named - _tests()
+
+
+@cache
+def _tests() -> frozenset[str]:
+    """The names of all tests."""
+    files = (ROOT / "tests").rglob("test_*.py")
+    texts = (path.read_text(encoding="utf-8") for path in files)
+    return frozenset(name for text in texts for name in re.findall(r"^def (test_\w+)\(", text, re.MULTILINE))
 
 
 def dead_links(page: Path) -> list[str]:

@@ -38,7 +38,11 @@ STATE: Final = GroupState(
     rack_aware_fetch=None,
     racks=("rack-a", "rack-b"),
     broker_racks=2,
-    members=(MemberState(id="m-1", client_id="app", rack=0, fetches_with_rack=True, topics=(0,), tells_rack=True),),
-    topics=(TopicState(name="clicks", replicas=((0, 1), (1, 0)), owner=(0, -1), bytes_per_second=(1.5, 2.0)),),
+    members=(
+        MemberState(id="m-1", client_id="app", rack=0, fetches_with_rack=True, topics=(0,), tells_rack=True, client=0),
+    ),
+    topics=(
+        TopicState(name="clicks", replicas=((0, 1), (1, 0)), owner=(0, -1), bytes_per_second=(1.5, 2.0), tasks=(0, -1)),
+    ),
 )
 """A group with one member and one topic of two partitions, one of which has no owner."""

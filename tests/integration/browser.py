@@ -92,9 +92,9 @@ class Browser:
         """New console messages since the last call: errors, refused resources."""
         return [str(entry["message"]) for entry in self._command("se/log", {"type": "browser"})]
 
-    def screenshot(self, path: Path) -> None:
-        """Saves a screenshot of the whole page."""
-        shot = self._devtools("Page.captureScreenshot", {"captureBeyondViewport": True})
+    def screenshot(self, path: Path, *, whole: bool = True) -> None:
+        """Saves a screenshot of the page, or of what the window shows of it."""
+        shot = self._devtools("Page.captureScreenshot", {"captureBeyondViewport": whole})
         path.write_bytes(base64.b64decode(shot["data"]))
 
     def close(self) -> None:

@@ -40,6 +40,8 @@ _LABEL: Final = "samerack.test-owner"
 _CLIENT_PORT: Final = 9092
 _INNER_PORT: Final = 9093
 _START_SECONDS: Final = 90.0
+_DATA_FOLDER: Final = "/tmp/node"  # noqa: S108 - the container's own folder, writable for any image's user
+_STEADY_SESSION_MS: Final = "30000"
 
 # Runs as process 1. Each start script runs the node once; between two runs the container waits.
 _LOOP: Final = """
@@ -69,6 +71,7 @@ class ContainerCluster:
         rack_aware: bool = True,
         properties: Mapping[str, str] | None = None,
         image: str = IMAGE,
+        steady: bool = False,
     ) -> None:
         """Prepares a cluster; `start` or `with` starts it.
 
@@ -77,6 +80,8 @@ class ContainerCluster:
             rack_aware: brokers let consumers read from a replica of their rack (KIP-392).
             properties: broker properties that are added or replaced.
             image: the Kafka image.
+            steady: no test stops a broker, so a broker without heartbeats only waits for a processor. The controller
+                fences it late: otherwise partitions and groups move to other brokers in the middle of unrelated tests.
         """
         self._racks = dict(racks)
         self._properties = {
@@ -86,6 +91,7 @@ class ContainerCluster:
             **({"replica.selector.class": RACK_AWARE_SELECTOR} if rack_aware else {}),
             **(properties or {}),
         }
+        self._controller = {**COMMON, **({"broker.session.timeout.ms": _STEADY_SESSION_MS} if steady else {})}
         self._image = image
         self._cluster_id = new_cluster_id()
         self._docker: Any = None
@@ -213,6 +219,7 @@ class ContainerCluster:
     def _start_container(self, node: int, network: Network) -> None:
         container = DockerContainer(self._image).with_command(["sh", "-c", _LOOP]).with_network(network)
         container.with_network_aliases(f"node-{node}").with_kwargs(labels=_owner())
+        container.with_tmpfs_mount(_DATA_FOLDER)  # brokers wait for no disk
         if node != CONTROLLER:
             container.with_exposed_ports(_CLIENT_PORT)
         with closing(container.start().get_docker_client().client):
@@ -240,10 +247,15 @@ class ContainerCluster:
         common = {
             "node.id": str(node),
             "controller.quorum.voters": f"{CONTROLLER}@node-{CONTROLLER}:{_INNER_PORT}",
-            "log.dirs": "/tmp/node/data",  # noqa: S108 - the container's own folder, writable for any image's user
+            "log.dirs": f"{_DATA_FOLDER}/data",
         }
         if node == CONTROLLER:
-            return {**COMMON, **common, "process.roles": "controller", "listeners": f"CONTROLLER://:{_INNER_PORT}"}
+            return {
+                **self._controller,
+                **common,
+                "process.roles": "controller",
+                "listeners": f"CONTROLLER://:{_INNER_PORT}",
+            }
         rack = self._racks[node]
         return {
             **self._properties,

@@ -12,12 +12,12 @@ from sandbox.contract import RACKS, KafkaCluster
 from tests.integration import guest
 from tests.integration.cluster import ContainerCluster, shared
 from tests.integration.looking import Looking, settings_for
-from tests.integration.scene import Scene
+from tests.integration.pods import Pods
+from tests.integration.scene import IN_TWO_RACKS, Scene
 
 _HERE = Path(__file__).parent
 _SECONDS = 300
 """The time limit of one test: limits within it are longer than an idle machine needs."""
-_PLACES = [[1, 2], [2, 3], [3, 1], [1, 3], [2, 1], [3, 2]]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -31,6 +31,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             )
             if item.get_closest_marker("timeout") is None:
                 item.add_marker(pytest.mark.timeout(_SECONDS))
+            if item.get_closest_marker("moves_brokers") is not None:
+                item.add_marker(pytest.mark.own_cluster)
 
 
 @pytest.fixture(scope="session")
@@ -43,14 +45,15 @@ def folder_of_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def shared_cluster(folder_of_run: Path) -> Iterator[KafkaCluster]:
     """One cluster for the whole run; a test that stops or moves brokers has the mark `moves_brokers`."""
-    with shared(ContainerCluster(), folder_of_run, "three-racks") as running:
+    with shared(ContainerCluster(steady=True), folder_of_run, "three-racks") as running:
         yield running
 
 
 @pytest.fixture(scope="session")
 def guest_cluster(folder_of_run: Path) -> Iterator[KafkaCluster]:
     """One broker with settings that reveal effects of a guest in a group; see `tests.integration.guest`."""
-    with shared(ContainerCluster(guest.RACKS, properties=guest.PROPERTIES), folder_of_run, "guest") as running:
+    prepared = ContainerCluster(guest.RACKS, properties=guest.PROPERTIES, steady=True)
+    with shared(prepared, folder_of_run, "guest") as running:
         yield running
 
 
@@ -101,7 +104,7 @@ def group() -> str:
 @pytest.fixture
 def placed(admin: Admin, topic: str) -> str:
     """A topic of six partitions, four of which have a replica in any one rack."""
-    admin.create_topic(topic, _PLACES)
+    admin.create_topic(topic, IN_TWO_RACKS)
     return topic
 
 
@@ -117,4 +120,18 @@ def looking(cluster: KafkaCluster, group: str) -> Iterator[Looking]:
 def scene(cluster: KafkaCluster, admin: Admin, tmp_path: Path) -> Iterator[Scene]:
     """A unique group with members, records and agents; all of it ends with the test."""
     with Scene(cluster, admin, folder=tmp_path) as opened:
+        yield opened
+
+
+@pytest.fixture
+def other(cluster: KafkaCluster, admin: Admin, tmp_path: Path) -> Iterator[Scene]:
+    """A second group, which has no agent of its own."""
+    with Scene(cluster, admin, folder=tmp_path) as opened:
+        yield opened
+
+
+@pytest.fixture
+def pods(cluster: ContainerCluster) -> Iterator[Pods]:
+    """A network with the cluster's brokers and no other connection."""
+    with Pods(cluster) as opened:
         yield opened

@@ -13,7 +13,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -81,15 +81,15 @@ def committed(scene: Scene, group: str = "") -> dict[Partition, int]:
     return {(one.topic, one.partition): one.offset for one in found.topic_partitions if one.offset >= 0}
 
 
-def set_offsets(scene: Scene, partitions: int, offset: int) -> None:
-    """Sets the offset of each partition, as tools do; the group must have no members."""
+def set_offsets(scene: Scene, offsets: Sequence[int], *, topic: str = "") -> None:
+    """Sets the offsets of the first partitions, as tools do; the group must have no members."""
     client = AdminClient({"bootstrap.servers": scene.cluster.bootstrap, "log_level": 0})
-    wanted = [TopicPartition(scene.topic, partition, offset) for partition in range(partitions)]
+    wanted = [TopicPartition(topic or scene.topic, partition, offset) for partition, offset in enumerate(offsets)]
     asked = [ConsumerGroupTopicPartitions(scene.group, wanted)]
 
     def are_set() -> bool:
         client.alter_consumer_group_offsets(asked, request_timeout=10.0)[scene.group].result()
-        return len(committed(scene)) == partitions
+        return len(committed(scene)) == len(offsets)
 
     wait_until(are_set, f"the offsets of {scene.group} are set")  # the coordinator may not know the topic yet
 
@@ -112,12 +112,26 @@ def wait_only_agent(scene: Scene, *, timeout: float = 60.0) -> None:
 
 
 def leave_all(scene: Scene) -> float:
-    """Stops all members cleanly; returns the monotonic time at which the last one had ended."""
+    """Stops all members cleanly; returns the monotonic time at which the last one had left the group.
+
+    A Java consumer that is stopped in the middle of a rebalance may leave only when its session ends.
+    """
     while scene.seats:
         seat = scene.seats.pop()
         scene.former.append(seat)
         seat.member.stop()
+    wait_until(lambda: all(one.client_id == AGENT for one in scene.describe().members), "they have left", timeout=60)
     return time.monotonic()
+
+
+def wait_empty(scene: Scene, left: float) -> None:
+    """Waits until the agent has left the group as well, which takes at most `TOOL_SECONDS` from `left` on.
+
+    A consumer that the agent's membership excludes is refused until then, as while the last consumer was there; and a
+    consumer process may start faster than the agent's next heartbeat.
+    """
+    seconds = max(0.1, left + TOOL_SECONDS - time.monotonic())
+    wait_until(lambda: not scene.describe().members, "the agent has left", timeout=seconds)
 
 
 def consumer_groups(scene: Scene, *arguments: str) -> str:

@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from samerack.agent.reporting.costs import report
 from samerack.common.money import price_table
 from samerack.common.settings import MoneySettings, Settings, load
+from samerack.reporting.costs import report
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.metrics import TrafficMetrics
 from samerack.traffic.model import GroupTraffic, TrafficSnapshot
@@ -83,7 +83,7 @@ def costs_what_crosses(snapshot: TrafficSnapshot, name: str) -> bool:
     """Whether a group has a price: that of the bytes that crossed racks, above zero."""
     prices = price_table(MoneySettings())
     cost = next(one for one in report(snapshot, prices, roles={}).groups if one.group == name)
-    return bool(cost.dollars_per_month) and cost.dollars == prices.dollars(cost.cross_rack_bytes) > 0
+    return bool(cost.dollars_per_month) and cost.dollars == prices.dollars(cost.cross_rack_bytes or 0) > 0
 
 
 def measured(snapshot: TrafficSnapshot, name: str) -> GroupTraffic | None:

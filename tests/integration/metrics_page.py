@@ -1,4 +1,4 @@
-"""`scripts/metrics-page`: writes the reference of docs/metrics.md from the metrics of a real agent on a real Kafka.
+"""`scripts/metrics-page`: writes the reference of docs/metrics.md, and docs/metrics.txt, from a real agent.
 
 Names, types, labels, meanings and samples are those of the exposition. The rest of the page, above the mark, is written
 by hand.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -15,26 +16,35 @@ from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "metrics.md"
+SAMPLES: Final = PAGE.with_suffix(".txt")
 MARK: Final = "<!-- what follows is written by scripts/metrics-page -->\n"
 _HISTOGRAM: Final = ("_bucket", "_count", "_sum")
 
 
-def reference(exposition: str) -> str:
-    """The reference: a table of all metrics, and a sample of each."""
-    families = list(text_string_to_metric_families(exposition))
-    samples = "\n".join(line for family in families for line in _samples(family, exposition))
-    return (
-        "\n## Every metric\n\n| name | type | labels | meaning |\n|---|---|---|---|\n"
-        + "".join(f"{row(family)}\n" for family in families)
-        + "\n## A sample of each\n\nFrom an agent that leads the group `orders` and observes `reports`:\n"
-        + f"\n```text\n{samples}\n```\n"
-    )
+_HEAD: Final = """
+## Every metric
+
+Name, type, labels and meaning. What is not known has no series. [A sample of each](metrics.txt) is from an agent that
+leads the group `orders` and observes `reports`.
+
+"""
+
+
+def reference(families: Iterable[Metric]) -> str:
+    """The reference: a list of all metrics."""
+    return _HEAD + "".join(f"{row(family)}\n" for family in families)
+
+
+def samples(exposition: str) -> str:
+    """A sample of each metric."""
+    families = text_string_to_metric_families(exposition)
+    return "".join(f"{line}\n" for family in families for line in _samples(family, exposition))
 
 
 def row(family: Metric) -> str:
-    """One metric's row of the table."""
-    labels = ", ".join(f"`{name}`" for name in labels_of(family))
-    return f"| `{shown(family)}` | {family.type} | {labels} | {family.documentation} |"
+    """One metric's entry in the list."""
+    labels = "".join(f", `{name}`" for name in labels_of(family))
+    return f"- `{shown(family)}` ({family.type}{labels}): {family.documentation}"
 
 
 def labels_of(family: Metric) -> list[str]:
@@ -60,12 +70,13 @@ def _samples(family: Metric, exposition: str) -> list[str]:
 
 def main() -> int:
     """Measure, and rewrite the page."""
-    from tests.integration.monitored import monitored  # noqa: PLC0415 - only this needs brokers and clients
+    from tests.integration.monitored import monitored  # noqa: PLC0415 - needs brokers, clients
 
     with tempfile.TemporaryDirectory() as folder, monitored(Path(folder)) as agent:
         exposition = agent.get("/metrics")[1]
     written = PAGE.read_text(encoding="utf-8").partition(MARK)[0]
-    PAGE.write_text(written + MARK + reference(exposition), encoding="utf-8")
+    PAGE.write_text(written + MARK + reference(text_string_to_metric_families(exposition)), encoding="utf-8")
+    SAMPLES.write_text(samples(exposition), encoding="utf-8")
     return 0
 
 

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
+from urllib.request import Request, urlopen
 
 from sandbox.admin import Admin
 from sandbox.agent_process import AgentProcess
 from sandbox.cluster import Cluster
-from sandbox.contract import KafkaCluster
 from sandbox.feeder import Feeder
 from sandbox.members.lines import MemberSettings
 from sandbox.members.process import Member
+from tests.parity.streams_cases import random_case
+from tests.streams_http import question_of
 
 LED: Final = "orders"
 OBSERVED: Final = "reports"
+ABSENT: Final = "ledger"
+"""A group to lead that does not exist, so that a reason is shown."""
+STREAMS: Final = "payments"
 _PLACED: Final = {LED: ((1,), (2,), (3,), (1,), (2,), (3,)), OBSERVED: ((2,), (3,), (1,), (2,), (3,), (1,))}
 """Topics, named like their groups; roundrobin gives partition n to member n: the observed group reads all across."""
 
@@ -24,8 +30,15 @@ _PUBLISHED: Final = {"publishing.traffic_topic": "samerack-traffic", "publishing
 
 
 @contextmanager
-def monitored(folder: Path) -> Iterator[AgentProcess]:
-    """The agent, once both groups are measured; it leads one from its start and knows the racks of the other."""
+def monitored(folder: Path, more: Mapping[str, object] | None = None) -> Iterator[AgentProcess]:
+    """The agent, once both groups are measured and a Kafka Streams application has a plan.
+
+    It leads one group from its start, and knows the racks of the other.
+
+    Args:
+        folder: place of its log.
+        more: further settings.
+    """
     with ExitStack() as stack:
         cluster = stack.enter_context(Cluster())
         admin = stack.enter_context(Admin(cluster.bootstrap))
@@ -34,22 +47,24 @@ def monitored(folder: Path) -> Iterator[AgentProcess]:
         for topic in _PUBLISHED.values():
             admin.create_topic(topic, [[1, 2, 3]])
         counts = {topic: len(replicas) for topic, replicas in _PLACED.items()}
-        stack.enter_context(Feeder(cluster.bootstrap, counts, pause=0.02))
+        stack.enter_context(Feeder(cluster.bootstrap, counts, pause=0.1))
         settings = {
             **_PUBLISHED,
             "publishing.every_seconds": 5,
-            "traffic.groups": list(_PLACED),
+            "traffic.groups": ["*"],
             "traffic.poll_seconds": 1,
             "traffic.window_seconds": 10,
+            "streams.deadline_seconds": 30,
             "racks.client_ids": {f"*-rack-{letter}": f"rack-{letter}" for letter in "abc"},
+            **(more or {}),
         }
         agent = stack.enter_context(
-            AgentProcess(cluster.bootstrap, groups=[LED], log=folder / "agent.log", settings=settings)
+            AgentProcess(cluster.bootstrap, groups=[LED, ABSENT], log=folder / "agent.log", settings=settings)
         )
         agent.wait_role("waiting")
         for group in (LED, OBSERVED):
             for rack in ("rack-b", "rack-c", "rack-a"):
-                stack.enter_context(_member(cluster, group, rack))
+                stack.enter_context(member(cluster.bootstrap, group, rack))
         agent.wait(
             lambda: (agent.metric("samerack_cross_rack_ratio", group=OBSERVED) or 0) > 0.9, "traffic is measured"
         )
@@ -58,13 +73,31 @@ def monitored(folder: Path) -> Iterator[AgentProcess]:
             lambda: agent.metric("samerack_possible_saving_dollars_per_day", group=LED) is not None,
             "what a rebalance would save is known",
         )
+        agent.wait(lambda: 'samerack_group_reason{group="ledger"' in agent.get("/metrics")[1], "a reason is shown")
+        agent.wait(
+            lambda: "samerack_replication_dollars_total{" in agent.get("/metrics")[1], "the whole bill is measured"
+        )
+        _ask_for_a_streams_plan(agent)
         yield agent
 
 
-def _member(cluster: KafkaCluster, group: str, rack: str) -> Member:
+def _ask_for_a_streams_plan(agent: AgentProcess) -> None:
+    """Has a Streams application ask the agent for a plan, and report that another one was rejected."""
+    case = random_case(2, "ha")
+    address = agent.events("started")[0]["url"].removesuffix("/metrics")
+    rejected = {"version": 1, "application": STREAMS, "plan": "x", "error": "MISSING_PROCESS_ID"}
+    for path, body in (("assign", question_of(case, STREAMS)), ("computed", rejected)):
+        asked = Request(  # noqa: S310 - the agent's own address
+            f"{address}/v1/streams/{path}", json.dumps(body).encode(), {"content-type": "application/json"}
+        )
+        with urlopen(asked, timeout=30) as answer:  # noqa: S310 - see above
+            answer.read()
+
+
+def member(bootstrap: str, group: str, rack: str) -> Member:
     """Starts a member without a rack: so the led group's own assignment is known from its start."""
     settings = MemberSettings(
-        bootstrap=cluster.bootstrap,
+        bootstrap=bootstrap,
         group=group,
         topics=(group,),
         client_id=f"{group}-{rack}",

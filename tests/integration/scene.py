@@ -10,6 +10,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +25,7 @@ from sandbox.agent_process import AgentProcess
 from sandbox.contract import RACKS, KafkaCluster
 from sandbox.errors import SandboxError
 from sandbox.feeder import Feeder
-from sandbox.members.ledger import longest_pauses, read_twice, readings
+from sandbox.members.ledger import longest_pauses, readings
 from sandbox.members.lines import MemberSettings, Partition
 from sandbox.members.process import Event, Member
 from sandbox.processes import tail
@@ -35,6 +36,8 @@ B: Final = "rack-b"
 C: Final = "rack-c"
 INTERLEAVED: Final = ((1,), (2,), (3,), (1,), (2,), (3,))
 """Brokers by partition: two partitions in each rack, placed so that range without racks never has all in rack."""
+IN_TWO_RACKS: Final = ((1, 2), (2, 3), (3, 1), (1, 3), (2, 1), (3, 2))
+"""Brokers by partition: four of six partitions have a replica in any one rack."""
 AGENT: Final = "samerack"
 """The agent's client id, and by default its instance id."""
 _TAKE_OVER_SECONDS: Final = 60.0
@@ -91,16 +94,21 @@ class Scene:
         """Creates a topic, and starts to write ten records a second to each of its partitions."""
         topic = topic or self.topic
         self.admin.create_topic(topic, placed)
-        self._feeding.enter_context(Feeder(self.cluster.bootstrap, {topic: len(placed)}, pause=0.1))
+        self._feeding.enter_context(Feeder(self.cluster.bootstrap, {topic: len(placed)}, pause=0.2))
 
-    def agent(self, *, config: Path | None = None, **settings: object) -> AgentProcess:
-        """Starts an agent that takes racks from client ids; `a__b=c` sets a.b."""
+    def agent(
+        self, *, groups: Sequence[str] | None = None, config: Path | None = None, **settings: object
+    ) -> AgentProcess:
+        """Starts an agent that takes racks from client ids; `a__b=c` sets a.b.
+
+        It leads the scene's group unless others are given; none: the groups are in the file of settings.
+        """
         racks = {f"*-{rack}": rack for rack in RACKS.values() if rack is not None}
         dotted = {key.replace("__", "."): value for key, value in settings.items()}
         number = len(self._agents) + 1
         running = AgentProcess(
             self.cluster.bootstrap,
-            groups=[self.group],
+            groups=[self.group] if groups is None else groups,
             log=self._folder / f"agent-{number}.log",
             settings={"racks.client_ids": racks, **dotted},
             config=config,
@@ -110,7 +118,7 @@ class Scene:
 
     def waiting_agent(self, *, config: Path | None = None, **settings: object) -> AgentProcess:
         """Starts an agent and waits for its role `waiting`, so that it leads the group from its first consumers on."""
-        running = self.agent(config=config, **settings)
+        running = self.agent(groups=None, config=config, **settings)
         running.wait_role("waiting")
         return running
 
@@ -248,6 +256,10 @@ class Scene:
         """How often the partitions of members changed; grows with each rebalance of an eager group."""
         return sum(event.kind in _PARTITION_EVENTS and bool(event.partitions) for event in self.events())
 
+    def rebalanced_since(self, ms: int) -> list[str]:
+        """What happened to members since then, without the records that they read: for a failure's text."""
+        return [str(event) for event in self.events() if event.ms >= ms and event.kind not in {"records", "statistics"}]
+
     def longest_pause(self, *, since_ms: int) -> float:
         """The longest time in seconds, since then, in which no member read some partition."""
         pauses = longest_pauses(self.events(), since_ms=since_ms, until_ms=now_ms())
@@ -289,7 +301,16 @@ class Scene:
         found = readings(self.events())
         assert {partition: reading.first for partition, reading in found.items()} == dict.fromkeys(ends, 0)
         assert {partition: reading.missing for partition, reading in found.items() if reading.missing} == {}
-        assert read_twice(self.events()) == 0
+        twice = {partition for partition, reading in found.items() if reading.read_twice}
+        assert not twice, "\n".join(self._about(twice))
+
+    def _about(self, partitions: AbstractSet[Partition]) -> list[str]:
+        """What members did with these partitions, and their errors: for a failure's text."""
+        return [
+            str(event)
+            for event in self.events()
+            if event.kind in {"error", "lost"} or not partitions.isdisjoint({*event.partitions, *(event.offsets or ())})
+        ]
 
     def _ends(self) -> dict[Partition, int]:
         consumer = Consumer({"bootstrap.servers": self.cluster.bootstrap, "group.id": "ends", "log_level": 0})

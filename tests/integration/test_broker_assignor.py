@@ -26,7 +26,10 @@ from sandbox.members.process import Member
 from sandbox.sockets import measure
 from tests.integration.scene import INTERLEAVED, A, B, C, Scene, Seat
 
-pytestmark = pytest.mark.skipif(BROKER_VERSION.startswith("3."), reason="brokers assign no groups before Kafka 4")
+pytestmark = [
+    pytest.mark.own_cluster,
+    pytest.mark.skipif(BROKER_VERSION.startswith("3."), reason="brokers assign no groups before Kafka 4"),
+]
 
 SPREAD: Final = ((1,), (2,), (3,)) * 4
 """Twelve partitions, four of which can be read in any one rack."""

@@ -15,6 +15,8 @@ from sandbox.contract import RACKS
 from tests.integration.scene import A, B, C, Scene
 from tests.integration.test_broker_assignor import OVERHEAD, QUICK, SPREAD, assignor, join, measured_share
 
+pytestmark = pytest.mark.own_cluster
+
 
 @contextmanager
 def scene_on(version: str, folder: Path) -> Iterator[Scene]:

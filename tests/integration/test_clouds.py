@@ -26,6 +26,8 @@ from sandbox.security import Listener, Security, allowed, certified, oauthbearer
 from sandbox.tokens import TokenServer
 from tests.integration.secured import TOPIC, member, refusals
 
+pytestmark = pytest.mark.own_cluster
+
 REGION: Final = "eu-central-1"
 SECRET: Final = "wJalr/secret+of=aws"  # noqa: S105 - of this test
 SESSION: Final = "session/of+aws=="
@@ -102,7 +104,7 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster,
         cluster = stack.enter_context(Cluster(security=security))
         admin = stack.enter_context(Admin(cluster.bootstrap))
         admin.create_topic(TOPIC, [[1, 2], [2, 3], [3, 1]])
-        stack.enter_context(Feeder(cluster.bootstrap, {TOPIC: 3}, pause=0.05))
+        stack.enter_context(Feeder(cluster.bootstrap, {TOPIC: 3}, pause=0.2))
         tls = {"kafka.security.protocol": "SASL_SSL", "kafka.ssl.ca.location": str(authority.certificate)}
         yield cluster, entra, tls
 

@@ -9,7 +9,7 @@ import sys
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -21,23 +21,30 @@ from sandbox.processes import end, spawn, tail
 from sandbox.settings import HOST, free_ports
 from tests.docs import ROOT, Command, blocks, yaml_of
 
+pytestmark = pytest.mark.own_cluster  # of the demonstrations
+
 BROKERS: Final = ("127.0.0.1:9092", "HOST:PORT")
 GROUP: Final = "orders"
 RUN_ELSEWHERE: Final = {
     "scripts/test": "this very run",
     "scripts/chart": "tests/helm, which holds what it writes",
-    "scripts/demo": "test_the_demo_shows_what_it_promises, test_the_demo_of_the_new_protocol_shows_what_it_promises",
+    "scripts/demo": "test_the_demo_shows_what_it_promises, and those of its other forms",
     "scripts/simulate": "tests/unit/agent/leading/test_simulated_stories.py, with fewer seeds",
     "scripts/chaos": "tests/integration/test_chaos.py",
     "scripts/soak": "tests/unit/sandbox/test_soak.py holds its verdict; a whole run takes an hour",
     "scripts/clients": "tests/integration/test_foreign_clients.py, its short form",
+    "scripts/release": "tests/unit/release holds its parts; it proves what it made, and fetches packages for that",
     "scripts/bench": "its scenarios are unit-tested; a whole run takes minutes",
     "samerack pipeline": "tests/spark, which has the session that it takes",
     "samerack cost": "tests/unit/agent/test_cli_cost.py: it measures for a minute where no agent runs",
     "samerack top": "tests/unit/agent/test_cli_cost.py: it goes on until somebody ends it",
-    "samerack events": "tests/unit/agent/events/test_command.py: where an agent has something to tell",
+    "samerack events": "tests/unit/events/test_command.py: where an agent has something to tell",
     "samerack lead": "tests/integration/test_takeover.py: where an agent follows",
+    "samerack leave": "tests/integration/test_leave_pause.py: where an agent leads",
+    "samerack pause": "tests/integration/test_leave_pause.py: where an agent leads",
+    "samerack resume": "tests/integration/test_leave_pause.py: where an agent leads",
     "samerack rack": "tests/unit/agent/pod/test_docs.py: where there is a rack",
+    "samerack streams": "tests/integration/test_streams_plan.py: where a Kafka Streams application runs",
     "samerack verify": "tests/integration/test_verify.py, with a fault for each finding",
 }
 
@@ -120,22 +127,22 @@ def test_the_agent_runs_as_the_documentation_says(command: Command, cluster: Kaf
     assert code == 0, tail(log)
 
 
+def figures_of(demo: str, *, seconds: int) -> dict[str, Any]:
+    """What a demonstration ends with; it must succeed within this time."""
+    line = [sys.executable, "-m", demo, "--json"]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=seconds, cwd=ROOT, check=False)
+    assert done.returncode == 0, done.stderr
+    shown: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return shown
+
+
 @pytest.mark.timeout(240)
 def test_the_demo_shows_what_it_promises() -> None:
     """`scripts/demo --json` reaches the optimum, follows a move within 6 s, and no consumer pauses for 4 s.
 
     Members with the default heartbeat of three seconds may take that long to notice an eager rebalance.
     """
-    done = subprocess.run(
-        [sys.executable, "-m", "sandbox.demo", "--json"],
-        capture_output=True,
-        text=True,
-        timeout=220,
-        cwd=ROOT,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    shown = json.loads(done.stdout.splitlines()[-1])
+    shown = figures_of("sandbox.demo", seconds=220)
     assert shown["after"] == shown["optimum"] < shown["before"]
     assert shown["followed_seconds"] < 6
     assert shown["consumption_gap_seconds"] < 4
@@ -147,16 +154,18 @@ def test_the_demo_of_the_new_protocol_shows_what_it_promises() -> None:
 
     Members hear of an assignment with a heartbeat, which brokers want every five seconds by default.
     """
-    done = subprocess.run(
-        [sys.executable, "-m", "sandbox.demo_new_protocol", "--json"],
-        capture_output=True,
-        text=True,
-        timeout=280,
-        cwd=ROOT,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    shown = json.loads(done.stdout.splitlines()[-1])
+    shown = figures_of("sandbox.demo_new_protocol", seconds=280)
     assert shown["optimum"] == 0
     assert max(shown["after"], shown["followed"]) < 0.05 < shown["before"]
     assert shown["followed_seconds"] < 30
+
+
+@pytest.mark.timeout(400)
+def test_the_demo_of_kafka_streams_shows_what_it_promises() -> None:
+    """`scripts/demo --streams --json`: sources and changelogs are read in rack, and no record is lost or doubled."""
+    shown = figures_of("sandbox.demo_streams", seconds=380)
+    assert (shown["sources_after"], shown["changelogs_after"]) == (0, 0)
+    assert shown["share_after"] < 0.1 < shown["share_before"]
+    assert shown["fallbacks"] >= 1
+    assert shown["records"] > 0
+    assert (shown["lost"], shown["doubled"], shown["miscounted"]) == (0, 0, 0)

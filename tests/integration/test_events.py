@@ -38,6 +38,16 @@ def _told(agent: AgentProcess, group: str) -> list[dict[str, Any]]:
     return events[::-1]
 
 
+def _history_of(agent: AgentProcess, group: str) -> Any:
+    return json.loads(agent.get(f"/v1/history?group={group}")[1])
+
+
+def _rates(agent: AgentProcess, group: str) -> dict[float, float]:
+    """The known rates of a group's history by time; empty while the agent has not seen the group."""
+    points = _history_of(agent, group).get("points", ())
+    return {point["at"]: point["bytes_per_second"] for point in points if point["bytes_per_second"] is not None}
+
+
 class Story:
     """Runs steps on a group, and checks the agent's event for each step."""
 
@@ -144,6 +154,7 @@ def test_each_generation_of_a_led_group_is_told_with_its_cause(scene: Scene, tmp
         events__topic=happened,
         publishing__create_topics=True,
         traffic__poll_seconds=0.5,
+        traffic__history_step_seconds=1,
     )
     counting = scene.join("kafka-python", A, **_SESSION)
     scene.wait_settled()
@@ -175,10 +186,16 @@ def test_each_generation_of_a_led_group_is_told_with_its_cause(scene: Scene, tmp
 
     assert [record.generation for record in _published(scene, happened, len(told))] == told
 
+    *written, _ = _rates(agent, scene.group).items()
+    assert {mark["kind"] for mark in _history_of(agent, scene.group)["marks"]} == {"rebalance", "plan"}
     worker = psutil.Process(agent.events("started")[-1]["process"])
     worker.kill()
     agent.wait(lambda: len(agent.events("events-stored")) == 2 and agent.role() == "leading", "its successor leads")
     assert [event["generation"] for event in _told(agent, scene.group)] == told
+    former = dict(written[-60:])
+    agent.wait(lambda: _rates(agent, scene.group).keys() >= former.keys(), "its successor has the history")
+    known = _rates(agent, scene.group)
+    assert {at: known[at] for at in former} == pytest.approx(former, rel=1e-3)
     (replaced,) = json.loads(agent.get("/v1/events?kind=worker")[1])["events"]
     assert (replaced["action"], replaced["reason"]) == ("replaced", "exit code -9")
     shown = subprocess.run(

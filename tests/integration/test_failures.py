@@ -1,4 +1,4 @@
-"""Behavior of a group when its agent or a broker fails: the failure table of docs/leading.md, row by row."""
+"""Behavior of a group when its agent or a broker fails: the tables of docs/leading.md and docs/operating.md."""
 
 import os
 import signal
@@ -136,17 +136,30 @@ def test_a_second_agent_fences_the_first(scene: Scene) -> None:
     scene.finish()
 
 
+def test_one_that_was_fenced_returns_when_the_other_has_left(scene: Scene) -> None:
+    """Without an election the group itself shows that nobody has the instance id any more."""
+    first = _led(scene, election__group="")
+    second = scene.agent(election__group="")
+    second.wait_role("leading")
+    first.wait_role("fenced")
+    second.stop()
+    first.wait_role("following")
+    assert scene.presence() is not None
+    scene.finish()
+
+
 @pytest.mark.moves_brokers
 def test_the_coordinator_restarts(scene: Scene) -> None:
     """Another broker takes over the group: the agent keeps membership and lead, without a rebalance."""
     agent = _led(scene)
     before, presence = scene.rebalances(), scene.presence()
     assert presence is not None
-    coordinator = scene.coordinator()
+    coordinator, restarted = scene.coordinator(), now_ms()
     scene.cluster.restart_broker(coordinator)
     wait_until(lambda: scene.presence() is not None, "a coordinator describes the group")
     # by the agent's log: on a busy machine an HTTP answer may be late, and would look like another role
-    assert holds_for(2.0, lambda: scene.rebalances() == before and agent.events("role")[-1]["now"] == "leading")
+    held = holds_for(2.0, lambda: scene.rebalances() == before and agent.events("role")[-1]["now"] == "leading")
+    assert held, (agent.events()[-15:], scene.rebalanced_since(restarted))
     after = scene.presence()
     assert after is not None
     assert after.member_id == presence.member_id

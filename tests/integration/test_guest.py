@@ -6,14 +6,12 @@ Each test does an operator's task on a group that the agent led a moment ago.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 from typing import Final
 
 import pytest
 
-from sandbox.admin import Admin, wait_until
+from sandbox.admin import wait_until
 from sandbox.agent_process import AgentProcess
 from sandbox.contract import KafkaCluster
 from sandbox.errors import SandboxError
@@ -21,7 +19,6 @@ from sandbox.jvm import BROKER_VERSION
 from tests.integration import guest
 from tests.integration.guest import (
     RETENTION_SECONDS,
-    TOOL_SECONDS,
     committed,
     consumer_groups,
     is_known,
@@ -29,6 +26,7 @@ from tests.integration.guest import (
     place,
     records,
     set_offsets,
+    wait_empty,
     wait_watching,
     write,
 )
@@ -41,13 +39,6 @@ _PARTITIONS: Final = 12
 def cluster(guest_cluster: KafkaCluster) -> KafkaCluster:
     """The cluster of these tests."""
     return guest_cluster
-
-
-@pytest.fixture
-def alone(cluster: KafkaCluster, admin: Admin, tmp_path: Path) -> Iterator[Scene]:
-    """A second group, which has no agent."""
-    with Scene(cluster, admin, folder=tmp_path) as opened:
-        yield opened
 
 
 def _led(scene: Scene, *, assignor: str = "range", **properties: str) -> AgentProcess:
@@ -72,34 +63,34 @@ def _reads_everything(scene: Scene) -> None:
     )
 
 
-def test_offsets_expire_no_sooner_than_without_an_agent(scene: Scene, alone: Scene) -> None:
+def test_offsets_expire_no_sooner_than_without_an_agent(scene: Scene, other: Scene) -> None:
     """Offsets older than the retention survive the last consumer: a later consumer reads the records in between.
 
     Both groups are idle until their commits are older than the retention; with consumers none of them expires. Then
     the consumers stop, records are written, and others start five seconds later with `auto.offset.reset=latest`: they
     read those records only if the offsets are still there.
     """
-    for one in (scene, alone):
+    for one in (scene, other):
         place(one, _PARTITIONS)
         write(one, _PARTITIONS)
-        set_offsets(one, _PARTITIONS, 1)
+        set_offsets(one, [1] * _PARTITIONS)
     commit = time.monotonic()
     agent = scene.agent()
     wait_watching(agent)
-    for one in (scene, alone):  # without auto-commit, idle partitions keep their old commits
+    for one in (scene, other):  # without auto-commit, idle partitions keep their old commits
         one.join("confluent", A, enable_auto_commit="false")
         one.wait_settled()
     agent.wait_role("leading")
     while (left := commit + RETENTION_SECONDS + 1 - time.monotonic()) > 0:
         time.sleep(left)
-    assert [len(committed(one)) for one in (scene, alone)] == [_PARTITIONS, _PARTITIONS]
-    for one in (scene, alone):
+    assert [len(committed(one)) for one in (scene, other)] == [_PARTITIONS, _PARTITIONS]
+    for one in (scene, other):
         leave_all(one)
         write(one, _PARTITIONS)
     time.sleep(5.0)  # brokers check for expired offsets once a second
-    kept = {name: len(committed(one)) for name, one in (("with an agent", scene), ("without", alone))}
+    kept = {name: len(committed(one)) for name, one in (("with an agent", scene), ("without", other))}
     read = {}
-    for name, one in (("with an agent", scene), ("without", alone)):
+    for name, one in (("with an agent", scene), ("without", other)):
         member = one.join("confluent", A, auto_offset_reset="latest", enable_auto_commit="false")
         one.wait_settled()
         with suppress(SandboxError):  # the assertion below reports what is not read
@@ -114,7 +105,7 @@ def test_a_foreign_assignor_starts_when_the_last_consumer_has_left(scene: Scene,
     """A consumer with only an assignor that the agent does not offer is accepted, also after a rolling change to it."""
     place(scene, _PARTITIONS)
     agent = _led(scene, assignor=before)
-    leave_all(scene)
+    wait_empty(scene, leave_all(scene))
     scene.join("java", A, assignor="homegrown")
     scene.wait_settled()
     _reads_everything(scene)
@@ -127,10 +118,9 @@ def test_tools_work_when_the_last_consumer_has_left(scene: Scene) -> None:
     place(scene, _PARTITIONS)
     write(scene, _PARTITIONS)
     agent = _led(scene, auto_commit_interval_ms="100")
-    wait_until(lambda: len(committed(scene)) == _PARTITIONS, "all offsets are committed")
+    wait_until(lambda: list(committed(scene).values()) == [1] * _PARTITIONS, "every record is read and committed")
     left = leave_all(scene)
-    assert set(committed(scene).values()) == {1}
-    time.sleep(max(0.0, left + TOOL_SECONDS - time.monotonic()))
+    wait_empty(scene, left)
     consumer_groups(scene, "--reset-offsets", "--to-earliest", "--topic", scene.topic, "--execute")
     assert committed(scene) == {(scene.topic, number): 0 for number in range(_PARTITIONS)}
     assert "was successful" in consumer_groups(scene, "--delete")
@@ -147,7 +137,7 @@ def test_the_new_protocol_starts_when_the_last_consumer_has_left(scene: Scene) -
     assert guest.PROPERTIES["group.consumer.migration.policy"] == "disabled"
     place(scene, _PARTITIONS)
     _led(scene)
-    leave_all(scene)
+    wait_empty(scene, leave_all(scene))
     scene.join("confluent", A, assignor="", heartbeat_interval_ms="", group_protocol="consumer")
     scene.wait_settled()
     _reads_everything(scene)

@@ -20,6 +20,8 @@ from tests.integration.test_broker_facts import (
 from tests.integration.test_broker_versions import test_the_agent_says_what_the_brokers_can_do
 from tests.integration.test_failures import test_a_restarted_agent_keeps_the_lead
 
+pytestmark = pytest.mark.own_cluster
+
 __all__ = [
     "enter",
     "test_a_restarted_agent_keeps_the_lead",

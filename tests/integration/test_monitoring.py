@@ -16,12 +16,14 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from sandbox.admin import wait_until
 from sandbox.agent_process import AgentProcess
-from tests.integration.metrics_page import MARK, PAGE, labels_of, row, shown
+from tests.integration.metrics_page import MARK, PAGE, SAMPLES, labels_of, row, shown
 from tests.integration.monitored import LED, OBSERVED, monitored
 from tests.integration.prometheus import Prometheus
 
+pytestmark = pytest.mark.own_cluster
+
 MONITORING: Final = Path(__file__).parents[2] / "monitoring"
-_VARIABLES: Final = {"$__rate_interval": "5s", "$group": ".*"}
+_VARIABLES: Final = {"$__rate_interval": "5s", "$group": ".*", "$cluster": ".*"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,11 +88,11 @@ def test_the_observed_group_costs_and_the_led_one_does_not(running: Running) -> 
 
 
 def test_the_page_shows_what_a_running_agent_tells(running: Running) -> None:
-    """docs/metrics.md has exactly the metrics of a real scrape, with type, labels, meaning and a sample."""
+    """docs/metrics.md has exactly the metrics of a real scrape, with type, labels and meaning, metrics.txt a sample."""
     families = list(text_string_to_metric_families(running.agent.get("/metrics")[1]))
-    table, _, samples = PAGE.read_text(encoding="utf-8").partition(MARK)[2].partition("```text\n")
-    assert [line for line in table.splitlines() if line.startswith("| `samerack")] == [row(one) for one in families]
-    written = list(text_string_to_metric_families(samples.partition("```")[0]))
+    entries = PAGE.read_text(encoding="utf-8").partition(MARK)[2].splitlines()
+    assert [line for line in entries if line.startswith("- `samerack")] == [row(one) for one in families]
+    written = list(text_string_to_metric_families(SAMPLES.read_text(encoding="utf-8")))
     names = {sample.name: sorted(sample.labels) for family in written for sample in family.samples}
     for family in families:
         parts = (
@@ -120,7 +122,7 @@ def test_promtool_accepts_the_rules(arguments: tuple[str, ...]) -> None:
 
 
 def test_cost_asks_the_running_agent(running: Running) -> None:
-    """`samerack cost` finds the agent by its port, without a configured cluster, and shows both groups."""
+    """`samerack cost` finds the agent by its port, without a configured cluster: both groups and the whole bill."""
     port = str(running.agent.events("started")[0]["url"]).rpartition(":")[2].partition("/")[0]
     line = [sys.executable, "-m", "samerack.cli.main", "cost", "--json", "-s", f"web.port={port}"]
     done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=90)
@@ -128,3 +130,6 @@ def test_cost_asks_the_running_agent(running: Running) -> None:
     told = json.loads(done.stdout)
     assert {group["group"]: group["role"] for group in told["groups"]} == {LED: "leading", OBSERVED: ""}
     assert told["groups"][0]["dollars"] > 0
+    assert told["bill"]["unknown"] == ""
+    assert told["bill"]["replication"]["cross_rack_bytes"] > 0
+    assert told["bill"]["producers"]["most"]["dollars_per_month"] > 0

@@ -37,6 +37,8 @@ from sandbox.tokens import TokenServer
 from tests.integration.secured import TOPIC
 from tests.integration.test_security import AUDIENCE, USER, set_password
 
+pytestmark = pytest.mark.own_cluster
+
 WAYS: Final = ("PLAIN", "SCRAM", "OAUTH", "MTLS", "IAM")
 """To add a way: a listener and its settings in `secured`, and its name here."""
 PAGES: Final = (
@@ -112,7 +114,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
         admin = stack.enter_context(Admin(cluster.bootstrap))
         set_password(cluster, secrets["SCRAM"])
         admin.create_topic(TOPIC, [[1, 2], [2, 3], [3, 1]])
-        stack.enter_context(Feeder(cluster.bootstrap, {TOPIC: 3}, pause=0.05))
+        stack.enter_context(Feeder(cluster.bootstrap, {TOPIC: 3}, pause=0.2))
         tls = {"ssl.ca.location": str(authority.certificate)}
         login = {**tls, "security.protocol": "SASL_SSL", "sasl.username": USER}
         settings: dict[str, tuple[str, Mapping[str, str]]] = {

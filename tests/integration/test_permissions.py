@@ -50,6 +50,8 @@ from sandbox.members.process import Member
 from sandbox.security import Listener, Security, plain
 from tests.docs import ROOT
 
+pytestmark = pytest.mark.own_cluster
+
 PAGE: Final = (ROOT / "docs" / "permissions.md").read_text(encoding="utf-8")
 GROUP: Final = "orders"
 TOPIC: Final = "clicks"
@@ -97,7 +99,7 @@ def cluster() -> Iterator[Cluster]:
     security = Security(listeners=(listener,), authorizer=True)
     with Cluster(security=security) as running, Admin(running.bootstrap) as admin:
         admin.create_topic(TOPIC, [[1, 2], [2, 3], [3, 1]])
-        with Feeder(running.bootstrap, {TOPIC: 3}, pause=0.02):
+        with Feeder(running.bootstrap, {TOPIC: 3}, pause=0.1):
             yield running
 
 

@@ -67,8 +67,27 @@ def test_a_plan_shows_what_members_have(scene: Scene, *, led: bool) -> None:
     assert scene.owned() == shown
 
 
+def test_members_without_racks_are_unknown_and_not_0_percent(scene: Scene) -> None:
+    """Without settings of racks nothing is known of clients that send none: null, unknown in words, and the cure."""
+    scene.lay_out(INTERLEAVED)
+    for client, rack in (("kafka-python", A), ("aiokafka", B), ("kafka-python", C)):
+        scene.join(client, rack)
+    scene.wait_settled(cross_rack=None)
+    line = [sys.executable, "-m", "samerack.cli.main", "plan", scene.group, "-b", scene.cluster.bootstrap]
+    answer, shown = (
+        subprocess.run([*line, *options], capture_output=True, text=True, timeout=60, check=True).stdout
+        for options in (["--json"], [])
+    )
+    for plan in ("present", "proposed"):
+        figures = json.loads(answer)[plan]
+        assert (figures["cross_rack"], figures["cross_rack_share"], figures["known"]) == (None, None, 0)
+    assert "across racks: now unknown, with optimal unknown, moving 0" in shown
+    assert "3 of 3 members have no rack" in " ".join(shown.split())
+    assert "%" not in shown.partition("across racks: now")[2].partition(";")[0]
+
+
 def test_a_group_that_is_not_there_is_an_error(scene: Scene) -> None:
     """A missing group gives one line with the error, and exit code 1."""
     answer = _plan(scene, scene.group)
     assert (answer.returncode, answer.stdout) == (1, "")
-    assert answer.stderr == (f"samerack: group {scene.group}: does not exist; check the name and bootstrap.servers\n")
+    assert answer.stderr.startswith(f"samerack: group {scene.group}: does not exist; groups of these brokers, th")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -15,7 +14,6 @@ import pytest
 from sandbox.admin import wait_until
 from sandbox.members.lines import MemberSettings
 from tests.integration.cluster import IMAGE as KAFKA_IMAGE
-from tests.integration.cluster import ContainerCluster
 from tests.integration.pods import Container, Pods
 from tests.integration.scene import INTERLEAVED, A, B, C, Scene
 from tests.unit.agent.pod.api_server import ZONE, ApiServer, PodObject, certify
@@ -24,13 +22,6 @@ _SHARED: Final = "/run/samerack"
 _JAVA: Final = "/opt/java/openjdk/bin/java"
 _CONSOLE: Final = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 _ZONES: Final = {"zone-1": A, "zone-2": B, "zone-3": C}
-
-
-@pytest.fixture
-def pods(cluster: ContainerCluster) -> Iterator[Pods]:
-    """A network with the cluster's brokers and no other connection."""
-    with Pods(cluster) as opened:
-        yield opened
 
 
 def sourced(pods: Pods, volumes: dict[str, str], text: str) -> str:

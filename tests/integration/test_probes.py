@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from sandbox.agent_process import AgentProcess
 from sandbox.cluster import Cluster
+
+pytestmark = pytest.mark.own_cluster
 
 
 def test_alive_but_not_ready_without_kafka(tmp_path: Path) -> None:

@@ -29,6 +29,8 @@ from sandbox.security import Listener, Security, allowed, certified, oauthbearer
 from sandbox.tokens import TokenServer
 from tests.integration.secured import TOPIC, member, refusals, run
 
+pytestmark = pytest.mark.own_cluster
+
 USER: Final = "samerack"
 PASSWORD: Final = "of-the-agent"  # noqa: S105 - of this test
 AUDIENCE: Final = "kafka"
@@ -80,7 +82,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
         admin = stack.enter_context(Admin(cluster.bootstrap))
         set_password(cluster, PASSWORD)
         admin.create_topic(TOPIC, [[1, 2], [2, 3], [3, 1]])
-        stack.enter_context(Feeder(cluster.bootstrap, {TOPIC: 3}, pause=0.05))
+        stack.enter_context(Feeder(cluster.bootstrap, {TOPIC: 3}, pause=0.2))
         tls = {"kafka.security.protocol": "SSL", "kafka.ssl.ca.location": str(authority.certificate)}
         shown = {
             "kafka.ssl.certificate.location": str(client.certificate),

@@ -7,19 +7,23 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 from kafka import errors as kafka_errors
 from kafka.protocol.admin.cluster import DescribeLogDirsRequest
 from kafka.protocol.consumer.fetch import FetchRequest
 
 from samerack.cluster.wire import Answer, Question, Wire
-from samerack.traffic.model import BlindSpot, Family
+from samerack.common.money import price_table
+from samerack.common.settings import MoneySettings
+from samerack.reporting.costs import report
+from samerack.traffic.model import BlindSpot, Family, TrafficSnapshot
 from samerack.traffic.statistics import StatisticsError
 from samerack.traffic.watch import observe
 from sandbox.contract import KafkaCluster
 from sandbox.feeder import Feeder
 from sandbox.members.lines import MemberSettings
 from sandbox.members.process import Member
-from tests.integration.looking import Looking, costs_what_crosses, measured, settings_for
+from tests.integration.looking import Looking, costs_what_crosses, measured, named, settings_for
 
 _ENOUGH_RECORDS = 1_000
 
@@ -93,7 +97,7 @@ def test_statistics_make_a_member_exact(cluster: KafkaCluster, placed: str, grou
         assert taken.rack.rack == "rack-a"
         one = measured(looking.watch.poll(), group)
         assert one is not None
-        assert sorted(member.method for member in one.members) == ["estimated", "exact"]
+        assert (len(one.members), len(one.exact_members)) == (2, 1)
         exact = [flow for flow in one.flows if flow.key.method == "exact"]
         assert [(flow.key.client_rack, flow.key.replica_rack) for flow in exact] == [("rack-a", "rack-b")]
         assert 1_000_000 < exact[0].volume.wire_bytes <= 2_000_000
@@ -102,10 +106,31 @@ def test_statistics_make_a_member_exact(cluster: KafkaCluster, placed: str, grou
         refused = looking.until(lambda seen: any(gap.what == Family.STATISTICS for gap in seen.gaps))
         one = measured(refused, group)
         assert one is not None
-        assert [member.method for member in one.members] == ["estimated", "estimated"]
+        assert (len(one.members), one.exact_members) == (2, frozenset())
         assert sum(flow.volume.wire_bytes for flow in one.flows) < 100_000_000
         with pytest.raises(StatisticsError, match="estimated for a while"):
             looking.watch.post(group, json.dumps(body).encode())
+
+
+def test_a_reader_that_is_no_member_is_measured_without_its_rack(
+    cluster: KafkaCluster, placed: str, group: str, looking: Looking
+) -> None:
+    """Flink reads so: partitions of its own choice, and commits under a name. Its bytes are of unknown racks."""
+    reader = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group, "enable.auto.commit": False})
+    reader.assign([TopicPartition(placed, number, 0) for number in range(6)])
+
+    def reads(_: TrafficSnapshot) -> bool:
+        if reader.consume(500, 0.5):
+            reader.commit(asynchronous=False)
+        return looking.records(group) > _ENOUGH_RECORDS
+
+    with Feeder(cluster.bootstrap, {placed: 6}, pause=0.01):
+        seen = looking.until(reads)
+    reader.close()
+    assert named(seen, group).members == ()
+    (found,) = (one for one in report(seen, price_table(MoneySettings()), roles={}).groups if one.group == group)
+    assert found.wire_bytes == found.unknown_bytes > 0
+    assert (found.cross_rack_bytes, found.dollars_per_month, found.share) == (None, None, None)
 
 
 def test_a_missing_permission_costs_one_figure(

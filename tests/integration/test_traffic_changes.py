@@ -8,7 +8,7 @@ from sandbox.feeder import Feeder
 from tests.integration.scene import A, B, Scene, holds_for
 
 _TURN_SECONDS = 0.05
-_NOISY_LOOKS = 40
+_NOISY_LOOKS = 60
 _HOT = 40
 
 
@@ -33,7 +33,7 @@ def test_the_plan_follows_the_traffic_and_not_its_noise(scene: Scene) -> None:
 
     with Feeder(scene.cluster.bootstrap, {scene.topic: 4}, pause=_TURN_SECONDS, records=records):
         enough = looks() + _NOISY_LOOKS
-        agent.wait(lambda: looks() >= enough, "rates are known", timeout=90)
+        agent.wait(lambda: looks() >= enough, "rates are known", timeout=120)
         assert followed() == 0
         hot = min(far.owned)
         usual[hot[1]] = _HOT

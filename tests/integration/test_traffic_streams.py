@@ -45,7 +45,7 @@ def test_kafka_streams_is_measured(
         snapshot = looking.until(
             lambda seen: (
                 (one := measured(seen, group)) is not None
-                and [member.partitions for member in one.members] == [3, 3]
+                and [len(member.owned) for member in one.members] == [3, 3]
                 and costs_what_crosses(seen, group)
             )
         )
@@ -94,7 +94,7 @@ def test_tasks_of_kafka_streams_stay_whole(
     other = replace(settings, rack="rack-b", properties=properties | {"state.dir": str(tmp_path / "other")})
     with start_streams(settings), start_streams(other):
         snapshot = looking.until(
-            lambda seen: bool(seen.groups) and [member.partitions for member in seen.groups[0].members] == [4, 4]
+            lambda seen: bool(seen.groups) and [len(member.owned) for member in seen.groups[0].members] == [4, 4]
         )
     assert named(snapshot, looking.group).shares.optimal == pytest.approx(1 / 2)
     for topic in topics:

@@ -23,6 +23,8 @@ from sandbox.feeder import Feeder
 from sandbox.members.lines import MemberSettings
 from sandbox.members.process import Member
 
+pytestmark = pytest.mark.own_cluster
+
 ROTATED: Final = ((1,), (2,), (3,), (1,), (2,), (3,))
 """Placed so that range and uniform, which ignore racks, read two thirds across racks."""
 _WINDOW_SECONDS: Final = 4
@@ -54,6 +56,7 @@ FAULTS: Final[Mapping[str, Fault]] = {
         properties={"group.protocol": "consumer", "group.remote.assignor": "range"},
     ),
     "one-rack": Fault(replicas=((1,),) * 6),
+    "uneven": Fault(racks=("rack-a", "rack-a", "rack-b")),
 }
 """The faults of groups, by group: all of them read at the same time and are verified once."""
 _SETTINGS: Final = (
@@ -83,7 +86,7 @@ def reading(cluster: Cluster, faults: Mapping[str, Fault]) -> Iterator[None]:
                 )
                 members.append(stack.enter_context(Member.python("confluent", settings)))
         counts = {group: len(fault.replicas) for group, fault in faults.items()}
-        stack.enter_context(Feeder(cluster.bootstrap, counts, pause=0.02))
+        stack.enter_context(Feeder(cluster.bootstrap, counts, pause=0.1))
         wait_until(lambda: all(len(member.owned) == 2 for member in members), "every member has partitions")
         started = [len(member.events) for member in members]
         wait_until(
@@ -209,6 +212,29 @@ def test_replicas_that_prevent_locality(verdict: dict[str, Any]) -> None:
     assert "6 of 6 partitions" in finding["cause"]
 
 
+def test_members_in_few_racks(sound: Cluster, verdict: dict[str, Any]) -> None:
+    """A rack without a member has a third of the partitions; `plan` shows the same before an agent leads the group."""
+    finding = the_one(verdict, "uneven", "uneven-over-racks")
+    assert "at least 33% across racks (2 of 6 partitions), 0% if members were spread evenly" in finding["cause"]
+    assert "fewer in rack-a (1, not 2), more in rack-c (1, not 0)" in finding["cure"]
+    assert finding["dollars_per_month"] > 0
+    line = [sys.executable, "-m", "samerack.cli.main", "plan", "uneven", "-b", sound.bootstrap]
+    answer, shown = (
+        subprocess.run(
+            [*line, *more], capture_output=True, text=True, check=True, timeout=120, env=_environment()
+        ).stdout
+        for more in (["--json"], [])
+    )
+    spread = json.loads(answer)["over_racks"]
+    assert [(one["rack"], one["members"], one["near_partitions"]) for one in spread["racks"]] == [
+        ("rack-a", 2, 2),
+        ("rack-b", 1, 2),
+        ("rack-c", 0, 2),
+    ]
+    assert (spread["across"], spread["across_if_even"]) == (2, 0)
+    assert "fewer in rack-a (1, not 2), more in rack-c (1, not 0)" in " ".join(shown.split())
+
+
 def test_what_the_page_shows_is_text(sound: Cluster) -> None:
     """Without --json, the findings are printed as lines with causes and cures."""
     line = [sys.executable, "-m", "samerack.cli.main", "verify", "--measure", "-b", sound.bootstrap, "-w", "2"]
@@ -224,12 +250,14 @@ def test_what_the_page_shows_is_text(sound: Cluster) -> None:
 def broken() -> dict[str, Any]:
     """The findings of a cluster whose brokers have three kinds of faults at once."""
     ids = Fault(racks=("use1-az1", "use1-az2", "use1-az4"), replicas=((1, 2, 3), (2, 3, 1), (3, 1, 2)) * 2)
+    flat = Fault(racks=("us-east-1a", "us-east-1c", "us-east-1a"), replicas=ids.replicas)
     names = {1: "us-east-1a", 2: None, 3: "us-east-1c"}
-    with Cluster(names, rack_aware=False) as cluster, reading(cluster, {"orders": ids}):
+    with Cluster(names, rack_aware=False) as cluster, reading(cluster, {"orders": ids, "flat": flat}):
         code, found = verify(cluster, "orders")
+        _, claimed = verify(cluster, "flat", "racks.replica_selector=rack-aware")
     assert code == 1
     assert len(found["findings"]) == 3
-    return found
+    return {**found, "claimed": claimed}
 
 
 def test_zone_names_against_zone_ids(broken: dict[str, Any]) -> None:
@@ -250,6 +278,14 @@ def test_no_rack_aware_selector(broken: dict[str, Any]) -> None:
     finding = next(one for one in broken["findings"] if one["code"] == "no-rack-aware-selector")
     assert "RackAwareReplicaSelector" in finding["cure"]
     assert finding["costs"]
+
+
+def test_brokers_that_do_not_do_what_is_said_of_them(broken: dict[str, Any]) -> None:
+    """Members have racks with replicas and settings say that followers serve; the brokers' answer shows leaders."""
+    finding = the_one(broken["claimed"], "flat", "followers-do-not-serve")
+    assert "the brokers answer fetches with these racks so" in finding["cause"]
+    assert "racks.replica_selector" in finding["cure"]
+    assert finding["dollars_per_month"] > 0
 
 
 def test_nobody_answers() -> None:

@@ -1,4 +1,4 @@
-"""The pages about the brokers' assignor say what its sources and figures say."""
+"""The page about the brokers' assignor say what its sources and figures say."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from benchmarks.broker_page import page
 from tests.docs import ROOT
 
 _SOURCES = ROOT / "java" / "broker" / "src" / "main" / "java" / "io" / "samerack" / "broker"
-_PAGE = (ROOT / "docs" / "broker-assignor.md").read_text(encoding="utf-8")
+_PAGE = (ROOT / "docs" / "new-protocol.md").read_text(encoding="utf-8")
 
 
 def test_figures_are_those_of_the_result() -> None:

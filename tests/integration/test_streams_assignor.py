@@ -1,0 +1,272 @@
+"""A real Kafka Streams application that takes its tasks from the agent: racks, and everything that can go wrong.
+
+The application has state and exactly-once processing, three processes in three racks and two standbys of each task. All
+tests share one cluster of JVM processes; the application runs on under load, and its output is compared at the end.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from sandbox.admin import Admin, wait_until
+from sandbox.agent_process import AgentProcess
+from sandbox.cluster import Cluster
+from sandbox.demo_streams import (
+    APPLICATION,
+    PARTITIONS,
+    PLACES,
+    STANDBYS,
+    TOPIC,
+    measured,
+    prepare,
+    prepare_application,
+    racks_by_task,
+)
+from sandbox.feeder import Feeder
+from sandbox.http_server import Answer, Asked, Server
+from sandbox.jvm import KAFKA_VERSION
+from sandbox.processes import end
+from sandbox.settings import free_ports
+from sandbox.streams import CLASS, StreamsApplication
+from sandbox.streams_output import compare
+
+pytestmark = [pytest.mark.own_cluster, pytest.mark.alone]
+
+_DEADLINE_MS: Final = 2000
+_SLACK_MS: Final = 1500
+"""The first question of a process loads the HTTP client, on a machine that has much else to do."""
+_LAST: Final = PLACES[-1].name
+_FORMER: Final = f"{APPLICATION}-3-9"
+"""The application on Kafka Streams 3.9."""
+
+
+class Scene:
+    """The cluster, the application and its load."""
+
+    def __init__(self, folder: Path, cluster: Cluster, admin: Admin) -> None:
+        self.folder = folder
+        self.cluster = cluster
+        self.admin = admin
+        (self.port,) = free_ports(1)
+        self.application = self.new_application(APPLICATION)
+
+    def new_application(self, name: str, *, version: str = KAFKA_VERSION) -> StreamsApplication:
+        """Returns an application that reads the topic and asks the agent; nothing is started yet."""
+        return StreamsApplication(
+            PLACES,
+            bootstrap=self.cluster.bootstrap,
+            application=name,
+            topic=TOPIC,
+            folder=self.folder / name,
+            version=version,
+            properties={
+                "num.stream.threads": "2",
+                "num.standby.replicas": str(STANDBYS),
+                "acceptable.recovery.lag": "1000000",  # warm-ups would take ten minutes
+                "task.assignor.class": CLASS,
+                "samerack.url": f"http://127.0.0.1:{self.port}",
+                "samerack.retry.ms": "0",  # each rebalance asks
+                "rack.aware.assignment.strategy": "min_traffic",
+            },
+        )
+
+    def agent(self) -> AgentProcess:
+        """Starts an agent that answers."""
+        made = AgentProcess(
+            self.cluster.bootstrap,
+            groups=(),
+            log=self.folder / "agent.log",
+            settings={
+                "web.port": self.port,
+                "traffic.groups": [APPLICATION, _FORMER],
+                "streams.applications": {APPLICATION: {}, _FORMER: {}},
+            },
+        )
+        made.wait(lambda: made.get("/healthz")[0] == 200, "the agent answers")
+        return made
+
+    def wait(self) -> None:
+        """Waits until all tasks run."""
+        self.application.wait_complete(PARTITIONS, standbys=STANDBYS)
+
+    def restart_last(self) -> None:
+        """Restarts a process, which rebalances."""
+        self.application.stop(_LAST)
+        self.application.start(_LAST)
+
+    def count(self, name: str) -> float:
+        """Returns a count of samerack's assignor."""
+        return self.application.counts().get(name, 0)
+
+    def waits_for(self, name: str, holds: Callable[[float], bool]) -> None:
+        """Waits until a count of samerack's assignor is as wanted."""
+        wait_until(lambda: holds(self.count(name)), f"{name} is as wanted", timeout=60)
+
+    def sources_crossing(self) -> int:
+        """Returns how many tasks read across racks."""
+        return self.application.crossing(racks_by_task(self.admin, TOPIC))
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    """The running application under load; in the end its output has each record once, counted on the right state."""
+    with Cluster() as cluster, Admin(cluster.bootstrap) as admin:
+        prepare(admin)
+        made = Scene(tmp_path_factory.mktemp("streams"), cluster, admin)
+        with made.application, Feeder(cluster.bootstrap, {TOPIC: PARTITIONS}) as feeder:
+            agent = made.agent()
+            made.application.start_all()
+            made.wait()
+            agent.stop()
+            yield made
+            feeder.finish()
+            output = compare(made.application, admin)
+            assert output.records > 0
+            assert (output.lost, output.doubled, output.miscounted) == (0, 0, 0)
+
+
+def test_tasks_run_where_their_partitions_are(scene: Scene) -> None:
+    """All sources are read in rack, as the plan says, and hardly a byte of them crosses, by the kernel's counts."""
+    with scene.agent():
+        before = scene.count("AgentPlans")
+        scene.restart_last()
+        scene.wait()
+        scene.waits_for("AgentPlans", lambda now: now > before)
+        scene.wait()
+        assert scene.sources_crossing() == 0
+        found = measured(scene.cluster, scene.admin, scene.application, seconds=4.0)
+        assert found.changelogs == 0
+        assert found.share < 0.1
+
+
+def test_standbys_are_in_other_racks_than_their_task(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With two instances in one rack, where both could have a copy of a task, its three copies are in three racks."""
+    monkeypatch.setitem(scene.application.places, _LAST, replace(PLACES[-1], instances=2))
+    with scene.agent():
+        before = scene.count("AgentPlans")
+        scene.restart_last()
+        scene.waits_for("AgentPlans", lambda now: now > before)
+        scene.wait()
+        racks: dict[str, list[str]] = {}
+        for instance, tasks in scene.application.tasks().items():
+            for task in tasks.active | tasks.standby:
+                racks.setdefault(task, []).append(scene.application.places[instance.rpartition("-")[0]].rack)
+        assert len(racks) == PARTITIONS
+        assert {tuple(sorted(copies)) for copies in racks.values()} == {tuple(place.rack for place in PLACES)}
+        monkeypatch.undo()
+        scene.restart_last()
+        scene.wait()
+
+
+def test_an_agent_that_is_stopped_in_a_rebalance_costs_the_deadline(scene: Scene) -> None:
+    """After SIGSTOP the fall-back plans within the deadline, and all tasks go on."""
+    with scene.agent() as agent:
+        agent.pause()
+        before = scene.count("FallbacksForDeadline")
+        scene.restart_last()
+        scene.waits_for("FallbacksForDeadline", lambda now: now > before)
+        scene.wait()
+    assert _DEADLINE_MS <= scene.count("LongestAssignmentMilliseconds") < _DEADLINE_MS + _SLACK_MS
+
+
+def test_an_agent_that_is_killed_in_a_rebalance_costs_nothing(scene: Scene) -> None:
+    """With kill -9 while a question waits, the fall-back plans at once."""
+    with scene.agent() as agent:
+        agent.pause()
+        before = scene.count("FallbacksForNoAnswer")
+        scene.restart_last()
+        wait_until(lambda: _is_asked(scene.port), "the application asks the agent", timeout=60, pause=0.01)
+        end(agent.process, kill=True)
+        scene.waits_for("FallbacksForNoAnswer", lambda now: now > before)
+        scene.wait()
+
+
+def _is_asked(port: int) -> bool:
+    line = ["ss", "-tnHO", "state", "established", "dst", f"127.0.0.1:{port}"]
+    return bool(subprocess.run(line, check=True, capture_output=True, text=True).stdout.strip())
+
+
+def test_kafka_streams_3_9_takes_its_tasks(scene: Scene) -> None:
+    """The same jar works in the oldest Kafka Streams that it is for; without the agent it plans itself."""
+    prepare_application(scene.admin, _FORMER)
+    with scene.new_application(_FORMER, version="streams-3.9") as former:
+        with scene.agent() as agent:
+            former.start_all()
+            agent.wait(
+                lambda: _is_planned_in_rack(agent, clients=len(PLACES)), "all processes have tasks in their racks"
+            )
+            wait_until(lambda: former.runs_each(PARTITIONS), "all tasks run", timeout=60)
+            assert former.counts()["AgentPlans"] > 0
+        former.stop(_LAST)
+        former.start(_LAST)
+        wait_until(lambda: former.counts().get("FallbacksForNoAnswer", 0) > 0, "it plans itself", timeout=60)
+        wait_until(lambda: former.runs_each(PARTITIONS), "all tasks run", timeout=60)
+        assert former.events("error") == []
+
+
+def _is_planned_in_rack(agent: AgentProcess, *, clients: int) -> bool:
+    """Whether the last plan of the application on 3.9 has these clients, crosses no rack, and is in use."""
+    statuses: list[dict[str, Any]] = json.loads(agent.get("/v1/streams")[1])["applications"]
+    return any(
+        (status["application"], plan["clients"], plan["sources_after"], status["trouble"]) == (_FORMER, clients, 0, "")
+        for status in statuses
+        if (plan := status["planned"]) is not None
+    )
+
+
+class WrongAgent(Server):
+    """Answers questions with plans that break one rule each, in turn."""
+
+    def __init__(self, port: int) -> None:
+        super().__init__(port)
+        self.given: list[str] = []
+
+    def answer(self, asked: Asked) -> Answer:
+        """Returns the next wrong plan."""
+        if not asked.path.endswith("/assign"):
+            return Answer(status=204)
+        question = json.loads(asked.body)
+        wrongs = _wrong_plans(question)
+        name = list(wrongs)[len(self.given) % len(wrongs)]
+        self.given.append(name)
+        return Answer(text=json.dumps({"version": 1, "plan": name, "clients": wrongs[name], "warnings": []}))
+
+
+def _wrong_plans(question: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """Returns a plan for each `AssignmentError` of KIP-924, and one for each rule beyond them."""
+    everything = list(range(len(question["tasks"])))
+
+    def client(process: str, active: list[int], standby: list[int]) -> dict[str, Any]:
+        return {"process": process, "active": active, "standby": standby, "followup_ms": None}
+
+    first, *others = [one["process"] for one in question["clients"]]
+    rest = [client(process, [], []) for process in others]
+    whole = client(first, everything, [])
+    return {
+        "ACTIVE_TASK_ASSIGNED_MULTIPLE_TIMES": [client(first, [*everything, 0], []), *rest],
+        "ACTIVE_AND_STANDBY_TASK_ASSIGNED_TO_SAME_KAFKASTREAMS": [client(first, everything, [0]), *rest],
+        "UNKNOWN_TASK_ID": [client(first, [*everything, len(everything)], []), *rest],
+        "UNKNOWN_PROCESS_ID": [whole, *rest, client("00000000-0000-0000-0000-000000000000", [], [])],
+        "MISSING_PROCESS_ID": [client(first, everything, [])] if rest else [],
+        "each task is active": [client(first, everything[1:], []), *rest],
+        "each client once": [whole, whole, *rest],
+    }
+
+
+def test_wrong_plans_never_reach_kafka_streams(scene: Scene) -> None:
+    """A plan that breaks any rule is not used: no stream thread ends, all tasks run, and each is counted."""
+    planned, invalid = scene.count("AgentPlans"), scene.count("FallbacksForInvalidPlan")
+    with WrongAgent(scene.port) as wrong:
+        while len(set(wrong.given)) < 7:  # a restart needs one rebalance or several
+            scene.restart_last()
+            scene.wait()
+        assert scene.count("AgentPlans") == planned
+        assert scene.count("FallbacksForInvalidPlan") >= invalid + 7
+        assert scene.application.events("error") == []

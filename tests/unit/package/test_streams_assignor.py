@@ -1,0 +1,62 @@
+"""The page about the task assignor of Kafka Streams applications says what its sources say."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from sandbox.streams import CLASS
+from tests.docs import ROOT, named_tests
+
+_JAVA: Final = ROOT / "java" / "streams" / "src"
+_SOURCES: Final = _JAVA / "main" / "java" / "io" / "samerack" / "streams"
+_PAGE: Final = (ROOT / "docs" / "streams.md").read_text(encoding="utf-8")
+
+
+def test_every_property_is_documented_with_its_default() -> None:
+    """The table has the properties that the assignor reads, and no others, and their defaults."""
+    settings = (_SOURCES / "Settings.java").read_text(encoding="utf-8")
+    table = dict(re.findall(r"^\| `(samerack\.[a-z.]+)` \| ([^|]+) \|", _PAGE, re.MULTILINE))
+    assert set(re.findall(r'"(samerack\.[a-z.]+)"', settings)) == set(table)
+    defaults = dict(re.findall(r"DEFAULT_(\w+) = \"?([^\";]+)\"?;", settings))
+    assert table["samerack.url"] == f"`{defaults['URL']}`"
+    assert table["samerack.timeout.ms"] == defaults["TIMEOUT_MS"].replace("_", "")
+    assert table["samerack.retry.ms"] == defaults["RETRY_MS"].replace("_", "")
+
+
+def test_every_named_test_and_count_exists() -> None:
+    """Each row of the table of failures names a count of the MBean and the test that shows it."""
+    named, missing = named_tests(_PAGE)
+    assert named
+    assert missing == set()
+    tests = "".join(path.read_text(encoding="utf-8") for path in _JAVA.glob("test/**/*.java"))
+    mbean = (_SOURCES / "AssignorMetricsMBean.java").read_text(encoding="utf-8")
+    rows = [row.strip("| ").split(" | ") for row in _PAGE.splitlines() if row.startswith("|") and "`Fallbacks" in row]
+    assert len(rows) > 4
+    for *_, counts, test in rows:
+        assert all(f" get{count}();" in mbean for count in re.findall(r"`(\w+)`", counts))
+        assert test.strip("`") in named or f"void {test.strip('`')}(" in tests
+
+
+def test_the_class_of_the_page_is_that_of_the_jar() -> None:
+    """The line to configure names a public class that is there."""
+    assert f"task.assignor.class={CLASS}\n" in _PAGE
+    source = (_SOURCES / f"{CLASS.rpartition('.')[2]}.java").read_text(encoding="utf-8")
+    assert f"package {CLASS.rpartition('.')[0]};" in source
+    assert "public final class AgentTaskAssignor implements TaskAssignor" in source
+
+
+def test_assignor_uses_nothing_but_public_classes() -> None:
+    """It imports the JDK, its log, and of Kafka what is documented for applications: no internals."""
+    allowed = re.compile(
+        r"java\.|javax\.management\.|org\.slf4j\.Logger|io\.samerack\.streams\."
+        r"|org\.apache\.kafka\.streams\.(KafkaStreams|processor\.TaskId|processor\.assignment\.(?!.*internals).+);"
+        r"|org\.apache\.kafka\.clients\.consumer\.ConsumerPartitionAssignor\."
+    )
+    imports = [
+        line
+        for source in sorted(_SOURCES.glob("*.java"))
+        for line in re.findall(r"^import (?:static )?(.+)$", source.read_text(encoding="utf-8"), re.MULTILINE)
+    ]
+    assert imports
+    assert [name for name in imports if not allowed.match(name)] == []
