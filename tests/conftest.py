@@ -1,6 +1,7 @@
-"""Settings for all tests: examples of Hypothesis, garbage is found fast, and failures are kept for scripts/test."""
+"""Settings for all tests: what belongs to the gate, examples of Hypothesis, and the record of results for scripts/test."""
 
 import gc
+import json
 import os
 from collections.abc import Generator
 from pathlib import Path
@@ -8,12 +9,17 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-# A busy machine may be slow, so there is no deadline. Examples differ from run to run: the few of each run find what
-# breaks often, and further runs the rest.
+# A busy machine may be slow, so there is no deadline. In the gate the examples are the same in each run, so that a run
+# that fails tells of the change; `scripts/test --all` tries five times as many, and others each time.
 settings.register_profile("house", deadline=None, max_examples=20)
+settings.register_profile("gate", deadline=None, max_examples=20, derandomize=True)
 settings.register_profile("thorough", deadline=None, max_examples=100)
 settings.load_profile("house")
 
+_PROMISED = tuple(Path(__file__).parent / room for room in ("integration", "spark"))
+"""Rooms whose tests are in the gate only if they name the promise that they prove."""
+_FINAL = "final"
+"""The property of a failure that no second try excuses."""
 _MESSAGE_CHARACTERS = 1_500
 """The end of a failure's message that is kept."""
 
@@ -29,14 +35,41 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks as `extended` each test on real brokers or Spark that names no promise."""
+    for item in items:
+        slow = any(item.path.is_relative_to(room) for room in _PROMISED)
+        if slow and item.get_closest_marker("promise") is None:
+            item.add_marker(pytest.mark.extended)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    call: pytest.CallInfo[None],
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Notes a failure that no second try excuses: its exception has the attribute `final`."""
+    report = yield
+    if call.excinfo is not None and getattr(call.excinfo.value, "final", False):
+        report.user_properties.append((_FINAL, True))
+    return report
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Appends each failure and its message to the file that FAILURES_FILE names: scripts/test ends with all of them."""
-    file = os.environ.get("FAILURES_FILE")
-    failures = [*terminalreporter.getreports("failed"), *terminalreporter.getreports("error")]
-    if file is None or not failures or "PYTEST_XDIST_WORKER" in os.environ:
+    """Appends the results to the file that TEST_RESULTS names: a JSON line for each failure, and one with the counts."""
+    file = os.environ.get("TEST_RESULTS")
+    if file is None or "PYTEST_XDIST_WORKER" in os.environ:
         return
-    with Path(file).open("a") as kept:
+    failures = [*terminalreporter.getreports("failed"), *terminalreporter.getreports("error")]
+    with Path(file).open("a", encoding="utf-8") as kept:
         for failure in failures:
             crash = getattr(failure.longrepr, "reprcrash", None)
             message = failure.longreprtext if crash is None else f"{crash.path}:{crash.lineno}: {crash.message}"
-            kept.write(f"{failure.nodeid}\n{message[-_MESSAGE_CHARACTERS:]}\n")
+            line = {
+                "test": failure.nodeid,
+                "message": message[-_MESSAGE_CHARACTERS:],
+                "final": (_FINAL, True) in failure.user_properties,
+            }
+            kept.write(json.dumps(line) + "\n")
+        counts = {"passed": len(terminalreporter.getreports("passed")), "failed": len(failures)}
+        kept.write(json.dumps(counts) + "\n")
