@@ -18,6 +18,7 @@ from kafka import TopicPartition as MovedPartition
 from kafka.admin import KafkaAdminClient
 
 from sandbox.errors import SandboxError
+from sandbox.patience import PATIENCE
 
 _ANSWER_SECONDS: Final = 5.0
 
@@ -43,7 +44,7 @@ def wait_until(holds: Callable[[], bool], what: str, *, timeout: float = 60.0, p
     Args:
         holds: returns whether the condition holds.
         what: the condition in words, for the error.
-        timeout: seconds to wait.
+        timeout: seconds to wait, times `PATIENCE`.
         pause: seconds between two checks.
 
     Returns:
@@ -52,6 +53,7 @@ def wait_until(holds: Callable[[], bool], what: str, *, timeout: float = 60.0, p
     Raises:
         SandboxError: the condition does not hold in time.
     """
+    timeout *= PATIENCE
     begun = time.monotonic()
     last = ""
     while True:

@@ -19,6 +19,7 @@ from prometheus_client.samples import Sample
 
 from sandbox.admin import wait_until
 from sandbox.errors import SandboxError
+from sandbox.patience import PATIENCE
 from sandbox.processes import end, spawn, tail
 
 _STOP_SECONDS: Final = 30.0
@@ -158,7 +159,7 @@ class AgentProcess:
     def reaches(self, holds: Callable[[], bool], *, seconds: float) -> bool:
         """Returns whether a condition holds within so many seconds."""
         try:
-            self.wait(holds, "it holds", timeout=seconds)
+            self.wait(holds, "it holds", timeout=seconds / PATIENCE)
         except SandboxError:
             return False
         return True

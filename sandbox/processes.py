@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import IO
 
 from sandbox.errors import SandboxError
+from sandbox.patience import PATIENCE
 
 
 @cache
@@ -108,12 +109,13 @@ def wait_for_line(process: subprocess.Popen[bytes], log: Path, needle: str, time
         process: the process that writes the log.
         log: the file.
         needle: what the line contains.
-        timeout: seconds to wait.
+        timeout: seconds to wait, times `PATIENCE`.
         start: position in the file where this process started to write.
 
     Raises:
         SandboxError: the process ended first, or the timeout is over; with the last lines of the log.
     """
+    timeout *= PATIENCE
     deadline = time.monotonic() + timeout
     while True:
         ended = process.poll() is not None  # checked before the log is read, so that a line written at the end counts

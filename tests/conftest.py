@@ -1,4 +1,4 @@
-"""Settings for all tests: what belongs to the gate, examples of Hypothesis, and the record of results for scripts/test."""
+"""Settings for all tests: what belongs to the gate, Hypothesis' examples, and the results for scripts/test."""
 
 import gc
 import json
@@ -56,7 +56,7 @@ def pytest_runtest_makereport(
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Appends the results to the file that TEST_RESULTS names: a JSON line for each failure, and one with the counts."""
+    """Appends the results to the file that TEST_RESULTS names: a JSON line for each failure, and one with counts."""
     file = os.environ.get("TEST_RESULTS")
     if file is None or "PYTEST_XDIST_WORKER" in os.environ:
         return

@@ -17,6 +17,7 @@ from typing import IO, Any, Final, Self
 from sandbox.errors import SandboxError
 from sandbox.members.foreign import FOREIGN_CLIENTS, java_command
 from sandbox.members.lines import MemberSettings, Partition, command_line
+from sandbox.patience import PATIENCE
 from sandbox.processes import end, spawn
 
 PYTHON_CLIENTS: Final[Mapping[str, str]] = {
@@ -208,6 +209,7 @@ class Member:
         Raises:
             SandboxError: it does not hold in time, or the member ended; with the member's errors.
         """
+        timeout *= PATIENCE
         deadline = time.monotonic() + timeout
         with self._changed:
             while not holds():

@@ -5,24 +5,26 @@ container is up. Each container therefore runs a small loop that waits for a sta
 and started in another rack within its container, which keeps its port, its name and its data. The controller is a
 separate node, so that any broker can stop.
 
-Most tests leave the brokers as they are, and have groups and topics of their own: `shared` gives one cluster to all
-workers of a run. An idle cluster costs a tenth of a processor, and brokers get faster the longer they run.
+Most tests leave the brokers as they are, and have groups and topics of their own: `tests.integration.clusters` keeps
+one cluster for all workers of a run. An idle cluster costs a tenth of a processor, and brokers get faster the longer
+they run.
 
 Ryuk, Testcontainers' cleanup container, needs another image, which is not available everywhere: containers and
-networks have the run's process id as a label instead, and the next start removes those whose process has ended.
+networks have the id of the process that made them as a label instead, and a shell removes them when that process ends,
+however it ends. The next start removes what was left if the shell was killed too.
 """
 
-import fcntl
-import json
 import os
 import shlex
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+import subprocess
+from collections.abc import Mapping
+from contextlib import closing, suppress
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from docker.errors import APIError, NotFound
+from docker.errors import APIError, DockerException, NotFound
 from testcontainers.core.config import testcontainers_config
 from testcontainers.core.container import DockerContainer
 from testcontainers.core.docker_client import DockerClient
@@ -42,6 +44,14 @@ _INNER_PORT: Final = 9093
 _START_SECONDS: Final = 90.0
 _DATA_FOLDER: Final = "/tmp/node"  # noqa: S108 - the container's own folder, writable for any image's user
 _STEADY_SESSION_MS: Final = "30000"
+_START_TRIES: Final = 3
+_REMOVAL: Final = """
+cat
+docker ps --all --quiet --filter "label=$1" | xargs --no-run-if-empty docker rm --force --volumes
+docker network ls --quiet --filter "label=$1" | xargs --no-run-if-empty docker network rm
+docker volume ls --quiet --filter "label=$1" | xargs --no-run-if-empty docker volume rm
+"""
+"""Waits until its standard input ends, which the kernel closes with the process that made the containers."""
 
 # Runs as process 1. Each start script runs the node once; between two runs the container waits.
 _LOOP: Final = """
@@ -123,6 +133,17 @@ class ContainerCluster:
         """
         testcontainers_config.ryuk_disabled = True
         _remove_leftovers()
+        _remove_at_end()
+        for left in reversed(range(_START_TRIES)):
+            try:
+                self._start_once()
+            except (SandboxError, DockerException):
+                if not left:
+                    raise
+            else:
+                return
+
+    def _start_once(self) -> None:
         self._docker = DockerClient().client
         try:
             network = Network(docker_network_kw={"labels": _owner()}).create()
@@ -150,8 +171,7 @@ class ContainerCluster:
             self._docker = None
 
     def handle(self) -> dict[str, Any]:
-        """Returns what `attach` needs, as JSON values; from now on, the brokers can no longer be stopped."""
-        self._shared = True
+        """Returns what `attach` needs, as JSON values."""
         return {
             "network": self._network,
             "containers": {node: container.id for node, container in self._containers.items()},
@@ -159,7 +179,7 @@ class ContainerCluster:
         }
 
     def attach(self, handle: Mapping[str, Any]) -> None:
-        """Uses the running cluster of another worker, which was prepared like this one, instead of starting one."""
+        """Uses the running cluster of another process, which was prepared like this one, instead of starting one."""
         self._shared = True
         self._docker = DockerClient().client
         self._network = handle["network"]
@@ -287,45 +307,22 @@ def _variable(key: str) -> str:
     return "KAFKA_" + key.replace("_", "___").replace("-", "__").replace(".", "_").upper()
 
 
-@contextmanager
-def shared(prepared: ContainerCluster, folder: Path, name: str) -> Iterator[ContainerCluster]:
-    """Gives all workers of a run one cluster under this name: the first starts it, the last closes it.
-
-    Args:
-        prepared: a cluster that is not started.
-        folder: the folder that all workers share.
-        name: the cluster's name in the run.
-    """
-    state = folder / f"{name}.json"
-    with _locked(folder / f"{name}.lock"):
-        known: dict[str, Any] = json.loads(state.read_text(encoding="utf-8")) if state.exists() else {"users": 0}
-        if known["users"]:
-            prepared.attach(known["cluster"])
-        else:
-            prepared.start()
-        state.write_text(json.dumps({"users": known["users"] + 1, "cluster": prepared.handle()}), encoding="utf-8")
-    try:
-        yield prepared
-    finally:
-        with _locked(folder / f"{name}.lock"):
-            known = json.loads(state.read_text(encoding="utf-8"))
-            known["users"] -= 1
-            state.write_text(json.dumps(known), encoding="utf-8")
-            if not known["users"]:
-                prepared.close()
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
 def _owner() -> dict[str, str]:
-    """The label of what this run has created; the process of a run with several workers is their parent."""
-    process = os.getppid() if "PYTEST_XDIST_WORKER" in os.environ else os.getpid()
-    return {_LABEL: f"{process}-{_started(process)}"}
+    """The label of what this process has created."""
+    return {_LABEL: f"{os.getpid()}-{_started(os.getpid())}"}
+
+
+@cache
+def _remove_at_end() -> subprocess.Popen[bytes]:
+    """Starts the shell that removes what this process has created and not removed when it ends."""
+    (label,) = (f"{name}={owner}" for name, owner in _owner().items())
+    return subprocess.Popen(
+        ["sh", "-c", _REMOVAL, "samerack-removal", label],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,  # Ctrl-C in a terminal does not reach it
+    )
 
 
 def _started(process: int | str) -> str:
@@ -334,7 +331,7 @@ def _started(process: int | str) -> str:
 
 
 def _lives(owner: str) -> bool:
-    """Returns whether the run that created something still goes on."""
+    """Returns whether the process that created something still runs."""
     process, _, started = owner.partition("-")
     try:
         return _started(process) == started

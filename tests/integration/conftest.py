@@ -1,6 +1,5 @@
 """Fixtures of the integration tests: one three-rack Kafka for most of them, and unique names for each test."""
 
-import os
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,11 +8,13 @@ import pytest
 
 from sandbox.admin import Admin
 from sandbox.contract import RACKS, KafkaCluster
+from sandbox.patience import PATIENCE
 from tests.integration import guest
-from tests.integration.cluster import ContainerCluster, shared
+from tests.integration.cluster import ContainerCluster
 from tests.integration.looking import Looking, settings_for
 from tests.integration.pods import Pods
 from tests.integration.scene import IN_TWO_RACKS, Scene
+from tests.integration.shared_cluster import shared
 
 _HERE = Path(__file__).parent
 _SECONDS = 300
@@ -30,43 +31,38 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 pytest.mark.filterwarnings("ignore:Exception ignored in:pytest.PytestUnraisableExceptionWarning")
             )
             if item.get_closest_marker("timeout") is None:
-                item.add_marker(pytest.mark.timeout(_SECONDS))
+                item.add_marker(pytest.mark.timeout(_SECONDS * PATIENCE))
             if item.get_closest_marker("moves_brokers") is not None:
                 item.add_marker(pytest.mark.own_cluster)
 
 
 @pytest.fixture(scope="session")
-def folder_of_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder that all workers of this run share."""
-    folder = tmp_path_factory.getbasetemp()
-    return folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
-
-
-@pytest.fixture(scope="session")
-def shared_cluster(folder_of_run: Path) -> Iterator[KafkaCluster]:
+def shared_cluster() -> Iterator[KafkaCluster]:
     """One cluster for the whole run; a test that stops or moves brokers has the mark `moves_brokers`."""
-    with shared(ContainerCluster(steady=True), folder_of_run, "three-racks") as running:
-        yield running
+    with shared() as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="session")
-def guest_cluster(folder_of_run: Path) -> Iterator[KafkaCluster]:
+def guest_cluster() -> Iterator[KafkaCluster]:
     """One broker with settings that reveal effects of a guest in a group; see `tests.integration.guest`."""
-    prepared = ContainerCluster(guest.RACKS, properties=guest.PROPERTIES, steady=True)
-    with shared(prepared, folder_of_run, "guest") as running:
-        yield running
+    with ContainerCluster(guest.RACKS, properties=guest.PROPERTIES, steady=True) as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="session")
 def movable_cluster() -> Iterator[KafkaCluster]:
     """One cluster for all tests of a worker that stop brokers or move them."""
-    with ContainerCluster() as running:
-        yield running
+    with ContainerCluster() as movable:
+        yield movable
 
 
 @pytest.fixture
 def cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     """The cluster that all tests share; for a test that moves brokers one of its own, each broker in its own rack."""
+    if request.node.get_closest_marker("guest_broker") is not None:
+        yield request.getfixturevalue("guest_cluster")
+        return
     if request.node.get_closest_marker("moves_brokers") is None:
         yield request.getfixturevalue("shared_cluster")
         return

@@ -15,6 +15,7 @@ from samerack.traffic.model import GroupTraffic, TrafficSnapshot
 from samerack.traffic.watch import TrafficWatch
 from sandbox.contract import KafkaCluster
 from sandbox.members.process import Member
+from sandbox.patience import PATIENCE
 
 
 def settings_for(cluster: KafkaCluster, *groups: str) -> Settings:
@@ -43,7 +44,7 @@ class Looking:
 
     def until(self, holds: Callable[[TrafficSnapshot], bool], *, seconds: float = 45) -> TrafficSnapshot:
         """Poll until a condition holds."""
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + seconds * PATIENCE
         while True:
             snapshot = self.watch.poll()
             if holds(snapshot):

@@ -57,6 +57,9 @@ def test_a_foreign_agent_is_made_room_for(scene: Scene) -> None:
 
 
 @pytest.mark.skipif(BROKER_VERSION.startswith("3."), reason="brokers assign no groups before Kafka 4")
+@pytest.mark.promise(
+    "The agent leaves a group that a member of the new protocol converts, and comes back when it is classic again."
+)
 def test_a_converted_group_is_left_until_it_is_classic_again(scene: Scene) -> None:
     """When a member of the new protocol converts a led group, the agent leaves; when that member ends, it rejoins.
 

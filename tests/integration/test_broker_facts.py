@@ -96,6 +96,7 @@ def _turn(players: Sequence[Player]) -> None:
             player.membership.join(0.05)
 
 
+@pytest.mark.promise("Fact of brokers: a static leader that restarts still leads, and need not assign (KIP-814).")
 def test_a_restarted_static_leader_still_leads(enter: Enter) -> None:
     """JoinGroup v9 says that it leads and need not assign (`skip_assignment`, KIP-814); the generation stays."""
     first, other = enter("agent"), enter("other")
@@ -113,6 +114,9 @@ def test_a_restarted_static_leader_still_leads(enter: Enter) -> None:
     assert not other.membership.wants_join
 
 
+@pytest.mark.promise(
+    "Fact of brokers: a static member gets a new member id, and so another place, without a rebalance."
+)
 def test_a_static_member_gets_a_new_place_without_a_rebalance(enter: Enter) -> None:
     """Joining with an empty member id gives a static member a new id in the same generation, without a rebalance."""
     leader, agent = enter("leader"), enter("agent")

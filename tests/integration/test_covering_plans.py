@@ -47,10 +47,11 @@ def _kafka_go(topic: str) -> bytes:
     return bytes.fromhex("000100000001") + len(topic).to_bytes(2, "big") + topic.encode() + bytes.fromhex("ffffffff")
 
 
+@pytest.mark.promise("Members whose subscription ends early, as kafka-go's does, get their partitions.")
 def test_members_of_kafka_go_get_every_partition(scene: Scene) -> None:
     """Members whose subscription says version 1 but ends like version 0 get partitions like all others."""
     scene.lay_out(INTERLEAVED)
-    agent = _early(scene)
+    agent = scene.waiting_agent()
     with (
         RawMember(
             scene.cluster.bootstrap, group=scene.group, protocol="range", metadata=_kafka_go(scene.topic)
@@ -70,6 +71,9 @@ def test_members_of_kafka_go_get_every_partition(scene: Scene) -> None:
         wait_until(lambda: second.assigned == everything, "the other has what the first had")
 
 
+@pytest.mark.promise(
+    "The agent leaves a group with a member that it cannot read, says why, and comes back when that member has gone."
+)
 def test_a_member_that_cannot_be_read_is_left_to_its_group(scene: Scene) -> None:
     """The agent leaves to a more lenient leader, logs which member's subscription is invalid, and later rejoins."""
     scene.lay_out(INTERLEAVED)

@@ -1,4 +1,4 @@
-"""A led group follows its racks, partitions and topics within seconds."""
+"""A led group follows its racks, partitions and topics; how fast is measured by `scripts/bench rebalance`."""
 
 import time
 
@@ -7,25 +7,23 @@ import pytest
 from sandbox.contract import RACKS
 from tests.integration.scene import INTERLEAVED, A, B, C, Scene
 
-pytestmark = pytest.mark.alone
-_FOLLOWED_SECONDS = 6.0
-"""At default settings: 0.5 s to see a change, 1 s to settle, and up to 3 s until each member notices."""
 
-
+@pytest.mark.promise(
+    "When replicas move to other racks, the agent rebalances the group once, and all reads are near again."
+)
 def test_a_replica_move_is_followed(scene: Scene) -> None:
-    """Two partitions swap racks; with default heartbeats the group follows in less than six seconds."""
+    """Two partitions swap racks; the group follows, with default heartbeats too."""
     scene.lay_out(INTERLEAVED)
     agent = scene.waiting_agent()
     for client, rack in (("java", A), ("confluent", B), ("kafka-python", C)):
         scene.join(client, rack, heartbeat_interval_ms="")
-    scene.wait_settled(cross_rack=0)
+    scene.wait_led(agent, cross_rack=0)
     since = time.time_ns() // 1_000_000
     scene.admin.move_replicas({(scene.topic, 0): [2], (scene.topic, 1): [1]})
     shown = time.monotonic()
     scene.wait_settled(cross_rack=0)
     seconds = time.monotonic() - shown
     print(f"followed after {seconds:.1f} s, longest pause {scene.longest_pause(since_ms=since):.1f} s")  # noqa: T201 - pytest -rP shows the measurement
-    assert seconds < _FOLLOWED_SECONDS
     decision = agent.events("decision")[-1]
     assert (decision["action"], decision["reason"]) == ("rebalance", "racks-changed")
     assert (decision["cross_rack_share_before"], decision["cross_rack_share_after"]) == (0.3333, 0.0)
@@ -51,14 +49,14 @@ def test_a_broker_in_another_rack_is_followed(scene: Scene) -> None:
     # without a rebalance it would be 3: both partitions of the moved broker, and the one whose rack has no member
     scene.wait_settled(cross_rack=2)
     print(f"followed after {time.monotonic() - shown:.1f} s")  # noqa: T201 - see above
-    assert time.monotonic() - shown < _FOLLOWED_SECONDS
     assert agent.events("change", kind="broker-rack", before=old, after=new)
     assert agent.events("decision")[-1]["reason"] == "racks-changed"
     scene.finish()
 
 
+@pytest.mark.promise("New partitions and new topics have owners without use of the rebalance budget.")
 def test_new_partitions_and_topics_are_assigned(scene: Scene) -> None:
-    """An added partition and a new topic have owners within seconds, without use of the budget.
+    """An added partition and a new topic have owners, without use of the budget.
 
     The members are not librdkafka's: it subscribes to a missing topic only once it has found it itself.
     """
@@ -68,14 +66,13 @@ def test_new_partitions_and_topics_are_assigned(scene: Scene) -> None:
     agent = scene.waiting_agent()
     scene.join("java", A)
     scene.join("kafka-python", B)
-    scene.wait_settled(cross_rack=0)
+    scene.wait_led(agent, cross_rack=0)
 
     scene.admin.add_partitions(scene.topic, [[1], [2]])
     seconds = scene.wait_settled(cross_rack=0)
     scene.lay_out([[2], [1]], later)
     more = scene.wait_settled(cross_rack=0)
     print(f"a new partition was assigned after {seconds:.1f} s, a new topic after {more:.1f} s")  # noqa: T201 - see above
-    assert max(seconds, more) < _FOLLOWED_SECONDS
     assert {event["reason"] for event in agent.events("decision")} == {"partitions-changed"}
     assert agent.metric("samerack_budget_rebalances", group=scene.group) == 3.0
     scene.finish()

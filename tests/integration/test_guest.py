@@ -13,7 +13,6 @@ import pytest
 
 from sandbox.admin import wait_until
 from sandbox.agent_process import AgentProcess
-from sandbox.contract import KafkaCluster
 from sandbox.errors import SandboxError
 from sandbox.jvm import BROKER_VERSION
 from tests.integration import guest
@@ -33,12 +32,6 @@ from tests.integration.guest import (
 from tests.integration.scene import A, B, Scene
 
 _PARTITIONS: Final = 12
-
-
-@pytest.fixture
-def cluster(guest_cluster: KafkaCluster) -> KafkaCluster:
-    """The cluster of these tests."""
-    return guest_cluster
 
 
 def _led(scene: Scene, *, assignor: str = "range", **properties: str) -> AgentProcess:
@@ -63,6 +56,7 @@ def _reads_everything(scene: Scene) -> None:
     )
 
 
+@pytest.mark.guest_broker
 def test_offsets_expire_no_sooner_than_without_an_agent(scene: Scene, other: Scene) -> None:
     """Offsets older than the retention survive the last consumer: a later consumer reads the records in between.
 
@@ -100,7 +94,18 @@ def test_offsets_expire_no_sooner_than_without_an_agent(scene: Scene, other: Sce
     agent.wait_role("leading")
 
 
-@pytest.mark.parametrize("before", ["range", "range,homegrown"])
+@pytest.mark.parametrize(
+    "before",
+    [
+        pytest.param(
+            "range",
+            marks=pytest.mark.promise(
+                "A consumer with an assignor that the agent does not offer starts in a group that was led."
+            ),
+        ),
+        "range,homegrown",
+    ],
+)
 def test_a_foreign_assignor_starts_when_the_last_consumer_has_left(scene: Scene, before: str) -> None:
     """A consumer with only an assignor that the agent does not offer is accepted, also after a rolling change to it."""
     place(scene, _PARTITIONS)
@@ -113,8 +118,9 @@ def test_a_foreign_assignor_starts_when_the_last_consumer_has_left(scene: Scene,
     assert agent.running
 
 
+@pytest.mark.promise("Offsets of a led group can be reset, and the group deleted, once its last consumer has left.")
 def test_tools_work_when_the_last_consumer_has_left(scene: Scene) -> None:
-    """After two seconds kafka-consumer-groups.sh resets offsets and deletes the group; new consumers then start."""
+    """kafka-consumer-groups.sh resets offsets and deletes the group; new consumers then start."""
     place(scene, _PARTITIONS)
     write(scene, _PARTITIONS)
     agent = _led(scene, auto_commit_interval_ms="100")
@@ -131,6 +137,7 @@ def test_tools_work_when_the_last_consumer_has_left(scene: Scene) -> None:
     agent.wait_role("leading")
 
 
+@pytest.mark.guest_broker
 @pytest.mark.skipif(BROKER_VERSION.startswith("3."), reason="brokers assign no groups before Kafka 4")
 def test_the_new_protocol_starts_when_the_last_consumer_has_left(scene: Scene) -> None:
     """If brokers convert no groups, an empty one still accepts a consumer of the new protocol (KIP-848)."""

@@ -5,22 +5,13 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-import pytest
-
 from sandbox.admin import wait_until
 from sandbox.agent_process import AgentProcess
-from sandbox.contract import KafkaCluster
 from tests.integration.guest import ConnectWorker, client_ids, wait_watching
 from tests.integration.scene import AGENT, Scene
 
 _PLACES = ((1,), (1,), (1,), (1,))
 _SINK = "org.apache.kafka.connect.file.FileStreamSinkConnector"
-
-
-@pytest.fixture
-def cluster(guest_cluster: KafkaCluster) -> KafkaCluster:
-    """The cluster of these tests."""
-    return guest_cluster
 
 
 def _lines(path: Path) -> int:

@@ -10,7 +10,6 @@ from typing import Final
 import pytest
 
 from sandbox.agent_process import AgentProcess
-from sandbox.contract import KafkaCluster
 from sandbox.jvm import BROKER_VERSION
 from sandbox.members.lines import MemberSettings
 from sandbox.members.process import Member
@@ -19,12 +18,6 @@ from tests.integration.members import start_streams
 from tests.integration.scene import A, B, Scene, holds_for
 
 _PLACES: Final = ((1,), (1,), (1,), (1,))
-
-
-@pytest.fixture
-def cluster(guest_cluster: KafkaCluster) -> KafkaCluster:
-    """The cluster of these tests."""
-    return guest_cluster
 
 
 class Application:
@@ -93,7 +86,22 @@ class Application:
         self._stack.close()
 
 
-@pytest.fixture(params=["classic", "streams"])
+_PROTOCOLS: Final = pytest.mark.parametrize(
+    "application",
+    [
+        pytest.param(
+            "classic",
+            marks=pytest.mark.promise(
+                "A Kafka Streams application that is a group to lead by mistake restarts as without an agent."
+            ),
+        ),
+        "streams",
+    ],
+    indirect=True,
+)
+
+
+@pytest.fixture
 def application(request: pytest.FixtureRequest, scene: Scene, tmp_path: Path) -> Iterator[Application]:
     """An application of the classic protocol, and one that brokers assign (KIP-1071); not started."""
     if request.param == "streams" and BROKER_VERSION.startswith("3."):
@@ -110,6 +118,7 @@ def _is_left_alone(scene: Scene, agent: AgentProcess) -> bool:
     return holds_for(3.0, lambda: scene.presence() is None) and len(agent.events()) - before < 10
 
 
+@pytest.mark.parametrize("application", ["classic", "streams"], indirect=True)
 def test_an_application_starts_where_an_agent_waits(scene: Scene, application: Application) -> None:
     """An agent that runs before the application stays out of its group, and does not log advice to let it in."""
     agent = scene.agent()
@@ -120,6 +129,7 @@ def test_an_application_starts_where_an_agent_waits(scene: Scene, application: A
     assert [event for event in agent.events() if "add that name" in str(event)] == []
 
 
+@_PROTOCOLS
 def test_an_application_is_stopped_and_started_as_a_whole(scene: Scene, application: Application) -> None:
     """In a full restart, as for KIP-925's upgrade, an agent with the group by mistake does not join in between."""
     application.start()

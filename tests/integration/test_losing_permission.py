@@ -6,6 +6,7 @@ import json
 from contextlib import ExitStack
 from pathlib import Path
 
+import pytest
 from confluent_kafka.admin import AdminClient
 
 from sandbox.admin import wait_until
@@ -15,6 +16,9 @@ from tests.integration.test_permissions import ALLOWED, GROUP, _allow, _forbid, 
 __all__ = ["acls", "cluster", "opened"]
 
 
+@pytest.mark.promise(
+    "An agent that loses its permission leaves the group to its members, says what to allow, and comes back."
+)
 def test_who_may_lead_no_more_makes_room(
     cluster: Cluster,
     acls: AdminClient,

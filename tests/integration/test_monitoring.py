@@ -115,6 +115,7 @@ def test_promtool_finds_the_metrics_clean(running: Running) -> None:
 
 
 @pytest.mark.parametrize("arguments", [("check", "rules", "alerts.yaml"), ("test", "rules", "alerts_test.yaml")])
+@pytest.mark.promise("Prometheus accepts the alert rules.")
 def test_promtool_accepts_the_rules(arguments: tuple[str, ...]) -> None:
     """The rules are valid, and pass their tests: each fires when it should and not on a sound group."""
     done = subprocess.run(["promtool", *arguments], cwd=MONITORING, capture_output=True, text=True, check=False)

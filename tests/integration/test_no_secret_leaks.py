@@ -254,7 +254,19 @@ def _command(written: Written, config: Path, *command: str) -> int:
 
 
 # both forms of the log have one filter, so each way of authentication is seen in one of them
-@pytest.mark.parametrize(("way", "form"), list(zip(WAYS, cycle(["json", "console"]), strict=False)))
+@pytest.mark.parametrize(
+    ("way", "form"),
+    [
+        pytest.param(
+            way,
+            form,
+            marks=pytest.mark.promise("No log, page, command, process or file of the agent has a secret.")
+            if way == "SCRAM"
+            else (),
+        )
+        for way, form in zip(WAYS, cycle(["json", "console"]), strict=False)
+    ],
+)
 def test_no_secret_can_be_read_anywhere(
     secured: Secured, way: str, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

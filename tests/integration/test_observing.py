@@ -60,6 +60,7 @@ def test_a_group_that_brokers_assign_is_observed(scene: Scene) -> None:
     scene.finish()
 
 
+@pytest.mark.promise("A group that shares no assignor with the agent is only observed.")
 def test_a_group_with_an_unknown_protocol_is_observed(scene: Scene, homegrown: KafkaConsumer) -> None:
     """A group that shares no protocol with the agent would refuse it, so the agent only observes it."""
     scene.lay_out(INTERLEAVED)

@@ -283,6 +283,7 @@ def _see(cluster: Cluster, folder: Path, opened: ExitStack) -> Seen:
     return seen
 
 
+@pytest.mark.promise("The permissions of the page are what the agent needs, and enough.")
 def test_the_commands_of_the_page_allow_what_its_table_lists(
     cluster: Cluster, acls: AdminClient, tmp_path: Path, opened: ExitStack
 ) -> None:

@@ -33,15 +33,28 @@ def _plan(scene: Scene, group: str, *options: str) -> subprocess.CompletedProces
     )
 
 
-@pytest.mark.parametrize("led", [False, True], ids=["by itself", "by the agent"])
+@pytest.mark.parametrize(
+    "led",
+    [
+        pytest.param(False, id="by itself"),
+        pytest.param(
+            True,
+            id="by the agent",
+            marks=pytest.mark.promise(
+                "`samerack plan` shows what members have, and nothing to move in a group that the agent leads."
+            ),
+        ),
+    ],
+)
 def test_a_plan_shows_what_members_have(scene: Scene, *, led: bool) -> None:
     """Partitions per member equal those that the members report; cross-rack partitions equal those by metadata."""
     scene.lay_out(INTERLEAVED)
-    if led:
-        scene.waiting_agent()
+    agent = scene.waiting_agent() if led else None
     for client, rack in (("kafka-python", A), ("aiokafka", B), ("kafka-python", C)):
         scene.join(client, rack)
-    scene.wait_settled(cross_rack=0 if led else None)
+    if agent is not None:
+        scene.wait_led(agent, cross_rack=0)
+    scene.wait_settled()
 
     answer = json.loads(_plan(scene, scene.group, "--json").stdout)
     shown: dict[str, frozenset[Partition]] = {
@@ -67,6 +80,7 @@ def test_a_plan_shows_what_members_have(scene: Scene, *, led: bool) -> None:
     assert scene.owned() == shown
 
 
+@pytest.mark.promise("What is not known is unknown, not 0: `samerack plan` of members without racks.")
 def test_members_without_racks_are_unknown_and_not_0_percent(scene: Scene) -> None:
     """Without settings of racks nothing is known of clients that send none: null, unknown in words, and the cure."""
     scene.lay_out(INTERLEAVED)

@@ -57,7 +57,17 @@ class Polled:
         self._thread.join()
 
 
-@pytest.mark.parametrize("name", ["sticky", "cooperative-sticky", "range"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "sticky",
+        pytest.param(
+            "cooperative-sticky",
+            marks=pytest.mark.promise("The assignors of samerack work inside kafka-python's consumers, beside Java's."),
+        ),
+        "range",
+    ],
+)
 def test_kafka_python(cluster: KafkaCluster, admin: Admin, topic: str, group: str, name: str) -> None:
     """Two kafka-python consumers and a Java one share a topic, each in its rack, whichever of them leads."""
     admin.create_topic(topic, _REPLICAS)
@@ -105,7 +115,15 @@ def test_kafka_python(cluster: KafkaCluster, admin: Admin, topic: str, group: st
             consumer.stop()
 
 
-@pytest.mark.parametrize("name", ["sticky", "range"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(
+            "sticky", marks=pytest.mark.promise("The assignors of samerack work inside aiokafka's consumers.")
+        ),
+        "range",
+    ],
+)
 def test_aiokafka(cluster: KafkaCluster, admin: Admin, topic: str, group: str, name: str) -> None:
     """Three aiokafka consumers share a topic, each in its rack."""
     admin.create_topic(topic, _REPLICAS)

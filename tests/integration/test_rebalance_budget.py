@@ -7,6 +7,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from sandbox.agent_process import AgentProcess
 from tests.integration.scene import INTERLEAVED, A, B, C, Scene, holds_for
 
@@ -23,7 +25,7 @@ def _led(scene: Scene, **settings: Any) -> AgentProcess:
     agent = scene.waiting_agent(**settings)
     for rack in (A, B, C):
         scene.join("confluent", rack)
-    scene.wait_settled(cross_rack=0)
+    scene.wait_led(agent, cross_rack=0)
     return agent
 
 
@@ -44,6 +46,9 @@ def _policy(agent: AgentProcess) -> dict[str, Any]:
     return told
 
 
+@pytest.mark.promise(
+    "In mode propose the agent starts no rebalance, says what it would do, and plans the rebalances that others start."
+)
 def test_who_proposes_triggers_nothing_and_plans_what_others_begin(scene: Scene) -> None:
     """In mode `propose` a swap of replicas is proposed once and counted; a member's restart leads to the best plan."""
     agent = _led(scene, policy__mode="propose")

@@ -116,7 +116,18 @@ def set_password(cluster: Cluster, password: str) -> None:
         done.result()
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    "way",
+    [
+        pytest.param(
+            way,
+            marks=pytest.mark.promise("The agent leads and measures over TLS with certificates on both sides.")
+            if way == "MTLS"
+            else (),
+        )
+        for way in WAYS
+    ],
+)
 def test_the_agent_leads_and_measures(secured: Secured, way: str, tmp_path: Path) -> None:
     """Both clients of the agent are accepted: it leads real members and counts their bytes; its log has no secret."""
     group, bootstrap = f"group-{way.lower()}", secured.cluster.secured(way)
@@ -170,7 +181,18 @@ def _wrong(secured: Secured, case: str) -> tuple[str, dict[str, str], str]:
     return listener, settings, message
 
 
-@pytest.mark.parametrize("case", WRONG)
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(
+            case,
+            marks=pytest.mark.promise("Wrong credentials end commands with one line that names cause and cure.")
+            if case == "password"
+            else (),
+        )
+        for case in WRONG
+    ],
+)
 def test_what_is_wrong_is_one_line(secured: Secured, case: str) -> None:
     """`run`, `plan` and `verify` end with exit code 1 and one line that names cause and cure."""
     listener, settings, message = _wrong(secured, case)

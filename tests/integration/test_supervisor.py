@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 import psutil
+import pytest
 
 from samerack.common.settings import LeadingSettings
 from sandbox.admin import wait_until
@@ -22,7 +23,7 @@ def _led(scene: Scene, **settings: Any) -> AgentProcess:
     agent = scene.waiting_agent(**settings)
     for client, rack in (("confluent", A), ("aiokafka", B), ("java", C)):
         scene.join(client, rack)
-    scene.wait_settled(cross_rack=0)
+    scene.wait_led(agent, cross_rack=0)
     return agent
 
 
@@ -37,9 +38,12 @@ def _back(agent: AgentProcess, died: psutil.Process) -> None:
     assert _worker(agent).pid != died.pid
 
 
+@pytest.mark.promise(
+    "A worker that is killed is replaced at once: the next one leads the same generation, without a rebalance."
+)
 def test_a_killed_worker_is_replaced(scene: Scene) -> None:
     """After a kill in a stable group, the next worker leads the same generation, without a rebalance."""
-    agent = _led(scene, web__port=free_ports(1)[0])
+    agent = _led(scene, web__port=free_ports(1)[0], leading__session_timeout_seconds=60)
     before, worker = scene.rebalances(), _worker(agent)
     killed = time.monotonic()
     worker.kill()
@@ -105,6 +109,7 @@ def test_one_that_dies_again_and_again_only_observes(scene: Scene) -> None:
     scene.finish()
 
 
+@pytest.mark.promise("If no worker can start, the supervisor leaves the group for the dead one, and a member leads.")
 def test_one_that_cannot_start_leaves_its_groups(scene: Scene) -> None:
     """If no worker can start, the supervisor leaves the group for the dead one long before its session ends."""
     [port] = free_ports(1)

@@ -22,8 +22,6 @@ SPREAD = ((2,), (3,), (1,), (2,), (3,), (1,))
 """Brokers by partition: roundrobin, with members in the order of racks, reads none of them in rack."""
 _ASSIGNORS = {"kafka-python": "range"}
 """kafka-python's roundrobin fails on a member without topics; the others' range would be rack-aware."""
-_PAUSES = {"java": 5.0, "kafka-python": 5.0, "aiokafka": 5.0, "confluent": 7.0}
-"""The longest pause in seconds on a busy machine; scripts/takeovers allows a fraction of it."""
 _HELD_PAUSE_SECONDS = 20.0
 """The longest if the worker dies while it holds the group: mostly the start of a process on a busy machine."""
 _PATIENT = 30.0
@@ -69,7 +67,7 @@ def _until_held(agent: AgentProcess) -> None:
 
 
 def _taken_over(scene: Scene, agent: AgentProcess, client: str) -> None:
-    """Has the agent take over, and asserts that the pause is short."""
+    """Has the agent take over; scripts/takeovers says how long members pause."""
     until = time.monotonic() + _AGAIN_SECONDS
     while True:
         since = now_ms()
@@ -82,12 +80,22 @@ def _taken_over(scene: Scene, agent: AgentProcess, client: str) -> None:
     scene.wait_settled(cross_rack=0)
     pause = scene.longest_pause(since_ms=since)
     print(f"{client}: pause {pause:.2f} s, {answer}")  # noqa: T201 - pytest -rP shows the measurement
-    assert pause < _PAUSES[client]
 
 
-@pytest.mark.parametrize("client", ["java", "confluent"])
+@pytest.mark.parametrize(
+    "client",
+    [
+        pytest.param(
+            "java",
+            marks=pytest.mark.promise(
+                "On request the agent takes over a running eager group; no record is lost or read twice."
+            ),
+        ),
+        "confluent",
+    ],
+)
 def test_a_running_group_is_taken_over(scene: Scene, client: str) -> None:
-    """On request the agent leads: all reads are in rack, the pause is short, no record is lost or read twice."""
+    """On request the agent leads: all reads are in rack, and no record is lost or read twice."""
     _taken_over(scene, _following(scene, client, client, client), client)
     scene.finish()
 

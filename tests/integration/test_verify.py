@@ -19,9 +19,11 @@ import pytest
 
 from sandbox.admin import Admin, wait_until
 from sandbox.cluster import Cluster
+from sandbox.contract import KafkaCluster
 from sandbox.feeder import Feeder
 from sandbox.members.lines import MemberSettings
 from sandbox.members.process import Member
+from tests.integration.scene import INTERLEAVED, A, B, C, Scene
 
 pytestmark = pytest.mark.own_cluster
 
@@ -114,7 +116,7 @@ def verdict(sound: Cluster) -> dict[str, Any]:
     return found
 
 
-def verify(cluster: Cluster, groups: str, *settings: str) -> tuple[int, dict[str, Any]]:
+def verify(cluster: KafkaCluster, groups: str, *settings: str) -> tuple[int, dict[str, Any]]:
     """Exit code and verdict over the groups of a pattern."""
     line = [sys.executable, "-m", "samerack.cli.main", "verify", "--json", "--measure", "-b", cluster.bootstrap]
     line += ["--window", str(_WINDOW_SECONDS), "-s", f"traffic.groups={json.dumps([groups])}"]
@@ -141,6 +143,21 @@ def the_one(verdict: Mapping[str, Any], group: str, kind: str) -> dict[str, Any]
     assert finding["cause"]
     assert finding["cure"]
     return dict(finding)
+
+
+@pytest.mark.promise("`samerack verify` finds nothing in a sound group, and says of members without a rack what to do.")
+def test_a_sound_group_and_one_without_racks(scene: Scene, other: Scene) -> None:
+    """Of two groups on the same brokers only the one whose clients send no rack has a finding, which costs money."""
+    for one, client in ((scene, "confluent"), (other, "kafka-python")):
+        one.lay_out(INTERLEAVED)
+        for rack in (A, B, C):
+            one.join(client, rack)
+        one.wait_settled()
+    code, verdict = verify(scene.cluster, scene.group)
+    assert (codes(verdict), code) == ([], 0)
+    code, verdict = verify(other.cluster, other.group)
+    assert code == 1
+    assert "3 of 3 members" in the_one(verdict, other.group, "members-without-rack")["cause"]
 
 
 def test_a_sound_set_up_has_nothing_to_find(sound: Cluster) -> None:

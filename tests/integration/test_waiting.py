@@ -10,7 +10,16 @@ from tests.integration.scene import INTERLEAVED, A, B, C, Scene
 
 @pytest.mark.parametrize(
     ("assignor", "clients"),
-    [("range", ("java", "confluent", "kafka-python")), ("cooperative-sticky", ("java", "confluent", "java"))],
+    [
+        pytest.param(
+            "range",
+            ("java", "confluent", "kafka-python"),
+            marks=pytest.mark.promise(
+                "Consumers that start in an empty group have their first assignment, generation 1, from the agent."
+            ),
+        ),
+        ("cooperative-sticky", ("java", "confluent", "java")),
+    ],
 )
 def test_the_agent_leads_from_the_first_generation(scene: Scene, assignor: str, clients: tuple[str, ...]) -> None:
     """Consumers that start in an empty group get their first assignment from the agent, eager or cooperative."""
@@ -27,20 +36,20 @@ def test_the_agent_leads_from_the_first_generation(scene: Scene, assignor: str, 
     scene.finish()
 
 
+@pytest.mark.promise("The agent leaves the group with its last consumer, and leads the next consumers.")
 def test_the_agent_leaves_with_the_last_consumer(scene: Scene) -> None:
     """After the last consumer has left, the group is Empty, as without an agent; the agent leads the next ones too."""
     scene.lay_out(INTERLEAVED)
     agent = scene.waiting_agent()
-    for round_ in range(2):
+    for _ in range(2):
         for client, rack in (("confluent", A), ("java", B)):
             scene.join(client, rack)
-        scene.wait_settled(cross_rack=2)
-        assert agent.role() == "leading", round_
+        scene.wait_led(agent, cross_rack=2)
         for seat in tuple(scene.seats):
             seat.member.stop()
             scene.seats.remove(seat)
             scene.former.append(seat)
-        wait_until(lambda: scene.describe().state.name == "EMPTY", "the group is empty", timeout=5)
+        wait_until(lambda: scene.describe().state.name == "EMPTY", "the group is empty")
         agent.wait_role("waiting")
 
 

@@ -1,0 +1,329 @@
+"""Runs the checks of `scripts/test` room by room, tries what failed on real brokers once more, and keeps the result.
+
+The gate is what every change must pass; `--all` runs the tests with the mark `extended` as well, in random order and
+with more examples. A room that fails does not keep the others from running, so one run tells all. Each pytest adds its
+results to the file that TEST_RESULTS names (`tests.conftest`). The whole result is kept in build/last-test.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+ROOT: Final = Path(__file__).parent.parent
+RESULT: Final = ROOT / "build" / "last-test.json"
+ROOMS: Final = ("static", "unit", "parity", "chart", "spark", "live")
+_SEED: Final = "20260101"
+"""The order of the gate's tests; `--all` has another each time."""
+_MAX_SECOND_TRIES: Final = 3
+_BUSY_LOOPS: Final = 4
+_NO_TESTS: Final = 5
+"""pytest's exit code where arguments such as -k left no test."""
+_LEADING: Final = (
+    *("accepting_plans", "back_off", "broker_facts", "election", "failures", "following", "guest", "guest_streams"),
+    *("kafka_versions", "sticky_leaders", "supervisor", "takeover", "taking_the_lead"),
+)
+"""The live tests of leading, which SANDBOX_KAFKA_VERSION runs on older brokers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A command of a room.
+
+    Attributes:
+        name: what it checks.
+        line: program and arguments.
+        retried: whether its failures may be tried once more.
+    """
+
+    name: str
+    line: tuple[str, ...]
+    retried: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """A test that failed.
+
+    Attributes:
+        test: pytest's node id, or the name of a step without tests.
+        message: the end of what it said.
+        final: no second try excuses it.
+    """
+
+    test: str
+    message: str
+    final: bool = True
+
+
+@dataclass(slots=True, kw_only=True)
+class Outcome:
+    """What a step, or several, came to."""
+
+    failed: list[Failure] = field(default_factory=list)
+    passed: int = 0
+    seconds: float = 0.0
+
+
+def _pytest(*arguments: str, every: bool) -> tuple[str, ...]:
+    """The command line of a pytest of the gate, or of a whole run."""
+    fixed = ("--hypothesis-profile", "thorough") if every else ("-p", "randomly", "--randomly-seed", _SEED)
+    profile = () if every else ("--hypothesis-profile", "gate")
+    return (sys.executable, "-m", "pytest", *fixed, *profile, *arguments)
+
+
+def _marked(marks: str, *, every: bool) -> tuple[str, str]:
+    return "-m", marks if every else f"({marks}) and not extended"
+
+
+def steps(room: str, more: Sequence[str], *, every: bool) -> list[Step]:
+    """Returns what a room runs.
+
+    Args:
+        room: one of `ROOMS`, or `leading`.
+        more: arguments for each pytest.
+        every: also what only `--all` runs.
+    """
+
+    def tests(name: str, marks: str, *arguments: str, retried: bool = False) -> Step:
+        line = _pytest(*_marked(marks, every=every), *arguments, *more, every=every)
+        return Step(name=name, line=line, retried=retried)
+
+    two, three = (("--numprocesses", count, "--dist", "loadfile") for count in ("2", "3"))
+    match room:
+        case "static":
+            return _static()
+        case "unit":
+            # tests/parity has tests of what Kafka's classes said, which need no Java
+            paths = ("tests/unit", "tests/parity")
+            return [tests("unit tests", "not parity", "--numprocesses", "2", "--dist", "worksteal", *paths)]
+        case "parity":
+            return [tests("parity with Kafka's classes", "parity", *two, "tests/parity")]
+        case "chart":
+            return [tests("the chart", "helm", *two, "tests/helm")]
+        case "spark":
+            return [tests("the pipeline on Spark", "spark", "tests/spark")]
+        case "leading":
+            files = [f"tests/integration/test_{name}.py" for name in _LEADING]
+            return [Step(name="leading", line=_pytest("-m", "integration", *files, *more, every=True), retried=True)]
+        case "live":
+            live = "tests/integration"
+            shared = tests("tests on a shared cluster", "integration and not own_cluster and not alone", *three, live)
+            own = tests("tests on clusters of their own", "integration and own_cluster and not alone", *two, live)
+            alone = tests("tests that run alone", "integration and alone", live)
+            everything = [shared, own, alone]
+            return everything if every else [tests("tests on real brokers", "integration", *two, live, retried=True)]
+    raise ValueError(room)
+
+
+def _static() -> list[Step]:
+    found = [
+        Step(name="format", line=("ruff", "format", "--check", ".")),
+        Step(name="lint", line=("ruff", "check", ".")),
+        Step(name="types", line=("mypy",)),
+        Step(name="layers", line=("lint-imports",)),
+    ]
+    if shutil.which("shellcheck"):
+        scripts = [
+            *(ROOT / "scripts").iterdir(),
+            ROOT / ".ci" / "run",
+            ROOT / "tests" / "integration" / "image" / "run",
+        ]
+        bash = [path for path in scripts if "bash" in path.read_text(encoding="utf-8").partition("\n")[0]]
+        found.append(Step(name="shell", line=("shellcheck", "-x", *map(str, bash))))
+    else:
+        _say("samerack: no shellcheck at hand; the shell scripts are not checked")
+    return found
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)  # noqa: T201 - the program's output
+
+
+def _run(line: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Runs a program to its end; it is interrupted with this one."""
+    process = subprocess.Popen(line, cwd=ROOT, env={**os.environ, **environment})
+    try:
+        return process.wait()
+    except KeyboardInterrupt:
+        process.send_signal(signal.SIGINT)  # a second one does no harm where a terminal has sent it already
+        process.wait()
+        raise
+
+
+def _results(file: Path) -> Outcome:
+    """Reads what pytests have added to a file."""
+    outcome = Outcome()
+    for line in file.read_text(encoding="utf-8").splitlines():
+        told = json.loads(line)
+        if "test" in told:
+            outcome.failed.append(Failure(test=told["test"], message=told["message"], final=told["final"]))
+        else:
+            outcome.passed += told["passed"]
+    return outcome
+
+
+def execute(step: Step, environment: Mapping[str, str]) -> Outcome:
+    """Runs a step, whose output is shown as it comes."""
+    begun = time.monotonic()
+    _say(f"--- {step.name}")
+    with tempfile.NamedTemporaryFile(prefix="samerack-results-") as file:
+        code = _run(step.line, {**environment, "TEST_RESULTS": file.name})
+        outcome = _results(Path(file.name))
+    if code not in (0, _NO_TESTS) and not outcome.failed:
+        outcome.failed.append(Failure(test=step.name, message=f"exit code {code}: {' '.join(step.line[:6])} ..."))
+    outcome.seconds = time.monotonic() - begun
+    _say(f"--- {step.name}: {'failed after ' if outcome.failed else ''}{outcome.seconds:.0f} s")
+    return outcome
+
+
+def second_tries(failed: Sequence[Failure], environment: Mapping[str, str], *, every: bool) -> Outcome | None:
+    """Runs tests that failed once more, alone; None where no second try is due.
+
+    At most three tests of a run have one, and never what is final: a record that is lost or read twice.
+    """
+    if not 0 < len(failed) <= _MAX_SECOND_TRIES or any(failure.final for failure in failed):
+        return None
+    names = [failure.test for failure in failed]
+    line = _pytest("-m", "integration", *names, every=every)
+    return execute(Step(name=f"a second try of {len(names)}", line=line), environment)
+
+
+def run(rooms: Sequence[str], more: Sequence[str], *, every: bool) -> bool:
+    """Runs rooms, keeps and prints the result; returns whether all passed."""
+    begun, commit, clean = time.monotonic(), _git("rev-parse", "HEAD"), not _git("status", "--porcelain")
+    environment = {"TEST_ALL": "1"} if every else {"SANDBOX_PATIENCE": "3"}
+    table: list[dict[str, Any]] = []
+    failed: list[Failure] = []
+    tried: list[Failure] = []
+    with ExitStack() as stack:
+        if "live" in rooms:
+            environment |= stack.enter_context(_cluster())
+        for room in rooms:
+            again: list[Failure] = []
+            for step in steps(room, more, every=every):
+                outcome = execute(step, environment)
+                table.append(_row(room, step.name, outcome))
+                (again if step.retried else failed).extend(outcome.failed)
+            repeated = second_tries(again, environment, every=every)
+            if repeated is not None:
+                table.append(_row(room, "second tries", repeated))
+                names = {failure.test for failure in repeated.failed}
+                tried += [failure for failure in again if failure.test not in names]
+                again = [failure for failure in again if failure.test in names]
+            failed += again
+    result = {
+        "commit": commit,
+        "clean": clean,
+        "rooms": list(rooms),
+        "all": every,
+        "seconds": round(time.monotonic() - begun),
+        "failed": [failure.test for failure in failed],
+        "second_tries": [{"test": failure.test, "first_failure": failure.message} for failure in tried],
+        "steps": table,
+    }
+    RESULT.parent.mkdir(exist_ok=True)
+    RESULT.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    _report(result, failed)
+    return not failed
+
+
+def _row(room: str, name: str, outcome: Outcome) -> dict[str, Any]:
+    return {
+        "room": room,
+        "step": name,
+        "seconds": round(outcome.seconds),
+        "passed": outcome.passed,
+        "failed": len(outcome.failed),
+    }
+
+
+def _report(result: Mapping[str, Any], failed: Sequence[Failure]) -> None:
+    for row in result["steps"]:
+        _say(
+            f"{row['seconds']:>6} s  {row['passed']:>5} passed {row['failed']:>3} failed  {row['room']}: {row['step']}"
+        )
+    _say(f"{result['seconds']:>6} s  in all; kept in {RESULT.relative_to(ROOT)}")
+    for tried in result["second_tries"]:
+        _say(f"samerack: passed at the second try only: {tried['test']}\n{tried['first_failure']}")
+    for failure in failed:
+        _say(f"samerack: failed: {failure.test}\n{failure.message}")
+    _say(f"{sum(row['passed'] for row in result['steps'])} passed, {len(failed)} failed")
+
+
+def _git(*arguments: str) -> str:
+    done = subprocess.run(("git", *arguments), cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.stdout.strip()
+
+
+@contextmanager
+def _cluster() -> Iterator[dict[str, str]]:
+    """Keeps the cluster that live tests share; it ends with this program, however that ends."""
+    with tempfile.TemporaryDirectory(prefix="samerack-cluster-") as folder:
+        file = Path(folder) / "cluster.json"
+        line = (sys.executable, "-m", "tests.integration.shared_cluster", str(file))
+        process = subprocess.Popen(line, cwd=ROOT, stdin=subprocess.PIPE)
+        try:
+            yield {"SANDBOX_CLUSTER": str(file)}
+        finally:
+            assert process.stdin is not None
+            process.stdin.close()
+            process.wait()
+
+
+@contextmanager
+def _busy() -> Iterator[None]:
+    """Keeps processors busy meanwhile."""
+    loops = [subprocess.Popen((sys.executable, "-c", "while True: pass")) for _ in range(_BUSY_LOOPS)]
+    try:
+        yield
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()
+
+
+def repeat(times: int, more: Sequence[str]) -> bool:
+    """Runs tests several times beside busy loops; returns whether they passed each time."""
+    failures = 0
+    with _busy():
+        for number in range(1, times + 1):
+            outcome = execute(Step(name=f"run {number} of {times}", line=_pytest(*more, every=False)), {})
+            failures += len(outcome.failed)
+    return not failures
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs what the arguments name; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="tests.gate")
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--gate", action="store_true")
+    parser.add_argument("--room", action="append", choices=(*ROOMS, "leading"))
+    parser.add_argument("--repeat", type=int)
+    given, more = parser.parse_known_args(arguments)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # children end as after Ctrl-C
+    try:
+        if given.repeat:
+            return 0 if repeat(given.repeat, more) else 1
+        # a room that is asked for by name is run whole
+        every = given.all or (bool(given.room) and not given.gate)
+        return 0 if run(given.room or ROOMS, more, every=every) else 1
+    except KeyboardInterrupt:
+        _say("samerack: interrupted; nothing is kept of this run")
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

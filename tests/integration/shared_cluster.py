@@ -1,0 +1,63 @@
+"""Keeps the cluster that all live tests of a run share: `python -m tests.integration.shared_cluster FILE`.
+
+It starts the cluster, writes to FILE how to reach it, and removes it when its standard input ends, which is when the
+program that started it ends, however that ends.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from sandbox.admin import wait_until
+from sandbox.errors import SandboxError
+from tests.integration.cluster import ContainerCluster
+
+_START_SECONDS: Final = 300.0
+
+
+@contextmanager
+def shared() -> Iterator[ContainerCluster]:
+    """The cluster that the run keeps, by the file that SANDBOX_CLUSTER names; else one of this process's own.
+
+    Raises:
+        SandboxError: it did not start.
+    """
+    cluster, named = ContainerCluster(steady=True), os.environ.get("SANDBOX_CLUSTER")
+    if named is None:
+        with cluster:
+            yield cluster
+        return
+    file = Path(named)
+    wait_until(file.exists, "the cluster of this run has started", timeout=_START_SECONDS)
+    told = json.loads(file.read_text(encoding="utf-8"))
+    if "error" in told:
+        raise SandboxError(told["error"])
+    cluster.attach(told)
+    yield cluster
+
+
+def _write(file: Path, told: dict[str, object]) -> None:
+    written = file.with_suffix(".new")
+    written.write_text(json.dumps(told), encoding="utf-8")
+    written.rename(file)
+
+
+def _keep(file: Path) -> None:
+    try:
+        with ContainerCluster(steady=True) as cluster:
+            _write(file, cluster.handle())
+            sys.stdin.read()
+    except SandboxError as error:
+        _write(file, {"error": str(error)})
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C ends the tests first, and they close our input
+    _keep(Path(sys.argv[1]))
