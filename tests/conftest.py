@@ -35,13 +35,10 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks as `extended` each test on real brokers or Spark that names no promise."""
-    for item in items:
-        slow = any(item.path.is_relative_to(room) for room in _PROMISED)
-        if slow and item.get_closest_marker("promise") is None:
-            item.add_marker(pytest.mark.extended)
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Marks as `extended` a test on real brokers or Spark that names no promise."""
+    if any(item.path.is_relative_to(room) for room in _PROMISED) and item.get_closest_marker("promise") is None:
+        item.add_marker(pytest.mark.extended)
 
 
 @pytest.hookimpl(wrapper=True)

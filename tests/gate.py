@@ -101,14 +101,15 @@ def steps(room: str, more: Sequence[str], *, every: bool) -> list[Step]:
         line = _pytest(*_marked(marks, every=every), *arguments, *more, every=every)
         return Step(name=name, line=line, retried=retried)
 
-    two, three = (("--numprocesses", count, "--dist", "loadfile") for count in ("2", "3"))
+    files = ("--dist", "loadfile", "--no-loadscope-reorder")
+    two, three = (("--numprocesses", count, *files) for count in ("2", "3"))
     match room:
         case "static":
             return _static()
         case "unit":
             # tests/parity has tests of what Kafka's classes said, which need no Java
-            paths = ("tests/unit", "tests/parity")
-            return [tests("unit tests", "not parity", "--numprocesses", "2", "--dist", "worksteal", *paths)]
+            spread = ("--numprocesses", "2", "--dist", "worksteal")
+            return [tests("unit tests", "not parity", *spread, "tests/unit", "tests/parity")]
         case "parity":
             return [tests("parity with Kafka's classes", "parity", *two, "tests/parity")]
         case "chart":
@@ -116,8 +117,8 @@ def steps(room: str, more: Sequence[str], *, every: bool) -> list[Step]:
         case "spark":
             return [tests("the pipeline on Spark", "spark", "tests/spark")]
         case "leading":
-            files = [f"tests/integration/test_{name}.py" for name in _LEADING]
-            return [Step(name="leading", line=_pytest("-m", "integration", *files, *more, every=True), retried=True)]
+            paths = [f"tests/integration/test_{name}.py" for name in _LEADING]
+            return [Step(name="leading", line=_pytest("-m", "integration", *paths, *more, every=True), retried=True)]
         case "live":
             live = "tests/integration"
             shared = tests("tests on a shared cluster", "integration and not own_cluster and not alone", *three, live)
@@ -134,6 +135,7 @@ def _static() -> list[Step]:
         Step(name="lint", line=("ruff", "check", ".")),
         Step(name="types", line=("mypy",)),
         Step(name="layers", line=("lint-imports",)),
+        Step(name="list of promises", line=(sys.executable, "-m", "tests.promises", "--check")),
     ]
     if shutil.which("shellcheck"):
         scripts = [

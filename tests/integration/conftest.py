@@ -21,19 +21,23 @@ _SECONDS = 300
 """The time limit of one test: limits within it are longer than an idle machine needs."""
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Marks a test of this folder, and gives it the time that real brokers need."""
+    if not item.path.is_relative_to(_HERE):
+        return
+    item.add_marker(pytest.mark.integration)
+    # kafka-python leaves sockets to the garbage collector, which may find them in any later test
+    item.add_marker(pytest.mark.filterwarnings("ignore:Exception ignored in:pytest.PytestUnraisableExceptionWarning"))
+    if item.get_closest_marker("timeout") is None:
+        item.add_marker(pytest.mark.timeout(_SECONDS * PATIENCE))
+    if item.get_closest_marker("moves_brokers") is not None:
+        item.add_marker(pytest.mark.own_cluster)
+
+
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks the tests in this folder, and gives them the time that real brokers need."""
-    for item in items:
-        if item.path.is_relative_to(_HERE):
-            item.add_marker(pytest.mark.integration)
-            # kafka-python leaves sockets to the garbage collector, which may find them in any later test
-            item.add_marker(
-                pytest.mark.filterwarnings("ignore:Exception ignored in:pytest.PytestUnraisableExceptionWarning")
-            )
-            if item.get_closest_marker("timeout") is None:
-                item.add_marker(pytest.mark.timeout(_SECONDS * PATIENCE))
-            if item.get_closest_marker("moves_brokers") is not None:
-                item.add_marker(pytest.mark.own_cluster)
+    """Puts tests on clusters of their own first: they take longest."""
+    items.sort(key=lambda item: item.get_closest_marker("own_cluster") is None)
 
 
 @pytest.fixture(scope="session")

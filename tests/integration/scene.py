@@ -157,17 +157,6 @@ class Scene:
         self.former.append(seat)
         return self._sit(seat.client, seat.rack, seat.settings)
 
-    def start_anew(self) -> None:
-        """Stops all members cleanly, and starts others with the same settings once the group is empty."""
-        stopped = tuple(self.seats)
-        for seat in stopped:
-            seat.member.stop()
-            self.seats.remove(seat)
-            self.former.append(seat)
-        wait_until(lambda: self.describe().state.name == "EMPTY", f"{self.group} is empty")
-        for seat in stopped:
-            self._sit(seat.client, seat.rack, seat.settings)
-
     def wait_led(self, agent: AgentProcess, *, cross_rack: int | None = None) -> None:
         """Waits until the agent leads the members.
 
@@ -177,7 +166,13 @@ class Scene:
         self.wait_settled()
         agent.wait(lambda: agent.role() in ("leading", "following"), "it is in the group")
         if agent.role() == "following":
-            self.start_anew()
+            followed, self.seats = self.seats, []
+            for seat in followed:
+                seat.member.stop()
+                self.former.append(seat)
+            agent.wait_role("waiting")
+            for seat in followed:
+                self._sit(seat.client, seat.rack, seat.settings)
         agent.wait_role("leading")
         self.wait_settled(cross_rack=cross_rack)
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
+from sandbox.admin import wait_until
+from sandbox.agent_process import AgentProcess
 from sandbox.cluster import Cluster
 from sandbox.members.lines import MemberSettings
 from sandbox.members.process import Member
@@ -34,6 +36,24 @@ def member(cluster: Cluster, group: str, letter: str) -> Member:
             properties={"auto.commit.interval.ms": "500", "heartbeat.interval.ms": "500"},
         ),
     )
+
+
+def led(agent: AgentProcess, start: Callable[[], Sequence[Member]]) -> Sequence[Member]:
+    """Starts members, and waits until the agent leads them; returns them.
+
+    On a busy machine it may come second to the birth of the group, and follows then: the members start anew once.
+    """
+    members = start()
+    wait_until(lambda: all(one.owned for one in members), "every member has partitions")
+    agent.wait(lambda: agent.role() in ("leading", "following"), "it is in the group")
+    if agent.role() == "following":
+        for one in members:
+            one.stop()
+        agent.wait_role("waiting")
+        members = start()
+        wait_until(lambda: all(one.owned for one in members), "every member has partitions")
+    agent.wait_role("leading")
+    return members
 
 
 def run(bootstrap: str, settings: Mapping[str, str], *command: str) -> tuple[int, list[str]]:

@@ -15,7 +15,7 @@ from typing import Final
 
 import pytest
 
-from sandbox.admin import Admin, wait_until
+from sandbox.admin import Admin
 from sandbox.agent_process import AgentProcess
 from sandbox.certificates import Authority
 from sandbox.cloud_listeners import GoogleKafka, Msk, compiled
@@ -24,7 +24,7 @@ from sandbox.cluster import Cluster
 from sandbox.feeder import Feeder
 from sandbox.security import Listener, Security, allowed, certified, oauthbearer
 from sandbox.tokens import TokenServer
-from tests.integration.secured import TOPIC, member, refusals
+from tests.integration.secured import TOPIC, led, member, refusals
 
 pytestmark = pytest.mark.own_cluster
 
@@ -218,9 +218,7 @@ def test_the_agent_leads_as_what_its_cloud_says(
             AgentProcess(bootstrap, groups=[group], log=tmp_path / "agent.log", settings=settings)
         )
         agent.wait_role("waiting")
-        members = [stack.enter_context(member(clouded.cluster, group, letter)) for letter in "ab"]
-        wait_until(lambda: all(member.owned for member in members), "every member has partitions")
-        agent.wait_role("leading")
+        led(agent, lambda: [stack.enter_context(member(clouded.cluster, group, letter)) for letter in "ab"])
         agent.wait(lambda: agent.metric("samerack_cross_rack_ratio", group=group) is not None, "bytes are measured")
         agent.wait(
             lambda: (agent.metric("samerack_published_records_total", kind="sample") or 0) > 0, "samples are published"
@@ -245,8 +243,7 @@ def test_credentials_are_renewed_and_a_role_is_lost_and_given_back(
             AgentProcess(bootstrap, groups=[group], log=tmp_path / "agent.log", settings=settings)
         )
         agent.wait_role("waiting")
-        stack.enter_context(member(clouded.cluster, group, "a"))
-        agent.wait_role("leading")
+        led(agent, lambda: [stack.enter_context(member(clouded.cluster, group, "a"))])
         before = aws.given
         agent.wait(lambda: aws.given >= before + 3, "credentials have been replaced three times")
         assert agent.role() == "leading"

@@ -86,21 +86,6 @@ class Application:
         self._stack.close()
 
 
-_PROTOCOLS: Final = pytest.mark.parametrize(
-    "application",
-    [
-        pytest.param(
-            "classic",
-            marks=pytest.mark.promise(
-                "A Kafka Streams application that is a group to lead by mistake restarts as without an agent."
-            ),
-        ),
-        "streams",
-    ],
-    indirect=True,
-)
-
-
 @pytest.fixture
 def application(request: pytest.FixtureRequest, scene: Scene, tmp_path: Path) -> Iterator[Application]:
     """An application of the classic protocol, and one that brokers assign (KIP-1071); not started."""
@@ -129,7 +114,19 @@ def test_an_application_starts_where_an_agent_waits(scene: Scene, application: A
     assert [event for event in agent.events() if "add that name" in str(event)] == []
 
 
-@_PROTOCOLS
+@pytest.mark.parametrize(
+    "application",
+    [
+        pytest.param(
+            "classic",
+            marks=pytest.mark.promise(
+                "A Kafka Streams application that is a group to lead by mistake restarts as without an agent."
+            ),
+        ),
+        "streams",
+    ],
+    indirect=True,
+)
 def test_an_application_is_stopped_and_started_as_a_whole(scene: Scene, application: Application) -> None:
     """In a full restart, as for KIP-925's upgrade, an agent with the group by mistake does not join in between."""
     application.start()

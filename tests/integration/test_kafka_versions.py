@@ -1,6 +1,6 @@
 """A short set of the tests of leading, on the oldest tested brokers.
 
-`SANDBOX_KAFKA_VERSION=3.9.2 scripts/test --leading` runs the whole set on them.
+`SANDBOX_KAFKA_VERSION=3.9.2 scripts/test --room leading` runs the whole set on them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.integration.test_broker_facts import (
 from tests.integration.test_broker_versions import test_the_agent_says_what_the_brokers_can_do
 from tests.integration.test_failures import test_a_restarted_agent_keeps_the_lead
 
-pytestmark = pytest.mark.own_cluster
+pytestmark = [pytest.mark.own_cluster, pytest.mark.extended]
 
 __all__ = [
     "enter",

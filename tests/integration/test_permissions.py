@@ -49,6 +49,7 @@ from sandbox.members.lines import MemberSettings
 from sandbox.members.process import Member
 from sandbox.security import Listener, Security, plain
 from tests.docs import ROOT
+from tests.integration.secured import led
 
 pytestmark = pytest.mark.own_cluster
 
@@ -179,9 +180,9 @@ def _allowed(client: AdminClient) -> list[set[tuple[str, str, str]]]:
 
 
 class Seen:
-    """An agent with some permissions, and three members of the group, for one row."""
+    """An agent with some permissions, and three members of the group, which it leads where it `leads`."""
 
-    def __init__(self, cluster: Cluster, folder: Path) -> None:
+    def __init__(self, cluster: Cluster, folder: Path, *, leads: bool) -> None:
         self._stack = ExitStack()
         self._folder = folder
         self.bootstrap = cluster.secured(AGENT)
@@ -193,8 +194,15 @@ class Seen:
                 lambda: self.agent.role() == "waiting" or "allow " in self.agent.get("/readyz")[1],
                 "it waits for the members, or says what it may not",
             )
-            self.members = [self._stack.enter_context(_member(cluster, letter)) for letter in "abc"]
-            wait_until(lambda: all(member.owned for member in self.members), "every member has partitions")
+
+            def start() -> list[Member]:
+                return [self._stack.enter_context(_member(cluster, letter)) for letter in "abc"]
+
+            if leads:
+                self.members = led(self.agent, start)
+            else:
+                self.members = start()
+                wait_until(lambda: all(member.owned for member in self.members), "every member has partitions")
         except BaseException:
             self._stack.close()
             raise
@@ -277,8 +285,8 @@ def opened() -> Iterator[ExitStack]:
         yield stack
 
 
-def _see(cluster: Cluster, folder: Path, opened: ExitStack) -> Seen:
-    seen = Seen(cluster, folder)
+def _see(cluster: Cluster, folder: Path, opened: ExitStack, *, leads: bool = False) -> Seen:
+    seen = Seen(cluster, folder, leads=leads)
     opened.callback(seen.close)
     return seen
 
@@ -292,7 +300,7 @@ def test_the_commands_of_the_page_allow_what_its_table_lists(
     wait_until(
         lambda: all(allowed == ALLOWED for allowed in _allowed(acls)), "the cluster has the permissions of the table"
     )
-    seen = _see(cluster, tmp_path, opened)
+    seen = _see(cluster, tmp_path, opened, leads=True)
     agent = seen.agent
     agent.wait(lambda: agent.metric("samerack_cross_rack_ratio", group=GROUP) is not None, "bytes are measured")
     report = json.loads(agent.get("/v1/traffic")[1])
@@ -301,6 +309,35 @@ def test_the_commands_of_the_page_allow_what_its_table_lists(
     assert group["wire_bytes"] > 0
     assert not [note for note in group["blind_spots"] if "guessed" in note]
     assert (seen.refused(), seen.found()) == (set(), set())
+    agent.wait(lambda: agent.get("/readyz")[0] == 200, "it is ready")
+    seen.wait_read()
+
+
+@pytest.mark.promise(
+    "An agent that loses its permission leaves the group to its members, says what to allow, and comes back."
+)
+def test_who_may_lead_no_more_makes_room(
+    cluster: Cluster,
+    acls: AdminClient,
+    tmp_path: Path,
+    opened: ExitStack,
+) -> None:
+    """Without READ on the group, a member leads; the agent reports what to allow, retries, and rejoins once allowed."""
+    _allow(acls, ALLOWED)
+    seen = _see(cluster, tmp_path, opened, leads=True)
+    agent = seen.agent
+    _forbid(acls, {("group", GROUP, "READ")})
+    agent.wait_role("outside")
+    (group,) = json.loads(agent.get("/v1/status")[1])["groups"]
+    assert "READ" in group["trouble"]
+    assert agent.get("/readyz")[0] == 503
+    seen.wait_read()
+    wait_until(lambda: sum(len(member.owned) for member in seen.members) == 3, "the group leads itself")
+    seen.wait_read()
+    retries = [event["retry_seconds"] for event in agent.events("failed", kind="refused")]
+    assert retries[0] == 2
+    _allow(acls, {("group", GROUP, "READ")})
+    agent.wait(lambda: agent.role() in ("leading", "following"), "it is back", timeout=120)
     agent.wait(lambda: agent.get("/readyz")[0] == 200, "it is ready")
     seen.wait_read()
 

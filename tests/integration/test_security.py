@@ -27,7 +27,7 @@ from sandbox.cluster import Cluster
 from sandbox.feeder import Feeder
 from sandbox.security import Listener, Security, allowed, certified, oauthbearer, plain, scram
 from sandbox.tokens import TokenServer
-from tests.integration.secured import TOPIC, member, refusals, run
+from tests.integration.secured import TOPIC, led, member, refusals, run
 
 pytestmark = pytest.mark.own_cluster
 
@@ -137,9 +137,7 @@ def test_the_agent_leads_and_measures(secured: Secured, way: str, tmp_path: Path
             AgentProcess(bootstrap, groups=[group], log=tmp_path / "agent.log", settings=settings)
         )
         agent.wait_role("waiting")
-        members = [stack.enter_context(member(secured.cluster, group, letter)) for letter in "ab"]
-        wait_until(lambda: all(member.owned for member in members), "every member has partitions")
-        agent.wait_role("leading")
+        led(agent, lambda: [stack.enter_context(member(secured.cluster, group, letter)) for letter in "ab"])
         agent.wait(lambda: agent.metric("samerack_cross_rack_ratio", group=group) is not None, "bytes are measured")
         assert agent.events("plan-sent")[-1]["members"] >= 1
         assert agent.get("/readyz")[0] == 200
