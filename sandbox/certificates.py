@@ -87,15 +87,15 @@ class Authority:
         return Certificate(certificate=certificate, key=key, both=both)
 
 
-def locked(certificate: Certificate, password: str) -> Path:
-    """Writes a file with the same key, encrypted with the password; returns the file.
+def locked(plain: Path, password: str) -> Path:
+    """Writes a file with the same key as a plain one, encrypted with the password; returns the file.
 
     Raises:
         SandboxError: OpenSSL fails; with its output.
     """
-    key = certificate.key.with_suffix(".locked.key")
+    key = plain.with_suffix(".locked.key")
     _openssl(
-        *("pkcs8", "-topk8", "-v2", "aes-256-cbc", "-in", str(certificate.key), "-out", str(key)),
+        *("pkcs8", "-topk8", "-v2", "aes-256-cbc", "-in", str(plain), "-out", str(key)),
         *("-passout", f"pass:{password}"),
     )
     return key

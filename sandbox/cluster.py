@@ -21,7 +21,7 @@ from sandbox.contract import RACK_AWARE_SELECTOR, RACKS, Broker, Keep
 from sandbox.errors import SandboxError
 from sandbox.jvm import BROKER_VERSION, STARTED, command, format_storage
 from sandbox.processes import end, spawn, tail, wait_for_line
-from sandbox.security import AUTHORIZER, Security
+from sandbox.security import Security
 from sandbox.settings import CONTROLLER, HOST, NodeSettings, free_ports, new_cluster_id, write_properties
 
 _PREFIX: Final = "samerack-sandbox-"
@@ -236,7 +236,7 @@ class Cluster:
             if node != CONTROLLER
             else {},
         )
-        more = dict(AUTHORIZER) if self._security.authorizer else {}
+        more = self._security.common()
         if node != CONTROLLER:
             more |= self._properties | {key: value for one in listeners for key, value in one.prefixed().items()}
             more |= self._overrides.get(node, ({}, ()))[0]

@@ -66,13 +66,7 @@ class Measured:
     changelogs: int
 
 
-def prepare(admin: Admin) -> None:
-    """Creates the topics."""
-    admin.create_topic(TOPIC, SOURCES)
-    prepare_application(admin, APPLICATION)
-
-
-def prepare_application(admin: Admin, application: str) -> None:
+def prepare(admin: Admin, application: str) -> None:
     """Creates the topics of an application beside its source."""
     admin.create_topic(f"{application}-ledger-changelog", CHANGELOGS, config={"cleanup.policy": "compact"})
     admin.create_topic(f"{application}-output", [[1, 2], [2, 3], [3, 1]])
@@ -133,7 +127,8 @@ def play(story: Story, *, seconds: float = _MEASURE_SECONDS) -> dict[str, Any]:
         Cluster(progress=story.tell) as cluster,
         Admin(cluster.bootstrap) as admin,
     ):
-        prepare(admin)
+        admin.create_topic(TOPIC, SOURCES)
+        prepare(admin, APPLICATION)
         story.tell(f"topics: {TOPIC} ({PARTITIONS} partitions), the application's changelog, and its output")
         application = StreamsApplication(
             PLACES, bootstrap=cluster.bootstrap, application=APPLICATION, topic=TOPIC, folder=Path(folder)

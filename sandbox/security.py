@@ -12,12 +12,6 @@ from typing import Final
 
 ADMIN_PRINCIPAL: Final = "User:ANONYMOUS"
 """The principal of all clients of the open listener."""
-AUTHORIZER: Final[Mapping[str, str]] = {
-    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    "allow.everyone.if.no.acl.found": "false",
-    "super.users": ADMIN_PRINCIPAL,
-}
-"""Properties of every node, the controller's too."""
 _PLAIN_MODULE: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _SCRAM_MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
 OAUTH_MODULE: Final = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
@@ -49,15 +43,27 @@ class Security:
 
     Attributes:
         listeners: besides the open one.
-        authorizer: whether permissions are required; only the super user has any at first.
+        authorizer: whether permissions are required; only super users have any at first.
+        super_users: principals beside `ADMIN_PRINCIPAL` that may do everything, such as `User:orders`.
         options: further options of the JVMs.
         jars: further jars for the brokers, after Kafka's.
     """
 
     listeners: tuple[Listener, ...] = ()
     authorizer: bool = False
+    super_users: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
     jars: tuple[Path, ...] = ()
+
+    def common(self) -> dict[str, str]:
+        """Returns properties of every node, the controller's too."""
+        if not self.authorizer:
+            return {}
+        return {
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "allow.everyone.if.no.acl.found": "false",
+            "super.users": ";".join((ADMIN_PRINCIPAL, *self.super_users)),
+        }
 
 
 def certified(certificate: Path, *, clients: Path | None = None) -> dict[str, str]:

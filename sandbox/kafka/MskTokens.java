@@ -74,7 +74,7 @@ public final class MskTokens extends CloudTokens {
       now = keyed(now, part);
     }
     same("X-Amz-Signature", HexFormat.of().formatHex(keyed(now, signed)), signature);
-    return new Accepted(text, "samerack", begins.toEpochMilli(), ends.toEpochMilli());
+    return new Accepted(text, key, begins.toEpochMilli(), ends.toEpochMilli());
   }
 
   private static String unquoted(String text) {

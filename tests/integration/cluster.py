@@ -14,10 +14,12 @@ networks have the id of the process that made them as a label instead, and a she
 however it ends. The next start removes what was left if the shell was killed too.
 """
 
+import io
 import os
 import shlex
 import subprocess
-from collections.abc import Mapping
+import tarfile
+from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from functools import cache
 from pathlib import Path
@@ -42,6 +44,7 @@ _LABEL: Final = "samerack.test-owner"
 _CLIENT_PORT: Final = 9092
 _INNER_PORT: Final = 9093
 _START_SECONDS: Final = 90.0
+_JARS_FOLDER: Final = "/opt/jars"
 _DATA_FOLDER: Final = "/tmp/node"  # noqa: S108 - the container's own folder, writable for any image's user
 _STEADY_SESSION_MS: Final = "30000"
 _START_TRIES: Final = 3
@@ -80,6 +83,7 @@ class ContainerCluster:
         *,
         rack_aware: bool = True,
         properties: Mapping[str, str] | None = None,
+        jars: Sequence[Path] = (),
         image: str = IMAGE,
         steady: bool = False,
     ) -> None:
@@ -89,6 +93,7 @@ class ContainerCluster:
             racks: broker id to rack; None is a broker without a rack.
             rack_aware: brokers let consumers read from a replica of their rack (KIP-392).
             properties: broker properties that are added or replaced.
+            jars: further jars for the brokers, after Kafka's.
             image: the Kafka image.
             steady: no test stops a broker, so a broker without heartbeats only waits for a processor. The controller
                 fences it late: otherwise partitions and groups move to other brokers in the middle of unrelated tests.
@@ -102,6 +107,7 @@ class ContainerCluster:
             **(properties or {}),
         }
         self._controller = {**COMMON, **({"broker.session.timeout.ms": _STEADY_SESSION_MS} if steady else {})}
+        self._jars = tuple(jars)
         self._image = image
         self._cluster_id = new_cluster_id()
         self._docker: Any = None
@@ -244,6 +250,8 @@ class ContainerCluster:
             container.with_exposed_ports(_CLIENT_PORT)
         with closing(container.start().get_docker_client().client):
             self._containers[node] = self._docker.containers.get(container.get_wrapped_container().id)
+            if self._jars:
+                self._containers[node].put_archive("/opt", _archive(self._jars))
             if node != CONTROLLER:
                 host = container.get_container_host_ip()
                 port = container.get_exposed_port(_CLIENT_PORT)
@@ -255,6 +263,7 @@ class ContainerCluster:
         variables |= {"CLUSTER_ID": self._cluster_id, "KAFKA_HEAP_OPTS": "-Xms64m -Xmx320m"}
         # This replaces the default options of the official image.
         variables["KAFKA_JVM_PERFORMANCE_OPTS"] = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+        variables["CLASSPATH"] = ":".join(f"{_JARS_FOLDER}/{jar.name}" for jar in self._jars)
         exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in variables.items())
         script = f"{exports}exec /etc/kafka/docker/run\n"
         # Moved in one step: the loop must not find half a script.
@@ -300,6 +309,15 @@ class ContainerCluster:
                 wait_for_racks(self._addresses[broker], expected, timeout=_START_SECONDS)
             except SandboxError as error:
                 raise SandboxError(f"{error}\nbroker {broker} logged:\n{self.log(broker)}") from None
+
+
+def _archive(jars: Sequence[Path]) -> bytes:
+    """Returns the jars as a tar archive, in the folder that the brokers' class path names."""
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w") as archive:
+        for jar in jars:
+            archive.add(jar, arcname=f"{Path(_JARS_FOLDER).name}/{jar.name}")
+    return content.getvalue()
 
 
 def _variable(key: str) -> str:

@@ -3,8 +3,10 @@
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from xdist.scheduler import LoadFileScheduling
 
 from sandbox.admin import Admin
 from sandbox.contract import RACKS, KafkaCluster
@@ -14,11 +16,14 @@ from tests.integration.cluster import ContainerCluster
 from tests.integration.looking import Looking, settings_for
 from tests.integration.pods import Pods
 from tests.integration.scene import IN_TWO_RACKS, Scene
+from tests.integration.secured import Secured, secured_cluster
 from tests.integration.shared_cluster import shared
 
 _HERE = Path(__file__).parent
 _SECONDS = 300
 """The time limit of one test: limits within it are longer than an idle machine needs."""
+_SECURED = {"test_clouds.py", "test_no_secret_leaks.py", "test_permissions.py", "test_security.py"}
+"""The files whose tests use the secured cluster."""
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -34,6 +39,19 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.add_marker(pytest.mark.own_cluster)
 
 
+class _ByCluster(LoadFileScheduling):  # type: ignore[misc]  # xdist has no annotations
+    """Gives the files of the secured cluster to one worker, as one."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file: str = super()._split_scope(nodeid)
+        return "secured" if Path(file).name in _SECURED else file
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling | None:
+    """Keeps tests of the secured cluster together in the gate; all of them would be too many for one worker."""
+    return _ByCluster(config, log) if "not extended" in config.option.markexpr else None
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Puts tests on clusters of their own first: they take longest."""
@@ -45,6 +63,13 @@ def shared_cluster() -> Iterator[KafkaCluster]:
     """One cluster for the whole run; a test that stops or moves brokers has the mark `moves_brokers`."""
     with shared() as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="session")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    """One secured cluster for all tests of a worker that need one."""
+    with secured_cluster(tmp_path_factory.mktemp("secured")) as opened:
+        yield opened
 
 
 @pytest.fixture(scope="session")

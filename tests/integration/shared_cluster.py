@@ -1,7 +1,8 @@
 """Keeps the cluster that all live tests of a run share: `python -m tests.integration.shared_cluster FILE`.
 
-It starts the cluster, writes to FILE how to reach it, and removes it when its standard input ends, which is when the
-program that started it ends, however that ends.
+Its brokers have samerack's assignor, and members of the new protocol hear of a new assignment within a second. The
+program starts the cluster, writes to FILE how to reach it, and removes it when its standard input ends, which is when
+the program that started it ends, however that ends.
 """
 
 from __future__ import annotations
@@ -15,11 +16,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from sandbox import broker_assignor
 from sandbox.admin import wait_until
 from sandbox.errors import SandboxError
 from tests.integration.cluster import ContainerCluster
 
+QUICK: Final = {"group.consumer.min.heartbeat.interval.ms": "1000", "group.consumer.heartbeat.interval.ms": "1000"}
+"""Members of the new protocol hear of a new assignment after a second, not after five."""
 _START_SECONDS: Final = 300.0
+
+
+def _prepared() -> ContainerCluster:
+    return ContainerCluster(properties={**broker_assignor.SETTING, **QUICK}, jars=[broker_assignor.jar()], steady=True)
 
 
 @contextmanager
@@ -29,7 +37,7 @@ def shared() -> Iterator[ContainerCluster]:
     Raises:
         SandboxError: it did not start.
     """
-    cluster, named = ContainerCluster(steady=True), os.environ.get("SANDBOX_CLUSTER")
+    cluster, named = _prepared(), os.environ.get("SANDBOX_CLUSTER")
     if named is None:
         with cluster:
             yield cluster
@@ -51,7 +59,7 @@ def _write(file: Path, told: dict[str, object]) -> None:
 
 def _keep(file: Path) -> None:
     try:
-        with ContainerCluster(steady=True) as cluster:
+        with _prepared() as cluster:
             _write(file, cluster.handle())
             sys.stdin.read()
     except SandboxError as error:

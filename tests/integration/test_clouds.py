@@ -15,30 +15,16 @@ from typing import Final
 
 import pytest
 
-from sandbox.admin import Admin
 from sandbox.agent_process import AgentProcess
-from sandbox.certificates import Authority
-from sandbox.cloud_listeners import GoogleKafka, Msk, compiled
 from sandbox.clouds import Aws, Azure, Google
-from sandbox.cluster import Cluster
-from sandbox.feeder import Feeder
-from sandbox.security import Listener, Security, allowed, certified, oauthbearer
-from sandbox.tokens import TokenServer
-from tests.integration.secured import TOPIC, led, member, refusals
+from tests.integration.secured import AZURE_CLIENT, AZURE_SCOPE, GOOGLE, MSK, Secured, led, member, refusals
 
 pytestmark = pytest.mark.own_cluster
 
-REGION: Final = "eu-central-1"
-SECRET: Final = "wJalr/secret+of=aws"  # noqa: S105 - of this test
-SESSION: Final = "session/of+aws=="
-CLIENT: Final = "66666666-7777-8888-9999-000000000000"
-SCOPE: Final = "https://orders.servicebus.windows.net/.default"
-ACCOUNT: Final = "samerack@project.iam.gserviceaccount.com"
-ACCESS: Final = "ya29.of-google"
 _HIDDEN: Final = (
-    SECRET,
-    SESSION,
-    ACCESS,
+    MSK.secret,
+    MSK.session,
+    GOOGLE.access,
     "of-the-account",
     base64.urlsafe_b64encode(b"https://kafka.").decode()[:16],  # the prefix of every token for MSK
     "eyJ",  # the prefix of every JWT
@@ -63,66 +49,29 @@ VARIABLES: Final = (
     "GCE_METADATA_HOST",
     "GOOGLE_MANAGED_KAFKA_AUTH_PRINCIPAL",
 )
-_MSK: Final = {"kafka.sasl.mechanism": "AWS_MSK_IAM", "kafka.sasl.oauthbearer.config": f"region={REGION}"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clouded:
-    """A cluster like the clouds', the clouds, and the TLS settings with which an agent trusts the brokers."""
+    """The secured cluster, and the clouds."""
 
-    cluster: Cluster
-    settings: Mapping[str, str]
+    secured: Secured
     aws: Aws
     azure: Azure
     google: Google
 
 
-@pytest.fixture(scope="module")
-def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster, TokenServer, Mapping[str, str]]]:
-    """A cluster with a listener for each cloud; connections of SHORT are re-authenticated every six seconds."""
-    folder = tmp_path_factory.mktemp("clouds")
-    authority = Authority.new(folder)
-    certificate = certified(authority.issue("broker").both)
-    msk = Msk(region=REGION, key="ASIAEXAMPLE", secret=SECRET, session=SESSION)
-    google = GoogleKafka(account=ACCOUNT, access=ACCESS)
-    with ExitStack() as stack:
-        entra = stack.enter_context(TokenServer(folder, client=CLIENT, secret="unused", audience=SCOPE))  # noqa: S106 - not used
-        ways = {
-            "IAM": msk.listener(),
-            "SHORT": msk.listener(reauthenticate_ms=6000),
-            "ENTRA": oauthbearer(entra.keys_url, audience=SCOPE),
-            "GOOGLE": google.listener(),
-        }
-        security = Security(
-            listeners=tuple(
-                Listener(name=name, protocol="SASL_SSL", properties={**certificate, **properties})
-                for name, properties in ways.items()
-            ),
-            options=(*msk.options(), *google.options(), allowed(entra.keys_url)),
-            jars=(compiled(folder),),
-        )
-        cluster = stack.enter_context(Cluster(security=security))
-        admin = stack.enter_context(Admin(cluster.bootstrap))
-        admin.create_topic(TOPIC, [[1, 2], [2, 3], [3, 1]])
-        stack.enter_context(Feeder(cluster.bootstrap, {TOPIC: 3}, pause=0.2))
-        tls = {"kafka.security.protocol": "SASL_SSL", "kafka.ssl.ca.location": str(authority.certificate)}
-        yield cluster, entra, tls
-
-
 @pytest.fixture
-def clouded(
-    brokers: tuple[Cluster, TokenServer, Mapping[str, str]], monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Clouded]:
+def clouded(secured: Secured, monkeypatch: pytest.MonkeyPatch) -> Iterator[Clouded]:
     """The cluster with clouds for this test only; the environment has no variables of other clouds."""
     for variable in VARIABLES:
         monkeypatch.delenv(variable, raising=False)
-    cluster, entra, settings = brokers
     with (
-        Aws(key="ASIAEXAMPLE", secret=SECRET, session=SESSION) as aws,
-        Azure(entra.token, client=CLIENT, scope=SCOPE) as azure,
-        Google(account=ACCOUNT, access=ACCESS) as google,
+        Aws(key=MSK.key, secret=MSK.secret, session=MSK.session) as aws,
+        Azure(secured.entra.token, client=AZURE_CLIENT, scope=AZURE_SCOPE) as azure,
+        Google(account=GOOGLE.account, access=GOOGLE.access) as google,
     ):
-        yield Clouded(cluster=cluster, settings=settings, aws=aws, azure=azure, google=google)
+        yield Clouded(secured=secured, aws=aws, azure=azure, google=google)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,12 +81,12 @@ class Way:
     Attributes:
         listener: the brokers' listener.
         variables: the environment variables of the cloud.
-        settings: the agent's settings besides TLS.
+        settings: the agent's settings besides those of the listener.
     """
 
     listener: str
     variables: Callable[[Clouded, Path], Mapping[str, str]]
-    settings: Callable[[Clouded], Mapping[str, str]]
+    settings: Callable[[Clouded], Mapping[str, str]] = lambda _: {}
 
 
 def _metadata(kind: str, **others: str) -> dict[str, str]:
@@ -151,27 +100,26 @@ WAYS: Final[Mapping[str, Way]] = {
     "aws-web-identity": Way(
         listener="IAM",
         variables=lambda clouded, folder: clouded.aws.for_web_identity(folder),
-        settings=lambda _: _MSK,
     ),
     "aws-container": Way(
         listener="IAM",
         variables=lambda clouded, folder: clouded.aws.for_container(folder),
-        settings=lambda _: _MSK,
     ),
     "aws-instance": Way(
         listener="IAM",
         variables=lambda clouded, _: clouded.aws.for_instance(),
-        settings=lambda _: _MSK,
     ),
     "azure-workload": Way(
         listener="ENTRA",
         variables=lambda clouded, folder: clouded.azure.for_workload(folder),
-        settings=lambda _: _metadata("azure_workload_identity", scope=SCOPE),
+        settings=lambda _: _metadata("azure_workload_identity", scope=AZURE_SCOPE),
     ),
     "azure-machine": Way(
         listener="ENTRA",
         variables=lambda _, __: {},
-        settings=lambda clouded: _metadata("azure_imds", scope=SCOPE, token_endpoint_url=clouded.azure.metadata_url),
+        settings=lambda clouded: _metadata(
+            "azure_imds", scope=AZURE_SCOPE, token_endpoint_url=clouded.azure.metadata_url
+        ),
     ),
     "google": Way(
         listener="GOOGLE",
@@ -203,7 +151,7 @@ def test_the_agent_leads_as_what_its_cloud_says(
     for variable, value in way.variables(clouded, tmp_path).items():
         monkeypatch.setenv(variable, value)
     settings = {
-        **clouded.settings,
+        **clouded.secured.settings[way.listener],
         **way.settings(clouded),
         "log.level": "debug",
         "traffic.poll_seconds": 1,
@@ -212,13 +160,13 @@ def test_the_agent_leads_as_what_its_cloud_says(
         "publishing.create_topics": "true",
         "publishing.every_seconds": 1,
     }
-    bootstrap = clouded.cluster.secured(way.listener)
+    bootstrap = clouded.secured.cluster.secured(way.listener)
     with ExitStack() as stack:
         agent = stack.enter_context(
             AgentProcess(bootstrap, groups=[group], log=tmp_path / "agent.log", settings=settings)
         )
         agent.wait_role("waiting")
-        led(agent, lambda: [stack.enter_context(member(clouded.cluster, group, letter)) for letter in "ab"])
+        led(agent, lambda: [stack.enter_context(member(clouded.secured.cluster, group, letter)) for letter in "ab"])
         agent.wait(lambda: agent.metric("samerack_cross_rack_ratio", group=group) is not None, "bytes are measured")
         agent.wait(
             lambda: (agent.metric("samerack_published_records_total", kind="sample") or 0) > 0, "samples are published"
@@ -236,14 +184,14 @@ def test_credentials_are_renewed_and_a_role_is_lost_and_given_back(
     aws.seconds = 20
     for variable, value in aws.for_web_identity(tmp_path).items():
         monkeypatch.setenv(variable, value)
-    settings = {**clouded.settings, **_MSK, "traffic.poll_seconds": 1}
-    bootstrap = clouded.cluster.secured("SHORT")
+    settings = {**clouded.secured.settings["IAM"], "traffic.poll_seconds": 1}
+    bootstrap = clouded.secured.cluster.secured("SHORT")
     with ExitStack() as stack:
         agent = stack.enter_context(
             AgentProcess(bootstrap, groups=[group], log=tmp_path / "agent.log", settings=settings)
         )
         agent.wait_role("waiting")
-        led(agent, lambda: [stack.enter_context(member(clouded.cluster, group, "a"))])
+        led(agent, lambda: [stack.enter_context(member(clouded.secured.cluster, group, "a"))])
         before = aws.given
         agent.wait(lambda: aws.given >= before + 3, "credentials have been replaced three times")
         assert agent.role() == "leading"
@@ -272,7 +220,7 @@ class Wrong:
     message: str
 
 
-_KEYS: Final = {"AWS_ACCESS_KEY_ID": "ASIAEXAMPLE", "AWS_SESSION_TOKEN": SESSION}
+_KEYS: Final = {"AWS_ACCESS_KEY_ID": MSK.key, "AWS_SESSION_TOKEN": MSK.session}
 WRONG: Final[Mapping[str, Wrong]] = {
     "signature": Wrong(
         way="aws-instance",
@@ -282,7 +230,7 @@ WRONG: Final[Mapping[str, Wrong]] = {
     ),
     "region": Wrong(
         way="aws-instance",
-        variables={**_KEYS, "AWS_SECRET_ACCESS_KEY": SECRET},
+        variables={**_KEYS, "AWS_SECRET_ACCESS_KEY": MSK.secret},
         settings={"kafka.sasl.oauthbearer.config": "region=eu-west-1"},
         message="Access denied: host is not right",
     ),
@@ -322,7 +270,7 @@ def test_what_is_wrong_is_one_line(
     way = WAYS[wrong.way]
     for variable, value in {**way.variables(clouded, tmp_path), **wrong.variables}.items():
         monkeypatch.setenv(variable, value)
-    settings = {**clouded.settings, **way.settings(clouded), **wrong.settings}
-    for line in refusals(clouded.cluster.secured(way.listener), settings):
+    settings = {**clouded.secured.settings[way.listener], **way.settings(clouded), **wrong.settings}
+    for line in refusals(clouded.secured.cluster.secured(way.listener), settings):
         assert wrong.message in line
         assert not [hidden for hidden in (*_HIDDEN, "wrong-secret") if hidden in line]

@@ -11,7 +11,7 @@ import json
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import cycle
@@ -24,23 +24,17 @@ import psutil
 import pytest
 import yaml
 
-from sandbox.admin import Admin, wait_until
+from sandbox.admin import wait_until
 from sandbox.agent_process import AgentProcess
-from sandbox.certificates import Authority, locked
-from sandbox.cloud_listeners import Msk, compiled
-from sandbox.cluster import Cluster
-from sandbox.feeder import Feeder
+from sandbox.certificates import locked
 from sandbox.members.lines import MemberSettings
 from sandbox.members.process import Member
-from sandbox.security import Listener, Security, allowed, certified, oauthbearer, plain, scram
-from sandbox.tokens import TokenServer
-from tests.integration.secured import TOPIC
-from tests.integration.test_security import AUDIENCE, USER, set_password
+from tests.integration.secured import MSK, SECRETS, TOPIC, USER, Secured
 
 pytestmark = pytest.mark.own_cluster
 
 WAYS: Final = ("PLAIN", "SCRAM", "OAUTH", "MTLS", "IAM")
-"""To add a way: a listener and its settings in `secured`, and its name here."""
+"""To add a way: a listener and its settings in `tests.integration.secured`, and its name here."""
 PAGES: Final = (
     *("/", "/group?name={group}", "/page.css", "/metrics", "/healthz", "/readyz"),
     *("/v1/traffic", "/v1/findings", "/v1/events", "/v1/racks?group={group}", "/v1/policy", "/v1/status"),
@@ -48,8 +42,6 @@ PAGES: Final = (
 )
 _TOKENS: Final = (b"eyJ", base64.urlsafe_b64encode(b"https://kafka.").rstrip(b"=")[:-1])
 """The prefixes of every JWT and of every token for MSK."""
-_REGION: Final = "eu-central-1"
-_KEY: Final = "ASIAEXAMPLE"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,92 +68,26 @@ class Way:
         return ({**self.settings, **self.variables}[self.secret], *self.also_secret)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Secured:
-    """A cluster and the ways to authenticate to it."""
-
-    cluster: Cluster
-    ways: Mapping[str, Way]
-
-
-@pytest.fixture(scope="module")
-def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
-    """One cluster for all ways, each with its own secret."""
-    folder = tmp_path_factory.mktemp("secured")
-    authority = Authority.new(folder)
-    broker, client = authority.issue("broker").both, authority.issue("client")
-    secrets = {way: f"{way.title()}-kept%41+<&>{uuid4().hex[:8]}" for way in WAYS}
-    secrets["OAUTH"] = f"Oauth-kept-{uuid4().hex[:8]}"
-    secrets["IAM"] = f"Iam/kept+{uuid4().hex[:8]}"
-    msk = Msk(region=_REGION, key=_KEY, secret=secrets["IAM"], session=f"Session-kept/+{uuid4().hex}==")
-    with ExitStack() as stack:
-        tokens = stack.enter_context(TokenServer(folder, client=USER, secret=secrets["OAUTH"], audience=AUDIENCE))
-        properties: dict[str, tuple[str, Mapping[str, str]]] = {
-            "PLAIN": ("SASL_SSL", plain({USER: secrets["PLAIN"]})),
-            "SCRAM": ("SASL_SSL", scram("SCRAM-SHA-512")),
-            "OAUTH": ("SASL_SSL", oauthbearer(tokens.keys_url, audience=AUDIENCE)),
-            "MTLS": ("SSL", certified(broker, clients=authority.certificate)),
-            "IAM": ("SASL_SSL", msk.listener()),
-        }
-        listeners = tuple(
-            Listener(name=name, protocol=protocol, properties={**certified(broker), **own})
-            for name, (protocol, own) in properties.items()
-        )
-        security = Security(
-            listeners=listeners, options=(*msk.options(), allowed(tokens.keys_url)), jars=(compiled(folder),)
-        )
-        cluster = stack.enter_context(Cluster(security=security))
-        admin = stack.enter_context(Admin(cluster.bootstrap))
-        set_password(cluster, secrets["SCRAM"])
-        admin.create_topic(TOPIC, [[1, 2], [2, 3], [3, 1]])
-        stack.enter_context(Feeder(cluster.bootstrap, {TOPIC: 3}, pause=0.2))
-        tls = {"ssl.ca.location": str(authority.certificate)}
-        login = {**tls, "security.protocol": "SASL_SSL", "sasl.username": USER}
-        settings: dict[str, tuple[str, Mapping[str, str]]] = {
-            "PLAIN": ("sasl.password", {**login, "sasl.mechanism": "PLAIN"}),
-            "SCRAM": ("sasl.password", {**login, "sasl.mechanism": "SCRAM-SHA-512"}),
-            "OAUTH": (
-                "sasl.oauthbearer.client.secret",
-                {
-                    **tls,
-                    "security.protocol": "SASL_SSL",
-                    "sasl.mechanism": "OAUTHBEARER",
-                    "sasl.oauthbearer.method": "oidc",
-                    "sasl.oauthbearer.client.id": USER,
-                    "sasl.oauthbearer.token.endpoint.url": tokens.url,
-                },
-            ),
-            "MTLS": (
-                "ssl.key.password",
-                {
-                    **tls,
-                    "security.protocol": "SSL",
-                    "ssl.certificate.location": str(client.certificate),
-                    "ssl.key.location": str(locked(client, secrets["MTLS"])),
-                },
-            ),
-        }
-        ways = {
-            name: Way(listener=name, settings={**own, secret: secrets[name]}, secret=secret)
-            for name, (secret, own) in settings.items()
-        }
-        ways["IAM"] = Way(
-            listener="IAM",
-            settings={
-                **tls,
-                "security.protocol": "SASL_SSL",
-                "sasl.mechanism": "AWS_MSK_IAM",
-                "sasl.oauthbearer.config": f"region={_REGION}",
-            },
+def _way(name: str, secured: Secured) -> Way:
+    """The way to authenticate at a listener; the key of the agent's certificate has a password."""
+    settings = {key.removeprefix("kafka."): value for key, value in secured.settings[name].items()}
+    if name == "IAM":
+        return Way(
+            listener=name,
+            settings=settings,
             secret="AWS_SECRET_ACCESS_KEY",  # noqa: S106 - a variable's name
             variables={
-                "AWS_ACCESS_KEY_ID": _KEY,
-                "AWS_SECRET_ACCESS_KEY": secrets["IAM"],
-                "AWS_SESSION_TOKEN": msk.session,
+                "AWS_ACCESS_KEY_ID": MSK.key,
+                "AWS_SECRET_ACCESS_KEY": MSK.secret,
+                "AWS_SESSION_TOKEN": MSK.session,
             },
-            also_secret=(msk.session,),
+            also_secret=(MSK.session,),
         )
-        yield Secured(cluster=cluster, ways=ways)
+    if name == "MTLS":
+        key = locked(Path(settings["ssl.key.location"]), SECRETS[name])
+        settings |= {"ssl.key.location": str(key), "ssl.key.password": SECRETS[name]}
+    secret = {"MTLS": "ssl.key.password", "OAUTH": "sasl.oauthbearer.client.secret"}.get(name, "sasl.password")
+    return Way(listener=name, settings=settings, secret=secret)
 
 
 def forms(secret: str) -> set[bytes]:
@@ -271,7 +197,7 @@ def test_no_secret_can_be_read_anywhere(
     secured: Secured, way: str, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An agent at `log.level: debug` leaks no secret: in a group, refused, with wrong settings, and without brokers."""
-    own, written = secured.ways[way], Written()
+    own, written = _way(way, secured), Written()
     group, bootstrap = f"group-{way.lower()}-{form}", secured.cluster.secured(own.listener)
     wrong = f"Wrong-kept-{uuid4().hex[:8]}"
     for variable, value in own.variables.items():

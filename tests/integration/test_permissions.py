@@ -40,29 +40,26 @@ from samerack.election.asking import GroupAsker
 from samerack.election.election import Election
 from samerack.election.model import Advertisement, lead
 from samerack.election.places import ROOM
-from sandbox.admin import Admin, wait_until
+from sandbox.admin import wait_until
 from sandbox.agent_process import AgentProcess
 from sandbox.cluster import Cluster
-from sandbox.feeder import Feeder
 from sandbox.jvm import command
 from sandbox.members.lines import MemberSettings
 from sandbox.members.process import Member
-from sandbox.security import Listener, Security, plain
 from tests.docs import ROOT
-from tests.integration.secured import led
+from tests.integration.secured import LIMITED_USERS, TOPIC, Secured, led
 
 pytestmark = pytest.mark.own_cluster
 
 PAGE: Final = (ROOT / "docs" / "permissions.md").read_text(encoding="utf-8")
 GROUP: Final = "orders"
-TOPIC: Final = "clicks"
 PRINCIPAL: Final = "User:samerack"
 AGENT: Final = "AGENT"
 SASL: Final = {
     "kafka.security.protocol": "SASL_PLAINTEXT",
     "kafka.sasl.mechanism": "PLAIN",
     "kafka.sasl.username": "samerack",
-    "kafka.sasl.password": "of-the-agent",
+    "kafka.sasl.password": LIMITED_USERS["samerack"],
 }
 SETTINGS: Final = {**SASL, "election.group": "samerack", "traffic.poll_seconds": 1, "traffic.window_seconds": 5}
 _ROW: Final = re.compile(r"^\| (group|topic|cluster) \| `([^`]+)` \| (\w+) \|.*\|([^|]*)\| `(\w+)` \|$", re.MULTILINE)
@@ -92,16 +89,10 @@ ROWS: Final = [
 ALLOWED: Final = {(row.resource, row.name, row.operation) for row in ROWS}
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
+@pytest.fixture
+def cluster(secured: Secured) -> Cluster:
     """A cluster with an authorizer, a topic that is always written to, and no permission for the agent."""
-    users = {"samerack": "of-the-agent", "orders": "of-orders"}
-    listener = Listener(name=AGENT, protocol="SASL_PLAINTEXT", properties=plain(users))
-    security = Security(listeners=(listener,), authorizer=True)
-    with Cluster(security=security) as running, Admin(running.bootstrap) as admin:
-        admin.create_topic(TOPIC, [[1, 2], [2, 3], [3, 1]])
-        with Feeder(running.bootstrap, {TOPIC: 3}, pause=0.1):
-            yield running
+    return secured.cluster
 
 
 @pytest.fixture
@@ -397,14 +388,14 @@ def test_verify_says_it_without_an_agent(cluster: Cluster, acls: AdminClient) ->
     assert "allow DESCRIBE_CONFIGS on the cluster" in selector["cure"]
 
 
-def _settings(cluster: Cluster, user: str, password: str) -> Settings:
+def _settings(cluster: Cluster, user: str) -> Settings:
     """The settings of a client with this user."""
     kafka = {
         "bootstrap.servers": cluster.secured(AGENT),
         "security.protocol": "SASL_PLAINTEXT",
         "sasl.mechanism": "PLAIN",
         "sasl.username": user,
-        "sasl.password": password,
+        "sasl.password": LIMITED_USERS[user],
     }
     return load(flags={"kafka": kafka}, environment={})
 
@@ -430,7 +421,7 @@ def _remove(client: AdminClient, user: str) -> None:
 def test_the_command_that_keeps_others_out(cluster: Cluster, acls: AdminClient, tmp_path: Path) -> None:
     """A principal that may read all groups sees the agents' groups; after the page's command it does not."""
     groups = ["samerack", "samerack-waiting-07", GROUP]
-    client = connect(for_kafka_python(_settings(cluster, "orders", "of-orders").kafka))
+    client = connect(for_kafka_python(_settings(cluster, "orders").kafka))
     asker = GroupAsker(client)
 
     def refused() -> list[str]:
@@ -452,7 +443,7 @@ def test_the_command_that_keeps_others_out(cluster: Cluster, acls: AdminClient, 
 def test_many_agents_without_the_prefix_stay_in_the_election(cluster: Cluster, acls: AdminClient) -> None:
     """All agents take part in the election, more than its `ROOM`; those that are allowed to wait outside do."""
     _allow(acls, [("group", "samerack", "READ")])
-    settings = _settings(cluster, "samerack", "of-the-agent")
+    settings = _settings(cluster, "samerack")
 
     def agent(number: int) -> Election:
         presence = Advertisement(

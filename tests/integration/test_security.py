@@ -1,119 +1,21 @@
-"""Real agents on real brokers with TLS and SASL: which settings work, the one-line errors, and the retries.
-
-One cluster has a listener for each authentication; members and administration use the open one.
-"""
+"""Real agents on real brokers with TLS and SASL: which settings work, the one-line errors, and the retries."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import pytest
-from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported in fact
-    AdminClient,
-    ScramCredentialInfo,
-    ScramMechanism,
-    UserScramCredentialUpsertion,
-)
 
-from sandbox.admin import Admin, wait_until
+from sandbox.admin import wait_until
 from sandbox.agent_process import AgentProcess
-from sandbox.certificates import Authority
-from sandbox.cluster import Cluster
-from sandbox.feeder import Feeder
-from sandbox.security import Listener, Security, allowed, certified, oauthbearer, plain, scram
-from sandbox.tokens import TokenServer
-from tests.integration.secured import TOPIC, led, member, refusals, run
+from tests.integration.secured import AUDIENCE, SECRETS, Secured, led, member, refusals, run, set_password
 
 pytestmark = pytest.mark.own_cluster
 
-USER: Final = "samerack"
-PASSWORD: Final = "of-the-agent"  # noqa: S105 - of this test
-AUDIENCE: Final = "kafka"
 WAYS: Final = ("TLS", "MTLS", "PLAIN", "SCRAM", "OAUTH")
-_FAILED: Final = "Failed authentication"
-"""What a broker logs for a connection that it refuses."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Secured:
-    """A cluster, its token server, and the settings with which an agent is accepted, by listener."""
-
-    cluster: Cluster
-    tokens: TokenServer
-    settings: Mapping[str, Mapping[str, str]]
-    folder: Path
-    authority: Authority
-
-    def attempts(self) -> int:
-        """Connections that the brokers refused until now."""
-        return sum(self.cluster.log(broker, 1_000_000).count(_FAILED) for broker in self.cluster.brokers)
-
-
-def _listener(name: str, protocol: str, *properties: Mapping[str, str]) -> Listener:
-    merged = {key: value for one in properties for key, value in one.items()}
-    return Listener(name=name, protocol=protocol, properties=merged)
-
-
-@pytest.fixture(scope="module")
-def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
-    """One cluster with a listener for each valid and each invalid authentication."""
-    folder = tmp_path_factory.mktemp("secured")
-    authority, stranger = Authority.new(folder), Authority.new(folder, "stranger")
-    broker, client = authority.issue("broker").both, authority.issue("client")
-    with ExitStack() as stack:
-        tokens = stack.enter_context(TokenServer(folder, client=USER, secret=PASSWORD, audience=AUDIENCE))
-        listeners = (
-            _listener("TLS", "SSL", certified(broker)),
-            _listener("MTLS", "SSL", certified(broker, clients=authority.certificate)),
-            _listener("PLAIN", "SASL_SSL", certified(broker), plain({USER: PASSWORD})),
-            _listener("SCRAM", "SASL_SSL", certified(broker), scram("SCRAM-SHA-512")),
-            _listener("OAUTH", "SASL_SSL", certified(broker), oauthbearer(tokens.keys_url, audience=AUDIENCE)),
-            _listener("EXPIRED", "SSL", certified(authority.issue("expired", expired=True).both)),
-            _listener("OTHERNAME", "SSL", certified(authority.issue("other", names=("DNS:kafka.example",)).both)),
-            _listener("STRANGER", "SSL", certified(stranger.issue("broker").both)),
-        )
-        security = Security(listeners=listeners, options=(allowed(tokens.keys_url),))
-        cluster = stack.enter_context(Cluster(security=security))
-        admin = stack.enter_context(Admin(cluster.bootstrap))
-        set_password(cluster, PASSWORD)
-        admin.create_topic(TOPIC, [[1, 2], [2, 3], [3, 1]])
-        stack.enter_context(Feeder(cluster.bootstrap, {TOPIC: 3}, pause=0.2))
-        tls = {"kafka.security.protocol": "SSL", "kafka.ssl.ca.location": str(authority.certificate)}
-        shown = {
-            "kafka.ssl.certificate.location": str(client.certificate),
-            "kafka.ssl.key.location": str(client.key),
-        }
-        sasl = {**tls, "kafka.security.protocol": "SASL_SSL"}
-        login = {**sasl, "kafka.sasl.username": USER, "kafka.sasl.password": PASSWORD}
-        token = {
-            "kafka.sasl.mechanism": "OAUTHBEARER",
-            "kafka.sasl.oauthbearer.method": "oidc",
-            "kafka.sasl.oauthbearer.client.id": USER,
-            "kafka.sasl.oauthbearer.client.secret": PASSWORD,
-            "kafka.sasl.oauthbearer.token.endpoint.url": tokens.url,
-        }
-        settings = {
-            "TLS": tls,
-            "MTLS": {**tls, **shown},
-            "PLAIN": {**login, "kafka.sasl.mechanism": "PLAIN"},
-            "SCRAM": {**login, "kafka.sasl.mechanism": "SCRAM-SHA-512"},
-            "OAUTH": {**sasl, **token},
-        }
-        yield Secured(cluster=cluster, tokens=tokens, settings=settings, folder=folder, authority=authority)
-
-
-def set_password(cluster: Cluster, password: str) -> None:
-    """Set the agent's password for SCRAM."""
-    info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
-    change = UserScramCredentialUpsertion(USER, info, password.encode())
-    client = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    for done in client.alter_user_scram_credentials([change]).values():
-        done.result()
 
 
 @pytest.mark.parametrize(
@@ -142,7 +44,7 @@ def test_the_agent_leads_and_measures(secured: Secured, way: str, tmp_path: Path
         assert agent.events("plan-sent")[-1]["members"] >= 1
         assert agent.get("/readyz")[0] == 200
         log = (tmp_path / "agent.log").read_text(encoding="utf-8")
-    assert PASSWORD not in log
+    assert not [secret for secret in SECRETS.values() if secret in log]
     assert "eyJ" not in log  # the prefix of every JWT
 
 
@@ -269,5 +171,5 @@ def test_a_password_that_changes_makes_no_storm(secured: Secured, tmp_path: Path
             told = [event["error"] for event in agent.events("poll-failed") if "refuse SASL" in event["error"]]
             assert len(told) <= 4  # two components poll, each logs once for each of the two clients
         finally:
-            set_password(cluster, PASSWORD)
+            set_password(cluster, SECRETS["SCRAM"])
         agent.wait(lambda: agent.get("/readyz")[0] == 200, "it is ready again", timeout=90)
