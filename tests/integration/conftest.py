@@ -39,7 +39,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.add_marker(pytest.mark.own_cluster)
 
 
-class _ByCluster(LoadFileScheduling):  # type: ignore[misc]  # xdist has no annotations
+class _ByCluster(LoadFileScheduling):
     """Gives the files of the secured cluster to one worker, as one."""
 
     def _split_scope(self, nodeid: str) -> str:
