@@ -211,8 +211,10 @@ _find_java() {
 }
 
 setup_java() {
+  [[ -z ${java_is_set_up:-} ]] || return 0 # each look starts a JVM
   setup_packages java
   _find_java || die "Java 17 or newer (a development kit) is missing, and this system's packages have none. Install it, and name it in JAVA_HOME"
+  java_is_set_up=yes
 }
 
 # maven PROJECT GOAL...: with its last lines on failure (through step), and without colours or a line per download.
@@ -337,6 +339,14 @@ setup_broker_proof() {
   setup_jars "the assignors' interfaces of Kafka 4.0" "$root/java/broker/oldest" "$cache/broker-oldest"
   setup_java_project "$root/java/broker/proof" samerack-broker-proof.jar \
     "-Dsamerack.assignor=$cache/java/samerack-broker-assignor.jar"
+}
+
+# setup_parity: Kafka's own classes for tests/parity, and what proves the brokers' assignor; the tests find them built.
+setup_parity() {
+  setup_broker_proof
+  step "looking for Kafka's own classes, or building what asks them" \
+    env -C "$root" .venv/bin/python -c "from tests.parity.peer import built; built()" ||
+    die "the peer with Kafka's own classes could not be built (see above)"
 }
 
 # setup_connect: what a Kafka Connect worker needs beyond Kafka's own jars, for the integration tests.
