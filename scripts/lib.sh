@@ -211,17 +211,24 @@ _find_java() {
 }
 
 setup_java() {
+  [[ -z ${java_is_set_up:-} ]] || return 0 # each look starts a JVM
   setup_packages java
   _find_java || die "Java 17 or newer (a development kit) is missing, and this system's packages have none. Install it, and name it in JAVA_HOME"
+  java_is_set_up=yes
 }
 
-# maven PROJECT GOAL...: with its last lines on failure (through step), and without colours or a line per download.
+# maven PROJECT GOAL...: with its last lines on failure (through step), and without colours or a line per download. A download
+# is tried again, a test of the project is not.
 maven() {
-  local project=$1 line
+  local project=$1 line option
   shift
   line=(mvn --batch-mode --no-transfer-progress -Dstyle.color=never -f "$project/pom.xml" "$@")
+  "${line[@]}" && return
+  for option in "$@"; do
+    [[ $option != -Dsamerack.build=* ]] || ! compgen -G "${option#*=}/surefire-reports/*.txt" >/dev/null || return 1
+  done
   # Maven remembers a failed download for a day unless it is told to look again.
-  "${line[@]}" || retry 2 "${line[@]}" --update-snapshots
+  retry 2 "${line[@]}" --update-snapshots
 }
 
 # _copy_jars PROJECT TARGET
@@ -315,15 +322,16 @@ setup_java_consumer() { setup_java_project "$root/tests/java/consumer" consumer.
 # setup_broker_assignor: the assignor that brokers load, as $cache/java/samerack-broker-assignor.jar.
 setup_broker_assignor() { setup_java_project "$root/java/broker" samerack-broker-assignor.jar; }
 
-# setup_streams_assignor: the task assignor of Kafka Streams applications, as $cache/java/samerack-streams-assignor.jar.
-setup_streams_assignor() { setup_java_project "$root/java/streams" samerack-streams-assignor.jar -Dmaven.test.skip=true; }
+# setup_streams_assignor: the task assignor of Kafka Streams applications, as $cache/java/samerack-streams-assignor.jar. The
+# build runs its own tests on the Kafka that it is compiled against, so a jar with a stamp has passed them.
+setup_streams_assignor() { setup_java_project "$root/java/streams" samerack-streams-assignor.jar; }
 
-# test_streams_assignor: its own tests, on the Kafka that it is compiled against and then, as compiled, on the oldest one that we test.
+# test_streams_assignor: the same tests and classes, as compiled, on the oldest Kafka that we test.
 test_streams_assignor() {
   setup_java
   local work status=0
   work=$(mktemp -d)
-  maven "$root/java/streams" verify "-Dsamerack.build=$work" &&
+  maven "$root/java/streams" test-compile "-Dsamerack.build=$work" &&
     maven "$root/java/streams" surefire:test "-Dsamerack.build=$work" -Dkafka.version=3.9.2 || status=$?
   rm -rf "$work"
   return "$status"
@@ -337,6 +345,14 @@ setup_broker_proof() {
   setup_jars "the assignors' interfaces of Kafka 4.0" "$root/java/broker/oldest" "$cache/broker-oldest"
   setup_java_project "$root/java/broker/proof" samerack-broker-proof.jar \
     "-Dsamerack.assignor=$cache/java/samerack-broker-assignor.jar"
+}
+
+# setup_parity: Kafka's own classes for tests/parity, and what proves the brokers' assignor; the tests find them built.
+setup_parity() {
+  setup_broker_proof
+  step "looking for Kafka's own classes, or building what asks them" \
+    env -C "$root" .venv/bin/python -c "from tests.parity.peer import built; built()" ||
+    die "the peer with Kafka's own classes could not be built (see above)"
 }
 
 # setup_connect: what a Kafka Connect worker needs beyond Kafka's own jars, for the integration tests.

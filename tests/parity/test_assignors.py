@@ -8,6 +8,7 @@ import pytest
 
 from samerack.assignors.evaluate import evaluate
 from samerack.offline.assign_answers import answer_of
+from tests import effort
 from tests.parity.cases import random_case
 from tests.parity.plans import kafkas_plan, most_of_a_topic, ours, rank
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.parity, pytest.mark.timeout(300)]  # Maven may have to build the peer for the first test
 
-SEEDS = range(1000)
+SEEDS = range(effort.of(1000))
 
 
 @pytest.mark.parametrize("assignor", ["range", "roundrobin"])

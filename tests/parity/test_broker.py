@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests import effort
 from tests.parity.broker import BrokerPeer, compare, java
 
 if TYPE_CHECKING:
@@ -27,16 +28,17 @@ def peer() -> Iterator[Peer]:
 
 def test_objective_equals_the_python_engines(peer: Peer) -> None:
     """Both engines reach the same cost on every group, with each option, and no plain plan is used."""
-    assert [found for seed in range(400) if (found := compare(peer, seed))] == []
+    assert [found for seed in range(effort.of(400)) if (found := compare(peer, seed))] == []
 
 
 @pytest.mark.parametrize(("kind", "cases"), [("exhaustive", 2000), ("kafka", 1000), ("histories", 100)])
 @pytest.mark.usefixtures("peer")
 def test_proof(kind: str, cases: int) -> None:
     """No small group has a better plan, Kafka's assignors are never better, and histories never move without need."""
-    run = subprocess.run(java("Proof", kind, str(cases)), capture_output=True, text=True, check=False)
+    tried = effort.of(cases)
+    run = subprocess.run(java("Proof", kind, str(tried)), capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
-    assert json.loads(run.stdout)["cases"] == cases
+    assert json.loads(run.stdout)["cases"] == tried
 
 
 @pytest.mark.usefixtures("peer")
@@ -49,10 +51,12 @@ def test_guest() -> None:
 @pytest.mark.usefixtures("peer")
 def test_oldest_kafka() -> None:
     """It works where Kafka cannot say yet whether a partition may be assigned (4.0)."""
-    run = subprocess.run(java("Proof", "exhaustive", "300", oldest=True), capture_output=True, text=True, check=False)
+    tried = str(effort.of(300))
+    run = subprocess.run(java("Proof", "exhaustive", tried, oldest=True), capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
 
 
+@pytest.mark.extended
 @pytest.mark.usefixtures("peer")
 def test_benchmark_runs() -> None:
     """The benchmark beside Kafka's assignors still runs."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests import effort
 from tests.parity.walks import Walk, walk
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.parity, pytest.mark.timeout(300)]  # Maven may have to build the peer for the first test
 
-SEEDS = range(40)
+SEEDS = range(effort.of(40))
 
 
 def test_no_plan_of_a_history_is_worse_than_kafkas(peer: Peer) -> None:

@@ -40,6 +40,7 @@ def test_plans_are_kafkas_task_by_task(assignor: str) -> None:
 
 
 @pytest.mark.parity
+@pytest.mark.extended
 @pytest.mark.parametrize("assignor", sorted(KAFKAS))
 def test_all_plans_are_kafkas_task_by_task(assignor: str) -> None:
     """With `compatible` all 2,000 cases, the first ones in the test above, are decided exactly as by Kafka."""

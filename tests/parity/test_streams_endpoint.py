@@ -14,6 +14,7 @@ import pytest
 
 from samerack.offline.streams_answers import ASSIGN, answer_line
 from sandbox.jvm import own_jar
+from tests import effort
 from tests.parity.peer import Peer
 from tests.parity.streams_cases import digest, random_case
 from tests.parity.test_streams_assign import KAFKAS
@@ -23,9 +24,11 @@ UNKNOWN = -3
 """The lag of a task where Kafka Streams could not fetch the end offsets of changelogs."""
 FEW = 10
 """Applications of each assignor that run with the unit tests."""
-SOME = 50
-MANY = 250
+SOME = effort.of(50)
+MANY = effort.of(250)
 """Of each assignor through the jar, without `compatible` and with it, where Kafka's classes are at hand."""
+THROUGH_THE_JAR = [pytest.param(name, marks=() if name == "ha" else pytest.mark.extended) for name in sorted(KAFKAS)]
+"""The jar does the same for each assignor, and each needs four processes of the agent."""
 
 
 @pytest.fixture(scope="module")
@@ -116,9 +119,9 @@ def jar() -> Iterator[Peer]:
 
 @pytest.mark.parity
 @pytest.mark.timeout(280)
-@pytest.mark.parametrize("assignor", sorted(KAFKAS))
-def test_a_thousand_applications_get_these_plans_through_the_jar(jar: Peer, agent: Endpoint, assignor: str) -> None:
-    """The jar and the agent give 1,000 random applications in all the command's plans, with `compatible` Kafka's."""
+@pytest.mark.parametrize("assignor", THROUGH_THE_JAR)
+def test_applications_get_these_plans_through_the_jar(jar: Peer, agent: Endpoint, assignor: str) -> None:
+    """The jar and the agent give random applications the command's plans, with `compatible` Kafka's."""
     found = []
     for seed, compatible in ((seed, mode) for mode in (False, True) for seed in range(MANY if mode else SOME)):
         case = random_case(seed, assignor)

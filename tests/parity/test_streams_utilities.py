@@ -12,6 +12,7 @@ from samerack.assignors.streams.evaluate import Bill, bill
 from samerack.assignors.streams.model import task_id
 from samerack.offline.streams_answers import DEFAULT_STANDBY, OPTIMIZE, answer_line, prices
 from samerack.offline.streams_json import Application, Question
+from tests import effort
 from tests.parity.peer import Peer
 from tests.unit.assignors.streams.questions import optimize_question, standby_question
 
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.parity, pytest.mark.timeout(300)]  # Maven may have to build the peer for the first test
 
-SEEDS = range(5_000)
+SEEDS = range(effort.of(5_000))
+FEWER = SEEDS[: effort.of(2_000)]
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +60,7 @@ def counts(tasks: dict[str, list[str]]) -> dict[str, int]:
 
 
 def test_actives_cost_what_kafkas_cost(kafka: Peer) -> None:
-    """With `compatible` cost and counts equal Kafka's in 5,000 of 5,000 cases, for both strategies."""
+    """With `compatible` cost and counts equal Kafka's in every case, for both strategies."""
     for seed in SEEDS:
         question = optimize_question(seed, "active", missing=seed % 10 == 0)
         theirs, ours = kafka.ask(question), answer_line(json.dumps(question).encode(), (OPTIMIZE,))
@@ -69,19 +71,19 @@ def test_actives_cost_what_kafkas_cost(kafka: Peer) -> None:
 def test_standbys_never_cost_more_than_kafkas(kafka: Peer) -> None:
     """With `compatible`, which ignores tags like Kafka, no case costs more than Kafka's swaps, and some cost less."""
     less = 0
-    for seed in SEEDS[:2_000]:
+    for seed in FEWER:
         question = optimize_question(seed, "standby", missing=seed % 10 == 0)
         theirs, ours = kafka.ask(question), answer_line(json.dumps(question).encode(), (OPTIMIZE,))
         cost = kafkas_bill(question, theirs).cost
         assert counts(ours["assignment"]) == counts(theirs["standby"]), seed
         assert ours["cost"] <= cost, seed
         less += ours["cost"] < cost
-    assert less > 50
+    assert less > 0.025 * len(FEWER)
 
 
 def test_default_standbys_are_kafkas(kafka: Peer) -> None:
     """With `compatible` every standby is on the same client as with Kafka, by load and by tags."""
-    for seed in SEEDS[:2_000]:
+    for seed in FEWER:
         question = standby_question(seed)
         theirs = kafka.ask(question | {"kind": "default"})
         ours = answer_line(json.dumps(question).encode(), (DEFAULT_STANDBY,))

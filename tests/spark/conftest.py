@@ -30,7 +30,8 @@ INTERPRETED: Final = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codege
 """For the session of many small queries: to generate and compile Java for each takes longer than to run it. Tests of
 processes of their own run the generated code."""
 _HERE = Path(__file__).parent
-_SECONDS = 180
+_SECONDS = 600
+"""The time limit of one test; the first ones have it for the session and the broker as well, on any machine."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 KEY: Final = ("cluster", "group", "topic", "client_rack", "replica_rack", "method")
 PARTITIONS: Final = 4
-_WAIT_SECONDS: Final = 120.0
+_WAIT_SECONDS: Final = 400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,21 +151,22 @@ def read_to_the_end(spark: SparkSession, source: Source, folder: Path) -> None:
     stream_run.follow(query, writer, Event(), lambda _: None)
 
 
-def command(*words: str) -> list[str]:
-    """The command line of `samerack pipeline` in its own process."""
-    return [str(Path(sys.executable).with_name("samerack")), "pipeline", *words]
+def command(*words: str, dying: bool = False) -> list[str]:
+    """The command line of `samerack pipeline` in its own process; a dying one kills itself as `killed_stream` says."""
+    program = Path(__file__).with_name("killed_stream.py") if dying else Path(sys.executable).with_name("samerack")
+    return [sys.executable, str(program), "pipeline", *words]
 
 
 class Stream:
     """A running stream with its output in a file."""
 
-    def __init__(self, words: Sequence[str], log: Path) -> None:
-        """Start it."""
+    def __init__(self, words: Sequence[str], log: Path, *, dying: bool = False) -> None:
+        """Start it, or one that kills itself."""
         self.log = log
         with log.open("wb") as out:
             # tables are in UTC, wherever the stream runs
             environment = {**os.environ, "TZ": "Asia/Kathmandu"}
-            self.process = spawn(command(*words), stdout=out, stderr=subprocess.STDOUT, env=environment)
+            self.process = spawn(command(*words, dying=dying), stdout=out, stderr=subprocess.STDOUT, env=environment)
 
     def wait_for(self, text: str) -> None:
         """Wait until the output contains the text."""
