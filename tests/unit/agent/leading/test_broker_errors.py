@@ -202,7 +202,6 @@ _COUNTED_SECONDS: Final = 1.2
 """How long an error is answered at least."""
 
 pytestmark = [
-    pytest.mark.timeout(180),  # for all runs of the file, which the first test waits for
     # kafka-python does not close the socket of a client that is closed while it connects
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
 ]
