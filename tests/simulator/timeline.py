@@ -33,7 +33,7 @@ class Timeline:
         self.leapt = 0
         self._queue: list[tuple[int, int, Event]] = []
         """Time, sequence number (the order at equal times), and event."""
-        self._numbers = 0
+        self.scheduled = 0
 
     def seconds(self) -> float:
         """The time in seconds, as the agent reads it."""
@@ -47,9 +47,9 @@ class Timeline:
             action: the action.
             repeats: whether it moves along when time leaps.
         """
-        self._numbers += 1
+        self.scheduled += 1
         event = Event(action, repeats)
-        heapq.heappush(self._queue, (self.now + max(0, milliseconds), self._numbers, event))
+        heapq.heappush(self._queue, (self.now + max(0, milliseconds), self.scheduled, event))
         return event
 
     def run(self, milliseconds: int, until: Callable[[], bool] = lambda: False) -> bool:

@@ -9,6 +9,7 @@ import pytest
 import structlog
 
 from samerack.common.service import Service
+from tests.unit.waiting import LONGEST_SECONDS
 
 
 @pytest.fixture(autouse=True)
@@ -28,5 +29,5 @@ def started() -> Iterator[list[Service]]:
     yield services
     for one in services:
         one.stop()
-        one.join(5)
+        one.join(LONGEST_SECONDS)
         assert not one.is_alive()

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 _GIVEN: Final = os.environ.get("SAMERACK_TESTS_FUZZ_EXAMPLES", "")
 EXAMPLES: Final = int(_GIVEN or settings().max_examples)
 """The examples of each fuzz test; SAMERACK_TESTS_FUZZ_EXAMPLES=10000 takes some minutes for each."""
-EXAMPLES_OF_A_PATH: Final = int(_GIVEN or min(30, settings().max_examples))
+EXAMPLES_OF_A_PATH: Final = int(_GIVEN or min(30, settings().max_examples // 2))
 """The examples of each path of the port; there are many paths."""
-SECONDS: Final = 60 + EXAMPLES
+SECONDS: Final = 300 + EXAMPLES
 """The time limit of a test with this many examples."""
 MANY: Final = settings(
     max_examples=EXAMPLES,

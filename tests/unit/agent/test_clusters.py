@@ -19,6 +19,7 @@ from samerack.cli import asking
 from samerack.common.errors import AgentError
 from samerack.common.settings import load
 from tests.unit.agent.measured import busy, publish
+from tests.unit.waiting import LONGEST_SECONDS
 
 _CLUSTERS = {name: {"kafka": {"bootstrap.servers": f"{name}:9092"}} for name in ("east", "west")}
 
@@ -36,7 +37,7 @@ def agent() -> Iterator[Agent]:
 def ask(agent: Agent, path: str) -> tuple[int, str]:
     """Status and body of an answer."""
     try:
-        with urlopen(f"http://127.0.0.1:{agent.web.port}{path}", timeout=5) as answer:
+        with urlopen(f"http://127.0.0.1:{agent.web.port}{path}", timeout=LONGEST_SECONDS) as answer:
             return answer.status, answer.read().decode()
     except HTTPError as error:
         with error:

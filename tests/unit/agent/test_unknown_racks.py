@@ -33,6 +33,7 @@ from samerack.traffic.model import Shares
 from tests.unit.agent.leading.policies import RULES
 from tests.unit.agent.measured import GB, NEAR, RANGE, ROTATED, SPREAD, A, B, C, flow, group, problem, reports, snapshot
 from tests.unit.agent.values import UNSET, cluster
+from tests.unit.waiting import LONGEST_SECONDS
 
 BARE = {"m1": None, "m2": None, "m3": None}
 MODE = Mode(cooperative=False, keep_copartitioned=False, rack_aware_fetch=True)
@@ -158,7 +159,7 @@ def test_the_page_shows_no_zero_for_a_group_without_racks() -> None:
     server.start()
     try:
         one, every = (
-            urlopen(f"http://127.0.0.1:{server.port}{path}", timeout=5).read().decode()
+            urlopen(f"http://127.0.0.1:{server.port}{path}", timeout=LONGEST_SECONDS).read().decode()
             for path in ("/group?name=bare", "/")
         )
     finally:

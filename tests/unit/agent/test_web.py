@@ -16,6 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from samerack.agent.metrics import Metrics
 from samerack.agent.web.server import CONTENT_TYPE, WebServer, application
 from samerack.common.errors import AgentError
+from tests.unit.waiting import LONGEST_SECONDS
 
 Check = Callable[[], dict[str, str]]
 
@@ -39,7 +40,7 @@ def served(healthy: Check = fine, ready: Check = fine) -> Iterator[str]:
 def ask(url: str) -> tuple[int, str, bytes]:
     """Status, content type and body of the answer."""
     try:
-        with urlopen(url, timeout=5) as answer:  # noqa: S310 - a loopback address of our own
+        with urlopen(url, timeout=LONGEST_SECONDS) as answer:  # noqa: S310 - a loopback address of our own
             return answer.status, answer.headers["content-type"], answer.read()
     except HTTPError as error:
         with error:
@@ -77,7 +78,7 @@ def test_other_paths_are_not_found() -> None:
 def test_connections_wait_for_the_start() -> None:
     """The port is open before the server starts, so that an early probe waits instead of failing."""
     server = WebServer(application(Metrics(), healthy=fine, ready=fine), host="127.0.0.1", port=0)
-    with socket.create_connection(("127.0.0.1", server.port), timeout=5) as early:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=LONGEST_SECONDS) as early:
         server.start()
         early.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
         assert early.recv(100).startswith(b"HTTP/1.1 200")

@@ -25,6 +25,7 @@ from samerack.common.fetching import address as where_it_answers
 from samerack.common.settings import WebSettings
 from samerack.reporting import findings, group_lag, host_racks, report
 from tests.unit.agent.measured import busy, busy_events, busy_history, reports
+from tests.unit.waiting import LONGEST_SECONDS
 
 NAMED_BADLY = "reports <b>&amp;</b>"
 STATUSES = (
@@ -58,7 +59,7 @@ def url() -> Iterator[str]:
 def ask(url: str, method: str = "GET") -> tuple[int, Any]:
     """Status and body of the answer."""
     try:
-        with urlopen(Request(url, method=method), timeout=5) as answer:  # noqa: S310 - a loopback address of our own
+        with urlopen(Request(url, method=method), timeout=LONGEST_SECONDS) as answer:  # noqa: S310 - a loopback address of our own
             return answer.status, answer.read()
     except HTTPError as error:
         with error:

@@ -26,6 +26,7 @@ from samerack.agent.web.server import WebServer, application
 from samerack.traffic.model import ObservedMember
 from tests.unit.agent.test_web_takeover import Leader
 from tests.unit.traffic.test_exact import member
+from tests.unit.waiting import LONGEST_SECONDS
 
 _AT_ONCE: Final = 4
 _SLOW: Final = 129
@@ -47,8 +48,9 @@ def served(app: Starlette) -> Iterator[int]:
 
 
 @pytest.fixture
-def agent() -> Iterator[int]:
-    """The port of an agent with every route that reads a body."""
+def agent(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """The port of an agent with every route that reads a body, which waits for bodies longer than a test takes."""
+    monkeypatch.setitem(BodyReader.__init__.__kwdefaults__, "seconds", 10 * LONGEST_SECONDS)
     more = (*traffic_web.routes(_take), *web_takeover.routes({"orders": Leader()}))
     with served(application(Metrics(), healthy=dict, ready=dict, more=more)) as port:
         yield port
@@ -73,7 +75,7 @@ def small() -> Iterator[int]:
 
 def send(port: int, head: str, body: bytes) -> socket.socket:
     """A connection over which a request has started."""
-    connection = socket.create_connection(("127.0.0.1", port), timeout=10)
+    connection = socket.create_connection(("127.0.0.1", port), timeout=LONGEST_SECONDS)
     lines = f"{head} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     connection.sendall(lines.encode() + body)
     return connection
@@ -100,7 +102,7 @@ def test_many_slow_bodies_hold_nobody_up(agent: int, path: str) -> None:
     """Only some bodies are read at a time; the others are refused at once, and other requests are answered."""
     with ExitStack() as stack:
         connections = [stack.enter_context(slow(agent, path)) for _ in range(_SLOW)]
-        with urlopen(f"http://127.0.0.1:{agent}/healthz", timeout=2) as healthy:
+        with urlopen(f"http://127.0.0.1:{agent}/healthz", timeout=LONGEST_SECONDS) as healthy:
             assert healthy.status == 200
         # the first ones are being read: all later ones are refused
         told = Counter(answer(connection)[0] for connection in connections[-100:])
@@ -124,7 +126,7 @@ def test_a_connection_without_a_request_is_closed(begun: bytes, monkeypatch: pyt
             except ConnectionError:
                 told = b""
             break
-        with urlopen(f"http://127.0.0.1:{port}/healthz", timeout=2) as healthy:
+        with urlopen(f"http://127.0.0.1:{port}/healthz", timeout=LONGEST_SECONDS) as healthy:
             assert healthy.status == 200
     assert told == b""
 

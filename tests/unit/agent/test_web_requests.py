@@ -19,6 +19,7 @@ from samerack.agent.web.server import WebServer, application
 from samerack.cli import requests as commands
 from samerack.cli.main import app
 from samerack.common.errors import AgentError, SettingsError
+from tests.unit.waiting import LONGEST_SECONDS
 
 _WALL = 1_800_057_600.0
 
@@ -82,7 +83,7 @@ def port(server: int, leader: Leader) -> int:
 
 def post(port: int, body: object, **headers: str) -> tuple[int, Any]:
     """Status and JSON of the answer."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=LONGEST_SECONDS)
     sent = {"content-type": "application/json"} | {key.replace("_", "-"): value for key, value in headers.items()}
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
     try:

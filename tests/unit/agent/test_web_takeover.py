@@ -16,6 +16,7 @@ from samerack.agent.web import takeover as web_takeover
 from samerack.agent.web.server import WebServer, application
 from samerack.cli import lead
 from samerack.common.errors import AgentError
+from tests.unit.waiting import LONGEST_SECONDS
 
 GAIN = Gain(
     members=3,
@@ -80,7 +81,7 @@ def port(server: int, leader: Leader) -> int:
 
 def post(port: int, body: object, **headers: str) -> tuple[int, Any]:
     """Status and JSON of the answer."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=LONGEST_SECONDS)
     sent = {"content-type": "application/json"} | {key.replace("_", "-"): value for key, value in headers.items()}
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
     try:

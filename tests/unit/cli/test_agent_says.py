@@ -14,6 +14,7 @@ from samerack.agent.program import Agent
 from samerack.cli.asking import agent_says
 from samerack.common.settings import Settings, load
 from tests.unit.agent.values import group
+from tests.unit.waiting import LONGEST_SECONDS
 
 BOOTSTRAP = "127.0.0.1:1"
 WHY = "its protocol type is 'connect', not consumer"
@@ -42,7 +43,7 @@ def settings(agent: Agent, bootstrap: str = BOOTSTRAP) -> Settings:
 def get(agent: Agent, path: str) -> str:
     """What the agent answers."""
     try:
-        with urlopen(f"http://127.0.0.1:{agent.web.port}{path}", timeout=5) as answer:
+        with urlopen(f"http://127.0.0.1:{agent.web.port}{path}", timeout=LONGEST_SECONDS) as answer:
             return str(answer.read().decode())
     except HTTPError as error:
         with error:

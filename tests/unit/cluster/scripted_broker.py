@@ -84,8 +84,8 @@ class ScriptedBroker:
     others: tuple[str, ...] = (CONSUMER,)
     listed_as: int = 1
     """Its id in the metadata; as a coordinator it is always broker 1."""
-    late_seconds: float = 0.0
-    """The delay of answers that reserve a member id."""
+    may_reserve: threading.Event = field(default_factory=threading.Event)
+    """While it is not set, requests that reserve a member id are not answered."""
     arrivals: list[Arrival] = field(default_factory=list)
     members: dict[str, str | None] = field(default_factory=dict)
     """Members other than the consumers: instance ids by member id."""
@@ -96,6 +96,7 @@ class ScriptedBroker:
 
     def __post_init__(self) -> None:
         """Start to listen."""
+        self.may_reserve.set()
         self._lock = threading.RLock()
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.address = "{}:{}".format(*self._listening.getsockname())
@@ -105,6 +106,7 @@ class ScriptedBroker:
     def close(self) -> None:
         """Close every connection and stop listening."""
         self.on_close()
+        self.may_reserve.set()
         self._listening.close()
         for one in tuple(self._open):
             one.close()
@@ -159,7 +161,7 @@ class ScriptedBroker:
         if code is None:
             return None
         if api == "JoinGroup" and not code and self._is_reservation(request):
-            time.sleep(self.late_seconds)
+            self.may_reserve.wait()
         with self._lock:
             return getattr(self, f"_{api.lower()}")(answer, request, code)
 

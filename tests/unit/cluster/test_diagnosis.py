@@ -103,7 +103,7 @@ def test_a_host_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def held(until: threading.Event) -> None:
     """Keeps a connection open."""
-    until.wait(2.5)
+    until.wait()
 
 
 def test_a_port_that_says_nothing(serve: Callable[[Answering], str], monkeypatch: pytest.MonkeyPatch) -> None:

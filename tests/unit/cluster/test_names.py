@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from types import SimpleNamespace
@@ -20,6 +19,7 @@ from samerack.cluster.connections import Connections
 from samerack.cluster.diagnosis import Diagnoses, why_unreachable
 from samerack.cluster.names import Lookups
 from samerack.common.errors import AgentError
+from tests.unit.waiting import LONGEST_SECONDS
 
 SILENT = "silent.example"
 SERVER = f"{SILENT}:9092"
@@ -35,7 +35,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         if host != SILENT:
             return real(host, *more, **named)
         names.append(host)
-        ended.wait(60)
+        ended.wait()
         raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
 
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
@@ -46,14 +46,12 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 
 def test_a_client_gives_up_in_time_and_says_that_names_are_the_cause(asked: list[str]) -> None:
-    """Not after the 20 s and more that the system waits."""
-    begun = time.monotonic()
+    """It does not wait until the system has an answer, which here comes after the end of the test."""
     with pytest.raises(AgentError) as failed:
         connect({"bootstrap_servers": SERVER}, timeout=0.3)
     assert str(failed.value) == (
         f"kafka {SERVER}: the name service gives no answer for {SILENT} within 0.2 s; check it (DNS)"
     )
-    assert time.monotonic() - begun < 15
     assert asked == [SILENT]
 
 
@@ -71,14 +69,15 @@ def test_heartbeats_go_on_while_a_name_is_looked_up(asked: list[str], monkeypatc
     monkeypatch.setattr(connections, "time", SimpleNamespace(monotonic=lambda: now[0]))
     net = NetworkSelector()
     client_connections = Connections(net, bootstrap_servers=SERVER)
-    beats: list[float] = []
+    beats = 0
 
     async def look_up() -> None:
         await client_connections._look_up(SILENT, 9092, 3.0)
 
     async def beat() -> None:
+        nonlocal beats
         for _ in range(10):
-            beats.append(time.monotonic())
+            beats += 1
             await net.sleep(0.005)
 
     async def both() -> None:
@@ -94,7 +93,7 @@ def test_heartbeats_go_on_while_a_name_is_looked_up(asked: list[str], monkeypatc
             net.run(both)
     finally:
         net.close()
-    assert len(beats) == 10
+    assert beats == 10
     assert asked == [SILENT]
 
 
@@ -110,9 +109,13 @@ def test_a_name_that_does_not_exist_is_an_error_and_is_looked_up_again(monkeypat
 
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
     lookups = Lookups()
-    assert isinstance(lookups.begin("b", 9092).exception(5), socket.gaierror)
+    assert isinstance(lookups.begin("b", 9092).exception(LONGEST_SECONDS), socket.gaierror)
     assert lookups.last("b", 9092) == []
-    assert lookups.begin("b", 9092).result(5) == lookups.last("b", 9092) == [(2, 1, 6, "", ("127.0.0.1", 9092))]
+    assert (
+        lookups.begin("b", 9092).result(LONGEST_SECONDS)
+        == lookups.last("b", 9092)
+        == [(2, 1, 6, "", ("127.0.0.1", 9092))]
+    )
 
 
 def test_each_address_of_a_name_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,7 +134,7 @@ def test_each_address_of_a_name_is_tried(monkeypatch: pytest.MonkeyPatch) -> Non
         answering = threading.Thread(target=answer_once)
         answering.start()
         assert "what answers is no Kafka broker" in why_unreachable({"bootstrap_servers": "broker.example:9092"})
-        answering.join(10)
+        answering.join(LONGEST_SECONDS)
 
 
 def _numeric(host: str, port: int) -> list[Any]:

@@ -12,8 +12,8 @@ from samerack.cluster.view import SettlingTimes
 from samerack.cluster.watch import ClusterWatch
 from samerack.common.errors import AgentError
 from samerack.common.service import Service
-from tests.unit.agent.leading.scripted import until
 from tests.unit.cluster.scripted_wire import ScriptedWire
+from tests.unit.waiting import until
 
 
 class Paced(ClusterWatch):

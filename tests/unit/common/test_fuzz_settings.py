@@ -16,12 +16,13 @@ from samerack.common.errors import SettingsError
 from samerack.common.flags import settings_from
 from samerack.common.settings import Settings, load, sections
 from tests.unit.agent.fuzzing import DEEP, JSON, MANY, SECONDS, TEXT
+from tests.unit.waiting import LONGEST_SECONDS
 
 _NAMES: Final = sorted({name for model in sections().values() for name in model.model_fields} | {"x"})
 _NAMED: Final = st.recursive(
     JSON, lambda inner: st.dictionaries(st.sampled_from(_NAMES), inner, max_size=4), max_leaves=8
 )
-_LOAD_SECONDS: Final = 20.0
+_LOAD_SECONDS: Final = LONGEST_SECONDS
 SERVERS: Final = {"SAMERACK_KAFKA__BOOTSTRAP_SERVERS": "127.0.0.1:9092"}
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 
 import pytest
 from structlog.testing import capture_logs
@@ -12,6 +11,7 @@ from samerack.common import service as service_module
 from samerack.common.attempts import REFUSALS, REQUESTS, Attempts, RetryPauses
 from samerack.common.errors import AgentError, RefusedError
 from samerack.common.service import Service
+from tests.unit.waiting import LONGEST_SECONDS, until
 
 SHORT = RetryPauses(first=0.01, most=0.01)
 LONG = RetryPauses(first=600.0, most=600.0)
@@ -90,7 +90,7 @@ def test_a_stop_is_never_slept_through(outcome: Exception | float, started: list
     started.append(one)
     with capture_logs():
         one.start()
-        one.join(5)
+        one.join(LONGEST_SECONDS)
     assert one.has_ended
 
 
@@ -137,9 +137,9 @@ def test_waking_shortens_a_pause_unless_that_changes_nothing(
     started.append(one)
     with capture_logs():
         one.start()
-        assert one.failed_once.wait(5)
+        assert one.failed_once.wait(LONGEST_SECONDS)
         one.wake()
-        time.sleep(0.1)
+        assert not hurries or until(lambda: one.turns > 1)
     assert one.turns == (2 if hurries else 1)
 
 

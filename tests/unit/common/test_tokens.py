@@ -17,6 +17,7 @@ from samerack.common import client_credentials
 from samerack.common.bearer import Token, TokenError
 from samerack.common.identities import ClientCredentials
 from samerack.common.tokens import Tokens
+from tests.unit.waiting import LONGEST_SECONDS
 
 SECRET = "se cret/%"  # noqa: S105 - of this test
 
@@ -155,7 +156,7 @@ def test_nobody_waits_while_a_token_is_replaced(monkeypatch: pytest.MonkeyPatch)
         text = next(texts)
         if text == "b":
             asked.set()
-            assert answer.wait(30)
+            assert answer.wait(LONGEST_SECONDS)
         return Token(text=text, seconds=100)
 
     provider = Tokens(fetch)
@@ -163,7 +164,7 @@ def test_nobody_waits_while_a_token_is_replaced(monkeypatch: pytest.MonkeyPatch)
     now[0] += 80
     thread = threading.Thread(target=provider.token)
     thread.start()
-    assert asked.wait(30)
+    assert asked.wait(LONGEST_SECONDS)
     assert provider.token() == "a"
     answer.set()
     thread.join()

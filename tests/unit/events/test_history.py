@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import sqlite3
-import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -21,6 +20,7 @@ from samerack.events.metrics import EventMetrics
 from samerack.events.store import Store
 from samerack.traffic.board import Published
 from samerack.traffic.model import GroupTraffic, Shares, TrafficSnapshot
+from tests.unit.waiting import LONGEST_SECONDS, until
 
 STEP = 300.0
 BEGIN = 1_800_000_000.0
@@ -174,13 +174,10 @@ def written(path: Path, history: TrafficHistory) -> Iterator[EventWriter]:
     events = EventLog(metrics=metrics)
     writer = EventWriter(path, events=events, history=history, metrics=metrics, max_events=9, days=30)
     writer.start()
-    until = time.monotonic() + 5
-    while not writer._history_known:
-        assert time.monotonic() < until
-        time.sleep(0.005)
+    assert until(lambda: writer._history_known)
     yield writer
     writer.stop()
-    writer.join(5)
+    writer.join(LONGEST_SECONDS)
 
 
 def test_a_restart_remembers_the_day(tmp_path: Path) -> None:
@@ -226,7 +223,7 @@ def test_rows_wait_while_the_file_cannot_be_used(tmp_path: Path) -> None:
     assert "another agent writes to it" in writer.trouble
     other.close()
     writer.stop()
-    writer.join(5)
+    writer.join(LONGEST_SECONDS)
     with Store(tmp_path / "events.db", max_events=9, days=30) as store:
         assert [row.groups["orders"].bytes_per_second for row in store.history()] == [float(n) for n in range(7, 19)]
     assert len(measured.known("orders")) == 20

@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 from samerack.offline import codec
 from samerack.offline.codec_json import LINES, answer_line
+from tests.unit.waiting import LONGEST_SECONDS
 
 GOLDEN = Path(__file__).parents[2] / "data" / "golden"
 SUBSCRIPTION = "0003000000020001610001620000000200ff000000010001610000000200000000000000010000000500027231"
@@ -186,7 +187,7 @@ def test_lines_are_answered_at_once_and_end_quietly() -> None:
         process.stdin.write(b'{"cmd": "assignment"}\n')
         process.stdin.close()
         assert process.stderr.read() == b""
-        assert process.wait(20) == 0
+        assert process.wait(LONGEST_SECONDS) == 0
 
 
 # -- one message, for people

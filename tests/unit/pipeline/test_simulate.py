@@ -225,6 +225,7 @@ def test_a_share_beyond_one_is_refused() -> None:
         Faults(late=5)
 
 
+@pytest.mark.extended  # a speed, which no benchmark says
 def test_simulating_is_fast_enough_for_load_tests() -> None:
     """At least 50,000 encoded samples a second on one core, with faults; usually ten times that."""
     stream = with_faults(messages(Fleet(groups=100)), Faults(duplicates=0.05, late=0.01, malformed=0.005))

@@ -26,6 +26,7 @@ from samerack.traffic.series import OTHER
 from samerack.traffic.statistics import MAX_BYTES, parse
 from tests.unit.traffic.test_exact import member
 from tests.unit.traffic.test_statistics import body
+from tests.unit.waiting import LONGEST_SECONDS
 
 JAVA = """\
 # TYPE kafka_consumer_consumer_node_metrics_incoming_byte_total counter
@@ -55,7 +56,7 @@ def port() -> Iterator[tuple[int, list[tuple[str, str | None]]]]:
 
 def post(port: int, path: str, content: bytes, **headers: str) -> tuple[int, str]:
     """Status and text of the answer; `headers` are sent in addition to that of JSON."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=LONGEST_SECONDS)
     try:
         connection.request("POST", path, content, {"Content-Type": "application/json", **headers})
         answer = connection.getresponse()

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import gc
-import time
 import warnings
-from collections.abc import Callable
-from typing import Final
 
 from samerack.agent.leading.foreign_protocols import ForeignProtocols
 from samerack.agent.leading.leader import GroupLeader
@@ -20,8 +17,6 @@ from samerack.common.kafka_config import for_kafka_python
 from samerack.common.settings import Settings
 from samerack.events import EventLog
 from tests.unit.cluster.scripted_broker import ScriptedBroker
-
-LONGEST_SECONDS: Final = 60.0
 
 
 def leader_of(broker: ScriptedBroker, group: str, metrics: Metrics) -> GroupLeader:
@@ -49,16 +44,6 @@ def leader_of(broker: ScriptedBroker, group: str, metrics: Metrics) -> GroupLead
         events=EventLog(),
     )
     return GroupLeader(parts, poller=poller)
-
-
-def until(fact: Callable[[], bool], seconds: float = LONGEST_SECONDS) -> bool:
-    """Wait for a fact; True if it holds in time."""
-    deadline = time.monotonic() + seconds
-    while not fact():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
 
 
 def clear_away() -> None:

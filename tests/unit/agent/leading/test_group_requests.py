@@ -16,8 +16,9 @@ from samerack.agent.policy.back_off_causes import Cause
 from samerack.agent.policy.requests import Wish, in_words
 from samerack.common.errors import AgentError
 from tests.unit.agent.leading.policies import MIDNIGHT, Run, condition
-from tests.unit.agent.leading.scripted import clear_away, leader_of, until
+from tests.unit.agent.leading.scripted import clear_away, leader_of
 from tests.unit.cluster.scripted_broker import ScriptedBroker
+from tests.unit.waiting import LONGEST_SECONDS, until
 
 
 class Wall:
@@ -166,6 +167,6 @@ def test_a_member_that_is_asked_to_leave_is_out_at_once_and_back_on_request() ->
         assert leader.trouble == ""
     finally:
         leader.stop()
-        leader.join(10)
+        leader.join(LONGEST_SECONDS)
         broker.close()
         clear_away()

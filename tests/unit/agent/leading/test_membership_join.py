@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import threading
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -14,11 +14,12 @@ from kafka.structs import MemberState
 from samerack.agent.leading.membership import Membership
 from samerack.cluster.client import close
 from samerack.common.settings import LeadingSettings
+from tests.unit.waiting import LONGEST_SECONDS, until
 
 
 @pytest.fixture
 def requests(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The requests sent to the coordinator, whose answers take 0.1 seconds each."""
+    """The requests sent to the coordinator."""
     sent: list[Any] = []
 
     async def ready(_membership: Membership, **_: object) -> bool:
@@ -31,7 +32,13 @@ def requests(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 @pytest.fixture
-def membership(requests: list[Any]) -> Iterator[Membership]:
+def answers() -> threading.Event:
+    """Whether the coordinator answers."""
+    return threading.Event()
+
+
+@pytest.fixture
+def membership(requests: list[Any], answers: threading.Event) -> Iterator[Membership]:
     """A membership that follows, on a client that never connects."""
     client = KafkaNetClient(bootstrap_servers="127.0.0.1:1")
     client._net.start()
@@ -39,7 +46,8 @@ def membership(requests: list[Any]) -> Iterator[Membership]:
 
     async def send(request: Any, **_: object) -> SimpleNamespace:
         requests.append(request)
-        await client._net.sleep(0.1)
+        while not answers.is_set():
+            await client._net.sleep(0.01)
         return SimpleNamespace(
             error_code=0,
             protocol_type="consumer",
@@ -62,19 +70,21 @@ def _kinds(requests: list[Any]) -> list[str]:
 
 
 def test_a_join_that_ends_between_two_calls_is_told_and_not_repeated(
-    membership: Membership, requests: list[Any]
+    membership: Membership, requests: list[Any], answers: threading.Event
 ) -> None:
     """The next call returns it: a leader's second JoinGroup would rebalance the group again."""
     assert (membership.wants_join, membership.join(0.05)) == (True, False)
-    deadline = time.monotonic() + 10
-    while membership.state is not MemberState.STABLE and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert (membership.wants_join, membership.join(0.05), membership.wants_join) == (True, True, False)
+    answers.set()
+    assert until(lambda: membership.state is MemberState.STABLE)
+    assert (membership.wants_join, membership.join(LONGEST_SECONDS), membership.wants_join) == (True, True, False)
     assert _kinds(requests) == ["JoinGroupRequest", "SyncGroupRequest"]
 
 
-def test_a_join_that_ends_in_time_is_told_once(membership: Membership, requests: list[Any]) -> None:
+def test_a_join_that_ends_in_time_is_told_once(
+    membership: Membership, requests: list[Any], answers: threading.Event
+) -> None:
     """After `join` has returned there is nothing more to report."""
-    assert membership.join(10.0)
+    answers.set()
+    assert membership.join(LONGEST_SECONDS)
     assert not membership.wants_join
     assert _kinds(requests) == ["JoinGroupRequest", "SyncGroupRequest"]

@@ -15,12 +15,11 @@ from samerack.agent.metrics import Metrics
 from samerack.cluster.client import close, connect
 from samerack.common.kafka_config import for_kafka_python
 from samerack.common.settings import LeadingSettings
-from tests.unit.agent.leading.scripted import clear_away, leader_of, until
+from tests.unit.agent.leading.scripted import clear_away, leader_of
 from tests.unit.cluster.scripted_broker import REBALANCE_IN_PROGRESS, ScriptedBroker
+from tests.unit.waiting import until
 
 _UNKNOWN_SERVER_ERROR = -1
-_SOON_SECONDS = 5.0
-"""Members wait for each other as long as the slowest timeout allows: minutes."""
 
 
 @pytest.fixture
@@ -63,7 +62,7 @@ def test_a_look_that_fails_keeps_no_group_waiting(broker: ScriptedBroker) -> Non
             return REBALANCE_IN_PROGRESS if api == "Heartbeat" and not rejoined else 0
 
         broker.script = waits
-        assert until(lambda: broker.count("JoinGroup", begun) > 0, _SOON_SECONDS)
+        assert until(lambda: broker.count("JoinGroup", begun) > 0)
     finally:
         leader.stop()
         leader.join()

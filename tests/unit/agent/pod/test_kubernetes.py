@@ -13,6 +13,7 @@ from samerack.agent.pod.kubernetes import KubernetesError
 from samerack.agent.pod.members import PodRacks
 from samerack.agent.pod.own import own_rack
 from tests.unit.agent.pod.api_server import ZONE, ApiServer, PodObject, certify
+from tests.unit.waiting import LONGEST_SECONDS, until
 
 NODE = {"NODE_NAME": "node-1"}
 
@@ -224,11 +225,9 @@ def test_the_thread_asks_by_itself(api: ApiServer, monkeypatch: pytest.MonkeyPat
     racks = asking(api)
     racks.start()
     try:
-        until = time.monotonic() + 10
-        while racks.rack_of("10.0.0.1") is None and time.monotonic() < until:
-            time.sleep(0.01)
+        until(lambda: racks.rack_of("10.0.0.1") is not None)
         assert racks.rack_of("10.0.0.1") == "zone-1"
     finally:
         racks.stop()
-        racks.join(5)
+        racks.join(LONGEST_SECONDS)
     assert not racks.is_alive()

@@ -15,6 +15,7 @@ from samerack.agent.publishing.outbox import Kind, Outbox, OutgoingRecord
 from samerack.agent.publishing.sender import Sender, producer_config
 from samerack.common.bearer import TokenError
 from samerack.common.errors import RefusedError, SettingsError
+from tests.unit.waiting import LONGEST_SECONDS, until
 
 TOPICS = {Kind.SAMPLE: "samples", Kind.STATE: "states"}
 FATAL = KafkaError(KafkaError._FATAL, "no way back", True)  # noqa: FBT003 - librdkafka's own signature
@@ -277,11 +278,13 @@ def test_librdkafka_takes_what_we_send() -> None:
         outbox.add(
             OutgoingRecord(number=number, kind=Kind.SAMPLE, topic="samples", key=b"k", value=b"%d" % number, group="g")
         )
-    until = time.monotonic() + 10
-    while len(outbox) and time.monotonic() < until:
+
+    def all_sent() -> bool:
         sender.turn()
-        time.sleep(0.02)
-    sender.close(20.0)
+        return not len(outbox)
+
+    assert until(all_sent)
+    sender.close(LONGEST_SECONDS)
     assert registry.get_sample_value("samerack_published_records_total", {"kind": "sample"}) == 5
 
 

@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from samerack.agent import process
+from tests.unit.waiting import LONGEST_SECONDS, until
 
 _LOADED = """
 import gc, json, os, socket, sys, threading
@@ -96,13 +97,12 @@ def supervisor(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 def _worker(folder: Path, *, but: int = 0) -> int:
     """The process id of a worker other than `but`; waits for it."""
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        for path in folder.glob("works-*"):
-            if (process := int(path.name.rpartition("-")[2])) != but:
-                return process
-        time.sleep(0.02)
-    raise AssertionError("nobody works")
+
+    def others() -> list[int]:
+        return [one for path in folder.glob("works-*") if (one := int(path.name.rpartition("-")[2])) != but]
+
+    assert until(others), "nobody works"
+    return others()[0]
 
 
 @pytest.mark.usefixtures("supervisor")
@@ -122,7 +122,7 @@ def test_ctrl_c_is_the_supervisors(supervisor: subprocess.Popen[bytes], tmp_path
     time.sleep(0.3)
     os.kill(worker, 0)
     supervisor.send_signal(signal.SIGINT)
-    assert supervisor.wait(20) == 1  # this worker ends by the signal itself, not with exit code 0
+    assert supervisor.wait(LONGEST_SECONDS) == 1  # this worker ends by the signal itself, not with exit code 0
     with pytest.raises(ProcessLookupError):
         os.kill(worker, 0)
 
@@ -132,17 +132,17 @@ def test_a_worker_hears_that_its_supervisor_is_gone(supervisor: subprocess.Popen
     worker = psutil.Process(_worker(tmp_path))
     supervisor.kill()
     supervisor.wait()
-    assert psutil.wait_procs([worker], timeout=20)[1] == []
+    assert psutil.wait_procs([worker], timeout=LONGEST_SECONDS)[1] == []
 
 
 @pytest.mark.parametrize(
     ("assignments", "loaded"),
     [
-        ([], []),
-        (["election.group="], ["ortools"]),
-        (["publishing.traffic_topic=t"], ["confluent_kafka"]),
+        pytest.param([], [], id="with an election"),
+        # with other settings one package more is loaded, which takes two seconds
+        pytest.param(["election.group="], ["ortools"], id="alone", marks=pytest.mark.extended),
+        pytest.param(["publishing.traffic_topic=t"], ["confluent_kafka"], id="publishing", marks=pytest.mark.extended),
     ],
-    ids=["with an election", "alone", "publishing"],
 )
 def test_the_parent_starts_nothing_that_a_fork_would_lose(assignments: list[str], loaded: list[str]) -> None:
     """Before its first fork it has no thread, client or connection, and froze what it loaded, for these settings."""
@@ -150,7 +150,6 @@ def test_the_parent_starts_nothing_that_a_fork_would_lose(assignments: list[str]
         [sys.executable, "-c", _LOADED, json.dumps(assignments), json.dumps(_SELDOM_USED)],
         capture_output=True,
         text=True,
-        timeout=60,
         check=False,
         env={**os.environ, **process.ENVIRONMENT},
     )
@@ -164,4 +163,4 @@ def test_sigterm_while_it_loads_ends_it() -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == b"loading\n"
         process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0
+        assert process.wait(LONGEST_SECONDS) == 0

@@ -7,6 +7,7 @@ import threading
 
 from samerack.agent.supervisor.lifeline import Lifeline
 from samerack.agent.supervisor.line import ALIVE, MemberIdentity, decode, encode, encode_reception
+from tests.unit.waiting import LONGEST_SECONDS
 
 PLACE = MemberIdentity(group="orders", member_id="samerack-1", instance_id="samerack")
 
@@ -48,12 +49,12 @@ def test_a_supervisor_that_is_slow_is_not_gone() -> None:
             present = frozenset({MemberIdentity(group="orders" * 20, member_id=f"samerack-{number}")})
             lifeline.send()
         assert not lost.wait(0.5)
-        ours.settimeout(5)
+        ours.settimeout(LONGEST_SECONDS)
         heard = b""
         while not heard.endswith(encode(present)):
             heard += ours.recv(65_536)
         assert all(decode(line) is None or decode(line) == "" or decode(line) for line in heard.split(b"\n"))
         assert lifeline.is_alive()
         ours.close()
-        assert lost.wait(5)
+        assert lost.wait(LONGEST_SECONDS)
         lifeline.join()

@@ -14,7 +14,9 @@ from typing import IO
 import psutil
 import pytest
 
+from samerack.agent.supervisor import silence
 from samerack.agent.supervisor.silence import Silence
+from tests.unit.waiting import LONGEST_SECONDS
 
 _HOG = "while True: pass"
 _SUPERVISOR = """
@@ -66,13 +68,67 @@ def _lines(stream: IO[str]) -> queue.Queue[str]:
 
 def test_without_two_measurements_nothing_is_proved() -> None:
     """A supervisor that was late itself took three turns of 0.38 s, measured once, for a second of silence."""
-    silence = Silence(os.getpid(), now=0.0)
-    silence.end()
+    measured = Silence(os.getpid(), now=0.0)
+    measured.end()
     for turn in (1, 2, 3):
-        silence.measure(turn * 0.38, expected=0.4)
-    assert silence.seconds < 1.0
+        measured.measure(turn * 0.38, expected=0.4)
+    assert measured.seconds < 1.0
 
 
+class Kernel:
+    """The kernel's figures of a process with one thread, which the test changes."""
+
+    def __init__(self) -> None:
+        self.ran = self.waited = 0.0
+        self.runnable = True
+
+    def threads(self, _process: int | None) -> dict[int, silence._Thread]:
+        """Return the figures."""
+        return {1: silence._Thread(round(self.ran * 1e9), round(self.waited * 1e9), self.runnable)}
+
+
+@pytest.fixture
+def kernel(monkeypatch: pytest.MonkeyPatch) -> Kernel:
+    """Replaces the kernel."""
+    made = Kernel()
+    monkeypatch.setattr(silence, "_threads", made.threads)
+    return made
+
+
+def _measured(kernel: Kernel, *, ran: float, waited: float) -> float:
+    """The silence after ten seconds, in which the process runs and waits for these parts of the time."""
+    measured = Silence(1, now=0.0)
+    measured.end()
+    for turn in range(1, 101):
+        kernel.ran += ran / 10
+        kernel.waited += waited / 10
+        measured.measure(turn / 10, expected=0.2)
+    return measured.seconds
+
+
+@pytest.mark.parametrize(
+    ("ran", "waited", "runnable", "seconds"),
+    [
+        (0.0, 0.0, True, 0.4),  # the kernel counts a wait only after it has ended
+        (0.1, 0.9, True, 0.4 + 0.96),
+        (1.0, 0.0, True, 10.0),
+        (0.0, 0.0, False, 10.0),
+    ],
+    ids=["waits for a processor", "gets a tenth of one", "computes", "is stopped"],
+)
+def test_waiting_for_a_processor_is_no_silence(
+    kernel: Kernel,
+    ran: float,
+    waited: float,
+    runnable: bool,  # noqa: FBT001 - a column of the table
+    seconds: float,
+) -> None:
+    """A starved worker is waited for, since its successor had no processor time either; any other is replaced."""
+    kernel.runnable = runnable
+    assert _measured(kernel, ran=ran, waited=waited) == pytest.approx(seconds)
+
+
+@pytest.mark.extended  # it needs two seconds of a processor that it keeps busy, and a kernel that counts waiting
 def test_a_starved_worker_is_waited_for_and_a_stopped_one_is_not(busy_processor: int) -> None:
     """At a load of fifty, four workers in a row were killed, since each successor had no processor time either."""
     line = [sys.executable, "-c", _SUPERVISOR, str(busy_processor)]
@@ -80,12 +136,12 @@ def test_a_starved_worker_is_waited_for_and_a_stopped_one_is_not(busy_processor:
         try:
             assert supervisor.stdout is not None
             said = _lines(supervisor.stdout)
-            assert said.get(timeout=20) == "alive"
+            assert said.get(timeout=LONGEST_SECONDS) == "alive"
             with pytest.raises(queue.Empty):
                 said.get(timeout=_STARVES_SECONDS)
             (worker,) = psutil.Process(supervisor.pid).children()
             worker.send_signal(signal.SIGSTOP)
-            assert said.get(timeout=20) == "died: no sign of life for 1 s"
+            assert said.get(timeout=LONGEST_SECONDS) == "died: no sign of life for 1 s"
         finally:
             for child in psutil.Process(supervisor.pid).children():
                 child.kill()
