@@ -29,7 +29,7 @@ BATCH = "records/s"
 """Part of the line that the stream prints for each written batch."""
 
 
-@pytest.mark.promise("every good record counts exactly once although the stream is killed in the middle of a batch")
+@pytest.mark.promise("Every good record counts exactly once although the stream is killed in the middle of a batch.")
 def test_every_record_counts_once_over_a_kill(spark: SparkSession, bootstrap: str, tmp_path: Path) -> None:
     """Killed between two tables of a batch, the next stream repeats the batch: all totals are right, repeats are none.
 

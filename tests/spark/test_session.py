@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@pytest.mark.promise("a session of the documented jars reads and writes Delta tables")
+@pytest.mark.promise("A session of the documented jars reads and writes Delta tables.")
 def test_a_session_from_the_settings_reads_and_writes_delta(spark: SparkSession, tmp_path: Path) -> None:
     """A table that the session writes in Delta is read back complete."""
     spark.range(3).write.format("delta").save(f"{tmp_path}/table")
     assert {row.id for row in spark.read.format("delta").load(f"{tmp_path}/table").collect()} == {0, 1, 2}
 
 
-@pytest.mark.promise("pipeline.conf wins over spark-submit, and that over our defaults")
+@pytest.mark.promise("Pipeline.conf wins over spark-submit, and that over our defaults.")
 def test_settings_win_over_what_was_submitted_and_that_over_ours(tmp_path: Path) -> None:
     """The master and every Spark setting come from the settings, else from spark-submit, else from our defaults."""
     submitted = {"spark.master": "yarn", "spark.jars": "a.jar", "spark.sql.session.timeZone": "CET"}

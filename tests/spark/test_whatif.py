@@ -38,7 +38,9 @@ def rows(states: DataFrame) -> DataFrame:
     return whatif.ask(whatif.chosen(states), Questions(), PRICES).cache()
 
 
-@pytest.mark.promise("the what-if on Spark gives every group of a fleet the outcome and price that the engine computes")
+@pytest.mark.promise(
+    "The what-if on Spark gives every group of a fleet the outcome and price that the engine computes."
+)
 def test_every_group_is_asked_about_once(rows: DataFrame) -> None:
     """Each group's latest state gives the result of `outcomes` and its price."""
     present = {row.group: row for row in rows.where(F.col("scenario") == PRESENT).collect()}
