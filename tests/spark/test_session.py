@@ -22,7 +22,7 @@ def test_a_session_from_the_settings_reads_and_writes_delta(spark: SparkSession,
     assert {row.id for row in spark.read.format("delta").load(f"{tmp_path}/table").collect()} == {0, 1, 2}
 
 
-@pytest.mark.promise("Pipeline.conf wins over spark-submit, and that over our defaults.")
+@pytest.mark.promise("`pipeline.conf` wins over spark-submit, and that over the defaults.")
 def test_settings_win_over_what_was_submitted_and_that_over_ours(tmp_path: Path) -> None:
     """The master and every Spark setting come from the settings, else from spark-submit, else from our defaults."""
     submitted = {"spark.master": "yarn", "spark.jars": "a.jar", "spark.sql.session.timeZone": "CET"}

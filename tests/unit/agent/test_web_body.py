@@ -50,7 +50,7 @@ def served(app: Starlette) -> Iterator[int]:
 @pytest.fixture
 def agent(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     """The port of an agent with every route that reads a body, which waits for bodies longer than a test takes."""
-    monkeypatch.setitem(BodyReader.__init__.__kwdefaults__, "seconds", 10 * LONGEST_SECONDS)
+    monkeypatch.setattr(BodyReader, "__init__", partialmethod(BodyReader.__init__, seconds=10 * LONGEST_SECONDS))
     more = (*traffic_web.routes(_take), *web_takeover.routes({"orders": Leader()}))
     with served(application(Metrics(), healthy=dict, ready=dict, more=more)) as port:
         yield port
