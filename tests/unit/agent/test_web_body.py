@@ -8,6 +8,7 @@ import socket
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partialmethod
 from typing import Final
 from urllib.request import urlopen
 
