@@ -8,7 +8,6 @@ import socket
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from functools import partialmethod
 from typing import Final
 from urllib.request import urlopen
 
@@ -51,7 +50,8 @@ def served(app: Starlette) -> Iterator[int]:
 @pytest.fixture
 def agent(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     """The port of an agent with every route that reads a body, which waits for bodies longer than a test takes."""
-    monkeypatch.setattr(BodyReader, "__init__", partialmethod(BodyReader.__init__, seconds=10 * LONGEST_SECONDS))
+    defaults = {**(BodyReader.__init__.__kwdefaults__ or {}), "seconds": 10 * LONGEST_SECONDS}
+    monkeypatch.setattr(BodyReader.__init__, "__kwdefaults__", defaults)
     more = (*traffic_web.routes(_take), *web_takeover.routes({"orders": Leader()}))
     with served(application(Metrics(), healthy=dict, ready=dict, more=more)) as port:
         yield port
