@@ -360,7 +360,7 @@ def _lives(owner: str) -> bool:
 def _remove_leftovers() -> None:
     docker = DockerClient().client
     try:
-        for container in docker.containers.list(all=True, filters={"label": _LABEL}):
+        for container in docker.containers.list(all=True, filters={"label": _LABEL}, ignore_removed=True):
             if not _lives(container.labels[_LABEL]):
                 with suppress(APIError):  # another run may be removing it
                     container.remove(force=True, v=True)

@@ -62,8 +62,9 @@ def _keep(file: Path) -> None:
         with _prepared() as cluster:
             _write(file, cluster.handle())
             sys.stdin.read()
-    except SandboxError as error:
-        _write(file, {"error": str(error)})
+    except Exception as error:
+        _write(file, {"error": repr(error)})  # else tests would wait for the cluster until their time is over
+        raise
 
 
 if __name__ == "__main__":
