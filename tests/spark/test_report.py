@@ -71,7 +71,6 @@ def minutes(count: int, **changes: Any) -> list[bytes]:
     ]
 
 
-@pytest.mark.promise("The report's bytes, dollars and days of a fleet equal an independent computation.")
 def test_a_simulated_fleet_adds_up(spark: SparkSession) -> None:
     """Bytes, cross-rack bytes, dollars, days and groups equal an independent computation."""
     fleet = Fleet(groups=12, days=3, step_seconds=3600, state_seconds=3600 * 6, seed=3, start=START // DAY * DAY)

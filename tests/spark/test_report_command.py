@@ -60,7 +60,6 @@ def test_a_page_files_and_json(kept: Path, tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.promise("The report command turns tables into a page, files and a headline that agree.")
 def test_parquet_and_the_headline_in_words(kept: Path, report: Typed, tmp_path: Path) -> None:
     """The headline, the page and Parquet files are written, with other prices and the same bytes."""
     more = ("--tables", "all", "--format", "parquet", "--output", "sub/page.html", "-s", "money.prices=azure")
