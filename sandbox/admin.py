@@ -21,6 +21,7 @@ from sandbox.errors import SandboxError
 from sandbox.patience import PATIENCE
 
 _ANSWER_SECONDS: Final = 5.0
+_LONGEST_PAUSE: Final = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +46,7 @@ def wait_until(holds: Callable[[], bool], what: str, *, timeout: float = 60.0, p
         holds: returns whether the condition holds.
         what: the condition in words, for the error.
         timeout: seconds to wait, times `PATIENCE`.
-        pause: seconds between two checks.
+        pause: seconds between two checks, at first.
 
     Returns:
         The seconds it took.
@@ -64,7 +65,8 @@ def wait_until(holds: Callable[[], bool], what: str, *, timeout: float = 60.0, p
             last = f" (last error: {error})"
         if time.monotonic() - begun > timeout:
             raise SandboxError(f"waited {timeout:.0f} s in vain until {what}{last}")
-        time.sleep(pause)
+        # what has taken long is asked for less often: each question is work for the brokers
+        time.sleep(max(pause, min(_LONGEST_PAUSE, (time.monotonic() - begun) / 20)))
 
 
 class Admin:

@@ -100,7 +100,7 @@ need_packages() {
   local why=$1
   shift
   may_install || die "$why: missing, and neither root with apt-get nor sudo is at hand. Install it: apt-get install $(_choose "$@")"
-  step "installing $why" _apt_install "$@" || die "$why: missing, and could not be installed. Install it: apt-get install $(_choose "$@")"
+  step "installing $why" locked apt _apt_install "$@" || die "$why: missing, and could not be installed. Install it: apt-get install $(_choose "$@")"
 }
 
 # setup_packages PART...: what python, git, java, engine, image, monitoring, browser and shell need from the system, in one go.

@@ -1,8 +1,10 @@
 """Runs the checks of `scripts/test` room by room, tries what failed on real brokers once more, and keeps the result.
 
 The gate is what every change must pass; `--all` runs the tests with the mark `extended` as well, in random order and
-with more examples. A room that fails does not keep the others from running, so one run tells all. Each pytest adds its
-results to the file that TEST_RESULTS names (`tests.conftest`). The whole result is kept in build/last-test.json.
+with more examples. The live room, which mostly waits, has a lane of its own beside the others; scripts/room sets up
+what a room needs when it is its turn. A room that fails does not keep the others from running, so one run tells all.
+Each pytest adds its results to the file that TEST_RESULTS names (`tests.conftest`). The whole result is kept in
+build/last-test.json.
 """
 
 from __future__ import annotations
@@ -15,16 +17,20 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 ROOT: Final = Path(__file__).parent.parent
 RESULT: Final = ROOT / "build" / "last-test.json"
-ROOMS: Final = ("static", "unit", "parity", "chart", "spark", "live")
+LANES: Final = (("live",), ("static", "unit", "parity", "chart", "spark"))
+"""Rooms that run one after the other; the lanes run beside each other."""
+ROOMS: Final = tuple(room for lane in LANES for room in lane)
 _SEED: Final = "20260101"
 """The order of the gate's tests; `--all` has another each time."""
 _PATIENT: Final = {"SANDBOX_PATIENCE": "3"}
@@ -48,12 +54,16 @@ class Step:
     Attributes:
         name: what it checks.
         line: program and arguments.
+        room: the room whose set-up it needs.
         retried: whether its failures may be tried once more.
+        alone: whether nothing else may run beside it.
     """
 
     name: str
     line: tuple[str, ...]
+    room: str
     retried: bool = False
+    alone: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +93,7 @@ class Outcome:
 _OLDEST_STREAMS: Final = Step(
     name="the task assignor on the oldest Kafka Streams",
     line=("bash", "-euo", "pipefail", "-c", "source scripts/lib.sh && test_streams_assignor"),
+    room="parity",
 )
 
 
@@ -96,27 +107,28 @@ def _marked(marks: str, *, every: bool) -> tuple[str, str]:
     return "-m", marks if every else f"({marks}) and not extended"
 
 
-def steps(room: str, more: Sequence[str], *, every: bool) -> list[Step]:
+def steps(room: str, more: Sequence[str], *, every: bool, beside: bool = False) -> list[Step]:
     """Returns what a room runs.
 
     Args:
         room: one of `ROOMS`, or `leading`.
         more: arguments for each pytest.
         every: also what only `--all` runs.
+        beside: another lane runs beside it.
     """
 
-    def tests(name: str, marks: str, *arguments: str, retried: bool = False) -> Step:
+    def tests(name: str, marks: str, *arguments: str, retried: bool = False, alone: bool = False) -> Step:
         line = _pytest(*_marked(marks, every=every), *arguments, *more, every=every)
-        return Step(name=name, line=line, retried=retried)
+        return Step(name=name, line=line, room=room, retried=retried, alone=alone)
 
     files = ("--dist", "loadfile", "--no-loadscope-reorder")
     two, three = (("--numprocesses", count, *files) for count in ("2", "3"))
     match room:
         case "static":
-            return _static()
+            return _static(every=every)
         case "unit":
-            # tests/parity has tests of what Kafka's classes said, which need no Java
-            spread = ("--numprocesses", "2", "--dist", "worksteal")
+            # each worker loads all tests, a tenth of the work; and tests/parity has some that need no Java
+            spread = () if beside else ("--numprocesses", "2", "--dist", "worksteal")
             return [tests("unit tests", "not parity", *spread, "tests/unit", "tests/parity")]
         case "parity":
             parity = tests("parity with Kafka's classes", "parity", *two, "tests/parity")
@@ -127,25 +139,26 @@ def steps(room: str, more: Sequence[str], *, every: bool) -> list[Step]:
             return [tests("the pipeline on Spark", "spark", "tests/spark")]
         case "leading":
             paths = [f"tests/integration/test_{name}.py" for name in _LEADING]
-            return [Step(name="leading", line=_pytest("-m", "integration", *paths, *more, every=True), retried=True)]
+            line = _pytest("-m", "integration", *paths, *more, every=True)
+            return [Step(name="leading", line=line, room="live", retried=True)]
         case "live":
             live = "tests/integration"
             shared = tests("tests on a shared cluster", "integration and not own_cluster and not alone", *three, live)
             own = tests("tests on clusters of their own", "integration and own_cluster and not alone", *two, live)
-            alone = tests("tests that run alone", "integration and alone", live)
+            alone = tests("tests that run alone", "integration and alone", live, alone=True)
             everything = [shared, own, alone]
             return everything if every else [tests("tests on real brokers", "integration", *two, live, retried=True)]
     raise ValueError(room)
 
 
-def _static() -> list[Step]:
-    found = [
-        Step(name="format", line=("ruff", "format", "--check", ".")),
-        Step(name="lint", line=("ruff", "check", ".")),
-        Step(name="types", line=("mypy",)),
-        Step(name="layers", line=("lint-imports",)),
-        Step(name="list of promises", line=(sys.executable, "-m", "tests.promises", "--check")),
-    ]
+def _static(*, every: bool) -> list[Step]:
+    lines = {
+        "format": ("ruff", "format", "--check", "."),
+        "lint": ("ruff", "check", "."),
+        "types": ("mypy",),
+        "layers": ("lint-imports",),
+        "list of promises": (sys.executable, "-m", "tests.promises", "--check"),
+    }
     if shutil.which("shellcheck"):
         scripts = [
             *(ROOT / "scripts").iterdir(),
@@ -153,25 +166,62 @@ def _static() -> list[Step]:
             ROOT / "tests" / "integration" / "image" / "run",
         ]
         bash = [path for path in scripts if "bash" in path.read_text(encoding="utf-8").partition("\n")[0]]
-        found.append(Step(name="shell", line=("shellcheck", "-x", *map(str, bash))))
+        # with what a script sources, read anew for each, it takes forty times as long
+        sources = ("-x",) if every else ("--exclude", "SC1091,SC2154")
+        lines["shell"] = ("shellcheck", *sources, *map(str, bash))
     else:
         _say("samerack: no shellcheck at hand; the shell scripts are not checked")
-    return found
+    return [Step(name=name, line=line, room="static") for name, line in lines.items()]
 
 
 def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)  # noqa: T201 - the program's output
 
 
-def _run(line: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Runs a program to its end; it is interrupted with this one."""
-    process = subprocess.Popen(line, cwd=ROOT, env={**os.environ, **environment})
-    try:
-        return process.wait()
-    except KeyboardInterrupt:
-        process.send_signal(signal.SIGINT)  # a second one does no harm where a terminal has sent it already
-        process.wait()
-        raise
+class Programs:
+    """The programs that run now, in several threads; all of them end with this one."""
+
+    def __init__(self) -> None:
+        """Creates an empty set."""
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self._lock = threading.Lock()
+        self._stopped = False
+
+    def run(self, line: Sequence[str], environment: Mapping[str, str], *, shown: bool) -> int:
+        """Runs a program to its end; what it says is shown at once, or in one piece at its end.
+
+        Returns:
+            Its exit code; that of an interrupted one after `stop`.
+        """
+        with tempfile.TemporaryFile() as said:
+            out = None if shown else said
+            with self._lock:
+                if self._stopped:
+                    return -signal.SIGINT
+                process = subprocess.Popen(
+                    line, cwd=ROOT, env={**os.environ, **environment}, stdin=subprocess.DEVNULL, stdout=out, stderr=out
+                )
+                self._running.add(process)
+            try:
+                return process.wait()
+            except KeyboardInterrupt:
+                process.send_signal(signal.SIGINT)
+                process.wait()
+                raise
+            finally:
+                with self._lock:
+                    self._running.discard(process)
+                said.seek(0)
+                sys.stderr.buffer.write(said.read())
+                sys.stderr.flush()
+
+    def stop(self) -> None:
+        """Interrupts all of them; none is started any more."""
+        with self._lock:
+            self._stopped = True
+            for process in self._running:
+                with suppress(ProcessLookupError):
+                    process.send_signal(signal.SIGINT)  # a second one does no harm where a terminal has sent it already
 
 
 def _results(file: Path) -> Outcome:
@@ -186,81 +236,122 @@ def _results(file: Path) -> Outcome:
     return outcome
 
 
-def execute(step: Step, environment: Mapping[str, str], *, may_be_empty: bool = False) -> Outcome:
-    """Runs a step, whose output is shown as it comes.
+class Runner:
+    """Runs the steps of a whole run, and gathers what they came to.
 
-    Args:
-        step: the step.
-        environment: what its programs get beside ours.
-        may_be_empty: that no test is run is no failure: arguments such as -k left none.
+    Attributes:
+        table: a row for each step that has ended.
+        failed: what failed for good.
+        tried: what passed at the second try only.
     """
-    begun = time.monotonic()
-    _say(f"--- {step.name}")
-    with tempfile.NamedTemporaryFile(prefix="samerack-results-") as file:
-        code = _run(step.line, {**environment, "TEST_RESULTS": file.name})
-        outcome = _results(Path(file.name))
-    explained = code == 0 or (code == _TESTS_FAILED and outcome.failed) or (code == _NO_TESTS and may_be_empty)
-    if not explained:  # a crash may hide tests that would have failed, so no second try excuses it
-        outcome.failed.append(Failure(test=step.name, message=f"exit code {code}: {' '.join(step.line[:6])} ..."))
-    outcome.seconds = time.monotonic() - begun
-    _say(f"--- {step.name}: {'failed after ' if outcome.failed else ''}{outcome.seconds:.0f} s")
-    return outcome
 
+    def __init__(self, environment: Mapping[str, str], *, every: bool, may_be_empty: bool = False) -> None:
+        """Creates a runner.
 
-def second_tries(failed: Sequence[Failure], environment: Mapping[str, str], *, every: bool) -> Outcome | None:
-    """Runs tests that failed once more, alone; None where no second try is due.
+        Args:
+            environment: what programs get beside ours.
+            every: also what only `--all` runs.
+            may_be_empty: that no test is run is no failure: arguments such as -k left none.
+        """
+        self.table: list[dict[str, Any]] = []
+        self.failed: list[Failure] = []
+        self.tried: list[Failure] = []
+        self._again: list[Failure] = []
+        self._environment = dict(environment)
+        self._every = every
+        self._may_be_empty = may_be_empty
+        self._programs = Programs()
 
-    At most three tests of a run have one, and never what is final: a record that is lost or read twice.
-    """
-    if not 0 < len(failed) <= _MAX_SECOND_TRIES or any(failure.final for failure in failed):
-        return None
-    names = [failure.test for failure in failed]
-    line = _pytest("-m", "integration", *names, every=every)
-    return execute(Step(name=f"a second try of {len(names)}", line=line), environment)
+    def lanes(self, lanes: Sequence[Sequence[Step]]) -> None:
+        """Runs steps lane by lane, beside each other, then those that run alone; the first lane is shown as it runs."""
+        with ThreadPoolExecutor(max(1, len(lanes))) as pool:
+            try:
+                list(pool.map(self._lane, lanes, [True, *[False] * len(lanes)]))
+            except KeyboardInterrupt:
+                self._programs.stop()
+                raise
+        for step in (step for lane in lanes for step in lane if step.alone):
+            self.add(step)
+
+    def _lane(self, steps: Sequence[Step], shown: bool) -> None:  # noqa: FBT001 - Executor.map gives no keywords
+        for step in steps:
+            if not step.alone:
+                self.add(step, shown=shown)
+
+    def add(self, step: Step, *, shown: bool = True) -> None:
+        """Runs a step."""
+        outcome = self.execute(step, shown=shown)
+        self.table.append(_row(step, outcome))
+        (self._again if step.retried else self.failed).extend(outcome.failed)
+
+    def execute(self, step: Step, *, shown: bool = True) -> Outcome:
+        """Runs a step and returns what it came to."""
+        begun = time.monotonic()
+        _say(f"--- {step.name}")
+        room = ("scripts/room", *(["--all"] if self._every else []), step.room)
+        with tempfile.NamedTemporaryFile(prefix="samerack-results-") as file:
+            environment = {**self._environment, "TEST_RESULTS": file.name}
+            code = self._programs.run((*room, *step.line), environment, shown=shown)
+            outcome = _results(Path(file.name))
+        explained = (
+            code == 0 or (code == _TESTS_FAILED and outcome.failed) or (code == _NO_TESTS and self._may_be_empty)
+        )
+        if not explained:  # a crash may hide tests that would have failed, so no second try excuses it
+            outcome.failed.append(Failure(test=step.name, message=f"exit code {code}: {' '.join(step.line[:6])} ..."))
+        outcome.seconds = time.monotonic() - begun
+        _say(f"--- {step.name}: {'failed after ' if outcome.failed else ''}{outcome.seconds:.0f} s")
+        return outcome
+
+    def second_tries(self) -> None:
+        """Runs live tests that failed once more, alone, after all others.
+
+        At most three tests of a run have a second try, and never what is final: a record that is lost or read twice.
+        """
+        again, self._again = self._again, []
+        if 0 < len(again) <= _MAX_SECOND_TRIES and not any(failure.final for failure in again):
+            line = _pytest("-m", "integration", *(failure.test for failure in again), every=self._every)
+            step = Step(name=f"a second try of {len(again)}", line=line, room="live")
+            repeated = self.execute(step)
+            self.table.append(_row(step, repeated))
+            if not repeated.failed and repeated.passed == len(again):
+                self.tried, again = again, []
+        self.failed += again
 
 
 def run(rooms: Sequence[str], more: Sequence[str], *, every: bool) -> bool:
     """Runs rooms, keeps and prints the result; returns whether all passed."""
     begun, commit, clean = time.monotonic(), _git("rev-parse", "HEAD"), not _git("status", "--porcelain")
     environment = {**_PATIENT, **({"TEST_ALL": "1"} if every else {})}
-    table: list[dict[str, Any]] = []
-    failed: list[Failure] = []
-    tried: list[Failure] = []
+    ordered = [[room for room in lane if room in rooms] for lane in (*LANES, ("leading",))]
+    ordered = [lane for lane in ordered if lane]
+    beside = len(ordered) > 1
+    lanes = [[step for room in lane for step in steps(room, more, every=every, beside=beside)] for lane in ordered]
     with ExitStack() as stack:
         if "live" in rooms:
-            environment |= stack.enter_context(_cluster())
-        for room in rooms:
-            again: list[Failure] = []
-            for step in steps(room, more, every=every):
-                outcome = execute(step, environment, may_be_empty=bool(more))
-                table.append(_row(room, step.name, outcome))
-                (again if step.retried else failed).extend(outcome.failed)
-            repeated = second_tries(again, environment, every=every)
-            if repeated is not None:
-                table.append(_row(room, "second tries", repeated))
-                if not repeated.failed and repeated.passed == len(again):
-                    tried, again = [*tried, *again], []
-            failed += again
+            environment |= stack.enter_context(_cluster(every=every))
+        runner = Runner(environment, every=every, may_be_empty=bool(more))
+        runner.lanes(lanes)
+        runner.second_tries()
     result = {
         "commit": commit,
         "clean": clean,
         "rooms": list(rooms),
         "all": every,
         "seconds": round(time.monotonic() - begun),
-        "failed": [failure.test for failure in failed],
-        "second_tries": [{"test": failure.test, "first_failure": failure.message} for failure in tried],
-        "steps": table,
+        "failed": [failure.test for failure in runner.failed],
+        "second_tries": [{"test": failure.test, "first_failure": failure.message} for failure in runner.tried],
+        "steps": runner.table,
     }
     RESULT.parent.mkdir(exist_ok=True)
     RESULT.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
-    _report(result, failed)
-    return not failed
+    _report(result, runner.failed)
+    return not runner.failed
 
 
-def _row(room: str, name: str, outcome: Outcome) -> dict[str, Any]:
+def _row(step: Step, outcome: Outcome) -> dict[str, Any]:
     return {
-        "room": room,
-        "step": name,
+        "room": step.room,
+        "step": step.name,
         "seconds": round(outcome.seconds),
         "passed": outcome.passed,
         "failed": len(outcome.failed),
@@ -286,11 +377,12 @@ def _git(*arguments: str) -> str:
 
 
 @contextmanager
-def _cluster() -> Iterator[dict[str, str]]:
+def _cluster(*, every: bool) -> Iterator[dict[str, str]]:
     """Keeps the cluster that live tests share; it ends with this program, however that ends."""
     with tempfile.TemporaryDirectory(prefix="samerack-cluster-") as folder:
         file = Path(folder) / "cluster.json"
-        line = (sys.executable, "-m", "tests.integration.shared_cluster", str(file))
+        room = ("scripts/room", *(["--all"] if every else []), "live")
+        line = (*room, sys.executable, "-m", "tests.integration.shared_cluster", str(file))
         process = subprocess.Popen(line, cwd=ROOT, stdin=subprocess.PIPE)
         try:
             yield {"SANDBOX_CLUSTER": str(file)}
@@ -314,12 +406,11 @@ def _busy() -> Iterator[None]:
 
 def repeat(times: int, more: Sequence[str]) -> bool:
     """Runs tests several times beside busy loops; returns whether they passed each time."""
-    failures = 0
+    runner = Runner(_PATIENT, every=True)
     with _busy():
         for number in range(1, times + 1):
-            outcome = execute(Step(name=f"run {number} of {times}", line=_pytest(*more, every=False)), _PATIENT)
-            failures += len(outcome.failed)
-    return not failures
+            runner.add(Step(name=f"run {number} of {times}", line=_pytest(*more, every=False), room="live"))
+    return not runner.failed
 
 
 def main(arguments: Sequence[str]) -> int:

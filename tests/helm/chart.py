@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
 import yaml
 
 ROOT: Final = Path(__file__).parents[2]
@@ -19,6 +20,11 @@ SCENARIOS: Final = tuple(
 )
 KUBERNETES: Final = ("1.29", "1.33", "1.35", "1.37")
 """The oldest version that Chart.yaml allows, one between, the first whose pods have zones, and the newest one."""
+EACH_VERSION: Final = [
+    pytest.param(version, marks=() if version in (KUBERNETES[0], KUBERNETES[-1]) else pytest.mark.extended)
+    for version in KUBERNETES
+]
+"""For tests of each version, of which the gate has the oldest and the newest."""
 NAMESPACE: Final = "streaming"
 
 Manifest = dict[str, Any]

@@ -7,7 +7,7 @@ from pathlib import Path
 import kubernetes_validate
 import pytest
 
-from tests.helm.chart import CONSUMER, KUBERNETES, STREAMS, consumer_copy, helm, render
+from tests.helm.chart import CONSUMER, EACH_VERSION, KUBERNETES, STREAMS, consumer_copy, helm, render
 
 pytestmark = pytest.mark.helm
 
@@ -25,7 +25,7 @@ def test_the_example_passes_strict_lint(chart: Path) -> None:
     assert run.returncode == 0, run.stdout
 
 
-@pytest.mark.parametrize("kubernetes", KUBERNETES)
+@pytest.mark.parametrize("kubernetes", EACH_VERSION)
 def test_the_example_holds_against_kubernetes(chart: Path, kubernetes: str) -> None:
     """All that it renders, native sidecar and volumes among it, matches Kubernetes' schemas."""
     for manifest in render(chart=chart, kubernetes=kubernetes):

@@ -11,6 +11,7 @@ from samerack.agent.settings_source import cluster_settings
 from samerack.common.settings import load
 from tests.helm.chart import (
     CHART,
+    EACH_VERSION,
     KUBERNETES,
     SCENARIOS,
     environment,
@@ -36,7 +37,7 @@ def test_a_scenario_passes_strict_lint(name: str) -> None:
     assert "[WARNING]" not in run.stdout
 
 
-@pytest.mark.parametrize("kubernetes", KUBERNETES)
+@pytest.mark.parametrize("kubernetes", EACH_VERSION)
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_manifests_hold_against_kubernetes(name: str, kubernetes: str) -> None:
     """No field of a manifest is unknown, missing or of the wrong type."""

@@ -22,7 +22,9 @@ from tests.integration.shared_cluster import shared
 _HERE = Path(__file__).parent
 _SECONDS = 300
 """The time limit of one test: limits within it are longer than an idle machine needs."""
-_SECURED = {"test_clouds.py", "test_no_secret_leaks.py", "test_permissions.py", "test_security.py"}
+_SECURED = {
+    *("test_clouds.py", "test_coordinator.py", "test_no_secret_leaks.py", "test_permissions.py", "test_security.py"),
+}
 """The files whose tests use the secured cluster."""
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import subprocess
 import tempfile
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
@@ -44,8 +43,6 @@ PROPERTIES: Final[Mapping[str, str]] = {
     "group.consumer.migration.policy": "disabled",
 }
 _LOOKING: Final = frozenset({"waiting", "observing", "following", "leading"})
-TOOL_SECONDS: Final = 2.0
-"""At most this long after the last consumer has left, tools work as without an agent."""
 
 
 def place(scene: Scene, partitions: int) -> None:
@@ -111,27 +108,21 @@ def wait_only_agent(scene: Scene, *, timeout: float = 60.0) -> None:
     )
 
 
-def leave_all(scene: Scene) -> float:
-    """Stops all members cleanly; returns the monotonic time at which the last one had left the group.
+def leave_all(scene: Scene) -> None:
+    """Stops all members cleanly, and waits until they and the agent have left the group.
 
-    A Java consumer that is stopped in the middle of a rebalance may leave only when its session ends.
+    A Java consumer that is stopped in the middle of a rebalance may leave only when its session ends. A consumer that
+    the agent's membership excludes is refused until the agent has left, as while the last consumer was there.
     """
-    while scene.seats:
-        seat = scene.seats.pop()
-        scene.former.append(seat)
-        seat.member.stop()
-    wait_until(lambda: all(one.client_id == AGENT for one in scene.describe().members), "they have left", timeout=60)
-    return time.monotonic()
+    for seat in tuple(scene.seats):
+        scene.leave(seat)
+    wait_until(lambda: not scene.describe().members, "they and the agent have left", timeout=60)
 
 
-def wait_empty(scene: Scene, left: float) -> None:
-    """Waits until the agent has left the group as well, which takes at most `TOOL_SECONDS` from `left` on.
-
-    A consumer that the agent's membership excludes is refused until then, as while the last consumer was there; and a
-    consumer process may start faster than the agent's next heartbeat.
-    """
-    seconds = max(0.1, left + TOOL_SECONDS - time.monotonic())
-    wait_until(lambda: not scene.describe().members, "the agent has left", timeout=seconds)
+def delete(scene: Scene) -> None:
+    """Deletes the scene's group, as tools do; it must have no members."""
+    client = AdminClient({"bootstrap.servers": scene.cluster.bootstrap, "log_level": 0})
+    client.delete_consumer_groups([scene.group], request_timeout=10.0)[scene.group].result()
 
 
 def consumer_groups(scene: Scene, *arguments: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from sandbox.members.process import Member
 from sandbox.sockets import measure
-from tests.integration.scene import A, B, C, Scene, Seat
+from tests.integration.scene import A, B, C, Scene
 
 SPREAD: Final = ((1,), (2,), (3,)) * 4
 """Twelve partitions, four of which can be read in any one rack."""
@@ -30,13 +30,6 @@ def join_on_both_clients(scene: Scene, **properties: str) -> None:
         for rack in (A, B, C):
             join(scene, client, rack, **properties)
         scene.wait_settled()
-
-
-def leave(scene: Scene, seat: Seat) -> None:
-    """Stops a member cleanly."""
-    seat.member.stop()
-    scene.seats.remove(seat)
-    scene.former.append(seat)
 
 
 def assignor(scene: Scene) -> str:

@@ -56,6 +56,10 @@ class Seat:
     settings: MemberSettings
 
 
+def _three(_topic: str, _partition: int) -> int:
+    return 3
+
+
 class RecordsError(AssertionError):
     """Records were lost or read twice; no second try excuses it."""
 
@@ -97,10 +101,13 @@ class Scene:
     # setup
 
     def lay_out(self, placed: Sequence[Sequence[int]], topic: str = "") -> None:
-        """Creates a topic, and starts to write ten records a second to each of its partitions."""
+        """Creates a topic, and starts to write three records every half second to each of its partitions.
+
+        Fewer rounds would cost the brokers less, but a pause of a member would show later.
+        """
         topic = topic or self.topic
         self.admin.create_topic(topic, placed)
-        self._feeding.enter_context(Feeder(self.cluster.bootstrap, {topic: len(placed)}, pause=0.2))
+        self._feeding.enter_context(Feeder(self.cluster.bootstrap, {topic: len(placed)}, pause=0.5, records=_three))
 
     def agent(
         self, *, groups: Sequence[str] | None = None, config: Path | None = None, **settings: object
@@ -150,12 +157,31 @@ class Scene:
             ),
         )
 
-    def redeploy(self, seat: Seat) -> Member:
-        """Stops a member cleanly and starts another with the same settings."""
-        seat.member.stop()
+    def leave(self, seat: Seat, *, kill: bool = False) -> None:
+        """Ends a member, cleanly or with SIGKILL."""
+        seat.member.stop(kill=kill)
         self.seats.remove(seat)
         self.former.append(seat)
+
+    def redeploy(self, seat: Seat) -> Member:
+        """Stops a member cleanly and starts another with the same settings."""
+        self.leave(seat)
         return self._sit(seat.client, seat.rack, seat.settings)
+
+    def led(self, **settings: Any) -> AgentProcess:
+        """Returns an agent that leads a group of three members on three clients, in three racks, all reads near."""
+        self.lay_out(INTERLEAVED)
+        agent = self.waiting_agent(**settings)
+        for client, rack in (("confluent", A), ("aiokafka", B), ("java", C)):
+            self.join(client, rack)
+        self.wait_led(agent, cross_rack=0)
+        return agent
+
+    def swap_racks(self) -> None:
+        """Swaps the racks of two partitions, and waits until all reads are near: the group's leader knows all racks."""
+        first, second = (self.admin.replicas([self.topic])[self.topic, number].replicas for number in (0, 1))
+        self.admin.move_replicas({(self.topic, 0): second, (self.topic, 1): first})
+        self.wait_settled(cross_rack=0)
 
     def wait_led(self, agent: AgentProcess, *, cross_rack: int | None = None) -> None:
         """Waits until the agent leads the members.
@@ -166,10 +192,9 @@ class Scene:
         self.wait_settled()
         agent.wait(lambda: agent.role() in ("leading", "following"), "it is in the group")
         if agent.role() == "following":
-            followed, self.seats = self.seats, []
+            followed = list(self.seats)
             for seat in followed:
-                seat.member.stop()
-                self.former.append(seat)
+                self.leave(seat)
             agent.wait_role("waiting")
             for seat in followed:
                 self._sit(seat.client, seat.rack, seat.settings)

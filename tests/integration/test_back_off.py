@@ -80,9 +80,7 @@ def test_a_converted_group_is_left_until_it_is_classic_again(scene: Scene) -> No
     status, page = agent.get("/readyz")
     assert (agent.role(), status) == ("observing", 503)
     assert seen in page
-    newcomer = scene.seats.pop()
-    newcomer.member.stop()
-    scene.former.append(newcomer)
+    scene.leave(scene.seats[-1])
     agent.wait(lambda: agent.role() in ("following", "leading"), "it is in the group again")
     scene.wait_settled()
     scene.finish()

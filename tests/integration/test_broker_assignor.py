@@ -7,7 +7,7 @@ import pytest
 from sandbox.admin import wait_until
 from sandbox.contract import RACKS
 from sandbox.jvm import BROKER_VERSION
-from tests.integration.new_protocol import SPREAD, assignor, command, join, join_on_both_clients, leave
+from tests.integration.new_protocol import SPREAD, assignor, command, join, join_on_both_clients
 from tests.integration.scene import INTERLEAVED, A, B, C, Scene
 
 pytestmark = pytest.mark.skipif(BROKER_VERSION.startswith("3."), reason="brokers assign no groups before Kafka 4")
@@ -85,7 +85,7 @@ def test_a_led_group_moves_to_the_new_protocol(scene: Scene) -> None:
         scene.join("confluent", rack)
     scene.wait_led(agent, cross_rack=0)
     for seat in tuple(scene.seats):
-        leave(scene, seat)
+        scene.leave(seat)
         join(scene, "confluent", seat.rack)
         scene.wait_settled()
     agent.wait_role("observing")

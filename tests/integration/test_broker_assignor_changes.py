@@ -24,7 +24,6 @@ from tests.integration.new_protocol import (
     command,
     join,
     join_on_both_clients,
-    leave,
     measured_share,
     verify,
 )
@@ -76,7 +75,7 @@ def test_what_it_would_change_is_said_before_and_after(scene: Scene) -> None:
     assert (cost["server"]["assignor"], cost["server"]["share"]) == ("uniform", 0.0)
     assert 0 < cost["server"]["saves_dollars_per_month"] == pytest.approx(cost["dollars_per_month"])
     for seat in tuple(scene.seats):
-        leave(scene, seat)
+        scene.leave(seat)
     join_on_both_clients(scene)
     scene.wait_settled(cross_rack=0)
     wait_until(lambda: measured_share(scene) < OVERHEAD, "hardly a byte crosses")

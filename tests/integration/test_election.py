@@ -6,7 +6,7 @@ import pytest
 
 from sandbox.admin import wait_until
 from sandbox.agent_process import AgentProcess
-from tests.integration.scene import INTERLEAVED, A, B, C, Scene, holds_for
+from tests.integration.scene import Scene, holds_for
 
 _LONG_SESSION_SECONDS = 60.0
 """More than a busy machine needs until the other agent leads."""
@@ -14,11 +14,7 @@ _LONG_SESSION_SECONDS = 60.0
 
 def _two(scene: Scene) -> tuple[AgentProcess, AgentProcess]:
     """Starts an agent that leads a group of three members, and one that stands by."""
-    scene.lay_out(INTERLEAVED)
-    first = scene.waiting_agent(leading__session_timeout_seconds=_LONG_SESSION_SECONDS)
-    for client, rack in (("confluent", A), ("aiokafka", B), ("java", C)):
-        scene.join(client, rack)
-    scene.wait_led(first, cross_rack=0)
+    first = scene.led(leading__session_timeout_seconds=_LONG_SESSION_SECONDS)
     second = scene.agent(leading__session_timeout_seconds=_LONG_SESSION_SECONDS)
     second.wait_role("standby")
     second.wait(lambda: bool(second.events("elected")), "it was elected with the other")
@@ -28,9 +24,7 @@ def _two(scene: Scene) -> tuple[AgentProcess, AgentProcess]:
 def _leads_without_rebalance(scene: Scene, agent: AgentProcess, before: int) -> None:
     """Asserts that the agent leads and still follows racks, and that there was no rebalance in between."""
     assert holds_for(2.0, lambda: scene.rebalances() == before)
-    first, second = (scene.admin.replicas([scene.topic])[scene.topic, number].replicas for number in (0, 1))
-    scene.admin.move_replicas({(scene.topic, 0): second, (scene.topic, 1): first})
-    scene.wait_settled(cross_rack=0)
+    scene.swap_racks()
     assert agent.role() == "leading"
 
 

@@ -74,11 +74,8 @@ class Story:
         return found()[0]
 
     def end(self, member: Member, *, kill: bool = False) -> None:
-        """Stop a member, cleanly or with SIGKILL."""
-        seat = next(seat for seat in self._scene.seats if seat.member is member)
-        member.stop(kill=kill)
-        self._scene.seats.remove(seat)
-        self._scene.former.append(seat)
+        """Ends a member, cleanly or with SIGKILL."""
+        self._scene.leave(next(seat for seat in self._scene.seats if seat.member is member), kill=kill)
 
 
 @contextmanager

@@ -3,34 +3,16 @@
 import os
 import signal
 import time
-from typing import Any
 
 import pytest
 
 from sandbox.admin import wait_until
-from sandbox.agent_process import AgentProcess
 from sandbox.contract import RACKS
-from tests.integration.scene import INTERLEAVED, A, B, C, Scene, holds_for, now_ms
+from tests.integration.scene import A, B, C, Scene, holds_for, now_ms
 
 _SESSION_SECONDS = 9.0
 _LONG_SESSION_SECONDS = 60.0
 """More than a busy machine needs to start a process."""
-
-
-def _led(scene: Scene, **settings: Any) -> AgentProcess:
-    scene.lay_out(INTERLEAVED)
-    agent = scene.waiting_agent(**settings)
-    for client, rack in (("confluent", A), ("aiokafka", B), ("java", C)):
-        scene.join(client, rack)
-    scene.wait_led(agent, cross_rack=0)
-    return agent
-
-
-def _swap(scene: Scene) -> None:
-    """Swaps the racks of two partitions, and waits until all reads are in rack: the group's leader knows all racks."""
-    first, second = (scene.admin.replicas([scene.topic])[scene.topic, number].replicas for number in (0, 1))
-    scene.admin.move_replicas({(scene.topic, 0): second, (scene.topic, 1): first})
-    scene.wait_settled(cross_rack=0)
 
 
 def _wait_gone(scene: Scene) -> None:
@@ -42,7 +24,7 @@ def _wait_gone(scene: Scene) -> None:
 @pytest.mark.promise("After kill -9 of the agent its members read on, and lead themselves after its session.")
 def test_a_killed_agent_stops_nobody(scene: Scene) -> None:
     """Members keep reading while the dead agent is still a member; after its session a member leads."""
-    agent = _led(scene)
+    agent = scene.led()
     killed, since = time.monotonic(), now_ms()
     agent.kill()
     scene.wait_read()
@@ -56,7 +38,7 @@ def test_a_killed_agent_stops_nobody(scene: Scene) -> None:
 @pytest.mark.promise("On SIGTERM the agent leaves its group, and a member leads.")
 def test_sigterm_hands_the_group_back(scene: Scene) -> None:
     """On SIGTERM the agent leaves the group before it ends; a member leads."""
-    agent = _led(scene)
+    agent = scene.led()
     since = now_ms()
     code, seconds = agent.stop()
     assert code == 0
@@ -73,7 +55,7 @@ def test_sigterm_hands_the_group_back(scene: Scene) -> None:
 )
 def test_a_restarted_agent_keeps_the_lead(scene: Scene) -> None:
     """An agent that is killed and restarted within its session leads the same generation, without a rebalance."""
-    agent = _led(scene, leading__session_timeout_seconds=_LONG_SESSION_SECONDS, election__identity="same")
+    agent = scene.led(leading__session_timeout_seconds=_LONG_SESSION_SECONDS, election__identity="same")
     generation = agent.events("plan-sent")[-1]["generation"]
     before = scene.rebalances()
     agent.kill()
@@ -82,13 +64,13 @@ def test_a_restarted_agent_keeps_the_lead(scene: Scene) -> None:
     assert [event["generation"] for event in again.events("joined")] == [generation]
     assert holds_for(2.0, lambda: scene.rebalances() == before)
     assert again.events("plan-sent") == []
-    _swap(scene)
+    scene.swap_racks()
     scene.finish()
 
 
 def test_killed_while_parked_costs_one_session(scene: Scene) -> None:
     """An agent killed while the group waits in JoinGroup blocks an eager group for its session; then a member leads."""
-    agent = _led(scene)
+    agent = scene.led()
     slow = scene.seats[0].member
     os.kill(slow.pid, signal.SIGSTOP)
     try:
@@ -112,7 +94,7 @@ def test_killed_while_parked_costs_one_session(scene: Scene) -> None:
 
 def test_a_paused_agent_comes_back_as_a_follower(scene: Scene) -> None:
     """An agent that is suspended for longer than its session loses its membership, and follows afterwards."""
-    agent = _led(scene)
+    agent = scene.led()
     agent.pause()
     _wait_gone(scene)
     agent.resume()
@@ -125,7 +107,7 @@ def test_a_paused_agent_comes_back_as_a_follower(scene: Scene) -> None:
 @pytest.mark.promise("Of two agents with one instance id the second leads without a rebalance, and the first stops.")
 def test_a_second_agent_fences_the_first(scene: Scene) -> None:
     """Without an election the second agent replaces the first without a rebalance; the first is fenced and logs it."""
-    first = _led(scene, election__group="")
+    first = scene.led(election__group="")
     before = scene.rebalances()
     second = scene.agent(election__group="")
     second.wait_role("leading")
@@ -135,7 +117,7 @@ def test_a_second_agent_fences_the_first(scene: Scene) -> None:
     status, page = first.get("/readyz")
     assert (status, "fenced" in page) == (503, True)
     assert holds_for(2.0, lambda: scene.rebalances() == before and first.running and second.role() == "leading")
-    _swap(scene)
+    scene.swap_racks()
     first.stop()
     assert second.role() == "leading"
     assert scene.presence() is not None
@@ -144,34 +126,13 @@ def test_a_second_agent_fences_the_first(scene: Scene) -> None:
 
 def test_one_that_was_fenced_returns_when_the_other_has_left(scene: Scene) -> None:
     """Without an election the group itself shows that nobody has the instance id any more."""
-    first = _led(scene, election__group="")
+    first = scene.led(election__group="")
     second = scene.agent(election__group="")
     second.wait_role("leading")
     first.wait_role("fenced")
     second.stop()
     first.wait_role("following")
     assert scene.presence() is not None
-    scene.finish()
-
-
-@pytest.mark.moves_brokers
-@pytest.mark.promise("When the group's coordinator restarts, the agent keeps membership and lead, without a rebalance.")
-def test_the_coordinator_restarts(scene: Scene) -> None:
-    """Another broker takes over the group: the agent keeps membership and lead, without a rebalance."""
-    agent = _led(scene)
-    before, presence = scene.rebalances(), scene.presence()
-    assert presence is not None
-    coordinator, restarted = scene.coordinator(), now_ms()
-    scene.cluster.restart_broker(coordinator)
-    wait_until(lambda: scene.presence() is not None, "a coordinator describes the group")
-    # by the agent's log: on a busy machine an HTTP answer may be late, and would look like another role
-    held = holds_for(2.0, lambda: scene.rebalances() == before and agent.events("role")[-1]["now"] == "leading")
-    assert held, (agent.events()[-15:], scene.rebalanced_since(restarted))
-    after = scene.presence()
-    assert after is not None
-    assert after.member_id == presence.member_id
-    _swap(scene)
-    assert agent.events("role")[-1]["now"] == "leading"
     scene.finish()
 
 

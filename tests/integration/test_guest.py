@@ -19,13 +19,12 @@ from tests.integration import guest
 from tests.integration.guest import (
     RETENTION_SECONDS,
     committed,
-    consumer_groups,
+    delete,
     is_known,
     leave_all,
     place,
     records,
     set_offsets,
-    wait_empty,
     wait_watching,
     write,
 )
@@ -110,7 +109,7 @@ def test_a_foreign_assignor_starts_when_the_last_consumer_has_left(scene: Scene,
     """A consumer with only an assignor that the agent does not offer is accepted, also after a rolling change to it."""
     place(scene, _PARTITIONS)
     agent = _led(scene, assignor=before)
-    wait_empty(scene, leave_all(scene))
+    leave_all(scene)
     scene.join("java", A, assignor="homegrown")
     scene.wait_settled()
     _reads_everything(scene)
@@ -120,16 +119,15 @@ def test_a_foreign_assignor_starts_when_the_last_consumer_has_left(scene: Scene,
 
 @pytest.mark.promise("Offsets of a led group can be reset, and the group deleted, once its last consumer has left.")
 def test_tools_work_when_the_last_consumer_has_left(scene: Scene) -> None:
-    """kafka-consumer-groups.sh resets offsets and deletes the group; new consumers then start."""
+    """Tools reset offsets and delete the group; new consumers then start."""
     place(scene, _PARTITIONS)
     write(scene, _PARTITIONS)
     agent = _led(scene, auto_commit_interval_ms="100")
     wait_until(lambda: list(committed(scene).values()) == [1] * _PARTITIONS, "every record is read and committed")
-    left = leave_all(scene)
-    wait_empty(scene, left)
-    consumer_groups(scene, "--reset-offsets", "--to-earliest", "--topic", scene.topic, "--execute")
+    leave_all(scene)
+    set_offsets(scene, [0] * _PARTITIONS)
     assert committed(scene) == {(scene.topic, number): 0 for number in range(_PARTITIONS)}
-    assert "was successful" in consumer_groups(scene, "--delete")
+    delete(scene)
     assert not is_known(scene, scene.group)
     scene.join("java", A)
     scene.wait_settled()
@@ -144,7 +142,7 @@ def test_the_new_protocol_starts_when_the_last_consumer_has_left(scene: Scene) -
     assert guest.PROPERTIES["group.consumer.migration.policy"] == "disabled"
     place(scene, _PARTITIONS)
     _led(scene)
-    wait_empty(scene, leave_all(scene))
+    leave_all(scene)
     scene.join("confluent", A, assignor="", heartbeat_interval_ms="", group_protocol="consumer")
     scene.wait_settled()
     _reads_everything(scene)

@@ -21,15 +21,14 @@ def test_a_sticky_leader_gives_the_agent_nothing(scene: Scene, assignor: str) ->
     for rack in (A, B, C):
         scene.join("java", rack, assignor=assignor)
     scene.wait_settled()
-    for _ in range(3):
-        with scene.agent() as agent:
-            agent.wait_role("following")
-            scene.wait_settled()
-            (present,) = [member for member in scene.describe().members if member.client_id == "samerack"]
-            assert present.group_instance_id is None
-            assert not present.assignment.topic_partitions
-            assert agent.events("position-chosen")
-            assert not agent.events("returns-partitions")
+    with scene.agent() as agent:
+        agent.wait_role("following")
         scene.wait_settled()
+        (present,) = [member for member in scene.describe().members if member.client_id == "samerack"]
+        assert present.group_instance_id is None
+        assert not present.assignment.topic_partitions
+        assert agent.events("position-chosen")
+        assert not agent.events("returns-partitions")
+    scene.wait_settled()
     scene.check_owned_once()
     scene.finish()

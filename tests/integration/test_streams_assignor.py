@@ -61,6 +61,7 @@ class Scene:
                 "num.stream.threads": "2",
                 "num.standby.replicas": str(STANDBYS),
                 "acceptable.recovery.lag": "1000000",  # warm-ups would take ten minutes
+                "commit.interval.ms": "1000",  # each commit of each thread is a transaction over its partitions
                 "task.assignor.class": CLASS,
                 "samerack.url": f"http://127.0.0.1:{self.port}",
                 "samerack.retry.ms": "0",  # each rebalance asks
@@ -112,7 +113,7 @@ def scene(shared_cluster: KafkaCluster, tmp_path_factory: pytest.TempPathFactory
         admin.create_topic(_TOPIC, SOURCES)
         prepare(admin, _APPLICATION)
         made = Scene(tmp_path_factory.mktemp("streams"), shared_cluster, admin)
-        with made.application, Feeder(shared_cluster.bootstrap, {_TOPIC: PARTITIONS}) as feeder:
+        with made.application, Feeder(shared_cluster.bootstrap, {_TOPIC: PARTITIONS}, pause=0.2) as feeder:
             agent = made.agent()
             made.application.start_all()
             made.wait()

@@ -46,9 +46,7 @@ def test_the_agent_leaves_with_the_last_consumer(scene: Scene) -> None:
             scene.join(client, rack)
         scene.wait_led(agent, cross_rack=2)
         for seat in tuple(scene.seats):
-            seat.member.stop()
-            scene.seats.remove(seat)
-            scene.former.append(seat)
+            scene.leave(seat)
         wait_until(lambda: scene.describe().state.name == "EMPTY", "the group is empty")
         agent.wait_role("waiting")
 
