@@ -1,4 +1,4 @@
-"""More agents than `ROOM` in the election: agents that wait outside, what the others know of them, and the cost."""
+"""More agents than `ROOM` in the election: agents that wait outside, and what the others know of them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from uuid import uuid4
 
 import pytest
 
-from benchmarks.election import measure
 from samerack.common.settings import Settings, load
 from samerack.election import reader, waiting
 from samerack.election.election import Election
@@ -136,16 +135,3 @@ def test_of_two_with_one_identity_one_gives_up(settings: Settings) -> None:
             second.stop()
             wait_until(lambda: first.is_active(_ORDERS), "the first is active again", timeout=30)
             assert first.trouble == ""
-
-
-@pytest.mark.alone
-@pytest.mark.timeout(300)
-def test_hundreds_of_agents_cost_the_election_little() -> None:
-    """Few agents take part, newcomers start no election, and the next agent is active as soon as among two."""
-    measured = measure(agents=300, apps=5, per_second=30, processes=2, newcomers=30, rest_seconds=5)
-    assert measured["inside"] <= 2 * ROOM
-    assert (measured["rest"]["elections"], measured["newcomers"]["elections"]) == (0, 0)
-    assert measured["election_bytes"] < 50_000
-    assert measured["waiting_bytes"] < 10_000
-    assert measured["handed_over_seconds"] < 3
-    assert measured["taken_over_seconds"] < 9

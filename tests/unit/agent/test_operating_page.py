@@ -111,25 +111,3 @@ def test_what_faults_cost_is_what_was_measured() -> None:
         f"(a broker killed); an agent hit at rest costs {at_rest:.1f} s at most, "
         f"in a rebalance {rebalancing:.1f} s at most ({without:.1f} s without an agent)"
     )
-
-
-def test_what_many_agents_cost_is_what_was_measured() -> None:
-    """Each figure of the row is the one in the run's document; the record is far below the brokers' limit."""
-    told = _document("election")
-    rest, newcomers = told["rest"], told["newcomers"]
-    requests = rest["requests_per_second"]
-    assert told["agents"] > 2_000
-    assert 20 * told["election_bytes"] < told["message_max_bytes"]
-    assert (rest["elections"], newcomers["elections"]) == (0, 0)
-    started = f"{told['agents']:,} agents for {told['apps']} groups, {told['started_per_second']:.0f} started a second"
-    assert f"| `scripts/bench election`: {started} (" in _PAGE
-    assert _result("scripts/bench election") == (
-        f"{told['inside']} took part; all placed after {told['placed_seconds']:.1f} s, "
-        f"all racks known after {told['racks_known_seconds']:.1f} s; record {told['election_bytes']:,} bytes, "
-        f"of agents outside {told['waiting_bytes']:,} (`message.max.bytes` {told['message_max_bytes']:,}); "
-        f"at rest {rest['all_requests_per_second']:.0f} requests a second, {requests['Heartbeat']:.0f} heartbeats, "
-        f"{requests['DescribeGroups']:.0f} DescribeGroups, {100 * rest['broker_cores']:.0f} % of a core; "
-        f"{newcomers['agents']} sidecars more: {newcomers['elections']} elections, "
-        f"known after {newcomers['all_known_seconds']:.1f} s; hand-over {told['handed_over_seconds']:.2f} s, "
-        f"after kill -9 {told['taken_over_seconds']:.1f} s"
-    )
