@@ -1,58 +1,53 @@
-"""`scripts/bench live`: how long a group waits for its leader, from the bytes of JoinGroup to the bytes of SyncGroup.
+"""How long a group waits for its leader, from the bytes of JoinGroup to the bytes of SyncGroup; needs Java, Maven, Go.
 
-Each group is put to the agent's own code, to Kafka's Java client and to franz-go, in one run. What the cluster tells is
-in memory before, for all three. Writes docs/benchmarks-consumers.json, .md and .svg.
+Each group is put to the agent's own code, to Kafka's Java client and to franz-go, one after the other. What the cluster
+tells is in memory before, for all three.
 """
 
 from __future__ import annotations
 
+import base64
 import json
+import os
+import shutil
 import statistics
-import sys
+import subprocess
+import tempfile
+import threading
 import time
-from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
-from benchmarks import live_brokers
-from benchmarks.grid import FRANZ, GREATEST, NEWEST, USUAL, Cell, Group, grid, make
-from benchmarks.live_page import page, plot
-from benchmarks.report import machine
-from benchmarks.rivals import FRANZ_VERSION, Answer, Franz, ask_java, owners
-from samerack.agent.leading import assigning as assigning_module
+import numpy as np
+
+from benchmarks.live_groups import Cell, Group, cells, make
+from benchmarks.shared import Found, Parts, measured_on, table, tell
 from samerack.agent.leading.assigning import Assigning
-from samerack.assignors.consumer.registry import ASSIGNORS, DEFAULTS
 from samerack.assignors.evaluate import evaluate
 from samerack.assignors.model import NOBODY, Int32Array, Problem
 from samerack.cluster.group_member import Joined
 from samerack.common.settings import load
 from samerack.planning import planner
-from samerack.protocol.bulk import SubscriptionReader
-from samerack.protocol.consumer import encode_assignments, encode_subscription
+from samerack.protocol.consumer import decode_assignment, encode_subscription
 from samerack.protocol.model import Subscription
+from tests.parity.peer import Peer
+from tests.parity.plans import rank
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from samerack.cluster.view import SettledCluster
 
-DOCS: Final = Path(__file__).parents[1] / "docs"
 JAVA_SECONDS: Final = 20.0
 FRANZ_SECONDS: Final = 60.0
-LARGE: Final = 200_000
+_FRANZ: Final = "github.com/twmb/franz-go"
+_FRANZ_VERSION: Final = "v1.22.2"
+_GO_TEST: Final = Path(__file__).parent / "go" / "samerack_test.go"
+_LARGE: Final = 200_000
 """From this number of partitions on a group is run five times instead of nine."""
+_SHOWN: Final = 100_000
+"""Groups that a member joins are on the page from this number of partitions on."""
 _ME: Final = "agent"
-PARTS: Final = {
-    "subscriptions": (Assigning, "_subscriptions"),
-    "members": (assigning_module, "members_of_join"),
-    "problem": (assigning_module, "problem_of"),
-    "assignor": (planner, "assign_in_time"),
-    "check": (planner, "_checked"),
-    "messages": (planner, "encode"),
-}
-"""Functions that make up a leader's work, none of which calls another one."""
-OTHER: Final = "rest"
+_RIVALS: Final = {"java": "Kafka's Java", "franz": "franz-go"}
 
 
 class Watch:
@@ -67,156 +62,154 @@ class Watch:
         """Does nothing: all topics are known."""
 
 
-def main(arguments: list[str]) -> int:
-    """Measures all groups and writes the three documents.
+class Franz:
+    """franz-go's sticky balancer in a copy of its module; a context manager that removes the copy."""
 
-    `--usual` only prints the usual groups, ours alone; `--brokers` measures only the groups on real brokers anew.
-    """
-    if arguments == ["--usual"]:
-        for cell in USUAL:
-            group = make(cell)
-            ours, _ = _ours(group, group.messages(), _runs(cell))
-            sys.stdout.write(json.dumps(asdict(cell) | ours) + "\n")
-        return 0
-    if arguments == ["--brokers"]:
-        _write(_written() | {"brokers": live_brokers.measure()})
-        return 0
-    if arguments:
-        sys.stderr.write(f"scripts/bench live: {arguments[0]!r} is unknown; give --usual, --brokers or nothing\n")
-        return 2
+    def __init__(self) -> None:
+        described = _go("mod", "download", "-json", f"{_FRANZ}@{_FRANZ_VERSION}", folder=Path(tempfile.gettempdir()))
+        self._folder = Path(tempfile.mkdtemp(prefix="samerack-franz-"))
+        copy = self._folder / "franz-go"
+        shutil.copytree(json.loads(described)["Dir"], copy, copy_function=shutil.copyfile)
+        for path in (copy, *copy.rglob("*")):
+            path.chmod(0o755 if path.is_dir() else 0o644)
+        shutil.copyfile(_GO_TEST, copy / "pkg" / "kgo" / _GO_TEST.name)
+        self._program = self._folder / "kgo.test"
+        _go("test", "-c", "-o", str(self._program), "./pkg/kgo", folder=copy)
+
+    def ask(self, question: Found) -> Found | None:
+        """Returns franz-go's answer, or None where it takes too long."""
+        asked, answered = self._folder / "questions", self._folder / "answers"
+        asked.write_text(json.dumps(question) + "\n")
+        environment = os.environ | {"QUESTIONS": str(asked), "ANSWERS": str(answered)}
+        command = [str(self._program), "-test.run", "^TestSamerack$"]
+        try:
+            subprocess.run(command, env=environment, check=True, timeout=FRANZ_SECONDS, stdout=subprocess.DEVNULL)  # noqa: S603 - built above
+        except subprocess.TimeoutExpired:
+            return None
+        answer: Found = json.loads(answered.read_text())
+        return answer
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _go(*arguments: str, folder: Path) -> str:
+    return subprocess.run(["go", *arguments], cwd=folder, check=True, stdout=subprocess.PIPE, text=True).stdout  # noqa: S603, S607 - Go as installed
+
+
+def _ask_java(question: Found, *, seconds: float) -> Found | None:
+    """Returns Kafka's answer, or None where it needs more time or memory than it has."""
+    with Peer(heap="4g") as peer:
+        watch = threading.Timer(seconds, peer.kill)
+        watch.start()
+        try:
+            return peer.ask(question)
+        except (RuntimeError, BrokenPipeError):
+            return None
+        finally:
+            watch.cancel()
+
+
+def groups() -> Found:
+    """Puts every group to the agent, to Java and to franz-go (twenty minutes)."""
+    given_up = set[str]()
     with Franz() as franz:
-        given_up: set[str] = set()
-        cells = [_measure(cell, franz, given_up) for cell in _in_order((*USUAL, *grid(), *FRANZ, *GREATEST, *NEWEST))]
-    results = {
-        "machine": machine(),
-        "franz_version": FRANZ_VERSION,
-        "java_seconds": JAVA_SECONDS,
-        "cells": cells,
-        "brokers": live_brokers.measure(),
-    }
-    _write(results)
-    return 0
+        measured = [_measured(cell, franz, given_up) for cell in cells()]
+    return {"franz_version": _FRANZ_VERSION, "java_seconds": JAVA_SECONDS, "cells": measured}
 
 
-def _written() -> dict[str, Any]:
-    """Returns the results that the page shows now."""
-    return dict(json.loads((DOCS / "benchmarks-consumers.json").read_text()))
-
-
-def _write(results: dict[str, Any]) -> None:
-    (DOCS / "benchmarks-consumers.json").write_text(json.dumps(results, indent=1) + "\n")
-    (DOCS / "benchmarks-consumers.md").write_text(page(results))
-    (DOCS / "benchmarks-consumers.svg").write_text(plot(results))
-
-
-def _in_order(cells: Iterable[Cell]) -> list[Cell]:
-    """Returns the cells, smallest first: once Java takes too long, it gets no larger group of the same kind."""
-    return sorted(dict.fromkeys(cells), key=lambda cell: (cell.total, cell.members))
-
-
-def _runs(cell: Cell) -> int:
-    return 5 if cell.total >= LARGE else 9
-
-
-def _measure(cell: Cell, franz: Franz, given_up: set[str]) -> dict[str, Any]:
-    group = make(cell)
+def _measured(cell: Cell, franz: Franz, given_up: set[str]) -> Found:
+    group, runs = make(cell), 5 if cell.total >= _LARGE else 9
     messages = group.messages()
-    ours, problem = _ours(group, messages, _runs(cell))
-    measured = asdict(cell) | {"total": cell.total, "ours": ours}
-    question = group.question(messages, _runs(cell))
-    kind = "equal" if cell.subscriptions == "equal" else "unequal"
-    java = None if kind in given_up else ask_java(question, seconds=JAVA_SECONDS + cell.total / 1e5)
+    ours, problem = _ours(group, messages, runs)
+    question = group.question(messages, runs)
+    kind = "equal" if cell.subscriptions == "equal" else "unequal"  # once Java takes too long, it gets no larger one
+    java = None if kind in given_up else _ask_java(question, seconds=JAVA_SECONDS + cell.total / 1e5)
     if java is None:
         given_up.add(kind)
-    for name, answer in (("java", java), ("franz", franz.ask(question, seconds=FRANZ_SECONDS))):
-        measured[name] = None if answer is None else _theirs(problem, answer)
-    sys.stderr.write(f"{cell}: {[(n, (measured[n] or {}).get('seconds')) for n in ('ours', 'java', 'franz')]}\n")
-    return measured
+    found = asdict(cell) | {"total": cell.total, "ours": ours}
+    for name, answer in (("java", java), ("franz", franz.ask(question))):
+        found[name] = None if answer is None else _theirs(problem, answer)
+    tell(f"{cell}: {[(name, (found[name] or {}).get('seconds')) for name in ('ours', *_RIVALS)]}")
+    return found
 
 
-def _ours(group: Group, messages: list[tuple[str, bytes]], runs: int) -> tuple[dict[str, Any], Problem]:
-    """Returns our medians over the later half of the runs, as for the others, and the group as a problem.
-
-    `seconds` is the whole. `decode` (reading the messages), `plan` (the assignor alone) and `encode` (writing the
-    messages) are measured by themselves afterwards, on the same input.
-    """
+def _ours(group: Group, messages: list[tuple[str, bytes]], runs: int) -> tuple[Found, Problem]:
+    """Returns our median over the later half of the runs, as for the others, and the group as a problem."""
     settings = load(flags={"kafka": {"bootstrap.servers": "unused:1"}, "groups": ["group"]}, environment={})
     assigning: Any = Assigning(group="group", settings=settings, watch=Watch(group.cluster()))  # type: ignore[arg-type]  # it takes what the watch has in memory
     agent = (_ME, None, encode_subscription(Subscription(version=0, topics=())))
     members = (agent, *((member, None, data) for member, data in messages))
     joined = Joined(generation=8, protocol="cooperative-sticky", me=_ME, members=members)
     planner.warm_up()
-    whole = _median(lambda: assigning.assign(joined), runs)
-    plan, reader = assigning.sent.plan, SubscriptionReader()
-    return {
-        "seconds": whole,
-        "parts": _parts(lambda: assigning.assign(joined), runs),
-        "decode": _median(lambda: reader.read([data for _, data in messages]), runs),
-        "plan": _median(lambda: ASSIGNORS["cooperative-sticky"].assign(plan.problem, DEFAULTS), runs),
-        "encode": _median(lambda: _encode(plan.problem, plan.sent), runs),
-        "assignor": plan.assignor,
-        "cost": asdict(plan.after),
-    }, plan.problem
-
-
-def _parts(act: Any, runs: int) -> dict[str, float]:
-    """Returns the medians of the parts of one run; together they are the whole."""
-    took: dict[str, list[float]] = {name: [] for name in (*PARTS, OTHER)}
-    with ExitStack() as stack:
-        clocks = {name: stack.enter_context(_clock(*place)) for name, place in PARTS.items()}
-        for _ in range(runs):
-            for clock in clocks.values():
-                clock.clear()
-            start = time.perf_counter()
-            act()
-            whole = time.perf_counter() - start
-            for name, clock in clocks.items():
-                took[name].append(sum(clock))
-            took[OTHER].append(whole - sum(map(sum, clocks.values())))
-    return {name: statistics.median(some[runs // 2 :]) for name, some in took.items()}
-
-
-@contextmanager
-def _clock(owner: Any, name: str) -> Iterator[list[float]]:
-    """Yields the seconds of each call of a function while this lasts."""
-    seconds: list[float] = []
-    function = getattr(owner, name)
-
-    def timed(*arguments: Any, **named: Any) -> Any:
-        start = time.perf_counter()
-        try:
-            return function(*arguments, **named)
-        finally:
-            seconds.append(time.perf_counter() - start)
-
-    setattr(owner, name, timed)
-    try:
-        yield seconds
-    finally:
-        setattr(owner, name, function)
-
-
-def _encode(problem: Problem, owner: Int32Array) -> None:
-    encode_assignments(
-        topics=problem.topics,
-        topic_of=problem.topic_of,
-        number_of=problem.number_of,
-        owner=owner,
-        members=len(problem.members),
-    )
-
-
-def _median(act: Any, runs: int) -> float:
     took = []
     for _ in range(runs):
         start = time.perf_counter()
-        act()
+        assigning.assign(joined)
         took.append(time.perf_counter() - start)
-    return statistics.median(took[runs // 2 :])
+    plan = assigning.sent.plan
+    found = {"seconds": statistics.median(took[runs // 2 :]), "assignor": plan.assignor, "cost": rank(plan.after)}
+    return found, plan.problem
 
 
-def _theirs(problem: Problem, answer: Answer) -> dict[str, Any]:
+def _theirs(problem: Problem, answer: Found) -> Found:
     """Returns a rival's time, and the cost of its plan unless the plan withholds partitions for a round."""
-    owner = owners(problem, answer)
+    owner = _owners(problem, answer)
     whole = not (owner == NOBODY).any()
-    return {"seconds": answer["nanos"] / 1e9, "cost": asdict(evaluate(problem, owner)) if whole else None}
+    return {"seconds": answer["nanos"] / 1e9, "cost": rank(evaluate(problem, owner)) if whole else None}
+
+
+def _owners(problem: Problem, answer: Found) -> Int32Array:
+    """Returns the owner of each partition in an answer, decoded; NOBODY where the answer names none."""
+    counts = np.bincount(problem.topic_of, minlength=len(problem.topics))
+    first = dict(zip(problem.topics, np.concatenate([[0], np.cumsum(counts)[:-1]]).tolist(), strict=True))
+    owner = np.full(len(problem.topic_of), NOBODY, np.int32)
+    for index, member in enumerate(problem.members):
+        if sent := answer["assignment"].get(member):
+            partitions = decode_assignment(base64.b64decode(sent)).partitions
+            for topic, numbers in zip(partitions.topics, partitions.numbers, strict=True):
+                owner[first[topic] + numbers] = index
+    return owner
+
+
+def _show(found: Found) -> str:
+    measured = found["cells"]
+    against = table(
+        "beside|groups|faster in|times as fast, median|lowest|highest|no answer in time|plans cost the same|more|less",
+        [_against(measured, rival) for rival in _RIVALS],
+    )
+    rows = [
+        (
+            *(f"{one[size]:,}" for size in ("members", "total", "topics", "replicas")),
+            "a member left" if one["history"] == "left" else "a member joins",
+            *(f"{1000 * one[name]['seconds']:,.1f}" if one[name] else "-" for name in ("ours", *_RIVALS)),
+        )
+        for one in measured
+        if one["history"] == "left"
+        or (one["total"] >= _SHOWN and (one["history"], one["subscriptions"]) == ("joined", "equal"))
+    ]
+    times = table("members|partitions|topics|replicas|change|samerack, ms|Kafka's Java|franz-go", rows)
+    return f"{against}\n\n{times}\n\n{measured_on(found)}"
+
+
+def _against(measured: list[Found], rival: str) -> tuple[object, ...]:
+    """Returns how the groups compare in time, and in cost where a rival's plan withholds nothing."""
+    answered = [one for one in measured if one[rival]]
+    ratios = sorted(one[rival]["seconds"] / one["ours"]["seconds"] for one in answered)
+    costs = [(one["ours"]["cost"], one[rival]["cost"]) for one in answered if one[rival]["cost"]]
+    return (
+        _RIVALS[rival],
+        len(answered),
+        sum(ratio >= 1 for ratio in ratios),
+        *(f"{ratio:,.2f}" for ratio in (ratios[len(ratios) // 2], ratios[0], ratios[-1])),
+        len(measured) - len(answered),
+        sum(mine == theirs for mine, theirs in costs),
+        sum(mine < theirs for mine, theirs in costs),
+        sum(mine > theirs for mine, theirs in costs),
+    )
+
+
+PARTS: Final[Parts] = {"groups": (groups, _show)}

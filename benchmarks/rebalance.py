@@ -1,157 +1,99 @@
-"""Measures rebalances of a real Kafka Streams application with many tasks: Kafka's own `min_traffic` beside samerack.
+"""Rebalances of a real Kafka Streams application with 600 tasks: Kafka's own `min_traffic` beside samerack.
 
-`scripts/bench rebalance` (a quarter of an hour) writes docs/benchmarks-rebalance.json and prints the table of
-docs/streams.md. Both applications are started anew on one cluster, one after the other. A process is killed and started
-again; the figures are those of the instances' own metrics: the longest rebalance from joining the group to having the
-assignment, and for samerack the time of its part.
+Both are started anew on one cluster, one after the other; one process is killed and started again. The longest
+rebalance and samerack's part of it are by the instances' own metrics, from joining to having the assignment.
 """
 
 from __future__ import annotations
 
-import json
-import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from rich.console import Console
-
-from benchmarks.report import machine
+from benchmarks.shared import Found, Parts, measured_on, table, tell
 from sandbox.admin import Admin
 from sandbox.agent_process import AgentProcess
 from sandbox.cluster import Cluster
-from sandbox.demo import Story
 from sandbox.errors import SandboxError
 from sandbox.settings import free_ports
 from sandbox.streams import CLASS, Place, StreamsApplication
 
-_RESULTS: Final = Path(__file__).parents[1] / "docs" / "benchmarks-rebalance.json"
-_RACKS: Final = ("rack-a", "rack-b", "rack-c")
 _TASKS: Final = 600
-_PATIENCE_SECONDS: Final = 280.0
-"""In which all tasks must run."""
+_PLACED: Final = [[1 + number * 3 // _TASKS] for number in range(_TASKS)]
+_PATIENCE_SECONDS: Final = 280.0  # in which all tasks must run
+_PROPERTIES: Final = {
+    "rack.aware.assignment.strategy": "min_traffic",
+    "num.stream.threads": "1",
+    "num.standby.replicas": "0",
+    "session.timeout.ms": "10000",
+    "processing.guarantee": "at_least_once",  # there is no load
+}
 
 
-def measure(story: Story, *, instances: int) -> list[dict[str, Any]]:
-    """Returns the figures of both.
+def restarts() -> Found:
+    """Starts groups of three and of six instances, and kills a process of each (a quarter of an hour)."""
+    rows = []
+    for instances in (1, 2):
+        with Cluster(heap_megabytes=512) as cluster, Admin(cluster.bootstrap) as admin:
+            admin.create_topic("many", _PLACED)
+            rows += [_measured(cluster.bootstrap, admin, name, instances) for name in ("Kafka", "samerack")]
+    return {"rows": rows}
 
-    Args:
-        story: where progress goes.
-        instances: of Kafka Streams in each of three processes.
-    """
-    found: list[dict[str, Any]] = []
-    placed = [[1 + number * 3 // _TASKS] for number in range(_TASKS)]
-    places = [Place(name=f"many-{rack[-1]}", rack=rack, instances=instances) for rack in _RACKS]
-    with (
-        tempfile.TemporaryDirectory(prefix="samerack-rebalance-") as folder,
-        Cluster(heap_megabytes=512) as cluster,
-        Admin(cluster.bootstrap) as admin,
-    ):
-        (port,) = free_ports(1)
-        admin.create_topic("many", placed)
-        for planner in ("kafka", "samerack"):
-            name = f"rebalance-{planner}"
-            admin.create_topic(f"{name}-ledger-changelog", placed, config={"cleanup.policy": "compact"})
-            admin.create_topic(f"{name}-output", [[1]])
-            application = StreamsApplication(
-                places,
-                bootstrap=cluster.bootstrap,
-                application=name,
-                topic="many",
-                folder=Path(folder),
-                properties={
-                    "rack.aware.assignment.strategy": "min_traffic",
-                    "num.stream.threads": "1",
-                    "num.standby.replicas": "0",
-                    "session.timeout.ms": "10000",
-                    "processing.guarantee": "at_least_once",  # there is no load: only the rebalances count
-                    **(
-                        {"task.assignor.class": CLASS, "samerack.url": f"http://127.0.0.1:{port}"}
-                        if planner == "samerack"
-                        else {}
-                    ),
-                },
-                heap_megabytes=768,
-                options=("-XX:TieredStopAtLevel=4",),  # as outside the sandbox: Kafka's assignor computes for long
-            )
-            log = Path(folder) / "agent.log"
-            with (
-                AgentProcess(
-                    cluster.bootstrap,
-                    groups=(),
-                    log=log,
-                    settings={"web.port": port, "traffic.groups": [name], "streams.applications": {name: {}}},
-                ) as agent,
-                application,
-            ):
-                agent.wait(lambda agent=agent: agent.get("/healthz")[0] == 200, "the agent answers")  # type: ignore[misc]  # mypy drops the default
-                found.append(
-                    {"planner": planner, "tasks": _TASKS, "clients": 3 * instances} | _rebalances(story, application)
-                )
-                story.tell(json.dumps(found[-1]))
+
+def _measured(bootstrap: str, admin: Admin, planner: str, instances: int) -> Found:
+    name, port = f"rebalance-{planner}", free_ports(1)[0]
+    admin.create_topic(f"{name}-ledger-changelog", _PLACED, config={"cleanup.policy": "compact"})
+    admin.create_topic(f"{name}-output", [[1]])
+    asks = {"task.assignor.class": CLASS, "samerack.url": f"http://127.0.0.1:{port}"} if planner == "samerack" else {}
+    settings = {"web.port": port, "traffic.groups": [name], "streams.applications": {name: {}}}
+    with tempfile.TemporaryDirectory() as folder:
+        application = StreamsApplication(
+            [Place(name=f"many-{rack}", rack=f"rack-{rack}", instances=instances) for rack in "abc"],
+            bootstrap=bootstrap,
+            application=name,
+            topic="many",
+            folder=Path(folder),
+            properties=_PROPERTIES | asks,
+            heap_megabytes=768,
+            options=("-XX:TieredStopAtLevel=4",),  # as outside the sandbox: Kafka's assignor computes for long
+        )
+        with (
+            AgentProcess(bootstrap, groups=(), log=Path(folder) / "agent.log", settings=settings) as agent,
+            application,
+        ):
+            agent.wait(lambda: agent.get("/healthz")[0] == 200, "the agent answers")
+            found = {"planner": planner, "clients": 3 * instances, **_seconds(application)}
+    tell(found)
     return found
 
 
-def _rebalances(story: Story, application: StreamsApplication) -> dict[str, Any]:
-    """Returns the figures of one application; those of what does not end in time are null."""
+def _seconds(application: StreamsApplication) -> dict[str, float]:
+    """Returns the figures of one application, without those of what does not end in time."""
+    found: dict[str, float] = {}
     application.start_all()
-    first = after_kill = None
     try:
-        first = application.wait_complete(_TASKS, standbys=0, timeout=_PATIENCE_SECONDS)
-        last = list(application.places)[-1]
-        application.stop(last, kill=True)
+        found["first_start"] = application.wait_complete(_TASKS, standbys=0, timeout=_PATIENCE_SECONDS)
+        application.stop("many-c", kill=True)
         killed = time.monotonic()
-        application.start(last)
+        application.start("many-c")
         application.wait_complete(_TASKS, standbys=0, timeout=_PATIENCE_SECONDS)
-        after_kill = time.monotonic() - killed - 2  # it waits two seconds to see that nothing changes
+        found["after_kill"] = time.monotonic() - killed - 2  # it waits two seconds to see that nothing changes
+        found["rebalance"] = max(float(event.message) for event in application.events("rebalanced")) / 1000
+        found["assignment"] = application.counts().get("LongestAssignmentMilliseconds", 0) / 1000
     except SandboxError as error:
-        story.tell(str(error).partition("\n")[0])
-    counts = application.counts()
-    longest = [float(event.message) for event in application.events("rebalanced")]
-    return {
-        "first_start_seconds": first and round(first, 1),
-        "after_kill_seconds": after_kill and round(after_kill, 1),
-        "longest_rebalance_ms": max(longest) if after_kill else None,
-        "longest_assignment_ms": counts.get("LongestAssignmentMilliseconds"),
-        "agent_plans": counts.get("AgentPlans"),
-        "fallbacks": counts.get("Fallbacks"),
-    }
+        tell(str(error).partition("\n")[0])
+    return {figure: round(seconds, 2) for figure, seconds in found.items()}
 
 
-def table(results: dict[str, Any]) -> str:
-    """Returns the measured figures as a table in Markdown."""
-    header = (f"{_TASKS} tasks", "first start", "after the kill", "longest rebalance", "of it samerack's part")
-    lines = [f"| {' | '.join(header)} |", "|---|---|---|---|---|"]
-    for row in results["rows"]:
-        planner = "samerack" if row["planner"] == "samerack" else "Kafka's own"
-        plan = row["longest_assignment_ms"]
-        cells = [
-            f"{row['clients']} instances, {planner}",
-            _seconds(row["first_start_seconds"], f"not within {results['patience_seconds']:.0f} s"),
-            _seconds(row["after_kill_seconds"]),
-            _seconds(row["longest_rebalance_ms"] and row["longest_rebalance_ms"] / 1000),
-            "" if plan is None else f"{plan / 1000:.2f} s",
-        ]
-        lines.append(f"| {' | '.join(cells)} |".replace("  ", " "))
-    return "\n".join(lines)
+def _show(found: Found) -> str:
+    rows = []
+    for row in found["rows"]:
+        seconds = [row.get(figure) or "" for figure in ("first_start", "after_kill", "rebalance", "assignment")]
+        first = seconds[0] or f"not within {_PATIENCE_SECONDS:.0f}"
+        rows.append((f"{row['clients']} instances, {row['planner']}", first, *seconds[1:]))
+    head = f"{_TASKS} tasks|first start, s|after the kill|longest rebalance|of it samerack's part"
+    return f"{table(head, rows)}\n\n{measured_on(found)}"
 
 
-def _seconds(value: float | None, otherwise: str = "") -> str:
-    return otherwise if value is None else f"{value:.1f} s"
-
-
-def main(arguments: list[str]) -> int:
-    """Measures groups of three and of six instances."""
-    if arguments:
-        sys.stderr.write("rebalance takes no arguments\n")
-        return 2
-    story = Story(Console(stderr=True))
-    results = {
-        "machine": machine(),
-        "patience_seconds": _PATIENCE_SECONDS,
-        "rows": [row for instances in (1, 2) for row in measure(story, instances=instances)],
-    }
-    _RESULTS.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
-    sys.stdout.write(f"{table(results)}\n")
-    return 0
+PARTS: Final[Parts] = {"restarts": (restarts, _show)}

@@ -1,7 +1,8 @@
-"""`scripts/bench traffic`: compares the agent's byte counts with the kernel's, on a real three-rack Kafka.
+"""How exactly the agent measures: its byte counts beside the kernel's, on a real three-rack Kafka.
 
 Groups read live while record sizes change, with every codec and replication 1 and 2, and from a compacted topic. The
-truth is the kernel's count of bytes received on the sockets of each consumer's process, by broker.
+truth is the kernel's count of bytes received on the sockets of each consumer's process, by broker. As a program
+(`python -m benchmarks.traffic CONFIGURATION TOPIC URL`) it is one of these consumers, until it is killed.
 """
 
 from __future__ import annotations
@@ -12,20 +13,22 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from itertools import product
 from typing import Any, Final
 
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer
 from starlette.applications import Starlette
 
+from benchmarks.shared import Found, Parts, measured_on, table, tell
 from samerack.agent.web import client_reports as traffic_web
 from samerack.agent.web.server import WebServer
 from samerack.common.settings import load
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.metrics import TrafficMetrics
-from samerack.traffic.model import FlowKey
 from samerack.traffic.watch import TrafficWatch
 from sandbox.admin import Admin
 from sandbox.cluster import Cluster
@@ -40,31 +43,21 @@ _SIZES: Final = (100, 2000, 500, 5000, 200, 1000)
 """Value bytes in turn, ten seconds each."""
 _BYTES_PER_SECOND: Final = 300_000
 _RACKS: Final = {1: "rack-a", 2: "rack-b", 3: "rack-c"}
+_CODECS: Final = ("none", "lz4", "zstd")
 _PLACES: Final = {
     1: [[1], [2], [3], [1], [2], [3]],
     2: [[1, 3], [3, 1], [1, 3], [3, 1], [1, 3], [3, 1]],
 }
 """With two replicas none is in the second consumer's rack, so that some reads cross racks."""
+_METHODS: Final = ("truth", "estimated", "exact")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Topic:
-    """One topic, read by one group of two consumers in two racks."""
-
-    codec: str
-    replication: int
-    compacted: bool = False
-
-    @property
-    def name(self) -> str:
-        """Name of the topic and the group."""
-        return f"{self.codec}-{self.replication}{'-compacted' if self.compacted else ''}"
-
-
-TOPICS: Final = (
-    *(Topic(codec=codec, replication=replication) for codec in ("none", "lz4", "zstd") for replication in (1, 2)),
-    Topic(codec="lz4", replication=2, compacted=True),
-)
+_TOPICS: Final = {
+    **{f"{codec}-{replication}": (codec, replication) for codec in _CODECS for replication in (1, 2)},
+    "lz4-2-compacted": ("lz4", 2),
+}
+"""Codec and replication of each topic, which is read by a group of its name with two consumers in two racks."""
+_COMPACTED: Final = {"cleanup.policy": "compact", "segment.bytes": "1048576", "min.cleanable.dirty.ratio": "0.01"}
 
 
 class Feeder(threading.Thread):
@@ -74,37 +67,33 @@ class Feeder(threading.Thread):
         super().__init__(name="feeder", daemon=True)
         self.feeding = threading.Event()
         self._began = time.monotonic()
-        self._producers = {
-            codec: Producer(
-                {"bootstrap.servers": bootstrap, "linger.ms": 20, "compression.type": codec, "log_level": 0}
-            )
-            for codec in ("none", "lz4", "zstd")
-        }
+        common: dict[str, Any] = {"bootstrap.servers": bootstrap, "linger.ms": 20, "log_level": 0}
+        self._producers = {codec: Producer({**common, "compression.type": codec}) for codec in _CODECS}
         self._dice = random.Random(5)  # noqa: S311 - no secret
         self._text = b"".join(b"%x order placed by customer %d; " % (i * 7919, i * 31) for i in range(1000))
 
     def begin(self) -> None:
-        """Start to write, with the first size."""
+        """Starts to write, with the first size."""
         self._began = time.monotonic()
         self.feeding.set()
 
     def run(self) -> None:
-        """Write twenty rounds a second."""
+        """Writes twenty rounds a second."""
         while True:
             self.feeding.wait()
             started = time.monotonic()
             size = _SIZES[int((started - self._began) / 10) % len(_SIZES)]
-            for topic in TOPICS:
-                producer = self._producers[topic.codec]
+            for topic, (codec, _) in _TOPICS.items():
+                producer = self._producers[codec]
                 for _ in range(max(1, _BYTES_PER_SECOND // 20 // size)):
                     at = self._dice.randrange(len(self._text) - size) if size < len(self._text) else 0
-                    key = b"%d" % self._dice.randrange(2000) if topic.compacted else None
-                    producer.produce(topic.name, self._text[at : at + size], key=key, partition=self._dice.randrange(6))
+                    key = b"%d" % self._dice.randrange(2000) if "compacted" in topic else None
+                    producer.produce(topic, self._text[at : at + size], key=key, partition=self._dice.randrange(6))
                 producer.poll(0)
             time.sleep(max(0.0, 0.05 - (time.monotonic() - started)))
 
     def pause(self) -> None:
-        """Stop writing, and flush all producers."""
+        """Stops writing, and flushes all producers."""
         self.feeding.clear()
         time.sleep(0.1)
         for producer in self._producers.values():
@@ -123,40 +112,49 @@ class Bench:
             },
             environment={},
         )
-        self.boards = {"estimated": TrafficBoard(), "exact": TrafficBoard()}
+        self._boards = {"estimated": TrafficBoard(), "exact": TrafficBoard()}
         self.watches = {
             name: TrafficWatch(settings, board=board, metrics=TrafficMetrics.silent(), rack_aware=lambda: True)
-            for name, board in self.boards.items()
+            for name, board in self._boards.items()
         }
-        self.web = WebServer(
-            Starlette(routes=list(traffic_web.routes(self.watches["exact"].post))), host="127.0.0.1", port=0
-        )
+        routes = list(traffic_web.routes(self.watches["exact"].post))
+        self.web = WebServer(Starlette(routes=routes), host="127.0.0.1", port=0)
         ports = {int(broker.address.rpartition(":")[2]): broker.id for broker in cluster.brokers.values()}
-        self.sockets = Sockets(brokers=ports)
-        self.cycles: list[float] = []
+        self._sockets = Sockets(brokers=ports)
 
     def wait(self, seconds: float) -> None:
-        """Measure as an agent does, every five seconds, and read the sockets every second."""
+        """Measures as an agent does, every five seconds, and reads the sockets every second."""
         until = time.monotonic() + seconds
         turn = 0
         while (left := until - time.monotonic()) > 0:
             time.sleep(min(1.0, left))
-            self.sockets.look()
+            self._sockets.look()
             turn += 1
             if turn % 5 == 0:
                 self.look()
 
     def look(self) -> None:
-        """Run one measurement of both agents."""
+        """Runs one measurement of both agents."""
         for watch in self.watches.values():
-            self.cycles.append(watch.poll().cycle_seconds)
+            watch.poll()
 
-    def totals(self) -> dict[str, dict[FlowKey, int]]:
-        """Returns the agents' byte counts, by board."""
-        return {
-            name: {key: volume.wire_bytes for key, volume in board.totals().items()}
-            for name, board in self.boards.items()
-        }
+    def counts(self, processes: Mapping[int, tuple[str, str]]) -> dict[tuple[str, str], int]:
+        """Returns bytes by group and method, those across racks apart; waits 1.5 s first for the statistics."""
+        time.sleep(1.5)
+        self._sockets.look()
+        self.look()
+        parts = product(_TOPICS, (f"{method}{part}" for method in _METHODS for part in ("", "_cross")))
+        found = dict.fromkeys(parts, 0)
+        for (process, broker), count in self._sockets.received().items():
+            if process in processes:
+                group, rack = processes[process]
+                found[group, "truth"] += count
+                found[group, "truth_cross"] += count if _RACKS[broker] != rack else 0
+        for method, board in self._boards.items():
+            for key, volume in board.totals().items():
+                found[key.group, method] += volume.wire_bytes
+                found[key.group, f"{method}_cross"] += volume.wire_bytes if key.cross_rack else 0
+        return found
 
 
 @contextmanager
@@ -165,96 +163,88 @@ def _consumers(bootstrap: str, web: WebServer) -> Iterator[dict[int, tuple[str, 
     running: dict[int, tuple[str, str]] = {}
     processes = []
     try:
-        for topic in TOPICS:
-            for rack in ("rack-a", "rack-b"):
-                configuration = {
-                    "bootstrap.servers": bootstrap,
-                    "group.id": topic.name,
-                    "client.id": f"{topic.name}-{rack}",
-                    "client.rack": rack,
-                    "auto.offset.reset": "earliest",
-                    "statistics.interval.ms": 1000,
-                    "log_level": 3,
-                }
-                url = f"http://{web.host}:{web.port}/v1/statistics?group={topic.name}"
-                process = spawn(
-                    [sys.executable, "-m", "benchmarks.traffic_member", json.dumps(configuration), topic.name, url],
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                )
-                processes.append(process)
-                running[process.pid] = (topic.name, rack)
+        for topic, rack in product(_TOPICS, ("rack-a", "rack-b")):
+            configuration = {
+                "bootstrap.servers": bootstrap,
+                "group.id": topic,
+                "client.id": f"{topic}-{rack}",
+                "client.rack": rack,
+                "auto.offset.reset": "earliest",
+                "statistics.interval.ms": 1000,
+                "log_level": 3,
+            }
+            url = f"http://{web.host}:{web.port}/v1/statistics?group={topic}"
+            line = [sys.executable, "-m", "benchmarks.traffic", json.dumps(configuration), topic, url]
+            process = spawn(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            processes.append(process)
+            running[process.pid] = (topic, rack)
         yield running
     finally:
         for process in processes:
             end(process, kill=True)
 
 
-def measure(seconds: float = LIVE_SECONDS) -> dict[str, Any]:
-    """Runs one live measurement; returns bytes by group: truth, estimate, exact, each in total and across racks."""
-    _tell("starting three brokers")
+def accuracy() -> Found:
+    """Counts bytes of seven groups for a minute: the truth, the agent's estimate, and with applications' statistics."""
     with Cluster(properties={"log.cleaner.backoff.ms": "1000"}) as cluster, Admin(cluster.bootstrap) as admin:
-        for topic in TOPICS:
-            config = {
-                "cleanup.policy": "compact",
-                "segment.bytes": "1048576",
-                "min.cleanable.dirty.ratio": "0.01",
-            }
-            admin.create_topic(topic.name, _PLACES[topic.replication], config=config if topic.compacted else {})
+        for topic, (_, replication) in _TOPICS.items():
+            admin.create_topic(topic, _PLACES[replication], config=_COMPACTED if "compacted" in topic else {})
         bench = Bench(cluster)
         bench.web.start()
         feeder = Feeder(cluster.bootstrap)
         feeder.start()
         with _consumers(cluster.bootstrap, bench.web) as processes:
-            _tell(f"{len(TOPICS)} groups begin to read")
             bench.look()
-            feeder.begin()
-            bench.wait(_WARM_SECONDS)
-            feeder.pause()
-            bench.wait(_DRAIN_SECONDS)
-            before = _reading(bench)
-            _tell(f"measuring for {seconds:.0f} s")
-            feeder.begin()
-            bench.wait(seconds)
-            feeder.pause()
-            bench.wait(_DRAIN_SECONDS)
-            after = _reading(bench)
+            readings = []
+            for seconds in (_WARM_SECONDS, LIVE_SECONDS):
+                tell(f"reading for {seconds:.0f} s")
+                feeder.begin()
+                bench.wait(seconds)
+                feeder.pause()
+                bench.wait(_DRAIN_SECONDS)
+                readings.append(bench.counts(processes))
         bench.web.stop()
         for watch in bench.watches.values():
             watch.close()
-    return {
-        "seconds": seconds,
-        "groups": _compared(before, after, processes),
-        "cycle_seconds": round(sum(bench.cycles) / len(bench.cycles), 3),
-    }
+    groups: dict[str, dict[str, int]] = {topic: {} for topic in _TOPICS}
+    for (group, method), count in readings[1].items():
+        groups[group][method] = count - readings[0][group, method]
+    return {"seconds": LIVE_SECONDS, "groups": groups}
 
 
-def _tell(text: str) -> None:
-    sys.stderr.write(f"traffic: {text} ...\n")
+def _show(found: Found) -> str:
+    rows = []
+    for name, one in found["groups"].items():
+        cells = [name]
+        for part in ("", "_cross"):
+            truth = one[f"truth{part}"]
+            errors = (f"{one[f'{method}{part}'] / truth - 1:+.1%}" if truth else "-" for method in _METHODS[1:])
+            cells += [f"{truth / 1e6:.2f}", *errors]
+        rows.append(cells)
+    head = "group (codec, replication)|MB|estimated|exact|across racks, MB|estimated|exact"
+    return f"{table(head, rows)}\n\n{measured_on(found)}"
 
 
-def _reading(bench: Bench) -> tuple[dict[tuple[int, int], int], dict[str, dict[FlowKey, int]]]:
-    """Returns the counts of kernel and agents; waits 1.5 s first, as statistics come every second."""
-    time.sleep(1.5)
-    bench.sockets.look()
-    bench.look()
-    return bench.sockets.received(), bench.totals()
+def _consume(configuration: dict[str, str | int], topic: str, url: str) -> None:
+    """Reads, commits and posts statistics until the process is killed."""
+
+    def post(statistics: str) -> None:
+        headers = {"Content-Type": "application/json"}
+        request = urllib.request.Request(url, statistics.encode(), headers)  # noqa: S310 - the benchmark's own port
+        try:
+            with urllib.request.urlopen(request, timeout=5) as answer:  # noqa: S310 - see above
+                answer.read()
+        except urllib.error.HTTPError as error:
+            with error:  # probably not a member yet
+                error.read()
+
+    consumer = Consumer({**configuration, "stats_cb": post})
+    consumer.subscribe([topic])
+    while True:
+        consumer.consume(500, 0.2)
 
 
-def _compared(before: Any, after: Any, processes: Mapping[int, tuple[str, str]]) -> dict[str, dict[str, int]]:
-    groups: dict[str, dict[str, int]] = {
-        topic.name: dict.fromkeys(("truth", "truth_cross", "estimated", "estimated_cross", "exact", "exact_cross"), 0)
-        for topic in TOPICS
-    }
-    for (process, broker), count in after[0].items():
-        if process in processes:
-            group, rack = processes[process]
-            grown = count - before[0].get((process, broker), 0)
-            groups[group]["truth"] += grown
-            groups[group]["truth_cross"] += grown if _RACKS[broker] != rack else 0
-    for board in ("estimated", "exact"):
-        for key, count in after[1][board].items():
-            grown = count - before[1][board].get(key, 0)
-            groups[key.group][board] += grown
-            groups[key.group][f"{board}_cross"] += grown if key.cross_rack else 0
-    return groups
+PARTS: Final[Parts] = {"accuracy": (accuracy, _show)}
+
+if __name__ == "__main__":
+    _consume(json.loads(sys.argv[1]), sys.argv[2], sys.argv[3])

@@ -34,7 +34,7 @@ RUN_ELSEWHERE: Final = {
     "scripts/soak": "tests/unit/sandbox/test_soak.py holds its verdict; a whole run takes an hour",
     "scripts/clients": "tests/integration/test_foreign_clients.py, its short form",
     "scripts/release": "tests/unit/release holds its parts; it proves what it made, and fetches packages for that",
-    "scripts/bench": "its scenarios are unit-tested; a whole run takes minutes",
+    "scripts/bench": "tests/unit/package/test_benchmark_pages.py holds what it writes; a run takes minutes",
     "samerack pipeline": "tests/spark, which has the session that it takes",
     "samerack cost": "tests/unit/agent/test_cli_cost.py: it measures for a minute where no agent runs",
     "samerack top": "tests/unit/agent/test_cli_cost.py: it goes on until somebody ends it",
