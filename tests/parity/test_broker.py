@@ -1,4 +1,4 @@
-"""The brokers' assignor `samerack` holds what it promises, on random groups; `scripts/bench broker proof` has more."""
+"""The brokers' assignor `samerack` holds its promises on random groups; `scripts/bench broker --proof` has more."""
 
 from __future__ import annotations
 
