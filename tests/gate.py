@@ -36,6 +36,8 @@ _SEED: Final = "20260101"
 _PATIENT: Final = {"SANDBOX_PATIENCE": "3"}
 """What waits for a fact may wait three times as long as usual: the machine may be busy."""
 _MAX_SECOND_TRIES: Final = 3
+_SECOND_TRIES: Final = "live"
+"""The room of second tries."""
 _BUSY_LOOPS: Final = 4
 _TESTS_FAILED: Final = 1
 _NO_TESTS: Final = 5
@@ -310,7 +312,7 @@ class Runner:
         again, self._again = self._again, []
         if 0 < len(again) <= _MAX_SECOND_TRIES and not any(failure.final for failure in again):
             line = _pytest("-m", "integration", *(failure.test for failure in again), every=self._every)
-            step = Step(name=f"a second try of {len(again)}", line=line, room="live")
+            step = Step(name=f"a second try of {len(again)}", line=line, room=_SECOND_TRIES)
             repeated = self.execute(step)
             self.table.append(_row(step, repeated))
             if not repeated.failed and repeated.passed == len(again):

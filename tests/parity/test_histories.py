@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests import effort
+from tests.parity.cases import FAMILIES
 from tests.parity.walks import Walk, walk
 
 if TYPE_CHECKING:
@@ -14,7 +15,8 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.parity, pytest.mark.timeout(300)]  # Maven may have to build the peer for the first test
 
-SEEDS = range(effort.of(40))
+SEEDS = range(effort.of(40, least=len(FAMILIES)))
+"""Random groups take turns by family."""
 
 
 def test_no_plan_of_a_history_is_worse_than_kafkas(peer: Peer) -> None:
