@@ -19,7 +19,7 @@ import pytest
 from sandbox.admin import Admin, wait_until
 from sandbox.agent_process import AgentProcess
 from sandbox.contract import KafkaCluster
-from sandbox.demo_streams import PARTITIONS, PLACES, SOURCES, STANDBYS, prepare, racks_by_task
+from sandbox.demo_streams import PLACES, STANDBYS, racks_by_task
 from sandbox.feeder import Feeder
 from sandbox.http_server import Answer, Asked, Server
 from sandbox.jvm import KAFKA_VERSION
@@ -27,15 +27,28 @@ from sandbox.processes import end
 from sandbox.settings import free_ports
 from sandbox.streams import CLASS, StreamsApplication
 from sandbox.streams_output import compare
+from tests import effort
 
 _APPLICATION: Final = f"payments-{uuid.uuid4().hex[:12]}"
 _TOPIC: Final = f"transactions-{uuid.uuid4().hex[:12]}"
+_EACH: Final = 8 if effort.ALL else 3
+"""Sources in each rack."""
+_PARTITIONS: Final = 3 * _EACH
+_SOURCES: Final = [[1]] * _EACH + [[2]] * _EACH + [[3]] * _EACH
+_CHANGELOGS: Final = [[2, 3]] * _EACH + [[3, 1]] * _EACH + [[1, 2]] * _EACH
+"""Brokers by partition: a rack can serve a third of the sources, the two others their changelogs."""
 _DEADLINE_MS: Final = 2000
 _SLACK_MS: Final = 1500
 """The first question of a process loads the HTTP client, on a machine that has much else to do."""
 _LAST: Final = PLACES[-1].name
 _FORMER: Final = f"{_APPLICATION}-3-9"
 """The application on Kafka Streams 3.9."""
+
+
+def _prepare(admin: Admin, application: str) -> None:
+    """Creates the topics of an application beside its source."""
+    admin.create_topic(f"{application}-ledger-changelog", _CHANGELOGS, config={"cleanup.policy": "compact"})
+    admin.create_topic(f"{application}-output", [[1, 2], [2, 3], [3, 1]])
 
 
 class Scene:
@@ -58,7 +71,7 @@ class Scene:
             folder=self.folder / name,
             version=version,
             properties={
-                "num.stream.threads": "2",
+                "num.stream.threads": "1",
                 "num.standby.replicas": str(STANDBYS),
                 "acceptable.recovery.lag": "1000000",  # warm-ups would take ten minutes
                 "commit.interval.ms": "1000",  # each commit of each thread is a transaction over its partitions
@@ -86,7 +99,7 @@ class Scene:
 
     def wait(self) -> None:
         """Waits until all tasks run."""
-        self.application.wait_complete(PARTITIONS, standbys=STANDBYS)
+        self.application.wait_complete(_PARTITIONS, standbys=STANDBYS)
 
     def restart_last(self) -> None:
         """Restarts a process, which rebalances."""
@@ -110,10 +123,10 @@ class Scene:
 def scene(shared_cluster: KafkaCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     """The running application under load; in the end its output has each record once, counted on the right state."""
     with Admin(shared_cluster.bootstrap) as admin:
-        admin.create_topic(_TOPIC, SOURCES)
-        prepare(admin, _APPLICATION)
+        admin.create_topic(_TOPIC, _SOURCES)
+        _prepare(admin, _APPLICATION)
         made = Scene(tmp_path_factory.mktemp("streams"), shared_cluster, admin)
-        with made.application, Feeder(shared_cluster.bootstrap, {_TOPIC: PARTITIONS}, pause=0.2) as feeder:
+        with made.application, Feeder(shared_cluster.bootstrap, {_TOPIC: _PARTITIONS}, pause=0.2) as feeder:
             agent = made.agent()
             made.application.start_all()
             made.wait()
@@ -151,7 +164,7 @@ def test_standbys_are_in_other_racks_than_their_task(scene: Scene, monkeypatch: 
         for instance, tasks in scene.application.tasks().items():
             for task in tasks.active | tasks.standby:
                 racks.setdefault(task, []).append(scene.application.places[instance.rpartition("-")[0]].rack)
-        assert len(racks) == PARTITIONS
+        assert len(racks) == _PARTITIONS
         assert {tuple(sorted(copies)) for copies in racks.values()} == {tuple(place.rack for place in PLACES)}
         monkeypatch.undo()
         scene.restart_last()
@@ -188,19 +201,19 @@ def _is_asked(port: int) -> bool:
 
 def test_kafka_streams_3_9_takes_its_tasks(scene: Scene) -> None:
     """The same jar works in the oldest Kafka Streams that it is for; without the agent it plans itself."""
-    prepare(scene.admin, _FORMER)
+    _prepare(scene.admin, _FORMER)
     with scene.new_application(_FORMER, version="streams-3.9") as former:
         with scene.agent() as agent:
             former.start_all()
             agent.wait(
                 lambda: _is_planned_in_rack(agent, clients=len(PLACES)), "all processes have tasks in their racks"
             )
-            wait_until(lambda: former.runs_each(PARTITIONS), "all tasks run", timeout=60)
+            wait_until(lambda: former.runs_each(_PARTITIONS), "all tasks run", timeout=60)
             assert former.counts()["AgentPlans"] > 0
         former.stop(_LAST)
         former.start(_LAST)
         wait_until(lambda: former.counts().get("FallbacksForNoAnswer", 0) > 0, "it plans itself", timeout=60)
-        wait_until(lambda: former.runs_each(PARTITIONS), "all tasks run", timeout=60)
+        wait_until(lambda: former.runs_each(_PARTITIONS), "all tasks run", timeout=60)
         assert former.events("error") == []
 
 
