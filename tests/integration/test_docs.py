@@ -31,7 +31,6 @@ RUN_ELSEWHERE: Final = {
     "scripts/demo": "test_the_demo_shows_what_it_promises, and those of its other forms",
     "scripts/simulate": "tests/unit/agent/leading/test_simulated_stories.py, with fewer seeds",
     "scripts/chaos": "tests/integration/test_chaos.py",
-    "scripts/soak": "tests/unit/sandbox/test_soak.py holds its verdict; a whole run takes an hour",
     "scripts/clients": "tests/integration/test_foreign_clients.py, its short form",
     "scripts/release": "tests/unit/release holds its parts; it proves what it made, and fetches packages for that",
     "scripts/bench": "tests/unit/package/test_benchmark_pages.py holds what it writes; a run takes minutes",

@@ -54,43 +54,6 @@ def _document(name: str) -> Any:
     return json.loads((ROOT / "docs" / f"benchmarks-{name}.json").read_text(encoding="utf-8"))
 
 
-def test_what_an_hour_costs_is_what_was_measured() -> None:
-    """Each figure of the row is the one in the run's document, which has no complaint."""
-    told = _document("soak")
-    moves = told["moves"]
-    assert told["complaints"] == []
-
-    def mib(process: str, tenth: str) -> str:
-        return f"{told['processes'][f'one {process}']['rss_bytes'][tenth] / 2**20:.0f} MiB"
-
-    assert _result("scripts/soak") == (
-        f"{moves['followed']} of {moves['done']} moves followed, median {moves['median_seconds']:.1f} s, "
-        f"{moves['longest_seconds']:.1f} s at most; of {told['records']:,} records {told['lost']} lost; "
-        f"{told['rebalances']} rebalances, no stop longer than {told['longest_stop_seconds']:.1f} s; "
-        f"worker {mib('worker', 'first')} in the first tenth, {mib('worker', 'last')} in the last"
-    )
-
-
-def test_what_a_starved_hour_costs_is_what_was_measured() -> None:
-    """No worker ended on a machine with a load of fifty and more, and each figure of the row is the document's."""
-    told = _document("soak-starved")
-    assert (told["worker_ends"], told["lost"], told["read_again"], told["owned_twice"]) == ([], 0, 0, 0)
-    assert told["median_load"] > 50
-    assert f"with a median load of {told['median_load']} (" in _PAGE
-    memory = told["processes"]["one worker"]["rss_bytes"]
-    first, last = (round(memory[tenth] / 2**20) for tenth in ("first", "last"))
-    (alone,) = {re.search(r"not all groups were led in (\d+ of \d+) samples", one) for one in told["complaints"]} - {
-        None
-    }
-    assert alone is not None
-    assert _result("scripts/soak --busy 50") == (
-        f"0 workers ended; worker {first} and {last} MiB; "
-        f"0 lost, 0 read again, 0 owned twice of {told['records']:,} records; "
-        f"{told['moves']['followed']} of {told['moves']['done']} moves followed within 30 s; "
-        f"not all groups led in {alone[1]} samples; longest stop {told['longest_stop_seconds']:.1f} s"
-    )
-
-
 def test_what_faults_cost_is_what_was_measured() -> None:
     """Each figure of the row is the one in the run's document, which has no complaint."""
     told = _document("chaos")
