@@ -67,7 +67,7 @@ def _until_held(agent: AgentProcess) -> None:
 
 
 def _taken_over(scene: Scene, agent: AgentProcess, client: str) -> None:
-    """Has the agent take over; scripts/takeovers says how long members pause."""
+    """Has the agent take over; docs/clients.md says how long members pause."""
     until = time.monotonic() + _AGAIN_SECONDS
     while True:
         since = now_ms()
