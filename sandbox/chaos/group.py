@@ -16,30 +16,29 @@ from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicP
 from confluent_kafka.admin import AdminClient
 
 from sandbox.admin import Admin, wait_until
-from sandbox.chaos.setup import FEED_SECONDS, FOREIGN_ASSIGNOR, TELLING, Seat, Setup
+from sandbox.chaos.setup import FEED_SECONDS, TELLING, Seat, Setup
 from sandbox.errors import SandboxError
 from sandbox.feeder import Feeder
 from sandbox.history.model import History
 from sandbox.history.reading import read_history
 from sandbox.members.lines import MemberSettings, Partition, Recorder
-from sandbox.members.process import Member, read_event
+from sandbox.members.process import Event, Member, read_event
 
 AGENT: Final = "samerack"
 """The agents' client id in groups."""
 
 
 class Group:
-    """A running group; a context manager that ends it."""
+    """A running group; a context manager that starts and ends it.
+
+    Attributes:
+        seats: its ordinary members.
+        extra: the member that joins and leaves.
+        present: the running members.
+    """
 
     def __init__(self, setup: Setup, *, bootstrap: str, admin: Admin, folder: Path) -> None:
-        """Prepare; entering the context starts everything.
-
-        Args:
-            setup: its members, topic and load.
-            bootstrap: `bootstrap.servers`.
-            admin: the cluster's administration.
-            folder: for histories, one file for each life of a member.
-        """
+        """Prepares; the folder is for histories, one file for each life of a member."""
         self.setup = setup
         self.name = setup.name
         self.seats = [
@@ -51,12 +50,11 @@ class Group:
         self._admin = admin
         self._folder = folder
         self._lives = 0
-        self._told: list[Member] = []
-        self._marks: dict[Member, int] = {}
+        self._recent: list[Member] = []
+        self._recently_written: list[Event] = []
+        self._written_bytes = 0
         folder.mkdir(parents=True, exist_ok=True)
         self._written = folder / "written.jsonl"
-        self._next_marks: dict[Member, int] = {}
-        self._written_mark = self._next_written_mark = 0
         self._feeder = Feeder(
             bootstrap, {} if setup.idle else {setup.name: len(setup.placed)}, pause=FEED_SECONDS, history=self._written
         )
@@ -67,9 +65,8 @@ class Group:
     # members
 
     def start(self, seat: Seat, *, assignor: str = "") -> Member:
-        """Start the member of a seat; an assignor, if given, replaces the group's."""
+        """Starts the member of a seat; an assignor, if given, replaces the group's."""
         self._lives += 1
-        history = self._folder / f"{seat.name}-{self._lives}.jsonl"
         settings = MemberSettings(
             bootstrap=self._bootstrap,
             group=self.name,
@@ -79,34 +76,28 @@ class Group:
             assignors=(name,) if (name := assignor or self.setup.assignor) else (),
             properties=self.setup.properties,
         )
-        member = Member.on(seat.client, settings, history=history)
+        member = Member.on(seat.client, settings, history=self._folder / f"{seat.name}-{self._lives}.jsonl")
         self.present[seat] = member
-        self._told.append(member)
+        self._recent.append(member)
         return member
 
     def end(self, seat: Seat, *, kill: bool = False) -> None:
-        """End the member of a seat, in order or with SIGKILL."""
+        """Ends the member of a seat, in order or with SIGKILL."""
         self.present.pop(seat).stop(kill=kill)
 
     def leave(self, *, kill: bool = False) -> list[Future[None]]:
-        """Start to end all members at once, in order or with SIGKILL; each future is done when one has ended."""
+        """Begins to end all members at once, in order or with SIGKILL; each future is done when one has ended."""
         ending = list(self.present.values())
         self.present.clear()
         return [self._ending.submit(member.stop, kill=kill) for member in ending]
 
-    def start_foreign(self) -> Seat:
-        """Start a member in an extra seat, with an assignor that no other member offers."""
-        seat = Seat(client="java", rack=self.extra.rack, number=self.extra.number + 1)
-        self.start(seat, assignor=FOREIGN_ASSIGNOR)
-        return seat
-
     def redeploy(self, seat: Seat) -> None:
-        """End the member of a seat in order and start a new one, as a deployment does."""
+        """Ends the member of a seat in order and starts a new one, as a deployment does."""
         self.end(seat)
         self.start(seat)
 
     def restart(self) -> None:
-        """End all members in order, wait until the group is empty, and start them again."""
+        """Ends all members in order, waits until the group is empty, and starts them again."""
         seats = list(self.present)
         for future in self.leave():
             future.result()
@@ -115,19 +106,15 @@ class Group:
             self.start(seat)
 
     def revive(self) -> list[str]:
-        """Restart members that have ended by themselves, as an orchestrator does; returns their last output."""
-        ended = {
-            seat: member
-            for seat, member in self.present.items()
-            if not member.running and seat in (*self.seats, self.extra)
-        }
+        """Restarts members that have ended by themselves, as an orchestrator does; returns their last output."""
+        ended = {seat: one for seat, one in self.present.items() if not one.running}
         for seat, member in ended.items():
             member.stop()
             self.start(seat)
-        return [f"{seat.name} ended by itself: {member.complaints.splitlines()[-1]}" for seat, member in ended.items()]
+        return [f"{seat.name} ended by itself: {one.complaints.splitlines()[-1]}" for seat, one in ended.items()]
 
     def come_or_go(self) -> str:
-        """Start the extra member, or end it if it runs; returns "joins" or "leaves"."""
+        """Starts the extra member, or ends it if it runs; returns "joins" or "leaves"."""
         if self.extra in self.present:
             self.end(self.extra)
             return "leaves"
@@ -135,15 +122,19 @@ class Group:
         return "joins"
 
     def pause(self, seat: Seat) -> None:
-        """Suspend a member at any point (SIGSTOP)."""
+        """Suspends a member at any point (SIGSTOP)."""
         os.kill(self.present[seat].pid, signal.SIGSTOP)
 
     def resume(self, seat: Seat) -> None:
-        """Continue it (SIGCONT)."""
+        """Continues it (SIGCONT)."""
         with suppress(ProcessLookupError):
             os.kill(self.present[seat].pid, signal.SIGCONT)
 
     # its present state
+
+    def ask_groups(self) -> AdminClient:
+        """Returns a new client, which has no cached coordinator."""
+        return AdminClient({"bootstrap.servers": self._bootstrap, "log_level": 0, "reconnect.backoff.max.ms": 200})
 
     def describe(self) -> Any:
         """Returns the group as its coordinator describes it.
@@ -160,21 +151,21 @@ class Group:
     def coordinator(self) -> int:
         """Returns the broker that coordinates the group."""
         self._groups = self.ask_groups()  # an older client has cached the answer
-        found: list[Any] = []
+        found: list[int] = []
 
         def answered() -> bool:
-            found.append(self.describe())
+            found.append(int(self.describe().coordinator.id))
             return True
 
         wait_until(answered, f"a coordinator describes {self.name}")
-        return int(found[-1].coordinator.id)
+        return found[-1]
 
     def has_dynamic_agent(self) -> bool:
         """Returns whether an agent is in the group without an instance id."""
         return any(member.client_id == AGENT and not member.group_instance_id for member in self.describe().members)
 
     def wait_state(self, states: Sequence[str], what: str, *, timeout: float = 15.0) -> None:
-        """Wait until the coordinator says that the group is in one of these states."""
+        """Waits until the coordinator says that the group is in one of these states."""
         wait_until(lambda: self.describe().state.name in states, f"{self.name}: {what}", timeout=timeout, pause=0.03)
 
     def agrees(self) -> bool:
@@ -191,9 +182,26 @@ class Group:
         everything = [partition for partitions in owned.values() for partition in partitions]
         return owned == given and len(everything) == len(set(everything)) == len(self.setup.placed)
 
+    def described(self) -> str:
+        """Returns state and members by the coordinator, in words."""
+        try:
+            found = self.describe()
+        except KafkaException as error:
+            return f"not described: {error}"
+        given = {m.client_id: sorted(p.partition for p in m.assignment.topic_partitions) for m in found.members}
+        return f"{found.state.name}, given {given}"
+
+    def trouble(self) -> str:
+        """Returns the state of the group in words, for errors."""
+        owned = {seat.name: sorted(number for _, number in one.owned) for seat, one in self.present.items()}
+        said = "; ".join(f"{seat.name}: {member.complaints}" for seat, member in self.present.items())
+        return f"{self.name}: {self.described()}; members have {owned}; they said {said}"
+
     def generation(self) -> int:
         """Returns the last generation that a member has recorded."""
         return max((event.generation for member in self.present.values() for event in member.events), default=-1)
+
+    # its offsets
 
     def coordinator_offsets(self) -> dict[Partition, int]:
         """Returns the offsets that the coordinator has; partitions without any are left out.
@@ -207,20 +215,11 @@ class Group:
         return {(one.topic, one.partition): one.offset for one in found.topic_partitions if one.offset >= 0}
 
     def note_offsets(self) -> None:
-        """Record in the history the offsets that the coordinator has."""
+        """Records in the history the offsets that the coordinator has."""
         Recorder(self._operator).offsets("kept", self.coordinator_offsets())
 
-    def _set_first_offsets(self) -> None:
-        offsets = {(self.name, number): 0 for number in range(len(self.setup.placed))}
-
-        def are_set() -> bool:
-            self.set_offsets(offsets)
-            return True
-
-        wait_until(are_set, f"the offsets of {self.name} are set")  # the coordinator may not know the topic yet
-
     def set_offsets(self, offsets: Mapping[Partition, int]) -> None:
-        """Set the offsets of the group, which must have no members, and record them in the history.
+        """Sets the offsets of the group, which must have no members, and records them in the history.
 
         Raises:
             KafkaException: The coordinator refuses.
@@ -233,47 +232,29 @@ class Group:
                 raise KafkaException(one.error)
         Recorder(self._operator).offsets("committed", offsets)
 
-    def trouble(self) -> str:
-        """Returns the state of the group in words, for errors."""
-        owned = {seat.name: sorted(number for _, number in one.owned) for seat, one in self.present.items()}
-        try:
-            described = self.describe()
-            seen = {
-                member.client_id: sorted(p.partition for p in member.assignment.topic_partitions)
-                for member in described.members
-            }
-            state = f"{described.state.name}, given {seen}"
-        except KafkaException as error:
-            state = f"not described: {error}"
-        said = "; ".join(f"{seat.name}: {member.complaints}" for seat, member in self.present.items())
-        return f"{self.name}: {state}; members have {owned}; they said {said}"
+    def _set_first_offsets(self) -> bool:
+        self.set_offsets({(self.name, number): 0 for number in range(len(self.setup.placed))})
+        return True
 
     # its history
 
-    def mark(self) -> None:
-        """Mark the start of a fault: `recent` starts at the previous mark, to include the last reads before this."""
-        gone = [member for member in self._told if member not in self.present.values() and member in self._marks]
-        self._told = [member for member in self._told if member not in gone]
-        self._marks, self._next_marks = self._next_marks, {member: len(member.events) for member in self._told}
-        self._written_mark, self._next_written_mark = self._next_written_mark, self._end_of_lines()
-
-    def _end_of_lines(self) -> int:
-        """Returns the number of bytes of complete lines in the feeder's file; the last line may be incomplete."""
+    def recent(self, since_ns: int) -> History:
+        """Returns the history since a time, which must not be before that of an earlier call."""
         with self._written.open("rb") as file:
-            file.seek(self._next_written_mark)
-            return self._next_written_mark + file.read().rfind(b"\n") + 1
-
-    def recent(self) -> History:
-        """Returns the history since the mark before the last."""
-        with self._written.open("rb") as file:
-            file.seek(self._written_mark)
-            lines = file.read().splitlines(keepends=True)
+            file.seek(self._written_bytes)
+            text = file.read()
+        lines = text[: text.rfind(b"\n") + 1]  # the last line may be incomplete
+        self._written_bytes += len(lines)
+        self._recently_written += map(read_event, lines.splitlines())
+        self._recently_written = [event for event in self._recently_written if event.ns >= since_ns]
+        present = set(self.present.values())
+        self._recent = [one for one in self._recent if one in present or (one.events and one.events[-1].ns >= since_ns)]
         return History(
             members={
-                f"{member.name}-{number}": member.events[self._marks.get(member, 0) :]
-                for number, member in enumerate(self._told)
+                f"{member.name}-{number}": tuple(event for event in member.events if event.ns >= since_ns)
+                for number, member in enumerate(self._recent)
             },
-            written=tuple(read_event(line) for line in lines if line.endswith(b"\n")),
+            written=tuple(self._recently_written),
         )
 
     def reads_since(self, ns: int) -> frozenset[Partition]:
@@ -287,21 +268,17 @@ class Group:
                     found |= event.partitions
         return frozenset(found)
 
-    def read_to(self, partition: Partition) -> int:
-        """Returns the highest offset of a partition that a present member has read; -1 if none has."""
-        return max((member.last_read(partition) for member in self.present.values()), default=-1)
-
-    def finish(self, *, timeout: float = 60.0) -> History:
-        """Stop the load, wait until all records are read, end the members in order; returns the whole history.
+    def finish(self) -> History:
+        """Drains the group, and returns its whole history.
 
         Raises:
             SandboxError: Records are not confirmed or not read in time.
         """
-        self.drain(timeout=timeout)
+        self.drain()
         return self.history()
 
     def drain(self, *, timeout: float = 60.0) -> None:
-        """Stop the load, wait until all records are read, end the members in order.
+        """Stops the load, waits until all records are read, ends the members in order.
 
         Raises:
             SandboxError: Records are not confirmed or not read in time.
@@ -313,7 +290,10 @@ class Group:
                 ends[partition] = max(ends.get(partition, -1), event.last)
         # reads of ended members are not needed: the present members read to the end
         wait_until(
-            lambda: all(self.read_to(partition) >= last for partition, last in ends.items()),
+            lambda: all(
+                max((member.last_read(partition) for member in self.present.values()), default=-1) >= last
+                for partition, last in ends.items()
+            ),
             f"everything written to {self.name} is read",
             timeout=timeout,
         )
@@ -328,16 +308,12 @@ class Group:
         """
         return read_history(sorted(self._folder.glob("*.jsonl")))
 
-    def ask_groups(self) -> AdminClient:
-        """Returns a new client, which has no cached coordinator."""
-        return AdminClient({"bootstrap.servers": self._bootstrap, "log_level": 0, "reconnect.backoff.max.ms": 200})
-
     def __enter__(self) -> Self:
-        """Create the topic, start to feed it, start the members."""
+        """Creates the topic, starts to feed it, starts the members."""
         self._admin.create_topic(self.name, self.setup.placed)
         self._feeder.__enter__()
-        if self.setup.idle:
-            self._set_first_offsets()
+        if self.setup.idle:  # the coordinator may not know the topic yet
+            wait_until(self._set_first_offsets, f"the offsets of {self.name} are set")
         for seat in self.seats:
             self.start(seat)
         return self
@@ -345,20 +321,13 @@ class Group:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None:
-        """Kill the members, and stop the load."""
+        """Kills the members, and stops the load."""
         for member in self.present.values():
             with suppress(OSError, SandboxError):
                 member.stop(kill=True)
         self._feeder.__exit__(kind, error, trace)
         self._ending.shutdown()
         self._operator.close()
-
-
-def generations(history: History) -> frozenset[int]:
-    """Returns every generation that members recorded."""
-    return frozenset(
-        event.generation for events in history.members.values() for event in events if event.generation >= 0
-    )
 
 
 def now_ns() -> int:

@@ -21,13 +21,11 @@ from sandbox.errors import SandboxError
 
 BENT: Final = 1
 """The agent whose clock can be changed: only the second, so that the first runs without the preloaded library."""
-_SOURCE: Final = Path(__file__).parent / "clock.c"
 _CLOCK: Final = "clock"
-_DISK: Final = "disk"
 _DISK_SIZE: Final = "32m"
 """SQLite's write-ahead log grows to 4 MiB before a checkpoint: a disk of that size would soon be full."""
 _FILLING: Final = "filling"
-_SOURCE_OF_DISK: Final = "samerack-chaos-"
+_SOURCE: Final = "samerack-chaos-"
 """Mounts carry our process id, so that those of killed runs can be recognised."""
 
 
@@ -64,7 +62,7 @@ class Means:
         return [f"{what} would be needed" for what, met in conditions.items() if not met]
 
     def prepare(self, agents: Sequence[Agent], folder: Path) -> None:
-        """Prepare the start of the agents so that these faults are possible; `clean` undoes it.
+        """Prepares the start of the agents so that these faults are possible; `clean` undoes it.
 
         Raises:
             SandboxError: The compiler or the kernel refuses.
@@ -77,51 +75,47 @@ class Means:
             disk = _disk(folder, agent)
             disk.mkdir(parents=True)
             if self.disk:
-                _do("mount", "-t", "tmpfs", "-o", f"size={_DISK_SIZE}", f"{_SOURCE_OF_DISK}{os.getpid()}", str(disk))
+                _do("mount", "-t", "tmpfs", "-o", f"size={_DISK_SIZE}", f"{_SOURCE}{os.getpid()}", str(disk))
             agent.settings["events.path"] = str(disk / "events.db")
         if self.clock:
             bend(folder, 0)
             library = folder / "clock.so"
-            _do("cc", "-shared", "-fPIC", "-O2", "-o", str(library), str(_SOURCE))
+            _do("cc", "-shared", "-fPIC", "-O2", "-o", str(library), str(Path(__file__).with_name("clock.c")))
             agents[BENT].prefix += ["env", f"LD_PRELOAD={library}", f"CHAOS_CLOCK={folder / _CLOCK}"]
 
     def clean(self, agents: Sequence[Agent], folder: Path) -> None:
-        """Unmount the disks; their events are kept."""
+        """Unmounts the disks."""
         for agent in agents if self.disk else ():
-            disk = _disk(folder, agent)
-            kept = {file.name: file.read_bytes() for file in disk.glob("events.db*")}
             with suppress(SandboxError):
-                _do("umount", "--lazy", str(disk))
-            for name, content in kept.items():
-                (disk / name).write_bytes(content)
+                _do("umount", "--lazy", str(_disk(folder, agent)))
 
 
 def bend(folder: Path, seconds: int) -> None:
-    """Set the wall clock of agent `BENT` ahead by so many seconds from now on."""
+    """Sets the wall clock of agent `BENT` ahead by so many seconds from now on."""
     with (folder / _CLOCK).open("r+b" if (folder / _CLOCK).exists() else "wb") as clock:
         clock.write(seconds.to_bytes(8, "little", signed=True))
 
 
 def fill(folder: Path, agent: Agent) -> None:
-    """Leave no byte free on the disk of an agent's events."""
+    """Leaves no byte free on the disk of an agent's events."""
     with suppress(OSError), (_disk(folder, agent) / _FILLING).open("wb", buffering=0) as filling:
         while True:
             filling.write(bytes(4096))
 
 
 def empty(folder: Path, agent: Agent) -> None:
-    """Free the space again."""
+    """Frees the space again."""
     (_disk(folder, agent) / _FILLING).unlink(missing_ok=True)
 
 
 def _disk(folder: Path, agent: Agent) -> Path:
-    return folder / f"{_DISK}-{agent.name}"
+    return folder / f"disk-{agent.name}"
 
 
 def _unmount_leftovers() -> None:
     for line in Path("/proc/mounts").read_text(encoding="utf-8").splitlines():
         source, place, *_ = line.split()
-        owner = source.removeprefix(_SOURCE_OF_DISK)
+        owner = source.removeprefix(_SOURCE)
         if owner != source and not Path(f"/proc/{owner}").exists():
             with suppress(SandboxError):
                 _do("umount", "--lazy", place)

@@ -12,7 +12,6 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -30,61 +29,60 @@ class Network:
     """The rules of one run; `close` removes them."""
 
     def __init__(self, *, enabled: bool) -> None:
-        """Remove the rules of killed runs, where that is possible."""
-        self._cut: set[int] = set()
-        self._buried: list[Sequence[str]] = []
+        """Removes the rules of killed runs, where that is possible."""
+        self._rules: list[tuple[str, ...]] = []
         if enabled:
             _remove_leftovers()
 
     @staticmethod
     def possible() -> bool:
         """Returns whether this process may make such rules."""
-        return os.geteuid() == 0 and all(map(shutil.which, ("iptables", "setpriv"))) and _works()
+        if os.geteuid() != 0 or not all(map(shutil.which, ("iptables", "setpriv"))):
+            return False
+        try:
+            _iptables("-S", "OUTPUT")
+        except (SandboxError, OSError, subprocess.SubprocessError):
+            return False
+        return True
 
     @staticmethod
     def prefix(number: int) -> list[str]:
         """Returns the command that starts a program so that `cut` of this number affects only it."""
-        identity = str(_GROUP_ID + number)
-        return ["setpriv", "--regid", identity, "--clear-groups", "--pdeathsig", "KILL"]
+        return ["setpriv", "--regid", str(_GROUP_ID + number), "--clear-groups", "--pdeathsig", "KILL"]
 
     def cut(self, number: int) -> None:
-        """Drop what programs of this number send."""
-        if number not in self._cut:
-            _iptables("-I", "OUTPUT", *_rule(number))
-            self._cut.add(number)
+        """Drops what programs of this number send."""
+        self._add(_of(number))
 
     def mend(self, number: int) -> None:
-        """Let their packets through again."""
-        if number in self._cut:
-            _iptables("-D", "OUTPUT", *_rule(number))
-            self._cut.discard(number)
-
-    def mend_all(self) -> None:
-        """Remove all cuts; the rules of `bury` stay until `close`."""
-        for number in sorted(self._cut):
-            self.mend(number)
+        """Lets their packets through again, if they are cut off."""
+        self._remove(_of(number))
 
     def bury(self, process: int) -> None:
-        """Drop all packets of the connections that a process has now, until `close`."""
+        """Drops all packets of the connections that a process has now, until `close`."""
         for connection in psutil.Process(process).net_connections("tcp4"):
             if connection.raddr:
                 here, there = connection.laddr, connection.raddr
-                ends = ["-s", here.ip, "--sport", str(here.port), "-d", there.ip, "--dport", str(there.port)]
-                rule = ["OUTPUT", "-p", "tcp", *ends, *_DROP]
-                _iptables("-I", *rule)
-                self._buried.append(rule)
+                self._add(("-s", here.ip, "--sport", str(here.port), "-d", there.ip, "--dport", str(there.port)))
 
     def close(self) -> None:
-        """Remove all rules."""
-        while self._buried:
+        """Removes all rules."""
+        for ends in list(self._rules):
             with suppress(SandboxError):
-                _iptables("-D", *self._buried.pop())
-        with suppress(SandboxError):
-            self.mend_all()
+                self._remove(ends)
+
+    def _add(self, sender: tuple[str, ...]) -> None:
+        _iptables("-I", "OUTPUT", "-p", "tcp", *sender, *_DROP)
+        self._rules.append(sender)
+
+    def _remove(self, sender: tuple[str, ...]) -> None:
+        if sender in self._rules:
+            _iptables("-D", "OUTPUT", "-p", "tcp", *sender, *_DROP)
+            self._rules.remove(sender)
 
 
-def _rule(number: int) -> Sequence[str]:
-    return ["-p", "tcp", "-m", "owner", "--gid-owner", str(_GROUP_ID + number), *_DROP]
+def _of(number: int) -> tuple[str, ...]:
+    return ("-m", "owner", "--gid-owner", str(_GROUP_ID + number))
 
 
 def _iptables(*arguments: str) -> str:
@@ -92,14 +90,6 @@ def _iptables(*arguments: str) -> str:
     if done.returncode:
         raise SandboxError(f"iptables {' '.join(arguments)}: {done.stderr.strip()}")
     return done.stdout
-
-
-def _works() -> bool:
-    try:
-        _iptables("-S", "OUTPUT")
-    except (SandboxError, OSError, subprocess.SubprocessError):
-        return False
-    return True
 
 
 def _remove_leftovers() -> None:

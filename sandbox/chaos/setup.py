@@ -1,4 +1,4 @@
-"""Describes a consumer group of a run: its seats, their clients and racks, its topic and its load."""
+"""Describes the consumer groups of a run: their clients and racks, their topics and their load."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ TELLING: Final = frozenset({"java", "confluent", "franz-go"})
 """Clients that send their rack with their subscription and with their fetches."""
 FEED_SECONDS: Final = 0.1
 """Between two records of a partition. A higher rate would load brokers on two cores more than all faults do."""
-FOREIGN_ASSIGNOR: Final = "homegrown"
-"""An assignor from tests/java/consumer, which agents do not offer."""
 PROPERTIES: Final[Mapping[str, str]] = {
     "heartbeat.interval.ms": "500",  # short rebalances, so that the cost of a fault is visible
     "session.timeout.ms": "6000",  # the shortest time that brokers allow until a killed member is removed
     "reconnect.backoff.max.ms": "500",
 }
 """Client properties, in Kafka's names."""
+PLACED: Final = ((1, 2), (2, 3), (3, 1), (1, 3), (2, 1), (3, 2))
+"""Brokers by partition: each rack leads two, and any one broker may fail."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,47 @@ class Setup:
     assignor: str
     seats: tuple[tuple[str, str], ...]
     extra: tuple[str, str]
-    placed: tuple[tuple[int, ...], ...]
+    placed: tuple[tuple[int, ...], ...] = PLACED
     properties: Mapping[str, str] = field(default_factory=lambda: PROPERTIES)
     idle: bool = False
     led_late: bool = True
+
+
+SETUPS: Final = (
+    Setup(
+        name="eager",
+        assignor="range",
+        seats=(("java", "rack-a"), ("kafka-python", "rack-b"), ("confluent", "rack-c")),
+        extra=("kafka-python", "rack-a"),
+    ),
+    Setup(
+        name="cooperative",
+        assignor="cooperative-sticky",
+        seats=(("java", "rack-a"), ("confluent", "rack-b"), ("franz-go", "rack-c")),
+        extra=("confluent", "rack-c"),
+    ),
+    Setup(
+        name="go",
+        assignor="range",
+        seats=(("sarama", "rack-a"), ("kafka-go", "rack-b"), ("confluent", "rack-c")),
+        extra=("sarama", "rack-c"),
+    ),
+)
+"""Groups under load, for which faults are drawn: eager and cooperative, on clients of five languages."""
+KAFKAJS: Final = Setup(
+    name="kafkajs",
+    assignor="RoundRobinAssigner",
+    seats=(("kafkajs", "rack-a"), ("kafkajs", "rack-b")),
+    extra=("kafkajs", "rack-c"),
+    led_late=False,
+)
+"""Under load; its leader gives partitions to every member, so that an agent enters it only at the group's start."""
+IDLE: Final = Setup(
+    name="idle",
+    assignor="range",
+    seats=(("confluent", "rack-b"),),
+    extra=("confluent", "rack-c"),
+    properties={**PROPERTIES, "enable.auto.commit": "false"},
+    idle=True,
+)
+"""Its commits soon exceed the retention that brokers apply to topics without subscribers."""
