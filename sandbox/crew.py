@@ -1,4 +1,4 @@
-"""The demo's consumer group: six members on three clients, and what they own, read, and read across racks.
+"""The demos' consumer group and its brokers: what the members own, read, and read across racks.
 
 All facts come from the members or from the cluster's metadata, none from the agent, so that the agent's results can be
 verified.
@@ -7,20 +7,28 @@ verified.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
+
+from rich.table import Table
 
 from samerack.assignors.build import MemberInput, build_problem
 from samerack.assignors.consumer import optimal
 from samerack.assignors.evaluate import evaluate
 from sandbox.admin import Admin, Replicas, wait_until
-from sandbox.feeder import VALUE_BYTES
+from sandbox.cluster import Cluster
+from sandbox.errors import SandboxError
+from sandbox.feeder import VALUE_BYTES, Feeder
 from sandbox.members.ledger import longest_pauses
 from sandbox.members.lines import MemberSettings, Partition
 from sandbox.members.process import Event, Member
+from sandbox.story import Story
+
+Topics = Mapping[str, Sequence[Sequence[int]]]
+"""Topic to brokers per partition, the leader first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,14 +59,6 @@ class Layout:
         return frozenset(self.racks[broker] for broker in brokers)
 
 
-def layout(admin: Admin, topics: Sequence[str]) -> Layout:
-    """Returns the present layout."""
-    return Layout(
-        racks={broker: rack for broker, rack in admin.racks().items() if rack is not None},
-        replicas=admin.replicas(topics),
-    )
-
-
 class Crew:
     """The members; a context manager that starts and ends them."""
 
@@ -68,7 +68,7 @@ class Crew:
         *,
         bootstrap: str,
         group: str,
-        topics: Sequence[str],
+        topics: Topics,
         properties: Mapping[str, str] | None = None,
     ) -> None:
         self.posts = tuple(posts)
@@ -76,11 +76,12 @@ class Crew:
         self._bootstrap = bootstrap
         self._group = group
         self._topics = tuple(topics)
+        self._partitions = sum(map(len, topics.values()))
         self._members: dict[Post, Member] = {}
         self._former: list[Member] = []
 
     def start(self, post: Post) -> None:
-        """Start the member of one post."""
+        """Starts the member of one post."""
         settings = MemberSettings(
             bootstrap=self._bootstrap,
             group=self._group,
@@ -92,44 +93,83 @@ class Crew:
         self._members[post] = Member.on(post.client, settings)
 
     def restart(self, post: Post) -> None:
-        """End the member of one post in order and start a new one, as a deployment does."""
+        """Ends the member of one post in order and starts a new one, as a deployment does."""
         member = self._members.pop(post)
         member.stop()
         self._former.append(member)
         self.start(post)
 
-    def racks(self) -> dict[int, str]:
-        """Returns the rack of each member's process, by process id."""
-        return {member.pid: post.rack for post, member in self._members.items()}
+    def processes(self) -> dict[Post, int]:
+        """Returns the process id of each member."""
+        return {post: member.pid for post, member in self._members.items()}
 
-    def process_of(self, post: Post) -> int:
-        """Returns the process id of the member of one post."""
-        return self._members[post].pid
+    def layout(self, admin: Admin) -> Layout:
+        """Returns the present layout of its topics."""
+        racks = {broker: rack for broker, rack in admin.racks().items() if rack is not None}
+        return Layout(racks=racks, replicas=admin.replicas(self._topics))
 
     def owned(self) -> dict[Post, frozenset[Partition]]:
         """Returns the partitions that each member reports."""
         return {post: member.owned for post, member in self._members.items()}
 
-    def complete(self, partitions: int) -> bool:
+    def complete(self) -> bool:
         """Returns whether every partition has exactly one owner and every member has a partition."""
         owned = list(self.owned().values())
-        return all(owned) and sum(map(len, owned)) == partitions == len(frozenset().union(*owned))
+        return all(owned) and sum(map(len, owned)) == self._partitions == len(frozenset().union(*owned))
 
-    def wait_complete(self, partitions: int, *, timeout: float = 60.0) -> None:
-        """Wait until the group has settled: complete, and unchanged half a second later.
+    def wait_complete(self) -> None:
+        """Waits until the group has settled: complete, and unchanged half a second later.
 
         Raises:
             SandboxError: It takes too long.
         """
 
         def settled() -> bool:
-            if not self.complete(partitions):
+            if not self.complete():
                 return False
             before = self.owned()
             time.sleep(0.5)
             return self.owned() == before
 
-        wait_until(settled, f"all {partitions} partitions are assigned", timeout=timeout)
+        wait_until(settled, f"all {self._partitions} partitions are assigned")
+
+    def wait_near(self, where: Layout, share: float, what: str, *, timeout: float) -> None:
+        """Waits until the group is complete and reads no more than this share of its partitions across racks.
+
+        Raises:
+            SandboxError: It takes too long.
+        """
+        wait_until(lambda: self.complete() and self.cross_rack_share(where) <= share, what, timeout=timeout)
+
+    def follow_a_move(
+        self,
+        story: Story,
+        admin: Admin,
+        moves: Mapping[Partition, Sequence[int]],
+        *,
+        each_topic_even: bool = True,
+        timeout: float = 60,
+    ) -> dict[str, float]:
+        """Moves replicas to other racks, and waits until the group reads as near as it can; returns the measurements.
+
+        Raises:
+            SandboxError: It takes too long, or the group reads as near as before.
+        """
+        move_seconds = admin.move_replicas(moves)
+        moved_at = time.monotonic()
+        where = self.layout(admin)
+        optimum, present = self.optimum(where, each_topic_even=each_topic_even), self.cross_rack_share(where)
+        story.tell(
+            f"{len(moves)} partitions moved to other racks in {move_seconds:.1f} s: {present:.1%} across racks now"
+        )
+        if present <= optimum:
+            raise SandboxError("the move left nothing to follow")
+        self.wait_near(where, optimum, "the group has followed the move", timeout=timeout)
+        seconds = time.monotonic() - moved_at
+        story.tell(
+            f"the group followed after [bold]{seconds:.1f} s[/bold]: {optimum:.1%} across racks, the optimum again"
+        )
+        return {"after_move": present, "followed": self.cross_rack_share(where), "followed_seconds": seconds}
 
     def cross_rack_share(self, where: Layout) -> float:
         """Returns the share of partitions that are read from another rack, under a layout."""
@@ -210,3 +250,43 @@ class Crew:
         for member in self._members.values():
             with suppress(OSError):
                 member.stop(kill=True)
+
+
+@contextmanager
+def running(  # noqa: PLR0913 - one parameter for each part of a group
+    story: Story,
+    posts: Sequence[Post],
+    topics: Topics,
+    *,
+    group: str,
+    brokers: str = "",
+    members: str,
+    properties: Mapping[str, str] | None = None,
+) -> Iterator[tuple[Cluster, Admin, Crew]]:
+    """Runs three brokers and a group with load within the context; `brokers` and `members` say what is special."""
+    story.tell(f"starting three brokers, one in each rack{brokers}")
+    with Cluster(progress=story.tell) as cluster, Admin(cluster.bootstrap) as admin:
+        for topic, assignment in topics.items():
+            admin.create_topic(topic, assignment)
+        story.tell(f"topics: {', '.join(f'{topic} ({len(placed)} partitions)' for topic, placed in topics.items())}")
+        crew = Crew(posts, bootstrap=cluster.bootstrap, group=group, topics=topics, properties=properties)
+        with Feeder(cluster.bootstrap, {topic: len(placed) for topic, placed in topics.items()}), crew:
+            story.tell(members)
+            crew.wait_complete()
+            yield cluster, admin, crew
+
+
+def show_rates(story: Story, rates: Mapping[Post, Mapping[str, float]], title: str) -> None:
+    """Prints bytes per second from each rack."""
+    racks = sorted({post.rack for post in rates})
+    table = Table("member", "in", title=title)
+    for rack in racks:
+        table.add_column(f"from {rack}", justify="right")
+    table.add_column("measured by")
+    for post, found in rates.items():
+        cells = [
+            f"[{'green' if rack == post.rack else 'red'}]{found[rack] / 1000:.1f}[/]" if found[rack] >= 50 else "-"
+            for rack in racks
+        ]
+        table.add_row(post.client, post.rack, *cells, "bytes on the wire" if post.tells_rack else "partition")
+    story.console.print(table)

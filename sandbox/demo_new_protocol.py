@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import json
 import time
-from typing import Annotated, Final
+from typing import Final
 
 import typer
 from confluent_kafka.admin import AdminClient
 from rich.console import Console
-from rich.table import Table
 
 from sandbox import broker_assignor
-from sandbox.admin import Admin, wait_until
+from sandbox.admin import Admin
 from sandbox.cluster import Cluster
-from sandbox.crew import Crew, Post, layout
-from sandbox.demo import Story, told
-from sandbox.feeder import Feeder
-from sandbox.sockets import Received, measure
+from sandbox.crew import Crew, Post, running, show_rates
+from sandbox.sockets import measure
+from sandbox.story import AsJson, Story, command, summary, told
 
 GROUP: Final = "orders-service"
 TOPICS: Final = {
@@ -30,7 +28,6 @@ TOPICS: Final = {
 }
 """Topic to brokers per partition, the leader first. Each rack can serve a third of it, so that no read has to cross."""
 MOVES: Final = {("clicks", 0): [2], ("clicks", 4): [3], ("clicks", 8): [1]}
-PARTITIONS: Final = sum(map(len, TOPICS.values()))
 POSTS: Final = tuple(
     Post(client=client, rack=rack, tells_rack=True)
     for client in ("confluent", "java")
@@ -48,68 +45,37 @@ def play(story: Story) -> dict[str, float]:
         SandboxError: Something did not happen in time.
     """
     broker_assignor.jar()  # raises before anything is started
-    story.tell("starting three brokers, one in each rack, as they come: group.consumer.assignors=uniform,range")
-    with Cluster(progress=story.tell) as cluster, Admin(cluster.bootstrap) as admin:
-        for topic, assignment in TOPICS.items():
-            admin.create_topic(topic, assignment)
-        story.tell(f"topics: {', '.join(f'{topic} ({len(placed)} partitions)' for topic, placed in TOPICS.items())}")
-        crew = Crew(
-            POSTS,
-            bootstrap=cluster.bootstrap,
-            group=GROUP,
-            topics=tuple(TOPICS),
-            properties={"group.protocol": "consumer"},
-        )
-        with Feeder(cluster.bootstrap, {topic: len(placed) for topic, placed in TOPICS.items()}), crew:
-            story.tell(
-                "six members start with group.protocol=consumer and client.rack: three on librdkafka, three on Java"
-            )
-            crew.wait_complete(PARTITIONS)
-            return _install_and_move(story, cluster, admin, crew)
+    with running(
+        story,
+        POSTS,
+        TOPICS,
+        group=GROUP,
+        brokers=", as they come: group.consumer.assignors=uniform,range",
+        members="six members start with group.protocol=consumer and client.rack: three on librdkafka, three on Java",
+        properties={"group.protocol": "consumer"},
+    ) as (cluster, admin, crew):
+        return _install_and_move(story, cluster, admin, crew)
 
 
 def _install_and_move(story: Story, cluster: Cluster, admin: Admin, crew: Crew) -> dict[str, float]:
-    where = layout(admin, tuple(TOPICS))
+    where = crew.layout(admin)
     optimum = crew.optimum(where, each_topic_even=False)
-    used, before = _assignor(cluster), _measured(cluster, crew)
-    _show(story, crew, before, f"the brokers assign with {used}")
-    story.tell(f"with {used}, [bold]{before.cross_rack_share:.1%}[/bold] of the bytes cross racks")
+    used = _assignor(cluster)
+    before = _measured(story, cluster, crew, used)
+    story.tell(f"with {used}, [bold]{before:.1%}[/bold] of the bytes cross racks")
     for broker in sorted(cluster.brokers):
         broker_assignor.install(cluster, broker)
         cluster.restart_broker(broker)
         story.tell(f"broker {broker} is back, with the jar and one more line in its configuration")
     story.tell("a member is restarted, as by a deploy: brokers compute an assignment when something changes")
     crew.restart(crew.posts[0])
-    wait_until(
-        lambda: crew.complete(PARTITIONS) and crew.cross_rack_share(where) <= optimum,
-        "the group reads in its racks",
-        timeout=_REBALANCE_SECONDS,
-    )
-    used, after = _assignor(cluster), _measured(cluster, crew)
-    _show(story, crew, after, f"the brokers assign with {used}")
-    story.tell(f"with {used}, [bold]{after.cross_rack_share:.1%}[/bold] cross; {optimum:.1%} of partitions have to")
-    return {
-        "before": before.cross_rack_share,
-        "after": after.cross_rack_share,
-        "optimum": optimum,
-        **_follow_a_move(story, cluster, admin, crew),
-    }
-
-
-def _follow_a_move(story: Story, cluster: Cluster, admin: Admin, crew: Crew) -> dict[str, float]:
-    move_seconds = admin.move_replicas(MOVES)
-    moved_at = time.monotonic()
-    where = layout(admin, tuple(TOPICS))
-    optimum, present = crew.optimum(where, each_topic_even=False), crew.cross_rack_share(where)
-    story.tell(f"{len(MOVES)} partitions moved to other racks in {move_seconds:.1f} s: {present:.1%} across racks now")
-    wait_until(
-        lambda: crew.complete(PARTITIONS) and crew.cross_rack_share(where) <= optimum,
-        "the group has followed the move",
-        timeout=_REBALANCE_SECONDS,
-    )
-    seconds = time.monotonic() - moved_at
-    story.tell(f"the group followed after [bold]{seconds:.1f} s[/bold]")
-    return {"followed_seconds": seconds, "followed": _measured(cluster, crew).cross_rack_share}
+    crew.wait_near(where, optimum, "the group reads in its racks", timeout=_REBALANCE_SECONDS)
+    used = _assignor(cluster)
+    after = _measured(story, cluster, crew, used)
+    story.tell(f"with {used}, [bold]{after:.1%}[/bold] cross; {optimum:.1%} of partitions have to")
+    followed = crew.follow_a_move(story, admin, MOVES, each_topic_even=False, timeout=_REBALANCE_SECONDS)
+    measured = {"before": before, "after": after, "optimum": optimum, "followed_seconds": followed["followed_seconds"]}
+    return {**measured, "followed": _measured(story, cluster, crew, used)}
 
 
 def _assignor(cluster: Cluster) -> str:
@@ -118,45 +84,29 @@ def _assignor(cluster: Cluster) -> str:
     return str(client.describe_consumer_groups([GROUP], request_timeout=10.0)[GROUP].result().partition_assignor)
 
 
-def _measured(cluster: Cluster, crew: Crew) -> Received:
+def _measured(story: Story, cluster: Cluster, crew: Crew, used: str) -> float:
+    """Measures and shows what members receive; returns the share of the bytes that cross racks."""
     time.sleep(1.0)  # what is under way of the old assignment
-    return measure(cluster.brokers.values(), crew.racks(), seconds=_MEASURE_SECONDS)
+    processes = crew.processes()
+    own = {process: post.rack for post, process in processes.items()}
+    received = measure(cluster.brokers.values(), own, seconds=_MEASURE_SECONDS)
+    rates = {post: received.by_rack[process] for post, process in processes.items()}
+    show_rates(story, rates, f"received, kB/s by the kernel's counters: the brokers assign with {used}")
+    return received.cross_rack_share
 
 
-def _show(story: Story, crew: Crew, received: Received, title: str) -> None:
-    racks = sorted({post.rack for post in crew.posts})
-    table = Table(title=f"received, kB/s by the kernel's counters: {title}")
-    for column in ("member", "in"):
-        table.add_column(column)
-    for rack in racks:
-        table.add_column(f"from {rack}", justify="right")
-    for post in crew.posts:
-        rates = received.by_rack[crew.process_of(post)]
-        cells = [f"[{'green' if rack == post.rack else 'red'}]{rates[rack] / 1000:.1f}[/]" for rack in racks]
-        table.add_row(post.client, post.rack, *cells)
-    story.console.print(table)
-
-
-def _summary(console: Console, result: dict[str, float]) -> None:
-    table = Table(title="what samerack's assignor in the brokers changed")
-    table.add_column("")
-    table.add_column("measured", justify="right")
-    table.add_row("bytes across racks, with uniform", f"{result['before']:.1%}")
-    table.add_row("bytes across racks, with samerack", f"{result['after']:.1%}")
-    table.add_row("replicas moved: the group had followed after", f"{result['followed_seconds']:.1f} s")
-    table.add_row("bytes across racks after that", f"{result['followed']:.1%}")
-    console.print(table)
-    console.print("what is left across racks are answers to heartbeats and requests for metadata", highlight=False)
-
-
-def main(
-    *,
-    as_json: Annotated[bool, typer.Option("--json", help="End with one JSON line on standard output.")] = False,
-) -> None:
+def main(*, as_json: AsJson = False) -> None:
     """See brokers assign a KIP-848 group without racks, then with samerack's; then replicas move: two minutes."""
     console = Console(stderr=as_json)
     result = told(console, play)
-    _summary(console, result)
+    rows = {
+        "bytes across racks, with uniform": f"{result['before']:.1%}",
+        "bytes across racks, with samerack": f"{result['after']:.1%}",
+        "replicas moved: the group had followed after": f"{result['followed_seconds']:.1f} s",
+        "bytes across racks after that": f"{result['followed']:.1%}",
+    }
+    summary(console, "what samerack's assignor in the brokers changed", rows)
+    console.print("what is left across racks are answers to heartbeats and requests for metadata", highlight=False)
     if as_json:
         typer.echo(json.dumps({key: round(value, 4) for key, value in result.items()}))
     if result["after"] >= result["before"]:
@@ -164,6 +114,4 @@ def main(
 
 
 if __name__ == "__main__":
-    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    app.command()(main)
-    app()
+    command(main)

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -22,10 +21,11 @@ from rich.console import Console
 from sandbox.admin import Admin
 from sandbox.cluster import Cluster
 from sandbox.crew import Crew, Post
-from sandbox.demo import GROUP, PARTITIONS, POSTS, TOPICS, Story, agent, deploy_until_led, told
+from sandbox.demo import GROUP, POSTS, TOPICS, agent, deploy_until_led
 from sandbox.errors import SandboxError
 from sandbox.feeder import Feeder
 from sandbox.processes import end, spawn, tail
+from sandbox.story import AsJson, Story, command, told
 
 TRAFFIC_TOPIC: Final = "samerack-traffic"
 STATES_TOPIC: Final = "samerack-states"
@@ -72,17 +72,17 @@ def play(output: Path, story: Story) -> dict[str, Any]:
 
 def _publish(story: Story, bootstrap: str) -> None:
     """Runs an agent that measures two groups, leads one of them from half way on, and publishes the measurements."""
-    crew = Crew(POSTS, bootstrap=bootstrap, group=GROUP, topics=tuple(TOPICS))
-    others = Crew(OTHER_POSTS, bootstrap=bootstrap, group=OTHER_GROUP, topics=("orders",))
+    crew = Crew(POSTS, bootstrap=bootstrap, group=GROUP, topics=TOPICS)
+    others = Crew(OTHER_POSTS, bootstrap=bootstrap, group=OTHER_GROUP, topics={"orders": TOPICS["orders"]})
     with Feeder(bootstrap, {topic: len(placed) for topic, placed in TOPICS.items()}), crew, others:
         story.tell(f"nine members start, in the groups {GROUP} and {OTHER_GROUP}")
-        crew.wait_complete(PARTITIONS)
-        others.wait_complete(len(TOPICS["orders"]))
-        with agent(bootstrap, _PUBLISHING) as running:
-            running.wait_role("following")
+        crew.wait_complete()
+        others.wait_complete()
+        with agent(bootstrap, _PUBLISHING) as started:
+            started.wait_role("following")
             story.tell(f"an agent measures and publishes; for {_SECONDS:.0f} s it leads nobody")
             time.sleep(_SECONDS)
-            deploy_until_led(story, crew, running)
+            deploy_until_led(story, crew, started)
             story.tell(f"the agent leads {GROUP}; {_SECONDS:.0f} s more")
             time.sleep(_SECONDS)
 
@@ -93,7 +93,7 @@ def _samerack(*arguments: str, log: Path) -> bytes:
     Raises:
         SandboxError: It fails, or takes too long.
     """
-    line: Sequence[str] = (sys.executable, "-m", "samerack.cli.main", "pipeline", *arguments)
+    line = (sys.executable, "-m", "samerack.cli.main", "pipeline", *arguments)
     out = log.with_suffix(".out")
     with out.open("wb") as said, log.open("wb") as complaints:
         process = spawn(line, stdout=said, stderr=complaints)
@@ -115,17 +115,8 @@ def _summary(report: dict[str, Any], output: Path) -> dict[str, Any]:
     led = next((one for one in report["groups"] if one["group"] == GROUP), None)
     if led is None:
         raise SandboxError(f"the report does not know the group {GROUP}")
-    return {
-        "report": str(output),
-        "groups": whole["groups"],
-        "led_groups": whole["led_groups"],
-        "bytes": whole["bytes"],
-        "crossing_bytes": whole["crossing_bytes"],
-        "share": whole["share"],
-        "saved_bytes": whole["saved_bytes"],
-        "possible_bytes": whole["possible_bytes"],
-        "led": led["led"],
-    }
+    names = ("groups", "led_groups", "bytes", "crossing_bytes", "share", "saved_bytes", "possible_bytes")
+    return {"report": str(output), **{name: whole[name] for name in names}, "led": led["led"]}
 
 
 def main(
@@ -134,7 +125,7 @@ def main(
         typer.Option("--output", "-o", help="The page; in a new temporary folder without it.", show_default=False),
     ] = None,
     *,
-    as_json: Annotated[bool, typer.Option("--json", help="End with one JSON line on standard output.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """See what agents measure become a fleet's report: real members, Kafka, Spark, a page; about three minutes."""
     console = Console(stderr=as_json)
@@ -147,6 +138,4 @@ def main(
 
 
 if __name__ == "__main__":
-    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    app.command()(main)
-    app()
+    command(main)

@@ -1,8 +1,7 @@
 """The demo of Kafka Streams: an application with state, its tasks by Kafka, then by samerack, and the agent killed.
 
-`scripts/demo --streams` runs it. Bytes are the kernel's counts of what the processes received from each broker; how
-they divide between sources and changelogs is what Kafka's own metrics say. At the end the output is compared with the
-input.
+`scripts/demo --streams` runs it. Bytes are the kernel's counts of what the processes received from each broker. At the
+end the output is compared with the input.
 """
 
 from __future__ import annotations
@@ -10,10 +9,9 @@ from __future__ import annotations
 import json
 import tempfile
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 import typer
 from rich.console import Console
@@ -22,11 +20,11 @@ from rich.table import Table
 from sandbox.admin import Admin, wait_until
 from sandbox.agent_process import AgentProcess
 from sandbox.cluster import Cluster
-from sandbox.demo import Story, told
 from sandbox.errors import SandboxError
 from sandbox.feeder import Feeder
 from sandbox.settings import free_ports
 from sandbox.sockets import measure
+from sandbox.story import AsJson, Story, command, told
 from sandbox.streams import CLASS, Place, StreamsApplication
 from sandbox.streams_output import compare
 
@@ -44,24 +42,21 @@ _MEASURE_SECONDS: Final = 5.0
 _FLOWING_BYTES: Final = 50_000
 """More than heartbeats and metadata in two seconds, and less than a tenth of the records."""
 _DEADLINE_MS: Final = 2000
-_KINDS: Final = ("sources", "changelogs")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class _Measured:
     """What crossed racks in a time.
 
     Attributes:
         share: of all bytes that the processes received, by the kernel's counts.
         rate: bytes per second, by the kernel's counts.
-        by_kind: bytes per second that consumers of sources, and those of changelogs, received, by Kafka's metrics.
         sources: tasks that read their source across racks.
         changelogs: standbys that read their changelog across racks.
     """
 
     share: float
     rate: float
-    by_kind: Mapping[str, float]
     sources: int
     changelogs: int
 
@@ -81,26 +76,15 @@ def racks_by_task(admin: Admin, topic: str) -> dict[str, frozenset[str]]:
     }
 
 
-def measured(cluster: Cluster, admin: Admin, application: StreamsApplication, *, seconds: float) -> Measured:
+def _measured(cluster: Cluster, admin: Admin, application: StreamsApplication) -> _Measured:
     """Measures what crosses racks now."""
     time.sleep(1.0)  # what is under way of the old assignment
     wait_until(lambda: _all_read(application), "all processes read", timeout=60)
-    before = application.received()
-    begun = time.monotonic()
-    kernel = measure(cluster.brokers.values(), application.racks(), seconds=seconds)
-    took = time.monotonic() - begun
-    racks = {broker.id: broker.rack for broker in cluster.brokers.values()}
-    by_kind = dict.fromkeys(_KINDS, 0.0)
-    for name, kinds in application.received().items():
-        for kind, counts in kinds.items():
-            for broker, count in counts.items():
-                if racks[broker] != application.places[name].rack:
-                    by_kind[kind] += (count - before[name][kind].get(broker, 0)) / took
+    kernel = measure(cluster.brokers.values(), application.racks(), seconds=_MEASURE_SECONDS)
     total = sum(sum(rates.values()) for rates in kernel.by_rack.values())
-    return Measured(
+    return _Measured(
         share=kernel.cross_rack_share,
         rate=kernel.cross_rack_share * total,
-        by_kind=by_kind,
         sources=application.crossing(racks_by_task(admin, TOPIC)),
         changelogs=application.crossing(racks_by_task(admin, f"{APPLICATION}-ledger-changelog"), standby=True),
     )
@@ -110,12 +94,10 @@ def _all_read(application: StreamsApplication) -> bool:
     """Whether each process has received records of its sources in the last two seconds."""
     before = application.received()
     time.sleep(2.0)
-    now = application.received()
-    grown = [sum(now[name]["sources"].values()) - sum(before[name]["sources"].values()) for name in now]
-    return min(grown) > _FLOWING_BYTES
+    return all(now > before[name] + _FLOWING_BYTES for name, now in application.received().items())
 
 
-def play(story: Story, *, seconds: float = _MEASURE_SECONDS) -> dict[str, Any]:
+def play(story: Story) -> dict[str, Any]:
     """Runs the whole demo; returns its measurements.
 
     Raises:
@@ -131,22 +113,24 @@ def play(story: Story, *, seconds: float = _MEASURE_SECONDS) -> dict[str, Any]:
         prepare(admin, APPLICATION)
         story.tell(f"topics: {TOPIC} ({PARTITIONS} partitions), the application's changelog, and its output")
         application = StreamsApplication(
-            PLACES, bootstrap=cluster.bootstrap, application=APPLICATION, topic=TOPIC, folder=Path(folder)
-        )
-        application.properties.update(
-            {
+            PLACES,
+            bootstrap=cluster.bootstrap,
+            application=APPLICATION,
+            topic=TOPIC,
+            folder=Path(folder),
+            properties={
                 "num.stream.threads": "2",
                 "num.standby.replicas": str(STANDBYS),
                 # a restarted process gets its tasks back at once: warm-ups would take ten minutes
                 "acceptable.recovery.lag": "1000000",
-            }
+            },
         )
         feeder = Feeder(cluster.bootstrap, {TOPIC: PARTITIONS}, records=lambda _topic, _partition: _RECORDS)
         with application, feeder:
             application.start_all()
             story.tell("a Kafka Streams application starts: three processes, exactly-once, two standbys of each task")
             application.wait_complete(PARTITIONS, standbys=STANDBYS)
-            before = measured(cluster, admin, application, seconds=seconds)
+            before = _measured(cluster, admin, application)
             story.tell(f"Kafka's own assignor: [bold]{before.share:.1%}[/bold] of the bytes cross racks")
             (port,) = free_ports(1)
             with AgentProcess(
@@ -157,7 +141,7 @@ def play(story: Story, *, seconds: float = _MEASURE_SECONDS) -> dict[str, Any]:
             ) as agent:
                 agent.wait(lambda: agent.get("/healthz")[0] == 200, "the agent answers")
                 switched = _switch(story, application, port)
-                after = measured(cluster, admin, application, seconds=seconds)
+                after = _measured(cluster, admin, application)
                 story.tell(f"the agent's plan: [bold]{after.share:.1%}[/bold] of the bytes cross racks")
                 gone = _lose_the_agent(story, application, agent)
             feeder.finish()
@@ -169,22 +153,11 @@ def play(story: Story, *, seconds: float = _MEASURE_SECONDS) -> dict[str, Any]:
             )
     _show(story, before, after)
     return {
-        "share_before": before.share,
-        "share_after": after.share,
-        "rate_before": before.rate,
-        "rate_after": after.rate,
-        "sources_before": before.sources,
-        "sources_after": after.sources,
-        "changelogs_before": before.changelogs,
-        "changelogs_after": after.changelogs,
-        **{f"{kind}_rate_before": before.by_kind[kind] for kind in _KINDS},
-        **{f"{kind}_rate_after": after.by_kind[kind] for kind in _KINDS},
+        **{f"{name}_before": value for name, value in asdict(before).items()},
+        **{f"{name}_after": value for name, value in asdict(after).items()},
         **switched,
         **gone,
-        "records": output.records,
-        "lost": output.lost,
-        "doubled": output.doubled,
-        "miscounted": output.miscounted,
+        **asdict(output),
     }
 
 
@@ -231,25 +204,19 @@ def _lose_the_agent(story: Story, application: StreamsApplication, agent: AgentP
     }
 
 
-def _show(story: Story, before: Measured, after: Measured) -> None:
-    table = Table(title="what samerack changed")
-    for column in ("across racks", "Kafka's assignor", "samerack's plan"):
-        table.add_column(column, justify="left" if column == "across racks" else "right")
+def _show(story: Story, before: _Measured, after: _Measured) -> None:
+    table = Table("across racks", title="what samerack changed")
+    for column in ("Kafka's assignor", "samerack's plan"):
+        table.add_column(column, justify="right")
     table.add_row("all bytes, the kernel's count", f"{before.share:.1%}", f"{after.share:.1%}")
     table.add_row("the same, kB/s", f"{before.rate / 1000:.1f}", f"{after.rate / 1000:.1f}")
-    for kind in _KINDS:
-        one, other = before.by_kind[kind], after.by_kind[kind]
-        table.add_row(f"of them {kind}, kB/s", f"{one / 1000:.1f}", f"{other / 1000:.1f}")
     table.add_row(f"tasks reading their source, of {PARTITIONS}", str(before.sources), str(after.sources))
     standbys = PARTITIONS * STANDBYS
     table.add_row(f"standbys reading their changelog, of {standbys}", str(before.changelogs), str(after.changelogs))
     story.console.print(table)
 
 
-def main(
-    *,
-    as_json: Annotated[bool, typer.Option("--json", help="End with one JSON line on standard output.")] = False,
-) -> None:
+def main(*, as_json: AsJson = False) -> None:
     """See a Kafka Streams application's tasks move into their racks, and the agent die: two minutes."""
     console = Console(stderr=as_json)
     result = told(console, play)
@@ -260,6 +227,4 @@ def main(
 
 
 if __name__ == "__main__":
-    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    app.command()(main)
-    app()
+    command(main)

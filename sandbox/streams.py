@@ -217,18 +217,16 @@ class StreamsApplication:
             for task in (tasks.standby if standby else tasks.active)
         )
 
-    def received(self) -> dict[str, dict[str, dict[int, int]]]:
-        """Returns bytes by process, kind of consumer (sources, changelogs) and broker, as Kafka's own metrics count."""
-        found: dict[str, dict[str, dict[int, int]]] = {}
+    def received(self) -> dict[str, int]:
+        """Returns the bytes that consumers of sources have received, by process, as Kafka's own metrics count."""
+        found = {}
         for name, member in self._running.items():
-            latest: dict[tuple[str, str], Mapping[int, int]] = {}
-            for event in member.events:
-                if event.kind == "statistics" and event.brokers is not None:
-                    latest[event.member, event.message] = event.brokers
-            kinds = found.setdefault(name, {"sources": {}, "changelogs": {}})
-            for (_, kind), brokers in latest.items():
-                for broker, count in brokers.items():
-                    kinds[kind][broker] = kinds[kind].get(broker, 0) + count
+            latest = {
+                event.member: sum(event.brokers.values())
+                for event in member.events
+                if event.kind == "statistics" and event.message == "sources" and event.brokers is not None
+            }
+            found[name] = sum(latest.values())
         return found
 
     def counts(self) -> dict[str, float]:

@@ -17,10 +17,9 @@ from sandbox.chaos.judging import as_json, rows
 from sandbox.chaos.means import Means
 from sandbox.chaos.run import RUNS, Run, run
 from sandbox.chaos.setup import SETUPS
-from sandbox.demo import Story, told
 from sandbox.errors import SandboxError
-from sandbox.evidence import complain, evidence, log_console
 from sandbox.history.harm import harm
+from sandbox.story import Keep, Story, command, complain, evidence, log_console, told
 
 _LOG_COLUMNS: Final = 240
 """Columns where the output is no terminal: one line for each fault."""
@@ -37,7 +36,7 @@ def main(  # noqa: PLR0913 - one parameter for each option
         list[Path] | None,
         typer.Option(help="The run.json of a run that was kept, instead of playing it again; may be given twice."),
     ] = None,
-    keep: Annotated[bool, typer.Option(help="Keep histories and logs also when nothing is wrong.")] = False,
+    keep: Keep = False,
     as_document: Annotated[bool, typer.Option("--json", help="End with one JSON document on standard output.")] = False,
 ) -> None:
     """Inject faults into consumer groups under load, with two agents leading and again without any, and compare.
@@ -68,11 +67,9 @@ def main(  # noqa: PLR0913 - one parameter for each option
 
     console = log_console(_LOG_COLUMNS)
     document = told(console, play)
-    complain(console, document["complaints"])
     if as_document:
         typer.echo(json.dumps(document))
-    if document["complaints"]:
-        raise typer.Exit(1)
+    complain(console, document["complaints"])
 
 
 def _taken(path: Path, schedule: Sequence[Drawn]) -> Run:
@@ -113,6 +110,4 @@ def _show(console: Console, led: Run, alone: Run) -> None:
 
 
 if __name__ == "__main__":
-    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    app.command()(main)
-    app()
+    command(main)

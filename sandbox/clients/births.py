@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Final
@@ -20,7 +21,7 @@ from sandbox.contract import RACKS
 from sandbox.errors import SandboxError
 from sandbox.feeder import Feeder
 from sandbox.history.checker import check
-from sandbox.history.model import Bounds, Kind
+from sandbox.history.model import Bounds, History, Kind
 from sandbox.history.reading import read_history
 from sandbox.members.lines import MemberSettings, Partition
 from sandbox.members.process import Event, Member
@@ -41,6 +42,11 @@ _CROWDS: Final = frozenset({"java", "java-3.4", "java-2.8", "confluent"})
 """Clients whose programs run several members in one process."""
 _ASSIGNED_SECONDS: Final = 90.0
 _FEED_SECONDS: Final = 0.2
+
+
+def findings(history: History) -> tuple[str, ...]:
+    """Returns what was skipped, owned twice, or read again below a commit."""
+    return tuple(str(finding) for finding in check(history, ANY_TIME) if finding.kind in WRONG)
 
 
 def first_assignment(events: Iterable[Event], partitions: int) -> float:
@@ -70,16 +76,6 @@ def first_generation(events: Iterable[Event]) -> int:
     return min((event.generation for event in events if event.generation > 0), default=1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Group:
-    name: str
-    processes: Sequence[Member]
-    folder: Path
-
-    def events(self) -> list[Event]:
-        return list(chain.from_iterable(process.events for process in self.processes))
-
-
 @contextmanager
 def waiting_agent(bootstrap: str, groups: Sequence[str], log: Path, election: str) -> Iterator[AgentProcess]:
     """Yields an agent that has looked at all of these groups, which have no members yet."""
@@ -93,51 +89,110 @@ def waiting_agent(bootstrap: str, groups: Sequence[str], log: Path, election: st
         yield agent
 
 
-def birth_topic(admin: Admin, members: int) -> tuple[str, int]:
-    """Returns name and number of partitions of the topic for groups of this size; creates it if it is missing."""
-    topic, count = f"births-{members}", 3 * members if members <= len(NAMES) else 2 * members
-    if not admin.replicas([topic]):
-        admin.create_topic(topic, [[number % len(NAMES) + 1] for number in range(count)])
-    return topic, count
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Pair:
+    """A group that was led and the one beside it."""
+
+    led: bool
+    led_seconds: float
+    alone_seconds: float
+    findings: tuple[str, ...]
+    logged: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Trial:
+    """The groups of one measurement: `members` on one client read a topic of so many partitions."""
+
+    variant: Variant
+    members: int
+    bootstrap: str
+    topic: str
+    partitions: int
+    folder: Path
+
+    def start(self, group: str) -> list[Member]:
+        """Starts a group; returns its processes."""
+        client, assignor = self.variant.client, self.variant.assignor
+        racks = [NAMES[number % len(NAMES)] for number in range(self.members)]
+        names = [f"{client}-{number}-{rack}" for number, rack in enumerate(racks, 1)]
+        lives = [(",".join(names), ",".join(racks))] if client in _CROWDS else zip(names, racks, strict=True)
+        (self.folder / group).mkdir()
+        return [
+            Member.on(
+                client,
+                MemberSettings(
+                    bootstrap=self.bootstrap,
+                    group=group,
+                    topics=(self.topic,),
+                    client_id=name,
+                    rack=rack if client in TELLING else None,
+                    assignors=(assignor,) if assignor else (),
+                ),
+                history=self.folder / group / f"member-{number}.jsonl",
+            )
+            for number, (name, rack) in enumerate(lives, 1)
+        ]
+
+    def pair(self, agent: AgentProcess, group: str) -> _Pair:
+        """Starts a group that the agent waits for, and one that it does not know; returns how they started."""
+        names = (group, group.replace("-led-", "-alone-"))
+        led, alone = groups = [self.start(name) for name in names]
+        try:
+            seconds = [self._assigned(name, processes) for name, processes in zip(names, groups, strict=True)]
+            time.sleep(1.0)  # a second rebalance would have started by now
+            ended = [f"{process.name} ended by itself" for process in led if not process.running]
+        finally:
+            with ThreadPoolExecutor(8) as pool:
+                list(pool.map(Member.stop, chain(led, alone)))
+        plans = agent.events("plan-sent", group=group)
+        found = findings(read_history(sorted((self.folder / group).glob("*.jsonl"))))
+        return _Pair(
+            led=bool(plans) and int(plans[0]["generation"]) == first_generation(_events(led)),
+            led_seconds=seconds[0],
+            alone_seconds=seconds[1],
+            findings=tuple(f"{group}: {one}" for one in (*found, *ended)),
+            logged=_errors(led) - _errors(alone),
+        )
+
+    def _assigned(self, group: str, processes: Sequence[Member]) -> float:
+        """Waits until all partitions have an owner; returns the seconds from the first member's start."""
+
+        def seconds() -> float:
+            return first_assignment(_events(processes), self.partitions)
+
+        try:
+            what = f"{group} has its partitions"
+            wait_until(lambda: seconds() < float("inf"), what, timeout=_ASSIGNED_SECONDS, pause=0.25)
+        except SandboxError as error:
+            said = "; ".join(process.complaints for process in processes)
+            raise SandboxError(f"{error}; members said {said}") from None
+        return seconds()
 
 
 def run_births(  # noqa: PLR0913 - one parameter for each part of a measurement
-    variant: Variant,
-    *,
-    members: int,
-    tries: int,
-    at_once: int,
-    bootstrap: str,
-    admin: Admin,
-    folder: Path,
+    variant: Variant, *, members: int, tries: int, at_once: int, bootstrap: str, admin: Admin, folder: Path
 ) -> Births:
-    """Starts `tries` groups while an agent waits for them, each together with a group without an agent.
-
-    Args:
-        variant: of all members.
-        members: of each group.
-        tries: number of groups.
-        at_once: how many pairs of groups run at a time.
-        bootstrap: `bootstrap.servers`.
-        admin: the cluster's administration.
-        folder: for histories and logs.
+    """Starts `tries` groups of so many members while an agent waits for them, each beside a group without an agent.
 
     Raises:
         SandboxError: A group does not get its partitions, or does not become empty again.
     """
-    topic, partitions = birth_topic(admin, members)
+    topic, partitions = f"births-{members}", 3 * members if members <= len(NAMES) else 2 * members
+    if not admin.replicas([topic]):
+        admin.create_topic(topic, [[number % len(NAMES) + 1] for number in range(partitions)])
     folder.mkdir(parents=True, exist_ok=True)
     mark = f"{variant.name}-{members}-{time.time_ns() // 1_000_000 % 10**8}"
     led = [f"{mark}-led-{number}" for number in range(1, tries + 1)]
-    begin = _Starter(variant, members, bootstrap, topic, folder)
-    found: list[_Pair] = []
-    log = folder / f"{mark}-agent.log"
+    trial = _Trial(
+        variant=variant, members=members, bootstrap=bootstrap, topic=topic, partitions=partitions, folder=folder
+    )
     with (
         Feeder(bootstrap, {topic: partitions}, pause=_FEED_SECONDS),
-        waiting_agent(bootstrap, led, log, f"samerack-{mark}") as agent,
+        waiting_agent(bootstrap, led, folder / f"{mark}-agent.log", f"samerack-{mark}") as agent,
         ThreadPoolExecutor(at_once) as pool,
     ):
-        found = list(pool.map(lambda group: _pair(begin, group, partitions, agent), led))
+        found = list(pool.map(partial(trial.pair, agent), led))
     late = [pair.led_seconds - pair.alone_seconds for pair in found]
     return Births(
         client=variant.client,
@@ -154,91 +209,12 @@ def run_births(  # noqa: PLR0913 - one parameter for each part of a measurement
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Pair:
-    led: bool
-    led_seconds: float
-    alone_seconds: float
-    findings: tuple[str, ...]
-    logged: frozenset[str]
-
-
-@dataclass(frozen=True, slots=True)
-class _Starter:
-    variant: Variant
-    members: int
-    bootstrap: str
-    topic: str
-    folder: Path
-
-    def __call__(self, group: str) -> _Group:
-        racks = [NAMES[number % len(NAMES)] for number in range(self.members)]
-        names = [f"{self.variant.client}-{number}-{rack}" for number, rack in enumerate(racks, 1)]
-        lives = (
-            [(",".join(names), ",".join(racks))] if self.variant.client in _CROWDS else zip(names, racks, strict=True)
-        )
-        folder = self.folder / group
-        folder.mkdir()
-        processes = [
-            Member.on(
-                self.variant.client,
-                MemberSettings(
-                    bootstrap=self.bootstrap,
-                    group=group,
-                    topics=(self.topic,),
-                    client_id=name,
-                    rack=rack if self.variant.client in TELLING else None,
-                    assignors=(self.variant.assignor,) if self.variant.assignor else (),
-                ),
-                history=folder / f"member-{number}.jsonl",
-            )
-            for number, (name, rack) in enumerate(lives, 1)
-        ]
-        return _Group(name=group, processes=processes, folder=folder)
-
-
-def _pair(begin: _Starter, group: str, partitions: int, agent: AgentProcess) -> _Pair:
-    groups = [begin(group), begin(group.replace("-led-", "-alone-"))]
-    seconds: list[float] = []
-    try:
-        for one in groups:
-            what = f"{one.name} has its partitions"
-
-            def assigned(one: _Group = one) -> bool:
-                return first_assignment(_named(one), partitions) < float("inf")
-
-            try:
-                wait_until(assigned, what, timeout=_ASSIGNED_SECONDS, pause=0.25)
-            except SandboxError as error:
-                said = "; ".join(process.complaints for process in one.processes)
-                raise SandboxError(f"{error}; members said {said}") from None
-            seconds.append(first_assignment(_named(one), partitions))
-        time.sleep(1.0)  # a second rebalance would have started by now
-        ended = [process.name for process in groups[0].processes if not process.running]
-    finally:
-        with ThreadPoolExecutor(8) as pool:
-            list(pool.map(Member.stop, chain.from_iterable(one.processes for one in groups)))
-    plans = agent.events("plan-sent", group=group)
-    return _Pair(
-        led=bool(plans) and int(plans[0]["generation"]) == first_generation(groups[0].events()),
-        led_seconds=seconds[0],
-        alone_seconds=seconds[1],
-        findings=(*_findings(groups[0]), *(f"{group}: {name} ended by itself" for name in ended)),
-        logged=_errors(groups[0]) - _errors(groups[1]),
-    )
-
-
-def _named(group: _Group) -> Iterator[Event]:
+def _events(processes: Iterable[Member]) -> Iterator[Event]:
     """Yields the events of a group, each with a member's name, also where a process has only one member."""
-    for number, process in enumerate(group.processes):
+    for number, process in enumerate(processes):
         for event in process.events:
             yield event if event.member else replace(event, member=f"member-{number}")
 
 
-def _findings(led: _Group) -> Iterator[str]:
-    history = read_history(sorted(led.folder.glob("*.jsonl")))
-    yield from (f"{led.name}: {finding}" for finding in check(history, ANY_TIME) if finding.kind in WRONG)
-
-
-def _errors(group: _Group) -> frozenset[str]:
-    return frozenset(event.message for event in group.events() if event.kind == "error")
+def _errors(processes: Iterable[Member]) -> frozenset[str]:
+    return frozenset(event.message for event in _events(processes) if event.kind == "error")

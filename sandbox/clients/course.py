@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import wait
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
@@ -22,11 +22,9 @@ from sandbox.admin import Admin, wait_until
 from sandbox.agent_process import AgentProcess
 from sandbox.chaos.group import AGENT, Group, now_ns
 from sandbox.chaos.setup import Setup
-from sandbox.clients.births import AGENT_SETTINGS, ANY_TIME, NAMES, WRONG
+from sandbox.clients.births import AGENT_SETTINGS, NAMES, findings
 from sandbox.clients.model import ENDS_WHEN_IT_REJOINS, Course, Step, Variant
 from sandbox.errors import SandboxError
-from sandbox.history.checker import check
-from sandbox.history.reading import read_history
 from sandbox.history.spans import longest_stop, stops
 from sandbox.members.ledger import read_twice
 
@@ -48,14 +46,7 @@ class CourseOfGroup:
     """One group and its agent."""
 
     def __init__(self, variant: Variant, *, bootstrap: str, admin: Admin, folder: Path) -> None:
-        """Prepare.
-
-        Args:
-            variant: of all members.
-            bootstrap: `bootstrap.servers`.
-            admin: the cluster's administration.
-            folder: for histories and logs.
-        """
+        """Prepares; the folder is for histories and logs."""
         self._variant = variant
         self._bootstrap = bootstrap
         self._admin = admin
@@ -73,7 +64,7 @@ class CourseOfGroup:
         self._begun = False
 
     def run(self, tell: Callable[[str], None]) -> Course:
-        """Run all scenarios.
+        """Runs all scenarios.
 
         Raises:
             SandboxError: The group does not settle; with the errors of its members.
@@ -93,14 +84,13 @@ class CourseOfGroup:
                 self.group.__exit__(None, None, None)
             for agent in self._agents:
                 agent.kill()
-        found = [str(finding) for finding in check(history, ANY_TIME) if finding.kind in WRONG]
         return Course(
             client=self._variant.client,
             assignor=self._variant.assignor,
             steps=tuple(steps),
             records=sum(event.last - event.first + 1 for event in history.written),
             read_twice=read_twice(chain.from_iterable(history.members.values())),
-            findings=tuple(found),
+            findings=findings(history),
         )
 
     def _steps(self) -> Iterator[Step]:
@@ -187,8 +177,7 @@ class CourseOfGroup:
         return Step(name="takeover", outcome=outcome, seconds=seconds, pause_seconds=pause, reason=reason)
 
     def _stops_and_comes_back(self) -> Step:
-        with ThreadPoolExecutor(len(self.group.seats)) as pool:
-            list(pool.map(self.group.end, list(self.group.present)))
+        wait(self.group.leave())
         begun = now_ns()
         self.group.wait_state(["EMPTY"], "it is empty", timeout=_SETTLE_SECONDS)
         empty = self._since(begun)
@@ -261,5 +250,5 @@ class CourseOfGroup:
         """Returns the longest stop of any partition since then; waits first, because reads are printed with a delay."""
         until = now_ns()
         time.sleep(_TOLD_SECONDS)
-        history = read_history(sorted((self._folder / "members").glob("*.jsonl")))
-        return round(longest_stop(stops(history, least=_MIN_STOP), since_ns=begun, until_ns=until), 1)
+        found = stops(self.group.history(), least=_MIN_STOP)
+        return round(longest_stop(found, since_ns=begun, until_ns=until), 1)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final
+
+from pydantic import TypeAdapter
 
 BIRTH_SLACK_SECONDS: Final = 1.0
 """How much later than in the comparison group without an agent a group's first assignment may come."""
@@ -155,29 +157,8 @@ class Document:
         return found
 
 
-def as_json(document: Document) -> dict[str, Any]:
-    """Returns the document as JSON values."""
-    return asdict(document)
-
-
-def from_json(told: Mapping[str, Any]) -> Document:
-    """Returns the document from values of `as_json`."""
-    return Document(
-        births=tuple(
-            Births(**{**one, "findings": tuple(one["findings"]), "logged": tuple(one["logged"])})
-            for one in told["births"]
-        ),
-        courses=tuple(
-            Course(
-                **{
-                    **one,
-                    "steps": tuple(Step(**step) for step in one["steps"]),
-                    "findings": tuple(one["findings"]),
-                }
-            )
-            for one in told["courses"]
-        ),
-    )
+DOCUMENTS: Final = TypeAdapter(Document)
+"""Documents as JSON."""
 
 
 def merged(old: Document, new: Document) -> Document:
