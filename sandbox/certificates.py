@@ -48,7 +48,7 @@ class Authority:
         own = folder / name
         own.mkdir()
         certificate, key = own / "authority.pem", own / "authority.key"
-        _openssl(
+        openssl(
             *("req", "-x509", *_KEY, "-days", "7", "-subj", f"/CN={name}"),
             *("-addext", "keyUsage=critical,keyCertSign,cRLSign"),
             *("-keyout", str(key), "-out", str(certificate)),
@@ -70,14 +70,14 @@ class Authority:
         request, extension = base.with_suffix(".csr"), base.with_suffix(".ext")
         certificate, key, both = base.with_suffix(".crt"), base.with_suffix(".key"), base.with_suffix(".pem")
         extension.write_text(f"subjectAltName={','.join(names)}\n", encoding="utf-8")
-        _openssl("req", "-new", *_KEY, "-subj", f"/CN={name}", "-keyout", str(key), "-out", str(request))
+        openssl("req", "-new", *_KEY, "-subj", f"/CN={name}", "-keyout", str(key), "-out", str(request))
         # in version 3.0 only `openssl ca` can set an end date in the past
         end = datetime.now(UTC) + timedelta(days=-1 if expired else 7)
         config = base.with_suffix(".cnf")
         index = base.with_suffix(".index")
         index.write_text("", encoding="utf-8")
         config.write_text(_CONFIG.format(index=index, folder=self.folder), encoding="utf-8")
-        _openssl(
+        openssl(
             *("ca", "-batch", "-notext", "-config", str(config)),
             *("-cert", str(self.certificate), "-keyfile", str(self.key), "-extfile", str(extension)),
             *("-startdate", _date(end - timedelta(days=30)), "-enddate", _date(end)),
@@ -94,7 +94,7 @@ def locked(plain: Path, password: str) -> Path:
         SandboxError: OpenSSL fails; with its output.
     """
     key = plain.with_suffix(".locked.key")
-    _openssl(
+    openssl(
         *("pkcs8", "-topk8", "-v2", "aes-256-cbc", "-in", str(plain), "-out", str(key)),
         *("-passout", f"pass:{password}"),
     )
@@ -119,13 +119,14 @@ def _date(moment: datetime) -> str:
     return moment.strftime("%Y%m%d%H%M%SZ")
 
 
-def _openssl(*arguments: str) -> None:
-    done = subprocess.run(  # noqa: S603 - a fixed program, without a shell
-        ["openssl", *arguments],  # noqa: S607 - and finds them on the PATH
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=30,
-    )
+def openssl(*arguments: str, given: bytes = b"") -> bytes:
+    """Runs OpenSSL; returns what it printed.
+
+    Raises:
+        SandboxError: It fails; with its output.
+    """
+    line = ["openssl", *arguments]
+    done = subprocess.run(line, input=given, capture_output=True, check=False, timeout=30)  # noqa: S603 - a fixed program, without a shell
     if done.returncode != 0:
-        raise SandboxError(f"openssl {arguments[0]}: {done.stderr.strip()}")
+        raise SandboxError(f"openssl {arguments[0]}: {done.stderr.decode(errors='replace').strip()}")
+    return done.stdout

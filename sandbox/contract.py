@@ -45,43 +45,33 @@ class KafkaCluster(Protocol):
     @property
     def bootstrap(self) -> str:
         """`bootstrap.servers` that names every broker, running or not."""
-        ...
 
     @property
     def brokers(self) -> Mapping[int, Broker]:
         """The brokers by id, in their present state."""
-        ...
 
     def stop_broker(self, broker: int, *, kill: bool = False) -> None:
         """Ends a broker: in order, or with SIGKILL when `kill` is set; returns when its process has ended."""
-        ...
 
     def start_broker(self, broker: int, *, rack: str | Keep | None = Keep.RACK) -> None:
         """Starts a stopped broker, in another rack if one is given; returns when every running broker lists it."""
-        ...
 
     def restart_broker(self, broker: int, *, rack: str | Keep | None = Keep.RACK) -> None:
         """Stops a broker in order and starts it again, in another rack if one is given."""
-        ...
 
     def log(self, broker: int, lines: int = 30) -> str:
         """Returns the last lines of a broker's log."""
-        ...
 
     def start(self) -> None:
         """Starts everything; returns when every broker lists all the others with their racks."""
-        ...
 
     def close(self) -> None:
         """Ends every process and removes every file; may be called again."""
-        ...
 
     def __enter__(self) -> Self:
         """Starts everything."""
-        ...
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None:
         """Closes the cluster."""
-        ...

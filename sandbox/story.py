@@ -113,6 +113,6 @@ def evidence(story: Story, prefix: str, *, keep: bool) -> Iterator[Evidence]:
         raise
     finally:
         if kept:
-            story.tell(f"histories and logs are kept in {made.folder}; python -m sandbox.history checks them")
+            story.tell(f"histories and logs are kept in {made.folder}")
         else:
             shutil.rmtree(made.folder, ignore_errors=True)

@@ -2,14 +2,13 @@
 
 import base64
 import json
-import subprocess
 import time
 from http import HTTPStatus
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote
 
-from sandbox.errors import SandboxError
+from sandbox.certificates import openssl
 from sandbox.http_server import Answer, Asked, Server
 
 _KEY_ID: Final = "sandbox"
@@ -33,7 +32,7 @@ class TokenServer(Server):
             SandboxError: OpenSSL fails to make a key.
         """
         self._key = folder / "tokens.key"
-        _openssl("genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048", "-out", str(self._key))
+        openssl("genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048", "-out", str(self._key))
         super().__init__()
         self.client, self.secret, self.audience, self.seconds = client, secret, audience, seconds
 
@@ -49,7 +48,7 @@ class TokenServer(Server):
 
     def keys(self) -> bytes:
         """Returns the JSON Web Key Set."""
-        shown = _openssl("rsa", "-in", str(self._key), "-noout", "-modulus").decode().partition("=")[2].strip()
+        shown = openssl("rsa", "-in", str(self._key), "-noout", "-modulus").decode().partition("=")[2].strip()
         key = {"kty": "RSA", "alg": "RS256", "use": "sig", "kid": _KEY_ID, "e": "AQAB"}
         return json.dumps({"keys": [{**key, "n": _encoded(bytes.fromhex(shown))}]}).encode()
 
@@ -60,7 +59,7 @@ class TokenServer(Server):
         times = {"iat": min(now, now + self.seconds - 60), "exp": now + self.seconds}
         parts = ({"alg": "RS256", "typ": "JWT", "kid": _KEY_ID}, {**claims, **times})
         text = ".".join(_encoded(json.dumps(part).encode()) for part in parts)
-        return f"{text}.{_encoded(_openssl('dgst', '-sha256', '-sign', str(self._key), given=text.encode()))}"
+        return f"{text}.{_encoded(openssl('dgst', '-sha256', '-sign', str(self._key), given=text.encode()))}"
 
     def answer(self, asked: Asked) -> Answer:
         """Returns a token, the keys, or an error for an unknown client."""
@@ -78,16 +77,3 @@ class TokenServer(Server):
 
 def _encoded(content: bytes) -> str:
     return base64.urlsafe_b64encode(content).decode().rstrip("=")
-
-
-def _openssl(*arguments: str, given: bytes = b"") -> bytes:
-    done = subprocess.run(  # noqa: S603 - a fixed program, without a shell
-        ["openssl", *arguments],  # noqa: S607 - and finds them on the PATH
-        input=given,
-        capture_output=True,
-        check=False,
-        timeout=30,
-    )
-    if done.returncode != 0:
-        raise SandboxError(f"openssl {arguments[0]}: {done.stderr.decode(errors='replace').strip()}")
-    return done.stdout

@@ -18,7 +18,7 @@ from sandbox.chaos.means import Means
 from sandbox.chaos.run import RUNS, Run, run
 from sandbox.chaos.setup import SETUPS
 from sandbox.errors import SandboxError
-from sandbox.history.harm import harm
+from sandbox.history.model import harm
 from sandbox.story import Keep, Story, command, complain, evidence, log_console, told
 
 _LOG_COLUMNS: Final = 240

@@ -8,8 +8,7 @@ from typing import Any, Final
 
 from sandbox.chaos.faults import KINDS
 from sandbox.chaos.run import RUNS, Outcome, Run
-from sandbox.history.harm import harm
-from sandbox.history.model import Finding, Kind
+from sandbox.history.model import Finding, Kind, harm
 
 MARGIN_SECONDS: Final = 2.0
 """A partition may stop this much longer than in the run without agents."""

@@ -1,5 +1,4 @@
 """The history of one consumer group, from the lines of all its members and of the feeder, and checks for errors in it.
 
-`python -m sandbox.history FILE...` checks files of such lines. All times are nanoseconds of the monotonic clock that
-the processes of one machine share.
+All times are nanoseconds of the monotonic clock that the processes of one machine share.
 """

@@ -5,7 +5,7 @@ It runs on kafka-python 2.0.2 as well, in a separate virtual environment (`sandb
 
 import signal
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from types import FrameType
@@ -19,7 +19,7 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
-from sandbox.members.lines import MemberSettings, Recorder, parse, python_settings
+from sandbox.members.lines import MemberSettings, RebalanceLines, Recorder, parse, python_settings
 
 _ASSIGNORS: Final[dict[str, Any]] = {
     "range": RangePartitionAssignor,
@@ -38,28 +38,8 @@ that ends between two polls: the member then stays in the group for ever, and re
 earlier."""
 
 
-class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no annotations
+class _Listener(RebalanceLines, ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no annotations
     """Prints rebalance events; called on kafka-python's own thread."""
-
-    def __init__(self, recorder: Recorder, generation: Callable[[], int]) -> None:
-        self._recorder = recorder
-        self._generation = generation
-
-    def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-        """Prints new partitions."""
-        self._tell("assigned", assigned)
-
-    def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-        """Prints revoked partitions, whose offsets are already committed."""
-        self._tell("revoked", revoked)
-
-    def on_partitions_lost(self, lost: Iterable[TopicPartition]) -> None:
-        """Prints lost partitions."""
-        self._tell("lost", lost)
-
-    def _tell(self, kind: str, partitions: Iterable[TopicPartition]) -> None:
-        named = [(partition.topic, partition.partition) for partition in partitions]
-        self._recorder.partitions(kind, named, generation=self._generation())
 
 
 def _consumer(settings: MemberSettings, recorder: Recorder) -> Any:
@@ -67,18 +47,7 @@ def _consumer(settings: MemberSettings, recorder: Recorder) -> Any:
         if not isinstance(answer, Exception):
             recorder.committed({(one.topic, one.partition): at.offset for one, at in offsets.items()})
 
-    return KafkaConsumer(
-        bootstrap_servers=settings.bootstrap.split(","),
-        group_id=settings.group,
-        client_id=settings.client_id,
-        auto_offset_reset="earliest",
-        auto_commit_interval_ms=1000,
-        default_offset_commit_callback=committed,
-        partition_assignment_strategy=[_ASSIGNORS[name] for name in settings.assignors or ("range",)],
-        **({} if settings.rack is None else {"client_rack": settings.rack}),
-        **({} if settings.instance_id is None else {"group_instance_id": settings.instance_id}),
-        **python_settings(settings.properties),
-    )
+    return KafkaConsumer(**python_settings(settings, _ASSIGNORS), default_offset_commit_callback=committed)
 
 
 def main() -> None:

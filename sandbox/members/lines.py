@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TextIO
+from typing import Final, Protocol, TextIO
 
 _GATHER_SECONDS: Final = 0.1
 
@@ -89,17 +89,32 @@ def command_line(settings: MemberSettings) -> list[str]:
     return line
 
 
-def python_settings(properties: Mapping[str, str]) -> dict[str, str | int | bool]:
-    """Returns settings in Kafka's names as the Python clients take them: underscores, and numbers as numbers."""
-    converted: dict[str, str | int | bool] = {}
-    for key, value in properties.items():
+def python_settings(settings: MemberSettings, assignors: Mapping[str, object]) -> dict[str, object]:
+    """Returns the arguments of a Python client's consumer.
+
+    Properties in Kafka's names have underscores there, and their numbers are numbers. The client's default assignor is
+    range.
+    """
+    arguments: dict[str, object] = {
+        "bootstrap_servers": settings.bootstrap.split(","),
+        "group_id": settings.group,
+        "client_id": settings.client_id,
+        "auto_offset_reset": "earliest",
+        "auto_commit_interval_ms": 1000,
+        "partition_assignment_strategy": [assignors[name] for name in settings.assignors or ("range",)],
+    }
+    if settings.rack is not None:
+        arguments["client_rack"] = settings.rack
+    if settings.instance_id is not None:
+        arguments["group_instance_id"] = settings.instance_id
+    for key, value in settings.properties.items():
         plain: str | int | bool = value
         if value.lower() in {"true", "false"}:
             plain = value.lower() == "true"
         elif value.lstrip("-").isdigit():
             plain = int(value)
-        converted[key.replace(".", "_")] = plain
-    return converted
+        arguments[key.replace(".", "_")] = plain
+    return arguments
 
 
 class Recorder:
@@ -195,3 +210,35 @@ class Recorder:
         line = {"event": kind, "ms": time.time_ns() // 1_000_000, "ns": time.monotonic_ns(), **self._member, **fields}
         self._out.write(json.dumps(line, separators=(",", ":")) + "\n")
         self._out.flush()
+
+
+class _TopicPartition(Protocol):
+    @property
+    def topic(self) -> str: ...
+
+    @property
+    def partition(self) -> int: ...
+
+
+class RebalanceLines:
+    """Prints the rebalance events of a Python client, to be mixed into its listener."""
+
+    def __init__(self, recorder: Recorder, generation: Callable[[], int]) -> None:
+        self._recorder = recorder
+        self._generation = generation
+
+    def on_partitions_assigned(self, assigned: Iterable[_TopicPartition]) -> None:
+        """Prints new partitions; in an eager group all that the member has now."""
+        self._print("assigned", assigned)
+
+    def on_partitions_revoked(self, revoked: Iterable[_TopicPartition]) -> None:
+        """Prints revoked partitions, whose offsets are already committed."""
+        self._print("revoked", revoked)
+
+    def on_partitions_lost(self, lost: Iterable[_TopicPartition]) -> None:
+        """Prints lost partitions."""
+        self._print("lost", lost)
+
+    def _print(self, kind: str, partitions: Iterable[_TopicPartition]) -> None:
+        named = [(partition.topic, partition.partition) for partition in partitions]
+        self._recorder.partitions(kind, named, generation=self._generation())
