@@ -50,9 +50,6 @@ def wait_until(holds: Callable[[], bool], what: str, *, timeout: float = 60.0, p
 
     Returns:
         The seconds it took.
-
-    Raises:
-        SandboxError: the condition does not hold in time.
     """
     timeout *= PATIENCE
     begun = time.monotonic()
@@ -162,9 +159,6 @@ class Admin:
 
         Returns:
             The seconds until metadata showed all moves.
-
-        Raises:
-            SandboxError: a partition was refused, or metadata does not show the move in time.
         """
         begun = time.monotonic()
         wanted = {MovedPartition(topic, number): list(brokers) for (topic, number), brokers in moves.items()}
@@ -191,11 +185,7 @@ class Admin:
         return time.monotonic() - begun
 
     def elect_leaders(self, partitions: Iterable[tuple[str, int]]) -> None:
-        """Makes the first replica of each partition its leader.
-
-        Raises:
-            SandboxError: the cluster refuses, or metadata does not show it in time.
-        """
+        """Makes the first replica of each partition its leader."""
         wanted = list(partitions)
         asked = [TopicPartition(topic, number) for topic, number in wanted]
         answers: dict[TopicPartition, KafkaError | None] = self._client.elect_leaders(
@@ -297,10 +287,6 @@ def _all_done(futures: Mapping[str, Future[None]]) -> None:
 
 
 def wait_for_racks(bootstrap: str, expected: Mapping[int, str | None], *, timeout: float = 30.0) -> None:
-    """Waits until the broker at `bootstrap` lists exactly these brokers with these racks.
-
-    Raises:
-        SandboxError: it does not do so in time.
-    """
+    """Waits until the broker at `bootstrap` lists exactly these brokers with these racks."""
     with Admin(bootstrap) as admin:
         wait_until(lambda: admin.racks() == expected, f"{bootstrap} lists {dict(expected)}", timeout=timeout)

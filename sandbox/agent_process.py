@@ -134,11 +134,7 @@ class AgentProcess:
         return self.metric("samerack_first_in_order", group=group or self.groups[0]) == 1.0
 
     def wait(self, holds: Callable[[], bool], what: str, *, timeout: float = 60.0) -> float:
-        """Waits until a condition holds; returns the seconds it took.
-
-        Raises:
-            SandboxError: It takes too long, or the agent has ended; with the last lines of its log.
-        """
+        """Waits until a condition holds; returns the seconds it took."""
 
         def asked() -> bool:
             if holds():

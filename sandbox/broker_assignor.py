@@ -15,11 +15,7 @@ SETTING: Final[Mapping[str, str]] = dict([LINE.split("=", 1)])
 
 
 def jar() -> Path:
-    """Returns the assignor's jar.
-
-    Raises:
-        SandboxError: it is not built.
-    """
+    """Returns the assignor's jar."""
     return own_jar("samerack-broker-assignor.jar")
 
 

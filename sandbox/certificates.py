@@ -40,11 +40,7 @@ class Authority:
 
     @classmethod
     def new(cls, folder: Path, name: str = "authority") -> Self:
-        """Makes an authority, with its files in a separate folder.
-
-        Raises:
-            SandboxError: OpenSSL fails; with its output.
-        """
+        """Makes an authority, with its files in a separate folder."""
         own = folder / name
         own.mkdir()
         certificate, key = own / "authority.pem", own / "authority.key"
@@ -62,9 +58,6 @@ class Authority:
             name: the subject's common name.
             names: subject alternative names, `DNS:...` or `IP:...`.
             expired: whether it expired yesterday.
-
-        Raises:
-            SandboxError: OpenSSL fails; with its output.
         """
         base = self.folder / name
         request, extension = base.with_suffix(".csr"), base.with_suffix(".ext")
@@ -88,11 +81,7 @@ class Authority:
 
 
 def locked(plain: Path, password: str) -> Path:
-    """Writes a file with the same key as a plain one, encrypted with the password; returns the file.
-
-    Raises:
-        SandboxError: OpenSSL fails; with its output.
-    """
+    """Writes a file with the same key as a plain one, encrypted with the password; returns the file."""
     key = plain.with_suffix(".locked.key")
     openssl(
         *("pkcs8", "-topk8", "-v2", "aes-256-cbc", "-in", str(plain), "-out", str(key)),
@@ -120,11 +109,7 @@ def _date(moment: datetime) -> str:
 
 
 def openssl(*arguments: str, given: bytes = b"") -> bytes:
-    """Runs OpenSSL; returns what it printed.
-
-    Raises:
-        SandboxError: It fails; with its output.
-    """
+    """Runs OpenSSL; returns what it printed."""
     line = ["openssl", *arguments]
     done = subprocess.run(line, input=given, capture_output=True, check=False, timeout=30)  # noqa: S603 - a fixed program, without a shell
     if done.returncode != 0:

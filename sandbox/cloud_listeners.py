@@ -70,11 +70,7 @@ class GoogleKafka:
 
 
 def compiled(folder: Path) -> Path:
-    """Compiles the classes that check tokens; returns their jar, for `sandbox.security.Security`.
-
-    Raises:
-        SandboxError: Java's compiler fails; with its output.
-    """
+    """Compiles the classes that check tokens; returns their jar, for `sandbox.security.Security`."""
     classes = folder / "cloud-classes"
     compiler = [
         str(Path(java()).with_name("javac")),

@@ -113,11 +113,7 @@ class Cluster:
         }
 
     def start(self) -> None:
-        """Starts the controller and all brokers at once; returns when every broker lists all with their racks.
-
-        Raises:
-            SandboxError: a node did not start; with the last lines of its log.
-        """
+        """Starts the controller and all brokers at once; returns when every broker lists all with their racks."""
         _remove_leftovers()
         self._folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
         nodes = [CONTROLLER, *self._racks]
@@ -153,21 +149,13 @@ class Cluster:
             self._folder = None
 
     def stop_broker(self, broker: int, *, kill: bool = False) -> None:
-        """Ends a broker: in order, or with SIGKILL when `kill` is set; returns when its process has ended.
-
-        Raises:
-            SandboxError: it is not running.
-        """
+        """Ends a broker: in order, or with SIGKILL when `kill` is set; returns when its process has ended."""
         if not self._is_running(broker):
             raise SandboxError(f"cannot stop {self._name(broker)}: it is not running")
         end(self._processes.pop(broker), kill=kill, timeout=30)
 
     def start_broker(self, broker: int, *, rack: str | Keep | None = Keep.RACK) -> None:
-        """Starts a stopped broker, in another rack if one is given; returns when every running broker lists it.
-
-        Raises:
-            SandboxError: it is running, or did not start; with the last lines of its log.
-        """
+        """Starts a stopped broker, in another rack if one is given; returns when every running broker lists it."""
         if broker not in self._racks or self._is_running(broker):
             raise SandboxError(f"cannot start {self._name(broker)}: it is running or not of this cluster")
         if not isinstance(rack, Keep):
@@ -186,11 +174,7 @@ class Cluster:
         self._overrides[broker] = (dict(properties), tuple(jars))
 
     def process_id(self, broker: int) -> int:
-        """Returns the process id of a running broker.
-
-        Raises:
-            SandboxError: it is not running.
-        """
+        """Returns the process id of a running broker."""
         if not self._is_running(broker):
             raise SandboxError(f"{self._name(broker)} is not running")
         return self._processes[broker].pid

@@ -118,11 +118,7 @@ class Crew:
         return all(owned) and sum(map(len, owned)) == self._partitions == len(frozenset().union(*owned))
 
     def wait_complete(self) -> None:
-        """Waits until the group has settled: complete, and unchanged half a second later.
-
-        Raises:
-            SandboxError: It takes too long.
-        """
+        """Waits until the group has settled: complete, and unchanged half a second later."""
 
         def settled() -> bool:
             if not self.complete():
@@ -134,11 +130,7 @@ class Crew:
         wait_until(settled, f"all {self._partitions} partitions are assigned")
 
     def wait_near(self, where: Layout, share: float, what: str, *, timeout: float) -> None:
-        """Waits until the group is complete and reads no more than this share of its partitions across racks.
-
-        Raises:
-            SandboxError: It takes too long.
-        """
+        """Waits until the group is complete and reads no more than this share of its partitions across racks."""
         wait_until(lambda: self.complete() and self.cross_rack_share(where) <= share, what, timeout=timeout)
 
     def follow_a_move(
@@ -150,11 +142,7 @@ class Crew:
         each_topic_even: bool = True,
         timeout: float = 60,
     ) -> dict[str, float]:
-        """Moves replicas to other racks, and waits until the group reads as near as it can; returns the measurements.
-
-        Raises:
-            SandboxError: It takes too long, or the group reads as near as before.
-        """
+        """Moves replicas to other racks, and waits until the group reads as near as it can; returns what it cost."""
         move_seconds = admin.move_replicas(moves)
         moved_at = time.monotonic()
         where = self.layout(admin)

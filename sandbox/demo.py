@@ -63,11 +63,7 @@ def agent(bootstrap: str, settings: Mapping[str, object] | None = None) -> Itera
 
 
 def play(story: Story) -> dict[str, float]:
-    """Runs the whole demo; returns its measurements.
-
-    Raises:
-        SandboxError: Something did not happen in time.
-    """
+    """Runs the whole demo; returns its measurements."""
     starts = "six members start; only the two on librdkafka know their rack"
     with running(story, POSTS, TOPICS, group=GROUP, members=starts) as (cluster, admin, crew):
         return _lead_move_kill(story, cluster.bootstrap, admin, crew)
@@ -102,11 +98,7 @@ def _lead_move_kill(story: Story, bootstrap: str, admin: Admin, crew: Crew) -> d
 
 
 def deploy_until_led(story: Story, crew: Crew, started: AgentProcess) -> None:
-    """Restarts the members in turn, as deployments do, until the agent leads the group.
-
-    Raises:
-        SandboxError: The agent does not lead after all deployments.
-    """
+    """Restarts the members in turn, as deployments do, until the agent leads the group."""
     started.wait_role("following")
     for _ in range(_MAX_DEPLOYS):
         first = started.reaches(started.first_in_order, seconds=3.0)

@@ -39,11 +39,7 @@ _REBALANCE_SECONDS: Final = 45.0
 
 
 def play(story: Story) -> dict[str, float]:
-    """Runs the whole demo; returns its measurements.
-
-    Raises:
-        SandboxError: Something did not happen in time.
-    """
+    """Runs the whole demo; returns its measurements."""
     broker_assignor.jar()  # raises before anything is started
     with running(
         story,

@@ -49,11 +49,7 @@ _MAX_SECONDS: Final = 240.0
 
 
 def play(output: Path, story: Story) -> dict[str, Any]:
-    """Runs the whole demo; returns a summary of the report.
-
-    Raises:
-        SandboxError: Something did not happen in time.
-    """
+    """Runs the whole demo; returns a summary of the report."""
     story.tell("starting three brokers, one in each rack")
     with tempfile.TemporaryDirectory(prefix="samerack-demo-") as folder:
         with Cluster(progress=story.tell) as cluster, Admin(cluster.bootstrap) as admin:
@@ -88,11 +84,7 @@ def _publish(story: Story, bootstrap: str) -> None:
 
 
 def _samerack(*arguments: str, log: Path) -> bytes:
-    """Runs a pipeline command; returns its standard output.
-
-    Raises:
-        SandboxError: It fails, or takes too long.
-    """
+    """Runs a pipeline command; returns its standard output."""
     line = (sys.executable, "-m", "samerack.cli.main", "pipeline", *arguments)
     out = log.with_suffix(".out")
     with out.open("wb") as said, log.open("wb") as complaints:

@@ -98,11 +98,7 @@ def _all_read(application: StreamsApplication) -> bool:
 
 
 def play(story: Story) -> dict[str, Any]:
-    """Runs the whole demo; returns its measurements.
-
-    Raises:
-        SandboxError: Something did not happen in time.
-    """
+    """Runs the whole demo; returns its measurements."""
     story.tell("starting three brokers, one in each rack")
     with (
         tempfile.TemporaryDirectory(prefix="samerack-demo-") as folder,

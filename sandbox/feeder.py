@@ -71,11 +71,7 @@ class Feeder(threading.Thread):
             self._closed.wait(max(0.0, due - time.monotonic()))
 
     def finish(self, *, timeout: float = 30.0) -> None:
-        """Stop sending, and wait until brokers have confirmed all records.
-
-        Raises:
-            SandboxError: They do not do so in time.
-        """
+        """Stop sending, and wait until brokers have confirmed all records."""
         self._closed.set()
         self.join(5)
         if left := self._producer.flush(timeout):

@@ -39,11 +39,7 @@ def cache_folder() -> Path:
 
 @cache
 def java() -> str:
-    """Returns the Java program: JAVA_HOME's when that is set, else the one on the PATH.
-
-    Raises:
-        SandboxError: there is no Java.
-    """
+    """Returns the Java program: JAVA_HOME's when that is set, else the one on the PATH."""
     home = os.environ.get("JAVA_HOME")
     found = shutil.which(str(Path(home) / "bin" / "java")) if home else shutil.which("java")
     if found is None:
@@ -53,11 +49,7 @@ def java() -> str:
 
 @cache
 def jars(version: str = KAFKA_VERSION) -> tuple[Path, ...]:
-    """Returns the jars of a Kafka version, sorted: an archive of classes is only valid for one order of the class path.
-
-    Raises:
-        SandboxError: they are not in the cache.
-    """
+    """Returns the jars of a Kafka version, sorted: an archive of classes is valid for one order of the class path."""
     folder = cache_folder() / f"kafka-{version}"
     found = tuple(sorted(folder.glob("*.jar")))
     if not found:
@@ -66,11 +58,7 @@ def jars(version: str = KAFKA_VERSION) -> tuple[Path, ...]:
 
 
 def own_jar(name: str) -> Path:
-    """Returns one of samerack's own jars.
-
-    Raises:
-        SandboxError: it is not built.
-    """
+    """Returns one of samerack's own jars."""
     found = cache_folder() / "java" / name
     if not found.exists():
         raise SandboxError(f"{found} is missing; scripts/setup builds it")
@@ -124,11 +112,7 @@ def command(  # noqa: PLR0913 - one parameter for each part of a command line
 
 
 def format_storage(properties: Path, cluster_id: str, folder: Path, *, version: str = KAFKA_VERSION) -> None:
-    """Writes the first metadata of a controller (a broker's own storage needs none: see `write_properties`).
-
-    Raises:
-        SandboxError: Kafka refuses; with its output.
-    """
+    """Writes the first metadata of a controller (a broker's own storage needs none: see `write_properties`)."""
     arguments = ["format", "--cluster-id", cluster_id, "--config", str(properties)]
     log = folder / "format.log"
     with log.open("wb") as out:
@@ -142,11 +126,7 @@ def format_storage(properties: Path, cluster_id: str, folder: Path, *, version: 
 
 
 def write_archive() -> Path:
-    """Writes the archive of classes by starting one Kafka node and stopping it again; keeps one that exists.
-
-    Raises:
-        SandboxError: the node does not start or stop.
-    """
+    """Writes the archive of classes by starting one Kafka node and stopping it again; keeps one that exists."""
     target = archive()
     if target.exists():
         return target

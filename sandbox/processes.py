@@ -47,9 +47,6 @@ def spawn(
 
     Returns:
         The running process, leader of its own process group.
-
-    Raises:
-        SandboxError: the program does not exist.
     """
     program = shutil.which(command[0])
     if program is None:
@@ -111,9 +108,6 @@ def wait_for_line(process: subprocess.Popen[bytes], log: Path, needle: str, time
         needle: what the line contains.
         timeout: seconds to wait, times `PATIENCE`.
         start: position in the file where this process started to write.
-
-    Raises:
-        SandboxError: the process ended first, or the timeout is over; with the last lines of the log.
     """
     timeout *= PATIENCE
     deadline = time.monotonic() + timeout

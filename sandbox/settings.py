@@ -65,11 +65,7 @@ class NodeSettings:
 
 
 def free_ports(count: int) -> list[int]:
-    """Returns ports of the loopback address on which no process listens.
-
-    Raises:
-        SandboxError: too few are free.
-    """
+    """Returns ports of the loopback address on which no process listens."""
     found: list[int] = []
     for port in random.sample(_PORTS, k=min(len(_PORTS), 50 * count)):
         with socket.socket() as probe:

@@ -26,11 +26,7 @@ CLASS: Final = "io.samerack.streams.AgentTaskAssignor"
 
 
 def jar() -> Path:
-    """Returns the task assignor's jar.
-
-    Raises:
-        SandboxError: it is not built.
-    """
+    """Returns the task assignor's jar."""
     return own_jar("samerack-streams-assignor.jar")
 
 
@@ -181,11 +177,7 @@ class StreamsApplication:
         )
 
     def wait_complete(self, tasks: int, *, standbys: int, timeout: float = 90.0) -> float:
-        """Waits until the application is complete, and unchanged two seconds later; returns the seconds to the first.
-
-        Raises:
-            SandboxError: It takes too long, or an instance has failed; with what the processes say.
-        """
+        """Waits until it is complete, and unchanged two seconds later; returns the seconds until it was complete."""
         begun = time.monotonic()
         since, before = begun, None
 

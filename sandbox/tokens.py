@@ -27,9 +27,6 @@ class TokenServer(Server):
             secret: its `client_secret`.
             audience: the tokens' audience; may be changed at any time.
             seconds: lifetime of tokens; below zero they have already expired.
-
-        Raises:
-            SandboxError: OpenSSL fails to make a key.
         """
         self._key = folder / "tokens.key"
         openssl("genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048", "-out", str(self._key))

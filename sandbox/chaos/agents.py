@@ -87,11 +87,7 @@ class Agent:
         return worker if worker and psutil.pid_exists(worker) else 0
 
     def signal_worker(self, number: signal.Signals) -> None:
-        """Sends a signal to its worker only.
-
-        Raises:
-            SandboxError: It has none.
-        """
+        """Sends a signal to its worker only."""
         worker = self.worker()
         if not worker:
             raise SandboxError(f"agent {self.name} has no worker at the moment")

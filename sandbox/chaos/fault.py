@@ -74,11 +74,7 @@ class Fault:
 
     @property
     def agents(self) -> Agents:
-        """Both agents.
-
-        Raises:
-            SandboxError: There are none.
-        """
+        """Both agents."""
         if self.world.agents is None:
             raise SandboxError("there are no agents")
         return self.world.agents

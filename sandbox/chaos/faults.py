@@ -328,11 +328,7 @@ def possible(means: Means) -> list[str]:
 
 
 def draw(seed: int, *, faults: int, kinds: Sequence[str], groups: Sequence[str]) -> list[Drawn]:
-    """Returns a schedule: all kinds in rounds, each round in a new random order, so that no kind is absent for long.
-
-    Raises:
-        SandboxError: A kind does not exist.
-    """
+    """Returns a schedule: all kinds in rounds, each round in a new random order, so that no kind is absent for long."""
     unknown = sorted(set(kinds) - KINDS.keys())
     if unknown or not kinds:
         raise SandboxError(

@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from itertools import takewhile
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -61,8 +62,6 @@ class Group:
         self._operator = (folder / "operator.jsonl").open("a", encoding="utf-8")
         self._ending = ThreadPoolExecutor(max_workers=len(self.seats) + 2, thread_name_prefix=f"ending-{self.name}")
         self._groups = self.ask_groups()
-
-    # members
 
     def start(self, seat: Seat, *, assignor: str = "") -> Member:
         """Starts the member of a seat; an assignor, if given, replaces the group's."""
@@ -130,18 +129,12 @@ class Group:
         with suppress(ProcessLookupError):
             os.kill(self.present[seat].pid, signal.SIGCONT)
 
-    # its present state
-
     def ask_groups(self) -> AdminClient:
         """Returns a new client, which has no cached coordinator."""
         return AdminClient({"bootstrap.servers": self._bootstrap, "log_level": 0, "reconnect.backoff.max.ms": 200})
 
     def describe(self) -> Any:
-        """Returns the group as its coordinator describes it.
-
-        Raises:
-            KafkaException: No coordinator answers.
-        """
+        """Returns the group as its coordinator describes it; where none answers, a KafkaException is raised."""
         try:
             return self._groups.describe_consumer_groups([self.name], request_timeout=3.0)[self.name].result()
         except KafkaException:
@@ -201,14 +194,8 @@ class Group:
         """Returns the last generation that a member has recorded."""
         return max((event.generation for member in self.present.values() for event in member.events), default=-1)
 
-    # its offsets
-
     def coordinator_offsets(self) -> dict[Partition, int]:
-        """Returns the offsets that the coordinator has; partitions without any are left out.
-
-        Raises:
-            KafkaException: No coordinator answers.
-        """
+        """Returns the offsets that the coordinator has; partitions without any are left out."""
         client = self.ask_groups()  # it gets an answer only while there is a coordinator
         asked = [ConsumerGroupTopicPartitions(self.name)]
         found = client.list_consumer_group_offsets(asked, request_timeout=10.0)[self.name].result()
@@ -219,11 +206,7 @@ class Group:
         Recorder(self._operator).offsets("kept", self.coordinator_offsets())
 
     def set_offsets(self, offsets: Mapping[Partition, int]) -> None:
-        """Sets the offsets of the group, which must have no members, and records them in the history.
-
-        Raises:
-            KafkaException: The coordinator refuses.
-        """
+        """Sets the offsets of the group, which must have no members, and records them in the history."""
         wanted = [TopicPartition(*partition, at) for partition, at in sorted(offsets.items())]
         client, asked = self.ask_groups(), [ConsumerGroupTopicPartitions(self.name, wanted)]
         answer = client.alter_consumer_group_offsets(asked, request_timeout=10.0)[self.name].result()
@@ -235,8 +218,6 @@ class Group:
     def _set_first_offsets(self) -> bool:
         self.set_offsets({(self.name, number): 0 for number in range(len(self.setup.placed))})
         return True
-
-    # its history
 
     def recent(self, since_ns: int) -> History:
         """Returns the history since a time, which must not be before that of an earlier call."""
@@ -261,28 +242,18 @@ class Group:
         """Returns the partitions of which a member has read a record since then."""
         found: set[Partition] = set()
         for member in self.present.values():
-            for event in reversed(member.events):
-                if event.ns < ns:
-                    break
+            for event in takewhile(lambda event: event.ns >= ns, reversed(member.events)):
                 if event.kind == "records" and event.begun_ns >= ns:
                     found |= event.partitions
         return frozenset(found)
 
     def finish(self) -> History:
-        """Drains the group, and returns its whole history.
-
-        Raises:
-            SandboxError: Records are not confirmed or not read in time.
-        """
+        """Drains the group, and returns its whole history."""
         self.drain()
         return self.history()
 
     def drain(self, *, timeout: float = 60.0) -> None:
-        """Stops the load, waits until all records are read, ends the members in order.
-
-        Raises:
-            SandboxError: Records are not confirmed or not read in time.
-        """
+        """Stops the load, waits until all records are read, ends the members in order."""
         self._feeder.finish(timeout=timeout)
         ends: dict[Partition, int] = {}
         for event in read_history([self._written]).written:
@@ -301,11 +272,7 @@ class Group:
             future.result()
 
     def history(self) -> History:
-        """Returns the whole history of the group.
-
-        Raises:
-            SandboxError: A file cannot be read.
-        """
+        """Returns the whole history of the group."""
         return read_history(sorted(self._folder.glob("*.jsonl")))
 
     def __enter__(self) -> Self:

@@ -31,11 +31,7 @@ def _consumers(group: Group) -> set[str]:
 
 
 def wait_without_consumers(group: Group) -> None:
-    """Waits until the coordinator describes no consumer in the group; agents may still be in it.
-
-    Raises:
-        SandboxError: A consumer remains.
-    """
+    """Waits until the coordinator describes no consumer in the group; agents may still be in it."""
     wait_until(lambda: not _consumers(group), f"no consumer is in {group.name}", timeout=30)
 
 

@@ -62,11 +62,7 @@ class Means:
         return [f"{what} would be needed" for what, met in conditions.items() if not met]
 
     def prepare(self, agents: Sequence[Agent], folder: Path) -> None:
-        """Prepares the start of the agents so that these faults are possible; `clean` undoes it.
-
-        Raises:
-            SandboxError: The compiler or the kernel refuses.
-        """
+        """Prepares the start of the agents so that these faults are possible; `clean` undoes it."""
         if self.disk:
             _unmount_leftovers()
         for number, agent in enumerate(agents):

@@ -110,11 +110,7 @@ RUNS: Final = TypeAdapter(Run)
 def run(
     schedule: Sequence[Drawn], *, with_agents: bool, means: Means, folder: Path, tell: Callable[[str], None]
 ) -> Run:
-    """Runs a schedule, with histories and logs in a folder.
-
-    Raises:
-        SandboxError: Groups did not settle, even after a restart of all members; with the fault.
-    """
+    """Runs a schedule, with histories and logs in a folder."""
     begun = time.monotonic()
     with World(folder=folder, with_agents=with_agents, means=means, tell=tell) as world:
         faults: list[Outcome] = []

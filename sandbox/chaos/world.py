@@ -70,11 +70,7 @@ class World:
         return {name: group.generation() for name, group in self.groups.items()}
 
     def settle(self) -> None:
-        """Waits until agents and groups have settled. If they do not, records that, and restarts all members.
-
-        Raises:
-            SandboxError: They do not settle then either.
-        """
+        """Waits until agents and groups have settled. If they do not, records that, and restarts all members."""
         try:
             self._wait_agents()
             self._wait_settled()
@@ -100,9 +96,6 @@ class World:
         """Waits until all groups agree for half a second and all partitions are read again.
 
         Members that have ended by themselves are started again.
-
-        Raises:
-            SandboxError: It takes too long; with the state of the groups.
         """
         since: list[int] = []
 
@@ -130,11 +123,7 @@ class World:
             raise SandboxError(f"{error}\n{trouble}\nagents: {self.agents and self.agents.roles()}") from None
 
     def _wait_agents(self, *, timeout: float = _AGENT_SECONDS) -> None:
-        """Starts agents that do not run, and waits until one is in each group and the other is not.
-
-        Raises:
-            SandboxError: It takes too long; with their roles.
-        """
+        """Starts agents that do not run, and waits until one is in each group and the other is not."""
         agents = self.agents
         if agents is None:
             return
@@ -165,11 +154,7 @@ class World:
                 self.settle()
 
     def finish(self) -> list[str]:
-        """Drains all groups; returns how they differ from groups without agents two seconds later.
-
-        Raises:
-            SandboxError: Records are not read in time.
-        """
+        """Drains all groups; returns how they differ from groups without agents two seconds later."""
         for group in self.groups.values():
             group.drain()
         left = time.monotonic()

@@ -173,11 +173,7 @@ class _Trial:
 def run_births(  # noqa: PLR0913 - one parameter for each part of a measurement
     variant: Variant, *, members: int, tries: int, at_once: int, bootstrap: str, admin: Admin, folder: Path
 ) -> Births:
-    """Starts `tries` groups of so many members while an agent waits for them, each beside a group without an agent.
-
-    Raises:
-        SandboxError: A group does not get its partitions, or does not become empty again.
-    """
+    """Starts `tries` groups of so many members while an agent waits for them, each beside a group without an agent."""
     topic, partitions = f"births-{members}", 3 * members if members <= len(NAMES) else 2 * members
     if not admin.replicas([topic]):
         admin.create_topic(topic, [[number % len(NAMES) + 1] for number in range(partitions)])

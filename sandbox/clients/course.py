@@ -64,11 +64,7 @@ class CourseOfGroup:
         self._begun = False
 
     def run(self, tell: Callable[[str], None]) -> Course:
-        """Runs all scenarios.
-
-        Raises:
-            SandboxError: The group does not settle; with the errors of its members.
-        """
+        """Runs all scenarios."""
         steps: list[Step] = []
         try:
             for step in self._steps():

@@ -15,9 +15,6 @@ def read_history(files: Iterable[Path]) -> History:
 
     A file of a process with several members counts as one file of each. A killed member may leave an incomplete last
     line, which is ignored.
-
-    Raises:
-        SandboxError: A file cannot be read, or a line is not a member's.
     """
     members: dict[str, tuple[Event, ...]] = {}
     written: list[Event] = []

@@ -35,9 +35,6 @@ def java_command(
         version: of Kafka's jars in the cache; `clients-3.4` and `clients-2.8` have only a client.
         jars: further jars of ours.
         options: further options of the JVM.
-
-    Raises:
-        SandboxError: it is not built, or the jars are missing.
     """
     jar = _built(cache_folder() / "java" / "consumer.jar")
     return command(

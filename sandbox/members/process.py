@@ -148,20 +148,12 @@ class Member:
 
     @classmethod
     def java(cls, settings: MemberSettings, *, main: str = "Member", history: Path | None = None) -> Self:
-        """Starts a member on Java's client, or another program of tests/java/consumer.
-
-        Raises:
-            SandboxError: it is not built.
-        """
+        """Starts a member on Java's client, or another program of tests/java/consumer."""
         return cls(java_command(settings, main=main), name=settings.client_id, history=history)
 
     @classmethod
     def on(cls, client: str, settings: MemberSettings, *, history: Path | None = None) -> Self:
-        """Starts a member on any client: `java`, a key of `PYTHON_CLIENTS` or one of `FOREIGN_CLIENTS`.
-
-        Raises:
-            SandboxError: its program is not built.
-        """
+        """Starts a member on any client: `java`, a key of `PYTHON_CLIENTS` or one of `FOREIGN_CLIENTS`."""
         if client == "java":
             return cls.java(settings, history=history)
         if client in PYTHON_CLIENTS:
@@ -204,11 +196,7 @@ class Member:
         return self._process.pid
 
     def wait(self, holds: Callable[[], bool], what: str, *, timeout: float = 60.0) -> None:
-        """Waits until a condition holds; checks it again after each line.
-
-        Raises:
-            SandboxError: it does not hold in time, or the member ended; with the member's errors.
-        """
+        """Waits until a condition holds; checks it again after each line."""
         timeout *= PATIENCE
         deadline = time.monotonic() + timeout
         with self._changed:
