@@ -41,8 +41,8 @@ def main(  # noqa: PLR0913 - one parameter for each option
 ) -> None:
     """Inject faults into consumer groups under load, with two agents leading and again without any, and compare.
 
-    Brokers, members (Java, librdkafka, kafka-python, franz-go, sarama, kafka-go, kafkajs) and agents are real processes
-    on loopback. Exit code 0: no record was lost, no partition owned twice in a generation, none stopped for two seconds
+    Brokers, members (Java, librdkafka, kafka-python, franz-go, sarama, kafka-go) and agents are real processes on
+    loopback. Exit code 0: no record was lost, no partition owned twice in a generation, none stopped for two seconds
     longer than the longest without an agent, every rebalance is explained, and groups whose consumers had gone were as
     without an agent: empty, with their offsets, open to tools and to other protocols. Else 1, and the histories are
     kept. Kinds of faults that are two seconds worse with agents are yellow.

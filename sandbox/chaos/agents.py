@@ -15,16 +15,13 @@ from typing import Any, Final, Self
 
 import psutil
 
-from samerack.agent.leading.admission import NO_PLACE
 from sandbox.agent_process import AgentProcess
 from sandbox.contract import RACKS
 from sandbox.errors import SandboxError
 from sandbox.settings import free_ports
 
 PRESENT: Final = frozenset({"leading", "following"})
-OBSERVING: Final = "observing"
-_ENTERING: Final = PRESENT | {"waiting"}
-LOOKING: Final = _ENTERING | {OBSERVING}
+LOOKING: Final = PRESENT | {"waiting", "observing"}
 """Roles of an agent in a group that it is responsible for."""
 _MAX_EVENTS: Final = 10_000
 _SETTINGS: Final[Mapping[str, object]] = {
@@ -140,55 +137,13 @@ class Agents:
         """Returns the groups that an agent leads."""
         return frozenset(group for group, roles in self.roles().items() if "leading" in roles)
 
-    def inside(self) -> frozenset[str]:
-        """Returns the groups that an agent is in, or enters as soon as they have consumers."""
-        return frozenset(group for group, roles in self.roles().items() if _ENTERING & set(roles))
-
-    def outside(self, since: float) -> frozenset[str]:
-        """Returns the groups that no agent is in or, by its events, has been in since then (seconds since 1970)."""
-
-        def was_in(event: dict[str, Any]) -> bool:
-            entered = event["kind"] == "role" and event["action"] in _ENTERING
-            return event["at"] >= since and (entered or event.get("generation") is not None)
-
-        away = frozenset(self.groups) - self.inside()
-        return frozenset(group for group in away if not any(map(was_in, self._events(group))))
-
-    def finds_no_place(self, group: str) -> bool:
-        """Returns whether an agent stays out: the leader's sticky assignor would give it partitions in any place.
-
-        This happens while all members are in the last bucket of the leader's hash table: for three members once in
-        4,096 times.
-        """
-        roles = ([event for event in one.events(group) if event["kind"] == "role"][:1] for one in self.all)
-        return any(NO_PLACE in event["detail"] for newest in roles for event in newest)
-
     def rebalances(self, group: str) -> frozenset[int]:
         """Returns the generations of a group in either agent's events, with those that it reports as missed."""
         found: set[int] = set()
-        for event in self._events(group):
+        for event in (event for one in self.all for event in one.events(group)):
             if event["kind"] == "rebalance" and event.get("generation") is not None:
                 found |= set(range(event["generation"] - int(event.get("missed") or 0), event["generation"] + 1))
         return frozenset(found)
-
-    def tells_of_rebalance_outside(self, group: str, since: float) -> bool:
-        """Returns whether events of a group that no agent is in tell of a rebalance since then (seconds since 1970).
-
-        Agents outside see that there was one, or several in a row, and not their generations. An agent that ends leaves
-        the group, and does not see the rebalance after it.
-        """
-
-        def tells(event: dict[str, Any]) -> bool:
-            if event["kind"] == "role":
-                return str(event.get("reason")).removeprefix("was ") in PRESENT
-            return event["kind"] == "rebalance" and event.get("generation") is None
-
-        if PRESENT & set(self.roles()[group]):
-            return False
-        return any(event["at"] >= since and tells(event) for event in self._events(group))
-
-    def _events(self, group: str) -> list[dict[str, Any]]:
-        return [event for one in self.all for event in one.events(group)]
 
     def wait_roles(self, agent: Agent, roles: AbstractSet[str] = LOOKING, *, timeout: float = 20.0) -> None:
         """Waits until an agent has one of these roles in each group; by default, until it is responsible for all."""

@@ -15,7 +15,7 @@ from typing import Final
 from sandbox.chaos import guests
 from sandbox.chaos.fault import HITS, Fault, Inject, Kind
 from sandbox.chaos.group import Group, now_ns
-from sandbox.chaos.setup import IDLE, KAFKAJS, Seat
+from sandbox.chaos.setup import IDLE, Seat
 from sandbox.errors import SandboxError
 
 _SESSION_SECONDS: Final = 9.0
@@ -79,12 +79,9 @@ def _emptied(*, kill: bool = False, victim: str = "") -> Inject:
 
 
 def _scaled_to_zero(fault: Fault) -> None:
-    """Empties two more groups, and deletes the idle one, as tools do.
-
-    The idle group's commits are older than brokers keep without subscribers; an agent enters that of kafkajs only now.
-    """
+    """Empties also the idle group, whose commits are older than brokers keep, and deletes it, as tools do."""
     idle = fault.world.groups[IDLE.name]
-    groups = [fault.group, idle, fault.world.groups[KAFKAJS.name]]
+    groups = [fault.group, idle]
     _check(fault, groups, _empty(fault, groups))
     fault.violations += guests.delete(idle)
 

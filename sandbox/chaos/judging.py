@@ -8,14 +8,11 @@ from typing import Any, Final
 
 from sandbox.chaos.faults import KINDS
 from sandbox.chaos.run import RUNS, Outcome, Run
-from sandbox.history.model import Finding, Kind, harm
+from sandbox.history.model import harm
 
 MARGIN_SECONDS: Final = 2.0
 """A partition may stop this much longer than in the run without agents."""
 _BROKER_FAULTS: Final = ("broker-", "coordinator-")
-_READS_AGAIN: Final = "kafkajs"
-"""When its coordinator stops or moves, kafkajs fetches its offsets again, also without a rebalance, and may get older
-ones than were confirmed to it: then it reads records again."""
 _OWN_CRASHES: Final = ("kafka-python-", "KafkaConnectionError")
 """kafka-python 3.0 raises this from poll when it looks for the coordinator and asks a broker for metadata that has
 just stopped (its `coordinator/base.py`): it ends applications with agents and without."""
@@ -96,19 +93,9 @@ def _wrong(run: Run) -> Iterator[str]:
     for group, findings in run.findings.items():
         for finding in findings:
             near = [one for one in run.faults if one.since_ns <= finding.since_ns][-1:]
-            if not any(_is_own_reading(one, finding) for one in near):
-                yield "".join([f"{group}: {finding}", *(f", after {one}" for one in near)])
+            yield "".join([f"{group}: {finding}", *(f", after {one}" for one in near)])
 
 
 def _is_own(outcome: Outcome, crash: str) -> bool:
     """Returns whether the member's client is known to end in this way when a broker stops."""
     return outcome.drawn.kind.startswith(_BROKER_FAULTS) and all(part in crash for part in _OWN_CRASHES)
-
-
-def _is_own_reading(outcome: Outcome, finding: Finding) -> bool:
-    """Returns whether the members' client is known to read again when a broker stops or a coordinator moves."""
-    return (
-        finding.kind is Kind.READ_AGAIN
-        and outcome.drawn.kind.startswith(_BROKER_FAULTS)
-        and all(member.startswith(_READS_AGAIN) for member in finding.members)
-    )

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from pydantic import TypeAdapter
 
+from sandbox.chaos.agents import Agents
 from sandbox.chaos.fault import Drawn, Fault
 from sandbox.chaos.faults import KINDS
 from sandbox.chaos.group import now_ns
@@ -24,9 +24,6 @@ _MIN_STOP: Final = 0.05
 """Seconds; anything shorter is no stop: a poll or a flush takes as long."""
 _TELLING_SECONDS: Final = 3.0
 """An agent looks at each group once a second, and a killed one must start first."""
-_OWN_WAIT: Final = re.compile(r"Restarting the consumer in (\d+)ms")
-"""kafkajs restarts its consumer when a JoinGroup fails, for example while the coordinator loads. The wait before that
-is random (8.8 s and 12.4 s were seen), so it differs from one run to the next, with agents and without."""
 _BOUNDS: Final = Bounds(unowned=60.0, stop=60.0)
 """Stops are judged fault by fault; these bounds are for what no fault may cause."""
 
@@ -39,14 +36,13 @@ class Outcome:
         drawn: the fault.
         target: what it affected, in words.
         seconds: from its injection until all groups had settled.
-        stops: the longest stop of each group's partitions, in seconds, without waits that a client chose itself.
+        stops: the longest stop of each group's partitions, in seconds.
         rebalances: number of new generations of each group.
         unexplained: groups with generations that neither an agent's events nor the fault explain.
         led: how many groups an agent led afterwards, before `take_the_lead`; None without agents.
         violations: how groups without consumers differed from groups without agents, and what did not settle.
         crashes: members that ended by themselves, with their last output.
         since_ns: when it was injected.
-        beside: groups that no agent was in during the whole fault: agents did not affect them.
     """
 
     drawn: Drawn
@@ -59,12 +55,11 @@ class Outcome:
     violations: tuple[str, ...] = ()
     crashes: tuple[str, ...] = ()
     since_ns: int
-    beside: frozenset[str] = field(default_factory=frozenset)
 
     @property
     def stop(self) -> float:
-        """Its longest stop; in a run with agents, only of groups that an agent was in."""
-        return max((stop for name, stop in self.stops.items() if name not in self.beside), default=0.0)
+        """Its longest stop."""
+        return max(self.stops.values(), default=0.0)
 
     def __str__(self) -> str:
         """Returns the fault in words."""
@@ -137,8 +132,7 @@ def run(
 
 def _suffer(fault: Fault, world: World, *, recent_ns: int) -> Outcome:
     before, agents, kind = world.generations(), world.agents, KINDS[fault.drawn.kind]
-    since, since_wall = now_ns(), time.time()
-    inside = agents.inside() if agents is not None else frozenset()
+    since = now_ns()
     try:
         with fault.healing:
             if kind.on_agents and agents is None:
@@ -153,22 +147,20 @@ def _suffer(fault: Fault, world: World, *, recent_ns: int) -> Outcome:
     until = now_ns()
     recent = {name: group.recent(recent_ns) for name, group in world.groups.items()}
     new = {name: _generations(history, after=before[name]) for name, history in recent.items()}
-    beside = agents.outside(since_wall) - inside if agents is not None else frozenset()
-    asked = {name: found for name, found in new.items() if found and name not in beside | fault.explains}
+    asked = {name: found for name, found in new.items() if found and name not in fault.explains}
     return Outcome(
         drawn=fault.drawn,
         target=fault.target,
         seconds=(until - since) / 1e9,
         stops={
-            name: longest(history, fault.counts_from.get(name, 0), since, until) for name, history in recent.items()
+            name: _longest(history, fault.counts_from.get(name, 0), since, until) for name, history in recent.items()
         },
         rebalances={name: len(found) for name, found in new.items()},
-        unexplained=_unexplained(world, asked, since_wall),
+        unexplained=_unexplained(agents, asked),
         led=None if agents is None else len(agents.led()),
         violations=(*fault.violations, *world.take_unsettled()),
         crashes=world.take_crashes(),
         since_ns=since,
-        beside=beside,
     )
 
 
@@ -178,34 +170,21 @@ def _generations(history: History, *, after: int) -> list[int]:
     return sorted(generation for generation in found if generation > after)
 
 
-def longest(history: History, counts_from: int, since_ns: int, until_ns: int) -> float:
-    """Returns the longest stop within a time, in seconds, without waits that the members' client chose itself."""
-    waits = [
-        (event.ns, event.ns + 1_000_000 * int(wait.group(1)))
-        for events in history.members.values()
-        for event in events
-        if event.kind == "error" and (wait := _OWN_WAIT.fullmatch(event.message))
-    ]
+def _longest(history: History, counts_from: int, since_ns: int, until_ns: int) -> float:
+    """Returns the longest stop within a time, in seconds."""
     found = clipped(stops(history, least=_MIN_STOP), counts_from)
-    return longest_stop(found, since_ns=since_ns, until_ns=until_ns, waits=waits)
+    return longest_stop(found, since_ns=since_ns, until_ns=until_ns)
 
 
-def _unexplained(world: World, asked: Mapping[str, Sequence[int]], since: float) -> dict[str, tuple[int, ...]]:
+def _unexplained(agents: Agents | None, asked: Mapping[str, Sequence[int]]) -> dict[str, tuple[int, ...]]:
     """Returns generations that no agent's event explains within `_TELLING_SECONDS`."""
-    agents = world.agents
-    if agents is None:
-        return {}
-    until, left = time.monotonic() + _TELLING_SECONDS, dict[str, tuple[int, ...]]()
-    while True:
-        told = {name: agents.rebalances(name) for name in asked}
-        left = {
-            name: rest
-            for name, found in asked.items()
-            if (rest := tuple(sorted(set(found) - told[name]))) and not agents.tells_of_rebalance_outside(name, since)
-        }
-        if not left or time.monotonic() > until:
-            return left
+    until = time.monotonic() + _TELLING_SECONDS
+    while agents is not None:
+        left = {name: tuple(sorted(set(found) - agents.rebalances(name))) for name, found in asked.items()}
+        if not any(left.values()) or time.monotonic() > until:
+            return {name: rest for name, rest in left.items() if rest}
         time.sleep(0.2)
+    return {}
 
 
 def _line(outcome: Outcome, faults: int) -> str:

@@ -46,7 +46,6 @@ class Setup:
         placed: brokers of each partition, the leader first.
         properties: of the clients, in Kafka's names.
         idle: nothing is written to its topic, and its members commit nothing: its offsets were set before they joined.
-        led_late: whether an agent can take the lead of the running group; else only from the group's start.
     """
 
     name: str
@@ -56,7 +55,6 @@ class Setup:
     placed: tuple[tuple[int, ...], ...] = PLACED
     properties: Mapping[str, str] = field(default_factory=lambda: PROPERTIES)
     idle: bool = False
-    led_late: bool = True
 
 
 SETUPS: Final = (
@@ -80,14 +78,6 @@ SETUPS: Final = (
     ),
 )
 """Groups under load, for which faults are drawn: eager and cooperative, on clients of five languages."""
-KAFKAJS: Final = Setup(
-    name="kafkajs",
-    assignor="RoundRobinAssigner",
-    seats=(("kafkajs", "rack-a"), ("kafkajs", "rack-b")),
-    extra=("kafkajs", "rack-c"),
-    led_late=False,
-)
-"""Under load; its leader gives partitions to every member, so that an agent enters it only at the group's start."""
 IDLE: Final = Setup(
     name="idle",
     assignor="range",

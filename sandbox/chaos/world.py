@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -14,11 +14,11 @@ from rich.markup import escape
 
 from sandbox.admin import Admin, wait_until
 from sandbox.chaos import guests
-from sandbox.chaos.agents import OBSERVING, PRESENT, Agents
+from sandbox.chaos.agents import PRESENT, Agents
 from sandbox.chaos.group import Group, now_ns
 from sandbox.chaos.means import Means
 from sandbox.chaos.network import Network
-from sandbox.chaos.setup import IDLE, KAFKAJS, SETUPS
+from sandbox.chaos.setup import IDLE, SETUPS
 from sandbox.cluster import Cluster
 from sandbox.errors import SandboxError
 
@@ -131,14 +131,11 @@ class World:
             if not one.running:
                 one.start()
 
-        def placed(name: str, roles: Sequence[str]) -> bool:
-            """Whether one agent is in the group, or observes one that it cannot lead, the other on standby."""
-            stays_out = not self.groups[name].setup.led_late or (OBSERVING in roles and agents.finds_no_place(name))
-            present = PRESENT | {OBSERVING} if stays_out else PRESENT
-            return sum(role in present for role in roles) == 1 and all(role in present | _BESIDE for role in roles)
-
         def back() -> bool:
-            return all(one.answers for one in agents.all) and all(placed(*one) for one in agents.roles().items())
+            return all(one.answers for one in agents.all) and all(
+                sum(role in PRESENT for role in roles) == 1 and all(role in PRESENT | _BESIDE for role in roles)
+                for roles in agents.roles().values()
+            )
 
         try:
             wait_until(back, "agents are in all groups again", timeout=timeout)
@@ -146,9 +143,9 @@ class World:
             raise SandboxError(f"{error}: {agents.roles()}") from None
 
     def take_the_lead(self) -> None:
-        """Restarts all members of each group that an agent could lead and does not: it leads from the group's start."""
+        """Restarts all members of each group that no agent leads: an agent leads a group from its start."""
         for name, group in sorted(self.groups.items()):
-            if self.agents is not None and group.setup.led_late and name not in self.agents.led():
+            if self.agents is not None and name not in self.agents.led():
                 self._tell(f"[dim]no agent leads {name}: all its members end, and start again[/dim]")
                 group.restart()
                 self.settle()
@@ -167,7 +164,7 @@ class World:
 
     def __enter__(self) -> Self:
         """Starts the cluster, then agents and groups."""
-        setups = (IDLE, *SETUPS, KAFKAJS)
+        setups = (IDLE, *SETUPS)
         with ExitStack() as stack:
             stack.callback(self.network.close)
             self._tell("starting three brokers, one in each rack")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from sandbox.history.model import History, Span, Stop
@@ -106,29 +106,10 @@ class _Written:
         return self._runs[self._at].ns
 
 
-def longest_stop(
-    found: Iterable[Stop], *, since_ns: int, until_ns: int, waits: Iterable[tuple[int, int]] = ()
-) -> float:
-    """Returns the longest of these stops, in seconds, that overlaps a time; one that started before it counts whole.
-
-    Args:
-        found: the stops.
-        since_ns: start of the time.
-        until_ns: its end.
-        waits: start and end, in ns, of times that do not count.
-    """
-    united: list[list[int]] = []
-    for begin, end in sorted(waits):
-        if united and begin <= united[-1][1]:
-            united[-1][1] = max(united[-1][1], end)
-        else:
-            united.append([begin, end])
+def longest_stop(found: Iterable[Stop], *, since_ns: int, until_ns: int) -> float:
+    """Returns the longest of these stops, in seconds, that overlaps a time; one that started before it counts whole."""
     overlapping = (stop for stop in found if stop.since_ns <= until_ns and stop.until_ns >= since_ns)
-    return max((stop.seconds - _shared(stop, united) for stop in overlapping), default=0.0)
-
-
-def _shared(stop: Stop, waits: Iterable[Sequence[int]]) -> float:
-    return sum(max(0, min(stop.until_ns, end) - max(stop.since_ns, begin)) for begin, end in waits) / 1e9
+    return max((stop.seconds for stop in overlapping), default=0.0)
 
 
 def clipped(found: Iterable[Stop], since_ns: int) -> list[Stop]:
