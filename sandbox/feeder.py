@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 from confluent_kafka import KafkaError, Message, Producer
@@ -88,9 +87,7 @@ class Feeder(threading.Thread):
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Stop sending; unconfirmed records may be lost."""
         self._closed.set()
         self.join(5)

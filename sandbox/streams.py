@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 from sandbox.admin import wait_until
@@ -237,9 +236,7 @@ class StreamsApplication:
         """Returns itself; nothing is started yet."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Kills all processes: their last commits are not needed."""
         for member in self._running.values():
             with suppress(OSError):

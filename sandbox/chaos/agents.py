@@ -10,7 +10,6 @@ from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from http.client import OK
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self
 
 import psutil
@@ -157,9 +156,7 @@ class Agents:
         """Returns itself; nothing is started yet."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Kills both."""
         for one in self.all:
             with suppress(OSError):

@@ -63,11 +63,7 @@ def _check(fault: Fault, groups: Sequence[Group], left: float, *, victim: str = 
     if not victim:
         time.sleep(max(0.0, left + guests.TOOL_SECONDS - time.monotonic()))
     for group in groups:
-        fault.violations += guests.wait_empty(group, left, seconds=_EMPTY_SECONDS[victim])
-        if victim:
-            fault.target += f", empty after {time.monotonic() - left:.1f} s"
-        group.note_offsets()
-        fault.violations += guests.reset_offsets(group)
+        fault.violations += guests.check(group, left, seconds=_EMPTY_SECONDS[victim])
 
 
 def _emptied(*, kill: bool = False, victim: str = "") -> Inject:

@@ -10,7 +10,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from itertools import takewhile
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
@@ -285,14 +284,12 @@ class Group:
             self.start(seat)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Kills the members, and stops the load."""
         for member in self.present.values():
             with suppress(OSError, SandboxError):
                 member.stop(kill=True)
-        self._feeder.__exit__(kind, error, trace)
+        self._feeder.__exit__()
         self._ending.shutdown()
         self._operator.close()
 

@@ -60,9 +60,11 @@ def wait_empty(group: Group, left: float, *, seconds: float) -> list[str]:
     return []
 
 
-def reset_offsets(group: Group) -> list[str]:
-    """Sets the group's offsets to their values, as `kafka-consumer-groups.sh --reset-offsets --to-current` does."""
-    return _set(group, group.coordinator_offsets())
+def check(group: Group, left: float, *, seconds: float = TOOL_SECONDS) -> list[str]:
+    """Waits until the group is empty, records its offsets, and sets them to their values, as tools reset offsets."""
+    violations = wait_empty(group, left, seconds=seconds)
+    group.note_offsets()
+    return [*violations, *_set(group, group.coordinator_offsets())]
 
 
 def delete(group: Group) -> list[str]:

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 from confluent_kafka import KafkaException
@@ -155,12 +154,7 @@ class World:
         for group in self.groups.values():
             group.drain()
         left = time.monotonic()
-        violations = []
-        for group in self.groups.values():
-            violations += guests.wait_empty(group, left, seconds=guests.TOOL_SECONDS)
-            group.note_offsets()
-            violations += guests.reset_offsets(group)
-        return violations
+        return [violation for group in self.groups.values() for violation in guests.check(group, left)]
 
     def __enter__(self) -> Self:
         """Starts the cluster, then agents and groups."""
@@ -193,8 +187,6 @@ class World:
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Ends everything at once."""
-        self._stack.__exit__(kind, error, trace)
+        self._stack.close()

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import wait
 from contextlib import suppress
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final
@@ -77,7 +78,7 @@ class CourseOfGroup:
             raise SandboxError(f"{self._variant.name}, after {[step.name for step in steps]}: {error}") from None
         finally:
             if self._begun:
-                self.group.__exit__(None, None, None)
+                self.group.__exit__()
             for agent in self._agents:
                 agent.kill()
         return Course(
@@ -112,22 +113,21 @@ class CourseOfGroup:
         self._settle()
         plans = agent.events("plan-sent")
         first = f"generation {plans[0]['generation']}" if plans else ""
-        return Step(name="birth", outcome=agent.role(), seconds=self._since(begun), reason=first)
+        return self._step("birth", agent.role(), begun, first, pause=False)
 
     def _moves(self) -> Step:
         wait_until(lambda: self._cross_rack() == 0, "nothing is read across racks", timeout=_SETTLE_SECONDS)
         self._admin.move_replicas({(self.group.name, number): brokers for number, brokers in _MOVED.items()})
         begun = now_ns()
         wait_until(lambda: self._cross_rack() == 0 and self.group.agrees(), "it followed", timeout=_SETTLE_SECONDS)
-        return Step(name="move", outcome="followed", seconds=self._since(begun), pause_seconds=self._pause(begun))
+        return self._step("move", "followed", begun)
 
     def _agent_is_killed(self) -> Step:
         begun = now_ns()
         self._agent.kill()
         wait_until(lambda: not self._is_in(), "the agent is missed", timeout=_SETTLE_SECONDS)
         self._settle()
-        seconds = self._since(begun)
-        return Step(name="killed", outcome="goes on", seconds=seconds, pause_seconds=self._pause(begun))
+        return self._step("killed", "goes on", begun)
 
     def _enters(self) -> Step:
         begun = now_ns()
@@ -139,8 +139,7 @@ class CourseOfGroup:
             reason = str(agent.events("observing")[-1]["reason"])
         stepped = agent.events("backs-off")
         reason = f"{reason}; backed off: {stepped[-1]['cause']}" if stepped else reason
-        seconds = self._since(begun)
-        return Step(name="enter", outcome=role, seconds=seconds, pause_seconds=self._pause(begun), reason=reason)
+        return self._step("enter", role, begun, reason)
 
     def _is_deployed(self) -> Step:
         agent, begun = self._agent, now_ns()
@@ -154,10 +153,7 @@ class CourseOfGroup:
                     led = agent.reaches(lambda: agent.role() == "leading", seconds=1.0)
             if led or agent.role() == "observing":
                 break
-        reason = f"after {restarts} restarts" if led else ""
-        seconds = self._since(begun)
-        pause = self._pause(begun)
-        return Step(name="deploy", outcome=agent.role(), seconds=seconds, pause_seconds=pause, reason=reason)
+        return self._step("deploy", agent.role(), begun, f"after {restarts} restarts" if led else "")
 
     def _is_taken_over(self) -> Step:
         self._agent.stop()
@@ -168,9 +164,8 @@ class CourseOfGroup:
         begun = now_ns()
         answer = self._lead(agent)
         self._settle()
-        outcome, reason = str(answer["outcome"]), str(answer["reason"])
-        seconds, pause = float(answer.get("seconds", 0.0)), self._pause(begun)
-        return Step(name="takeover", outcome=outcome, seconds=seconds, pause_seconds=pause, reason=reason)
+        step = self._step("takeover", str(answer["outcome"]), begun, str(answer["reason"]))
+        return replace(step, seconds=float(answer.get("seconds", 0.0)))
 
     def _stops_and_comes_back(self) -> Step:
         wait(self.group.leave())
@@ -184,7 +179,7 @@ class CourseOfGroup:
             self.group.start(seat)
         self._settle()
         reason = f"empty {empty:.1f} s after the last consumer had left"
-        return Step(name="back", outcome=self._agent.role(), seconds=self._since(begun), reason=reason)
+        return self._step("back", self._agent.role(), begun, reason, pause=False)
 
     # the agent
 
@@ -242,9 +237,12 @@ class CourseOfGroup:
     def _since(self, begun: int) -> float:
         return round((now_ns() - begun) / 1e9, 1)
 
-    def _pause(self, begun: int) -> float:
-        """Returns the longest stop of any partition since then; waits first, because reads are printed with a delay."""
-        until = now_ns()
-        time.sleep(_TOLD_SECONDS)
-        found = stops(self.group.history(), least=_MIN_STOP)
-        return round(longest_stop(found, since_ns=begun, until_ns=until), 1)
+    def _step(self, name: str, outcome: str, begun: int, reason: str = "", *, pause: bool = True) -> Step:
+        """Returns a scenario that has ended, with the longest stop of any partition since it began."""
+        seconds, until = self._since(begun), now_ns()
+        longest = -1.0
+        if pause:
+            time.sleep(_TOLD_SECONDS)  # reads are printed with a delay
+            found = stops(self.group.history(), least=_MIN_STOP)
+            longest = round(longest_stop(found, since_ns=begun, until_ns=until), 1)
+        return Step(name=name, outcome=outcome, seconds=seconds, pause_seconds=longest, reason=reason)

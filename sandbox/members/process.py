@@ -11,7 +11,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any, Final, Self
 
 from sandbox.errors import SandboxError
@@ -227,9 +226,7 @@ class Member:
         """Returns itself; the process runs already."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None:
+    def __exit__(self, _kind: object, error: object, _trace: object, /) -> None:
         """Ends it, with SIGKILL after an error."""
         self.stop(kill=error is not None)
 
