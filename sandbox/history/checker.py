@@ -27,7 +27,7 @@ def check(history: History, bounds: Bounds) -> list[Finding]:
         *_unowned(history, owned.values(), bounds),
         *_skipped(history),
         *_read_again(history, owned.values()),
-        *_stops(history, bounds),
+        *stops(history, least=bounds.stop),
         *_forgotten(history),
     ]
     return sorted(found, key=lambda finding: (finding.since_ns, finding.kind, finding.partition))
@@ -147,11 +147,6 @@ def _commits(history: History) -> dict[Partition, list[tuple[int, int]]]:
 def _in_force(commits: Sequence[tuple[int, int]], at: int) -> int:
     """Returns the last offset committed before a time; 0 if there is none."""
     return next((offset for ns, offset in reversed(commits) if ns < at), 0)
-
-
-def _stops(history: History, bounds: Bounds) -> Iterator[Finding]:
-    for stop in stops(history, least=bounds.stop):
-        yield Finding(kind=Kind.STOP, partition=stop.partition, since_ns=stop.since_ns, until_ns=stop.until_ns)
 
 
 def _forgotten(history: History) -> Iterator[Finding]:

@@ -113,20 +113,6 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stop:
-    """A time in which a partition was not read although it had a record to read."""
-
-    partition: Partition
-    since_ns: int
-    until_ns: int
-
-    @property
-    def seconds(self) -> float:
-        """How long it lasted."""
-        return (self.until_ns - self.since_ns) / 1e9
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Harm:
     """Counts of what no run may cause.
 

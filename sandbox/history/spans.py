@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from sandbox.history.model import History, Span, Stop
+from sandbox.history.model import Finding, History, Kind, Span
 from sandbox.members.lines import Partition
 from sandbox.members.process import Event
 
@@ -60,7 +60,7 @@ def written(history: History) -> dict[Partition, list[Event]]:
     return found
 
 
-def stops(history: History, *, least: float) -> list[Stop]:
+def stops(history: History, *, least: float) -> list[Finding]:
     """Returns the times longer than `least` seconds in which a partition had a record to read and was not read.
 
     A stop starts when the next record was written, or with the previous read if that was later. It ends with any read,
@@ -76,17 +76,21 @@ def stops(history: History, *, least: float) -> list[Stop]:
         for event, _ in runs:
             since = max(free, when.of(behind + 1 if behind >= 0 else event.first))
             if since and event.begun_ns - since > least * 1e9:
-                found.append(Stop(partition=partition, since_ns=since, until_ns=event.begun_ns))
+                found.append(_stop(partition, since, event.begun_ns))
             free, behind = max(free, event.ended_ns), max(behind, event.last)
         if behind < when.last:
             since = max(free, when.of(behind + 1))
             if end - since > least * 1e9:
-                found.append(Stop(partition=partition, since_ns=since, until_ns=end))
+                found.append(_stop(partition, since, end))
     for partition in confirmed.keys() - reads(history).keys():  # never read at all
         since = confirmed[partition][0].ns
         if end - since > least * 1e9:
-            found.append(Stop(partition=partition, since_ns=since, until_ns=end))
+            found.append(_stop(partition, since, end))
     return found
+
+
+def _stop(partition: Partition, since_ns: int, until_ns: int) -> Finding:
+    return Finding(kind=Kind.STOP, partition=partition, since_ns=since_ns, until_ns=until_ns)
 
 
 class _Written:
@@ -106,13 +110,13 @@ class _Written:
         return self._runs[self._at].ns
 
 
-def longest_stop(found: Iterable[Stop], *, since_ns: int, until_ns: int) -> float:
+def longest_stop(found: Iterable[Finding], *, since_ns: int, until_ns: int) -> float:
     """Returns the longest of these stops, in seconds, that overlaps a time; one that started before it counts whole."""
     overlapping = (stop for stop in found if stop.since_ns <= until_ns and stop.until_ns >= since_ns)
     return max((stop.seconds for stop in overlapping), default=0.0)
 
 
-def clipped(found: Iterable[Stop], since_ns: int) -> list[Stop]:
+def clipped(found: Iterable[Finding], since_ns: int) -> list[Finding]:
     """Returns these stops without the parts before a time."""
     return [replace(stop, since_ns=max(stop.since_ns, since_ns)) for stop in found if stop.until_ns > since_ns]
 
