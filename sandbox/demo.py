@@ -6,7 +6,6 @@ their temporary folders are removed when the demo ends, also by Ctrl-C.
 
 from __future__ import annotations
 
-import json
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
@@ -23,7 +22,7 @@ from sandbox.contract import RACKS
 from sandbox.crew import Crew, Post, running, show_rates
 from sandbox.errors import SandboxError
 from sandbox.processes import tail
-from sandbox.story import AsJson, Story, command, summary, told
+from sandbox.story import AsJson, Story, command, echo, summary, told
 
 GROUP: Final = "orders-service"
 TOPICS: Final = {
@@ -125,7 +124,7 @@ def main(*, as_json: AsJson = False) -> None:
     }
     summary(console, "what samerack changed", rows)
     if as_json:
-        typer.echo(json.dumps({key: round(value, 4) for key, value in result.items()}))
+        echo(result)
     if result["after"] > result["optimum"]:
         raise typer.Exit(1)
 

@@ -6,7 +6,6 @@ The agent takes no part. Brokers are restarted one by one, as an operator does i
 
 from __future__ import annotations
 
-import json
 import time
 from typing import Final
 
@@ -19,7 +18,7 @@ from sandbox.admin import Admin
 from sandbox.cluster import Cluster
 from sandbox.crew import Crew, Post, running, show_rates
 from sandbox.sockets import measure
-from sandbox.story import AsJson, Story, command, summary, told
+from sandbox.story import AsJson, Story, command, echo, summary, told
 
 GROUP: Final = "orders-service"
 TOPICS: Final = {
@@ -104,7 +103,7 @@ def main(*, as_json: AsJson = False) -> None:
     summary(console, "what samerack's assignor in the brokers changed", rows)
     console.print("what is left across racks are answers to heartbeats and requests for metadata", highlight=False)
     if as_json:
-        typer.echo(json.dumps({key: round(value, 4) for key, value in result.items()}))
+        echo(result)
     if result["after"] >= result["before"]:
         raise typer.Exit(1)
 

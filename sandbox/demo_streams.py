@@ -6,7 +6,6 @@ end the output is compared with the input.
 
 from __future__ import annotations
 
-import json
 import tempfile
 import time
 from dataclasses import asdict, dataclass
@@ -24,7 +23,7 @@ from sandbox.errors import SandboxError
 from sandbox.feeder import Feeder
 from sandbox.settings import free_ports
 from sandbox.sockets import measure
-from sandbox.story import AsJson, Story, command, told
+from sandbox.story import AsJson, Story, command, echo, told
 from sandbox.streams import CLASS, Place, StreamsApplication
 from sandbox.streams_output import compare
 
@@ -217,7 +216,7 @@ def main(*, as_json: AsJson = False) -> None:
     console = Console(stderr=as_json)
     result = told(console, play)
     if as_json:
-        typer.echo(json.dumps({key: round(value, 4) for key, value in result.items()}))
+        echo(result)
     if result["share_after"] >= result["share_before"] or result["lost"] or result["doubled"] or result["miscounted"]:
         raise typer.Exit(1)
 

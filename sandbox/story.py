@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import signal
 import tempfile
@@ -71,6 +72,11 @@ def summary(console: Console, title: str, rows: Mapping[str, str]) -> None:
     for row in rows.items():
         table.add_row(*row)
     console.print(table)
+
+
+def echo(result: Mapping[str, float]) -> None:
+    """Prints measurements as one JSON line on standard output."""
+    typer.echo(json.dumps({key: round(value, 4) for key, value in result.items()}))
 
 
 def log_console(columns: int) -> Console:

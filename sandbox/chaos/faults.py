@@ -35,9 +35,6 @@ _PICKS: Final = 60
 """Divisible by every number of members, brokers and partitions, so that each is equally likely."""
 
 
-# agents at rest
-
-
 def _at_rest(title: str, hit: _Hit) -> Kind:
     """Returns a kind of fault that hits the agent that is in the group."""
 
@@ -123,9 +120,6 @@ def _disk_full(fault: Fault, agent: Agent) -> None:
     time.sleep(_SHORT_SECONDS)
 
 
-# agents in a rebalance
-
-
 def _in_rebalance(step: str, hit: Callable[[Agent], object]) -> Inject:
     """Returns a fault that rebalances the group, and hits its agent at a step: `parked`, `joined` or `synced`.
 
@@ -185,9 +179,6 @@ _STEPS: Final = {
 _VICTIMS: Final = {"worker": "worker killed", "agent": "supervisor and worker killed", "pause": "worker stopped"}
 
 
-# members
-
-
 def _on_member(title: str, hit: Callable[[Fault, Seat], object]) -> Kind:
     def inject(fault: Fault) -> None:
         fault.explains = frozenset({fault.group.name})
@@ -203,12 +194,6 @@ def _comes_or_goes(fault: Fault, _seat: Seat) -> None:
     fault.target = f"{fault.group.extra.name} {comes}"
 
 
-def _member_killed(fault: Fault, seat: Seat) -> None:
-    """Kills the member; a new one joins at once, before the session of the old one expires."""
-    fault.group.end(seat, kill=True)
-    fault.group.start(seat)
-
-
 def _member_stopped(seconds: float) -> Callable[[Fault, Seat], object]:
     """Stops the member; beyond its session the group removes it, and it continues with an old generation."""
 
@@ -218,17 +203,6 @@ def _member_stopped(seconds: float) -> Callable[[Fault, Seat], object]:
         time.sleep(seconds)
 
     return hit
-
-
-# brokers
-
-
-def _any_broker(fault: Fault) -> int:
-    return fault.pick(sorted(fault.world.cluster.brokers))
-
-
-def _coordinator(fault: Fault) -> int:
-    return fault.group.coordinator()
 
 
 def _broker_away(choose: Callable[[Fault], int], *, kill: bool) -> Inject:
@@ -297,7 +271,9 @@ KINDS: Final[Mapping[str, Kind]] = {
     },
     "member-comes-or-goes": _on_member("member joins, or leaves in good order", _comes_or_goes),
     "member-redeployed": _on_member("member restarted in good order", lambda fault, seat: fault.group.redeploy(seat)),
-    "member-killed": _on_member("member killed and started again", _member_killed),
+    "member-killed": _on_member(
+        "member killed and started again", lambda fault, seat: fault.group.redeploy(seat, kill=True)
+    ),
     "member-stopped-short": _on_member("member stopped for two seconds", _member_stopped(_SHORT_SECONDS)),
     "member-stopped-long": _on_member("member stopped beyond its session", _member_stopped(_BEYOND_SESSION_SECONDS)),
     **{
@@ -305,8 +281,8 @@ KINDS: Final[Mapping[str, Kind]] = {
             title=f"{who} {how} and started", inject=_broker_away(choose, kill=what == "killed"), like=f"broker-{what}"
         )
         for broker, who, choose in (
-            ("broker", "broker", _any_broker),
-            ("coordinator", "the group's coordinator", _coordinator),
+            ("broker", "broker", lambda fault: fault.pick(sorted(fault.world.cluster.brokers))),
+            ("coordinator", "the group's coordinator", lambda fault: fault.group.coordinator()),
         )
         for what, how in (("restarted", "stopped"), ("killed", "killed"))
     },

@@ -89,9 +89,9 @@ class Group:
         self.present.clear()
         return [self._ending.submit(member.stop, kill=kill) for member in ending]
 
-    def redeploy(self, seat: Seat) -> None:
-        """Ends the member of a seat in order and starts a new one, as a deployment does."""
-        self.end(seat)
+    def redeploy(self, seat: Seat, *, kill: bool = False) -> None:
+        """Ends the member of a seat and starts a new one: in order, as a deployment does, or with SIGKILL."""
+        self.end(seat, kill=kill)
         self.start(seat)
 
     def restart(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -118,7 +119,7 @@ def run(
             world.take_the_lead()
         rebalances = sum(now - before[name] for name, now in world.generations().items())
         tell("everything written is read to its end, and the histories are checked")
-        at_the_end = [*world.take_crashes(), *world.take_unsettled(), *world.finish()]
+        at_the_end = [*chain(*world.take_trouble()), *world.finish()]
         histories = {name: group.history() for name, group in world.groups.items()}
     return Run(
         faults=tuple(faults),
@@ -148,6 +149,7 @@ def _suffer(fault: Fault, world: World, *, recent_ns: int) -> Outcome:
     recent = {name: group.recent(recent_ns) for name, group in world.groups.items()}
     new = {name: _generations(history, after=before[name]) for name, history in recent.items()}
     asked = {name: found for name, found in new.items() if found and name not in fault.explains}
+    crashes, unsettled = world.take_trouble()
     return Outcome(
         drawn=fault.drawn,
         target=fault.target,
@@ -158,8 +160,8 @@ def _suffer(fault: Fault, world: World, *, recent_ns: int) -> Outcome:
         rebalances={name: len(found) for name, found in new.items()},
         unexplained=_unexplained(agents, asked),
         led=None if agents is None else len(agents.led()),
-        violations=(*fault.violations, *world.take_unsettled()),
-        crashes=world.take_crashes(),
+        violations=(*fault.violations, *unsettled),
+        crashes=tuple(crashes),
         since_ns=since,
     )
 

@@ -81,14 +81,10 @@ class World:
             self._wait_agents()
             self._wait_settled()
 
-    def take_unsettled(self) -> tuple[str, ...]:
-        """Returns what did not settle in time since the last call."""
-        found, self._unsettled = tuple(self._unsettled), []
-        return found
-
-    def take_crashes(self) -> tuple[str, ...]:
-        """Returns members that have ended by themselves since the last call, with their last output."""
-        found, self._crashes = tuple(self._crashes), []
+    def take_trouble(self) -> tuple[list[str], list[str]]:
+        """Returns members that ended by themselves, and what did not settle in time, since the last call."""
+        found = self._crashes, self._unsettled
+        self._crashes, self._unsettled = [], []
         return found
 
     def _wait_settled(self, *, timeout: float = _SETTLE_SECONDS) -> None:

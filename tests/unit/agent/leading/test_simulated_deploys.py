@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.simulator.deploys import Row, restarts_until_led, table
+from tests.simulator.deploys import restarts_until_led
 
 
 def test_a_group_with_range_is_led_within_one_deploy() -> None:
@@ -14,9 +14,3 @@ def test_a_group_with_a_sticky_assignor_is_led_by_chance() -> None:
     """The agent keeps the place with which it joined: some deploys make it the leader, and some do not."""
     found = [restarts_until_led("sticky", 3, seed) for seed in (2, 4)]
     assert min(one or 9 for one in found) <= 3 < max(one or 9 for one in found)
-
-
-def test_the_table_tells_how_many_of_how_many() -> None:
-    """The table has a row for each protocol and size."""
-    row = Row(protocol="range", members=3, groups=100, led=(98, 99, 100))
-    assert table([row]).splitlines()[-1] == "| `range` | 3 | 98 of 100 | 99 of 100 | 100 of 100 |"

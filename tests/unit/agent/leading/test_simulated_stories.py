@@ -5,14 +5,11 @@ A short run; `scripts/simulate --seeds 10000` is the long one.
 
 from __future__ import annotations
 
-import ast
-import json
 from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
 
-from tests.simulator.__main__ import main
 from tests.simulator.agent import simulated
 from tests.simulator.group import Error
 from tests.simulator.judgement import ViolationError
@@ -49,15 +46,6 @@ _FOUND_LATER = [
     ("every-look-believed", "OutdatedLook", 69),
 ]
 """Mistakes that only a longer story shows: a second or more for each."""
-
-
-@pytest.fixture
-def _as_in_continuous_integration() -> Iterator[None]:
-    """Hypothesis with the settings of continuous integration, with which it reports more."""
-    before = settings.get_current_profile_name()
-    settings.load_profile("ci")
-    yield
-    settings.load_profile(before)
 
 
 @pytest.fixture(autouse=True)
@@ -109,61 +97,3 @@ def test_an_error_that_proves_nothing_costs_no_membership(plant: str, kinds: lis
         finally:
             world.close()
     assert found == kinds
-
-
-@pytest.mark.extended  # it tests the command, not the agent, and to shorten a story takes seconds
-@pytest.mark.usefixtures("_as_in_continuous_integration")
-def test_the_command_tells_what_it_found(capsys: pytest.CaptureFixture[str]) -> None:
-    """The output is JSON, with the steps of what was found; a plant that is found is a success.
-
-    Two dozen steps are shortened to a group with one client, with the events up to the violation.
-    """
-    assert main(["--seeds", "1", "--processes", "1", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["violations"] == []
-    wrong = ["--first", "3", "--seeds", "1", "--processes", "1", "--plant", "joins-anything", "--json"]
-    assert main(wrong) == 0
-    (violation,) = json.loads(capsys.readouterr().out)["violations"]
-    first, state, *steps = violation["story"]
-    assert (violation["seed"], violation["kind"], steps[-1]) == (3, "ForbiddenGroup", "state.teardown()")
-    assert (first, state) == ("Failing test case: <state machine>", "state = Told()")
-    assert len(steps) <= 6
-    assert all(step.startswith("state.") for step in steps)
-    assert len(ast.literal_eval(steps[0][steps[0].rindex("clients=") + len("clients=") : -1])) == 1
-    assert any("samerack-0: join-sent" in event for event in violation["tale"])
-
-
-def test_a_day_takes_few_events() -> None:
-    """Hours without events are skipped, and events after them are simulated as usual."""
-    world = World(Setting(partitions=12))
-    try:
-        world.start_agent(0)
-        for rack in "abc":
-            world.join("java", rack)
-        before = world.timeline.scheduled
-        world.sleep(86_400_000)
-        assert world.timeline.scheduled - before < 10_000  # one heartbeat a second would be 86,400 for each member
-        assert world.timeline.seconds() > 86_400
-        world.crash(1)
-        world.settle()
-    finally:
-        world.close()
-
-
-def test_the_same_seed_tells_the_same_story() -> None:
-    """The same steps lead twice to the same generations at the same times."""
-
-    def tale() -> list[str]:
-        world = World(Setting(seed=7, protocol="cooperative-sticky"))
-        try:
-            world.start_agent(0)
-            for rack in "abc":
-                world.join("slow", rack)
-            world.settle()
-            world.kill_agent(0, "join-answered")
-            world.restless_racks(3, 2000)
-            world.settle()
-            return world.judgement.tale
-        finally:
-            world.close()
-
-    assert tale() == tale()
