@@ -12,6 +12,9 @@ from typing import Final, Protocol, Self
 
 RACKS: Final[Mapping[int, str | None]] = {1: "rack-a", 2: "rack-b", 3: "rack-c"}
 """Broker id to rack, the default of both clusters."""
+RACK_NAMES: Final = ("rack-a", "rack-b", "rack-c")
+RACKS_BY_CLIENT_ID: Final = {f"*-{rack}": rack for rack in RACK_NAMES}
+"""A setting of agents, for members whose client ids end with their racks."""
 
 RACK_AWARE_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 

@@ -18,7 +18,7 @@ from rich.console import Console
 
 from sandbox.admin import Admin
 from sandbox.agent_process import AgentProcess
-from sandbox.contract import RACKS
+from sandbox.contract import RACKS_BY_CLIENT_ID
 from sandbox.crew import Crew, Post, running, show_rates
 from sandbox.errors import SandboxError
 from sandbox.processes import tail
@@ -48,14 +48,13 @@ _AFTER_KILL_SECONDS: Final = 12.0
 @contextmanager
 def agent(bootstrap: str, settings: Mapping[str, object] | None = None) -> Iterator[AgentProcess]:
     """Runs an agent within the context; it maps client ids to racks, and has these settings too."""
-    racks = {f"*-{rack}": rack for rack in RACKS.values() if rack is not None}
     with (
         tempfile.TemporaryDirectory(prefix="samerack-demo-") as folder,
         AgentProcess(
             bootstrap,
             groups=[GROUP],
             log=Path(folder) / "agent.log",
-            settings={"racks.client_ids": racks, **(settings or {})},
+            settings={"racks.client_ids": RACKS_BY_CLIENT_ID, **(settings or {})},
         ) as started,
     ):
         yield started

@@ -3,7 +3,7 @@
 import re
 import subprocess
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -62,26 +62,19 @@ class Received:
         return 1 - near / total if total else 0.0
 
 
-def measure(
-    brokers: Collection[Broker],
-    own: Mapping[int, str],
-    *,
-    seconds: float,
-    wait: Callable[[float], None] = time.sleep,
-) -> Received:
+def measure(brokers: Collection[Broker], own: Mapping[int, str], *, seconds: float) -> Received:
     """Measures what processes receive from brokers: records, and the little that the protocol adds.
 
     Args:
         brokers: the brokers; those without a rack are left out.
         own: process to its rack.
         seconds: how long to measure.
-        wait: waits so long.
     """
     racks = {broker.id: broker.rack for broker in brokers if broker.rack is not None}
     sockets = Sockets(brokers={int(one.address.rpartition(":")[2]): one.id for one in brokers if one.id in racks})
     sockets.look()
     before = sockets.received()
-    wait(seconds)
+    time.sleep(seconds)
     sockets.look()
     rates: dict[int, dict[str, float]] = {process: dict.fromkeys(racks.values(), 0.0) for process in own}
     for (process, broker), count in sockets.received().items():

@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any
@@ -98,18 +99,18 @@ def complain(console: Console, complaints: Iterable[str]) -> None:
         raise typer.Exit(1)
 
 
+@dataclass(slots=True, kw_only=True)
 class Evidence:
     """A folder; `keep` may be set until its context ends."""
 
-    def __init__(self, folder: Path, *, keep: bool) -> None:
-        self.folder = folder
-        self.keep = keep
+    folder: Path
+    keep: bool
 
 
 @contextmanager
 def evidence(story: Story, prefix: str, *, keep: bool) -> Iterator[Evidence]:
     """Creates a folder, which is kept if asked for or if the run failed; an interrupted run removes it."""
-    made = Evidence(Path(tempfile.mkdtemp(prefix=prefix)), keep=keep)
+    made = Evidence(folder=Path(tempfile.mkdtemp(prefix=prefix)), keep=keep)
     kept = True
     try:
         yield made

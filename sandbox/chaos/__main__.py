@@ -50,7 +50,7 @@ def main(  # noqa: PLR0913 - one parameter for each option
 
     def play(story: Story) -> dict[str, Any]:
         means = Means.of_this_machine()
-        for missing in means.missing():
+        for missing in means.missing().values():
             story.tell(f"[yellow]{missing}[/yellow]")
         groups = [setup.name for setup in SETUPS]
         schedule = draw(seed, faults=faults, kinds=kind or possible(means), groups=groups)

@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 import psutil
 
 from sandbox.agent_process import AgentProcess
-from sandbox.contract import RACKS
+from sandbox.contract import RACKS_BY_CLIENT_ID
 from sandbox.errors import SandboxError
 from sandbox.settings import free_ports
 
@@ -23,26 +23,20 @@ PRESENT: Final = frozenset({"leading", "following"})
 LOOKING: Final = PRESENT | {"waiting", "observing"}
 """Roles of an agent in a group that it is responsible for."""
 _MAX_EVENTS: Final = 10_000
+POLICY: Final[Mapping[str, object]] = {"policy.burst": 20, "policy.refill_seconds": 5, "policy.max_per_hour": 1000}
+"""Faults and scenarios come faster than what policies are made for."""
 _SETTINGS: Final[Mapping[str, object]] = {
-    "racks.client_ids": {f"*-{rack}": rack for rack in RACKS.values() if rack is not None},
+    "racks.client_ids": RACKS_BY_CLIENT_ID,
     "election.group": "samerack-chaos",
     "leading.position_retry_seconds": 1,
     # faults kill a worker every minute, which must not count as a crash loop
     "supervisor.restart_window_seconds": 3,
-    "policy.burst": 20,
-    "policy.refill_seconds": 5,
-    "policy.max_per_hour": 1000,
+    **POLICY,
 }
 
 
 class Agent:
-    """One agent, with a new process after each kill.
-
-    Attributes:
-        name: its name, also its identity in the election.
-        prefix: a program that starts it, with that program's arguments.
-        settings: dotted keys to values, as for `--set`.
-    """
+    """One agent, with a new process after each kill; what it starts with, `prefix` and `settings`, may be changed."""
 
     def __init__(self, name: str, *, bootstrap: str, groups: Sequence[str], folder: Path) -> None:
         """Prepares; `start` starts it, with its logs in the folder."""

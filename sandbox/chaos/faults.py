@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import Final
 
 from sandbox.admin import wait_until
@@ -294,13 +295,7 @@ KINDS: Final[Mapping[str, Kind]] = {
 
 def possible(means: Means) -> list[str]:
     """Returns the kinds that are possible on this machine."""
-    return [
-        name
-        for name in KINDS
-        if (means.network or not name.startswith(("network-", "joined-")))
-        and (means.clock or not name.startswith("clock-"))
-        and (means.disk or not name.startswith("disk-"))
-    ]
+    return [name for name in KINDS if not name.startswith(tuple(chain(*means.missing())))]
 
 
 def draw(seed: int, *, faults: int, kinds: Sequence[str], groups: Sequence[str]) -> list[Drawn]:

@@ -29,13 +29,7 @@ AGENT: Final = "samerack"
 
 
 class Group:
-    """A running group; a context manager that starts and ends it.
-
-    Attributes:
-        seats: its ordinary members.
-        extra: the member that joins and leaves.
-        present: the running members.
-    """
+    """A running group: its seats, an extra one, and who is present; a context manager that starts and ends it."""
 
     def __init__(self, setup: Setup, *, bootstrap: str, admin: Admin, folder: Path) -> None:
         """Prepares; the folder is for histories, one file for each life of a member."""

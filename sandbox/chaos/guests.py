@@ -36,13 +36,7 @@ def wait_without_consumers(group: Group) -> None:
 
 
 def wait_empty(group: Group, left: float, *, seconds: float) -> list[str]:
-    """Waits until the group is empty, or was deleted with its last offset.
-
-    Args:
-        group: a group whose consumers have left.
-        left: when the last of them left, on the monotonic clock.
-        seconds: how long it may take from then.
-    """
+    """Waits until the group is empty or deleted, within so many seconds from when its last consumer left."""
 
     def is_empty() -> bool:
         return str(group.describe().state.name) in {"EMPTY", "DEAD"}

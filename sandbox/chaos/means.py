@@ -25,8 +25,6 @@ _CLOCK: Final = "clock"
 _DISK_SIZE: Final = "32m"
 """SQLite's write-ahead log grows to 4 MiB before a checkpoint: a disk of that size would soon be full."""
 _FILLING: Final = "filling"
-_SOURCE: Final = "samerack-chaos-"
-"""Mounts carry our process id, so that those of killed runs can be recognised."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,26 +50,24 @@ class Means:
             disk=os.geteuid() == 0 and all(map(shutil.which, ("mount", "umount"))),
         )
 
-    def missing(self) -> list[str]:
-        """Returns what is left out and why, in words."""
-        conditions = {
-            "no network is cut, none hit between JoinGroup and SyncGroup: root, iptables, setpriv": self.network,
-            "no clock jumps: a C compiler (cc)": self.clock,
-            "no disk is full: root": self.disk,
+    def missing(self) -> dict[tuple[str, ...], str]:
+        """Returns what is left out: how the names of the kinds begin, and what would be needed, in words."""
+        needs = {
+            ("network-", "joined-"): (self.network, "no cut network, no hit before SyncGroup: root, iptables, setpriv"),
+            ("clock-",): (self.clock, "no clock jumps: a C compiler (cc)"),
+            ("disk-",): (self.disk, "no disk is full: root"),
         }
-        return [f"{what} would be needed" for what, met in conditions.items() if not met]
+        return {names: f"{what} would be needed" for names, (met, what) in needs.items() if not met}
 
     def prepare(self, agents: Sequence[Agent], folder: Path) -> None:
         """Prepares the start of the agents so that these faults are possible; `clean` undoes it."""
-        if self.disk:
-            _unmount_leftovers()
         for number, agent in enumerate(agents):
             if self.network:
                 agent.prefix += Network.prefix(number)
             disk = _disk(folder, agent)
             disk.mkdir(parents=True)
             if self.disk:
-                _do("mount", "-t", "tmpfs", "-o", f"size={_DISK_SIZE}", f"{_SOURCE}{os.getpid()}", str(disk))
+                _do("mount", "-t", "tmpfs", "-o", f"size={_DISK_SIZE}", "samerack-chaos", str(disk))
             agent.settings["events.path"] = str(disk / "events.db")
         if self.clock:
             bend(folder, 0)
@@ -106,15 +102,6 @@ def empty(folder: Path, agent: Agent) -> None:
 
 def _disk(folder: Path, agent: Agent) -> Path:
     return folder / f"disk-{agent.name}"
-
-
-def _unmount_leftovers() -> None:
-    for line in Path("/proc/mounts").read_text(encoding="utf-8").splitlines():
-        source, place, *_ = line.split()
-        owner = source.removeprefix(_SOURCE)
-        if owner != source and not Path(f"/proc/{owner}").exists():
-            with suppress(SandboxError):
-                _do("umount", "--lazy", place)
 
 
 def _do(*line: str) -> None:

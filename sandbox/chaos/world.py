@@ -35,14 +35,7 @@ _QUIET_SECONDS: Final = 0.5
 
 
 class World:
-    """A running world; a context manager that starts and ends it.
-
-    Attributes:
-        folder: for histories and logs.
-        groups: by name.
-        agents: None in a run without.
-        network: cuts agents off.
-    """
+    """A running world with its histories and logs in a folder; a context manager that starts and ends it."""
 
     cluster: Cluster
     admin: Admin

@@ -15,9 +15,10 @@ from typing import Final
 
 from sandbox.admin import Admin, wait_until
 from sandbox.agent_process import AgentProcess
+from sandbox.chaos.agents import POLICY
 from sandbox.chaos.setup import TELLING
 from sandbox.clients.model import Births, Variant
-from sandbox.contract import RACKS
+from sandbox.contract import RACK_NAMES, RACKS_BY_CLIENT_ID
 from sandbox.errors import SandboxError
 from sandbox.feeder import Feeder
 from sandbox.history.checker import check
@@ -26,16 +27,14 @@ from sandbox.history.reading import read_history
 from sandbox.members.lines import MemberSettings, Partition
 from sandbox.members.process import Event, Member
 
-NAMES: Final = tuple(rack for rack in RACKS.values() if rack is not None)
+NAMES: Final = RACK_NAMES
 WRONG: Final = frozenset({Kind.OWNED_TWICE, Kind.SKIPPED, Kind.READ_AGAIN})
 ANY_TIME: Final = Bounds(unowned=float("inf"), stop=float("inf"))
 AGENT_SETTINGS: Final = {
-    "racks.client_ids": {f"*-{rack}": rack for rack in NAMES},
+    "racks.client_ids": RACKS_BY_CLIENT_ID,
     "events.path": "memory",
     "policy.settling_seconds": 1,
-    "policy.burst": 20,
-    "policy.refill_seconds": 5,
-    "policy.max_per_hour": 1000,
+    **POLICY,
     "log.level": "info",
 }
 _CROWDS: Final = frozenset({"java", "java-3.4", "java-2.8", "confluent"})
@@ -50,12 +49,7 @@ def findings(history: History) -> tuple[str, ...]:
 
 
 def first_assignment(events: Iterable[Event], partitions: int) -> float:
-    """Returns the seconds from the first member's start until all partitions had an owner; infinite if never.
-
-    Args:
-        events: of all members of one group.
-        partitions: number of partitions of its topics.
-    """
+    """Returns the seconds from a group's first start of a member until so many partitions had an owner, or infinity."""
     begun: int | None = None
     owned: dict[str, set[Partition]] = {}
     for event in sorted(events, key=lambda one: (one.ns, one.kind == "assigned")):
@@ -199,7 +193,6 @@ def run_births(  # noqa: PLR0913 - one parameter for each part of a measurement
         with_seconds=round(statistics.median(pair.led_seconds for pair in found), 2),
         without_seconds=round(statistics.median(pair.alone_seconds for pair in found), 2),
         late_seconds=round(max(late), 2),
-        early_seconds=round(max(-one for one in late), 2),
         findings=tuple(chain.from_iterable(pair.findings for pair in found)),
         logged=tuple(sorted(frozenset[str]().union(*(pair.logged for pair in found)))),
     )

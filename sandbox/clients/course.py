@@ -171,7 +171,7 @@ class CourseOfGroup:
         wait(self.group.leave())
         begun = now_ns()
         self.group.wait_state(["EMPTY"], "it is empty", timeout=_SETTLE_SECONDS)
-        empty = self._since(begun)
+        empty = _seconds(begun, now_ns())
         with suppress(SandboxError):  # otherwise the group starts without it
             self._agent.wait_role("waiting", timeout=_WAITING_SECONDS)
         begun = now_ns()
@@ -234,15 +234,16 @@ class CourseOfGroup:
             for partition in member.owned
         )
 
-    def _since(self, begun: int) -> float:
-        return round((now_ns() - begun) / 1e9, 1)
-
     def _step(self, name: str, outcome: str, begun: int, reason: str = "", *, pause: bool = True) -> Step:
         """Returns a scenario that has ended, with the longest stop of any partition since it began."""
-        seconds, until = self._since(begun), now_ns()
+        until = now_ns()
         longest = -1.0
         if pause:
             time.sleep(_TOLD_SECONDS)  # reads are printed with a delay
             found = stops(self.group.history(), least=_MIN_STOP)
             longest = round(longest_stop(found, since_ns=begun, until_ns=until), 1)
-        return Step(name=name, outcome=outcome, seconds=seconds, pause_seconds=longest, reason=reason)
+        return Step(name=name, outcome=outcome, seconds=_seconds(begun, until), pause_seconds=longest, reason=reason)
+
+
+def _seconds(begun: int, until: int) -> float:
+    return round((until - begun) / 1e9, 1)

@@ -73,7 +73,6 @@ class Births:
         with_seconds: median time from the first member's start until every partition had an owner, led by the agent.
         without_seconds: the same of the comparison groups.
         late_seconds: the longest delay of a group against its comparison group.
-        early_seconds: the longest lead of a group over it: on a busy machine any two groups differ.
         findings: findings of the history checker, and members that ended by themselves.
         logged: errors that clients logged in the agent's groups, but not in the comparison groups.
     """
@@ -86,7 +85,6 @@ class Births:
     with_seconds: float
     without_seconds: float
     late_seconds: float
-    early_seconds: float
     findings: tuple[str, ...] = ()
     logged: tuple[str, ...] = ()
 

@@ -15,12 +15,7 @@ from sandbox.members.process import Event
 
 
 def check(history: History, bounds: Bounds) -> list[Finding]:
-    """Returns all findings, in order of time.
-
-    Args:
-        history: of one group.
-        bounds: limits of durations.
-    """
+    """Returns all findings in the history of one group, in order of time."""
     owned = by_partition(spans(history))
     found = [
         *_owned_twice(owned.values()),

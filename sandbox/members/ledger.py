@@ -59,13 +59,7 @@ def read_twice(events: Iterable[Event]) -> int:
 
 
 def longest_pauses(events: Iterable[Event], *, since_ms: int, until_ms: int) -> dict[Partition, float]:
-    """Returns the longest time, in seconds, in which no member read from each partition.
-
-    Args:
-        events: of all members of the group.
-        since_ms: start of the period; a pause that started before counts from here.
-        until_ms: its end; a pause that continues counts to here.
-    """
+    """Returns the longest time, in seconds, in which no member read each partition, cut at both ends of a period."""
     times: dict[Partition, list[int]] = {}
     for event in events:
         if event.kind == "records":
