@@ -17,7 +17,6 @@ from sandbox.agent_process import AgentProcess
 from sandbox.cluster import Cluster
 from sandbox.errors import SandboxError
 from sandbox.settings import free_ports
-from sandbox.story import Story
 from sandbox.streams import CLASS, Place, StreamsApplication
 
 _TASKS: Final = 600
