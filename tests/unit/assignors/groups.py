@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from samerack.assignors.build import MemberInput, build_problem
-from samerack.assignors.model import NOBODY, BoolArray, Int32Array, Int64Array, Problem
+from samerack.assignors.model import NOBODY, BoolArray, Cost, Int32Array, Int64Array, Problem
 
 RACKS = ("a", "b", "c")
 
@@ -136,3 +136,14 @@ def moves(problem: Problem, plans: Int32Array) -> Int64Array:
 def least(*levels: Int64Array) -> tuple[int, ...]:
     """The lexicographically least row of the levels."""
     return min(zip(*(level.tolist() for level in levels), strict=True))
+
+
+def rank(cost: Cost) -> tuple[int, int, int]:
+    """The objective, the most important first."""
+    return cost.sum_of_squares, cost.cross_rack_weight, cost.moved
+
+
+def best_rank(problem: Problem) -> tuple[int, ...]:
+    """The least objective of all plans."""
+    plans = all_plans(problem)
+    return least((loads(problem, plans) ** 2).sum(axis=1), cross_rack_weights(problem, plans), moves(problem, plans))

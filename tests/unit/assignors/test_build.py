@@ -73,20 +73,6 @@ def test_equal_subscriptions_are_one() -> None:
     assert problem.subscriptions.tolist() == [[False, False, False], [True, True, False]]
 
 
-def test_newest_claim_wins() -> None:
-    """The claim of the newest generation wins, whatever the order of members."""
-    assert owners(member("m1", owned={"b": [0]}, generation=5), member("m2", owned={"b": [0]}, generation=3)) == {
-        "b-0": "m1"
-    }
-    assert owners(member("m1", owned={"b": [0]}), member("m2", owned={"b": [0]}, generation=3)) == {"b-0": "m2"}
-
-
-def test_equal_claims_cancel_out() -> None:
-    """If two members claim a partition in the same generation, both lose it; a third, older claim does not win."""
-    rivals = [member(f"m{number}", owned={"b": [0]}, generation=5 - (number == 2)) for number in range(3)]
-    assert owners(*rivals) == {}
-
-
 def test_member_that_names_a_partition_twice() -> None:
     """A duplicate claim of one member is no conflict."""
     assert owners(member("m1", owned={"b": [0, 0]}, generation=1)) == {"b-0": "m1"}

@@ -5,16 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import pytest
 from hypothesis import given
 
-from samerack.assignors.build import MemberInput, build_problem
 from samerack.assignors.consumer.optimal import DEFAULTS, Options, assign
 from samerack.assignors.consumer.registry import ASSIGNORS
 from samerack.assignors.evaluate import evaluate
 from samerack.assignors.model import Int32Array, Int64Array, Problem
 from tests.unit.assignors import groups
-from tests.unit.assignors.groups import RackConfig
 
 TOGETHER = Options(keep_copartitioned=True)
 NEAR_FIRST = Options(keep_copartitioned=True, near_first=True)
@@ -79,51 +76,3 @@ def test_range_optimal_crosses_no_more_than_range(problem: Problem) -> None:
     mine, kafkas = (ASSIGNORS[name].assign(plain, DEFAULTS) for name in ("range-optimal", "range"))
     assert evaluate(plain, mine).cross_rack <= evaluate(plain, kafkas).cross_rack
     assert len(extras(plain, mine[np.newaxis])[0]) == 1
-
-
-def test_four_topics_of_independent_replicas() -> None:
-    """Range matches few bundles of four topics at replication 1; the optimum reads a third less across racks."""
-    dice = np.random.default_rng(881)
-    topics: dict[str, list[list[str | None]]] = {
-        f"t{number}": [["abc"[rack]] for rack in dice.integers(0, 3, 300)] for number in range(4)
-    }
-    members = [MemberInput(id=f"m{number:02}", topics=tuple(topics), rack="abc"[number % 3]) for number in range(30)]
-    problem = build_problem(topics=topics, members=members)
-    costs = {name: evaluate(problem, ASSIGNORS[name].assign(problem, DEFAULTS)) for name in ("range", "range-optimal")}
-    assert costs["range"].cross_rack > 0.6 * 1200
-    assert costs["range-optimal"].cross_rack < 0.43 * 1200
-
-
-@pytest.mark.parametrize("racks", RackConfig)
-def test_joined_topics_go_together(racks: RackConfig) -> None:
-    """Partition i of topics with equal counts has one owner; a topic of another size is spread on its own."""
-    problem = groups.with_racks(
-        racks,
-        groups.plain(
-            {"clicks": 5, "orders": 5, "other": 7}, {f"m{n}": ["clicks", "orders", "other"] for n in range(3)}, {}
-        ),
-    )
-    owner = assign(problem, TOGETHER)
-    assert owner[:5].tolist() == owner[5:10].tolist()
-    assert sorted(np.bincount(owner[:5]).tolist()) == [1, 2, 2]
-    assert sorted(np.bincount(owner[10:]).tolist()) == [2, 2, 3]
-
-
-def test_extras_of_several_leagues_are_spread() -> None:
-    """Three leagues with one extra bundle each give it to three members; range gives all three to the first."""
-    topics = {"t1": 4, "t2": 7, "t3": 10}
-    problem = groups.plain(topics, {f"m{number}": list(topics) for number in range(3)}, {})
-    assert np.bincount(assign(problem, TOGETHER)).tolist() == [7, 7, 7]
-
-
-def test_bundle_stays_where_most_of_it_is() -> None:
-    """A bundle whose partitions have several owners goes to the one with most of them."""
-    topics: dict[str, list[list[str | None]]] = {f"t{number}": [[], []] for number in range(3)}
-    members = [
-        MemberInput(id="m0", topics=tuple(topics), owned={"t0": [0], "t1": [1], "t2": [1]}, generation=1),
-        MemberInput(id="m1", topics=tuple(topics), owned={"t0": [1], "t1": [0], "t2": [0]}, generation=1),
-    ]
-    problem = build_problem(topics=topics, members=members)
-    owner = assign(problem, TOGETHER)
-    assert owner.tolist() == [1, 0] * 3
-    assert evaluate(problem, owner).moved == 2

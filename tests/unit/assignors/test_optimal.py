@@ -10,39 +10,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samerack.assignors.build import MemberInput, build_problem
-from samerack.assignors.check import check
 from samerack.assignors.consumer import optimal
 from samerack.assignors.consumer.optimal import Options, assign
 from samerack.assignors.evaluate import evaluate
-from samerack.assignors.model import NOBODY, Cost, Problem
+from samerack.assignors.model import NOBODY, Problem
 from tests.unit.assignors import groups
-from tests.unit.assignors.groups import RackConfig
 
 OPTIONS = (Options(), Options(keep_copartitioned=True))
-
-
-def rank(cost: Cost) -> tuple[int, int, int]:
-    """The objective, the most important first."""
-    return cost.sum_of_squares, cost.cross_rack_weight, cost.moved
 
 
 @given(groups.problems())
 def test_no_plan_is_better(problem: Problem) -> None:
     """Brute force over every plan finds none with a lower objective, nor one with a smaller spread of loads."""
-    plans = groups.all_plans(problem)
-    loads = groups.loads(problem, plans)
-    best = groups.least((loads**2).sum(axis=1), groups.cross_rack_weights(problem, plans), groups.moves(problem, plans))
+    loads = groups.loads(problem, groups.all_plans(problem))
     for portable in (False, True):
         cost = evaluate(problem, assign(problem, portable=portable))
-        assert rank(cost) == best
+        assert groups.rank(cost) == groups.best_rank(problem)
         assert cost.imbalance == (loads.max(axis=1) - loads.min(axis=1)).min()
-
-
-@pytest.mark.parametrize("options", OPTIONS)
-@given(problem=groups.problems(max_partitions=12, max_members=8))
-def test_every_partition_has_one_subscriber(problem: Problem, options: Options) -> None:
-    """The plan passes the check that every plan must pass before it is sent."""
-    check(problem, assign(problem, options), cooperative=False)
 
 
 @pytest.mark.parametrize("options", OPTIONS)
@@ -89,19 +73,6 @@ def test_generated_member_ids_do_not_matter(problem: Problem, dice: object) -> N
     assert assign(again).tolist() == place[assign(static)].tolist()
 
 
-@pytest.mark.parametrize("racks", RackConfig)
-@pytest.mark.parametrize("options", OPTIONS)
-@pytest.mark.parametrize(("partitions", "members"), [(0, 3), (1, 1), (2, 5), (7, 1), (7, 3), (100, 9)], ids=str)
-def test_loads_differ_by_at_most_one(racks: RackConfig, options: Options, partitions: int, members: int) -> None:
-    """Members with equal subscriptions get the floor or one more, also with fewer partitions than members."""
-    names = {f"m{number}": ["t", "empty"] for number in range(members)}
-    problem = groups.with_racks(racks, groups.plain({"t": partitions, "empty": 0}, names, {}))
-    owner = assign(problem, options)
-    assert sorted(np.bincount(owner, minlength=members), reverse=True) == [
-        partitions // members + (number < partitions % members) for number in range(members)
-    ]
-
-
 def test_group_without_members() -> None:
     """In a group without members no partition has an owner."""
     problem = build_problem(topics={"t": [["a"], ["b"]]}, members=[])
@@ -118,42 +89,6 @@ def test_fresh_members_take_turns() -> None:
     """Without owners, members of a rack take partitions in turn, so each has some of every topic."""
     problem = groups.plain({"t": 9, "u": 3}, {f"m{number}": ["t", "u"] for number in range(3)}, {})
     assert assign(problem).tolist() == [0, 1, 2] * 4
-
-
-def test_member_that_reads_only_leaders() -> None:
-    """Of two members of a rack, the one that reads from leaders only gets the partition whose leader is there."""
-    problem = build_problem(
-        topics={"t": [["b", "a"], ["a", "b"]]},
-        members=[
-            MemberInput(id="any", topics=("t",), rack="a"),
-            MemberInput(id="leader", topics=("t",), rack="a", reads_any_replica=False),
-        ],
-    )
-    owner = assign(problem)
-    assert owner.tolist() == [0, 1]
-    assert evaluate(problem, owner).cross_rack == 0
-
-
-def test_weights_decide_what_crosses() -> None:
-    """If something must cross racks, the lightest partitions do, independent of their owners."""
-    problem = build_problem(
-        topics={"t": [["a"], ["a"], ["a"], ["a"]]},
-        members=[
-            MemberInput(id="here", topics=("t",), rack="a", owned={"t": [1, 3]}, generation=1),
-            MemberInput(id="there", topics=("t",), rack="b", owned={"t": [0, 2]}, generation=1),
-        ],
-        weights={"t": [9, 1, 8, 2]},
-    )
-    assert assign(problem).tolist() == [0, 1, 0, 1]
-
-
-def test_balance_comes_before_racks() -> None:
-    """A member in a rack without replicas still gets its share."""
-    problem = build_problem(
-        topics={"t": [["a"]] * 6},
-        members=[MemberInput(id=f"m{rack}", topics=("t",), rack=rack) for rack in "abc"],
-    )
-    assert np.bincount(assign(problem)).tolist() == [2, 2, 2]
 
 
 def test_weights_as_large_as_bytes() -> None:

@@ -56,13 +56,6 @@ def test_member_without_rack_crosses_none(problem: Problem) -> None:
     assert not cross_rack_mask(problem, plan(1, 1, 1, NOBODY)).any()
 
 
-def test_follower_in_the_rack_is_not_near_for_who_reads_leaders(problem: Problem) -> None:
-    """A follower in the member's rack serves it only if it reads from any replica."""
-    assert cross_rack_mask(problem, plan(0, 0, 0, 2)).tolist() == [False, False, True, True]
-    leaders = replace(problem, reads_any_replica=np.zeros(3, np.bool_))
-    assert cross_rack_mask(leaders, plan(0, 0, 0, 2)).tolist() == [False, True, True, True]
-
-
 @given(groups.problems(), st.randoms(use_true_random=False))
 def test_cost_agrees_with_brute_force(problem: Problem, dice: object) -> None:
     """On any plan the cost equals a direct computation from the definitions."""

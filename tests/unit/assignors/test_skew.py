@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samerack.assignors.build import MemberInput, build_problem
 from samerack.assignors.check import check
 from samerack.assignors.consumer.optimal import Options, assign
 from samerack.assignors.evaluate import evaluate
 from samerack.assignors.model import AssignmentError, Int32Array, Int64Array, Problem
 from tests.unit.assignors import groups
-from tests.unit.assignors.groups import RackConfig
 
 
 def within(problem: Problem, plans: Int32Array, skew: int) -> Int32Array:
@@ -47,32 +44,6 @@ def test_skewed_plan_is_a_plan(problem: Problem, skew: int) -> None:
     less = evaluate(problem, assign(problem, Options(max_skew=skew - 1)))
     assert evaluate(problem, owner).cross_rack_weight <= less.cross_rack_weight
     assert assign(replace(problem, owner=owner), Options(max_skew=skew)).tolist() == owner.tolist()
-
-
-@pytest.mark.parametrize("racks", RackConfig)
-def test_skew_that_brings_nothing_is_not_taken(racks: RackConfig) -> None:
-    """If all replicas are in every rack, or racks are unknown, loads stay as even as without skew."""
-    problem = groups.with_racks(racks, groups.plain({"t": 10}, {f"m{number}": ["t"] for number in range(3)}, {}))
-    assert sorted(np.bincount(assign(problem, Options(max_skew=5))).tolist()) == [3, 3, 4]
-
-
-def test_each_partition_of_skew_saves_one() -> None:
-    """With all data in one rack, each partition that the member there gets beyond its share is read in its rack."""
-    problem = build_problem(
-        topics={"t": [["a"]] * 10},
-        members=[MemberInput(id=f"m{rack}", topics=("t",), rack=rack) for rack in "ab"],
-    )
-    crossing = [evaluate(problem, assign(problem, Options(max_skew=skew))).cross_rack for skew in range(8)]
-    assert crossing == [5, 4, 3, 2, 1, 0, 0, 0]
-
-
-def test_least_skew_is_taken_that_is_near() -> None:
-    """Beyond what locality needs, loads are as even as possible."""
-    problem = build_problem(
-        topics={"t": [["a"]] * 7 + [["b"]] * 5},
-        members=[MemberInput(id=f"m{n}", topics=("t",), rack=rack) for n, rack in enumerate("aabb")],
-    )
-    assert np.bincount(assign(problem, Options(max_skew=9))).tolist() == [4, 3, 3, 2]
 
 
 @pytest.mark.parametrize(

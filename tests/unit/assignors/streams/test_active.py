@@ -70,18 +70,6 @@ def test_both_solvers_find_the_same_cost(*, balance: bool) -> None:
         assert cost(tasks, costs, fast) == cost(tasks, costs, slow)
 
 
-def test_a_second_run_moves_nothing() -> None:
-    """A second run keeps an optimal placement."""
-    for seed in range(5):
-        tasks = random_tasks(seed, tasks=200, clients=20)
-        costs = Costs(traffic=10, non_overlap=1)
-        found = optimize_active(tasks, costs, balance=False)
-        again = ActiveTasks(
-            subtopology=tasks.subtopology, remote=tasks.remote, remotes=tasks.remotes, rack=tasks.rack, client=found
-        )
-        assert np.array_equal(optimize_active(again, costs, balance=False), found)
-
-
 def test_no_tasks_are_no_problem() -> None:
     """Without tasks nothing is placed."""
     assert len(optimize_active(random_tasks(0, tasks=0, clients=2), Costs(traffic=1, non_overlap=1), balance=True)) == 0

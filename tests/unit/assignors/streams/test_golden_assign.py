@@ -55,8 +55,3 @@ def test_plans_are_no_less_even_than_kafkas(line: int) -> None:
     assert mine["unassigned"] == []
     if question["assignor"] != "ha":  # there, lags decide where a task runs for now
         assert unevenness(mine) <= unevenness(theirs) + 1e-9
-
-
-def test_every_assignor_is_among_the_lines() -> None:
-    """The lines cover the three assignors that Kafka's users choose; tests/parity covers the fall-back."""
-    assert {line["in"]["assignor"] for line in LINES} == {"ha", "sticky", "legacy-sticky"}

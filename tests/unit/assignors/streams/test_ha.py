@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from samerack.assignors.model import AssignmentError as InvalidError
 from samerack.assignors.streams.assignment import TaskType
 from samerack.assignors.streams.ha import HighAvailabilityTaskAssignor, high_availability
 from samerack.assignors.streams.model import ApplicationState, TaskAssignmentError
@@ -51,20 +50,6 @@ def test_kip_925_3_step_2_load_is_tasks_by_thread() -> None:
     """Clients with one, two and three threads get one, two and three of six tasks (4.B.II, "Suppose there are 3")."""
     state = application(tasks("1_0 1_1 1_2 2_0 2_1 2_2"), {"threads": 1}, {"threads": 2}, {"threads": 3})
     assert [len(line.split()) for line in actives(target(state).assignment)] == [1, 2, 3]
-
-
-@both_modes
-def test_kip_925_4_b_ii_a_subtopology_is_shared_out(*, compatible: bool) -> None:
-    """With `balance_subtopology` clients get at most 1, 1 and 2 tasks of a subtopology in the example of 4.B.II."""
-    infos = tasks("1_0 1_1 1_2 2_0 2_1 2_2", source=["c", "c", "c", "b", "b", "b"])
-    clients = [{"threads": threads, "rack": rack} for threads, rack in ((1, "a"), (2, "b"), (3, "c"))]
-    shares = []
-    for strategy in ("min_traffic", "balance_subtopology"):
-        state = application(infos, *clients, rack_aware_assignment_strategy=strategy)
-        lines = actives(target(state, compatible=compatible).assignment)
-        assert [len(line.split()) for line in lines] == [1, 2, 3]
-        shares.append([max(line.count(f"{subtopology}_") for subtopology in (1, 2)) for line in lines])
-    assert shares == [[1, 2, 3], [1, 1, 2]]
 
 
 def test_kip_925_3_step_3_standbys_go_where_load_is_least() -> None:
@@ -246,13 +231,6 @@ def test_kip_925_6_when_racks_have_no_say(
     assert actives(outcome.assignment) == (["0_1", "0_0"] if reason is None else ["0_0", "0_1"])
 
 
-def test_kip_708_standbys_go_apart_by_tags() -> None:
-    """A standby goes to another zone than its active's, although a client in the same zone is idle."""
-    zones = [{"tags": {"zone": zone}} for zone in ("x", "x", "y")]
-    state = application(tasks("0_0 0_1"), *zones, num_standby_replicas=1, rack_aware_assignment_tags=("zone",))
-    assert standbys(target(state).assignment) == ["", "", "0_0 0_1"]
-
-
 @both_modes
 def test_kip_925_4_d_tags_win_over_racks_with_a_warning(*, compatible: bool) -> None:
     """Racks would put the standby into its active's zone; tags prevent it, and the answer has a warning."""
@@ -278,13 +256,6 @@ def test_kip_924_lags_that_could_not_be_computed_mean_not_now() -> None:
     blind = ApplicationState(states=state.kafka_streams_states(compute_task_lags=False), all_tasks=state.all_tasks)
     with pytest.raises(TaskAssignmentError, match="lags"):
         run(blind)
-
-
-def test_a_lag_that_is_missing_is_named() -> None:
-    """A client without the lag of a task is refused, and the error names the task."""
-    state = application(tasks("0_0"), {})
-    with pytest.raises(InvalidError, match=r"no lag for task 0_1"):
-        run(ApplicationState(states=state.states, all_tasks=tasks("0_0 0_1")))
 
 
 def test_kip_924_the_plug_in_counts_deadlines_from_its_clock() -> None:

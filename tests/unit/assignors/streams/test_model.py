@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from samerack.assignors.model import AssignmentError as InvalidError
-from samerack.assignors.streams.assignment import AssignedTask, KafkaStreamsAssignment, TaskType, assignment_of
+from samerack.assignors.streams.assignment import AssignedTask, TaskType, assignment_of
 from samerack.assignors.streams.configs import AssignmentConfigs, Strategy, strategy_named
 from samerack.assignors.streams.lifecycle import assign_or_keep, identity_assignment
 from samerack.assignors.streams.model import (
@@ -17,7 +17,6 @@ from samerack.assignors.streams.model import (
     LagsNotComputedError,
     ProcessId,
     TaskAssignmentError,
-    TaskId,
     TaskInfo,
     TaskTopicPartition,
     task_id,
@@ -30,13 +29,9 @@ from samerack.assignors.streams.plugin import (
     TaskAssignment,
     validate_task_assignment,
 )
+from tests.unit.assignors.streams.applications import process
 
 STATEFUL, STATELESS = task_id("0_0"), task_id("1_0")
-
-
-def process(number: int) -> ProcessId:
-    """The process id of client `number`."""
-    return ProcessId(uuid=UUID(int=number))
 
 
 def application(**states: KafkaStreamsState) -> ApplicationState:
@@ -179,44 +174,6 @@ def test_kip_924_a_task_assignment_error_keeps_the_previous_assignment() -> None
     assert validate_task_assignment(state, answer) is AssignmentError.NONE
 
 
-def plan(*assignments: KafkaStreamsAssignment) -> TaskAssignment:
-    """An answer with these assignments."""
-    return TaskAssignment(assignment=assignments)
-
-
-@pytest.mark.parametrize(
-    ("answer", "error"),
-    [
-        (
-            plan(assignment_of(process(1), active=[STATEFUL]), assignment_of(process(2), active=[STATELESS])),
-            AssignmentError.NONE,
-        ),
-        (
-            plan(assignment_of(process(1), active=[STATEFUL]), assignment_of(process(2), active=[STATEFUL])),
-            AssignmentError.ACTIVE_TASK_ASSIGNED_MULTIPLE_TIMES,
-        ),
-        (
-            plan(assignment_of(process(1), active=[STATEFUL]), assignment_of(process(1), standby=[STATEFUL])),
-            AssignmentError.ACTIVE_AND_STANDBY_TASK_ASSIGNED_TO_SAME_KAFKASTREAMS,
-        ),
-        (
-            plan(assignment_of(process(1), standby=[STATELESS]), assignment_of(process(2))),
-            AssignmentError.INVALID_STANDBY_TASK,
-        ),
-        (plan(assignment_of(process(1))), AssignmentError.MISSING_PROCESS_ID),
-        (
-            plan(assignment_of(process(1)), assignment_of(process(2)), assignment_of(process(3))),
-            AssignmentError.UNKNOWN_PROCESS_ID,
-        ),
-        (plan(assignment_of(process(1), active=[task_id("5_5")])), AssignmentError.UNKNOWN_TASK_ID),
-    ],
-    ids=lambda value: value.value if isinstance(value, AssignmentError) else "",
-)
-def test_kip_924_assignment_errors(answer: TaskAssignment, error: AssignmentError) -> None:
-    """KIP-924, Public Interfaces, list of errors: each of the six, and an answer without any."""
-    assert validate_task_assignment(application(), answer) is error
-
-
 def test_kip_924_optimization_params_are_new_values() -> None:
     """KIP-924, RackAwareOptimizationParams: stateful, stateless, given tasks and overrides each give a new value."""
     params = RackAwareOptimizationParams(application_state=application())
@@ -254,8 +211,3 @@ def test_unknown_strategies_and_settings_are_refused() -> None:
         AssignmentConfigs(max_warmup_replicas=0)
     with pytest.raises(InvalidError, match="threads"):
         KafkaStreamsState(process_id=process(1), num_processing_threads=0)
-
-
-def test_a_named_topology_is_part_of_the_task_id() -> None:
-    """Tasks of different named topologies differ."""
-    assert TaskId(topology="x", subtopology=0, partition=1) != task_id("0_1")

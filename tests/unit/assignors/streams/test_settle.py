@@ -6,57 +6,27 @@ import pytest
 
 from samerack.assignors.model import AssignmentError
 from samerack.assignors.streams.assignment import TaskType
-from samerack.assignors.streams.configs import AssignmentConfigs
 from samerack.assignors.streams.ha import high_availability
 from samerack.assignors.streams.model import (
-    LATEST_OFFSET,
     ApplicationState,
-    KafkaStreamsState,
-    TaskInfo,
-    TaskTopicPartition,
     task_id,
 )
 from samerack.assignors.streams.registry import Outcome, Request
 from samerack.assignors.streams.settle import MAX_ROUNDS, settle
 from samerack.assignors.streams.sticky import sticky
-from tests.unit.assignors.streams.applications import process
+from tests.unit.assignors.streams.applications import application, process, tasks
 
-EVERYTHING = 1_000_000
 TASKS = [task_id(f"0_{number}") for number in range(4)]
 
 
 def crossed(*, max_warmups: int = 1) -> ApplicationState:
     """Two clients that read everything from each other's rack; all state is where it is read now."""
-    homes = {1: TASKS[:2], 2: TASKS[2:]}
-    return ApplicationState(
-        states={
-            process(number): KafkaStreamsState(
-                process_id=process(number),
-                previous_active_tasks=frozenset(own),
-                previous_tasks_by_consumer={"c": frozenset(own)},
-                lags={task: LATEST_OFFSET if task in own else EVERYTHING for task in TASKS},
-                rack_id=" ab"[number],
-            )
-            for number, own in homes.items()
-        },
-        all_tasks={
-            task: TaskInfo(
-                id=task,
-                is_stateful=True,
-                topic_partitions=(
-                    TaskTopicPartition(
-                        topic="t", partition=task.partition, racks=frozenset("b" if task in homes[1] else "a")
-                    ),
-                    TaskTopicPartition(
-                        topic="log", partition=task.partition, is_source=False, is_changelog=True, racks=frozenset("ab")
-                    ),
-                ),
-            )
-            for task in TASKS
-        },
-        assignment_configs=AssignmentConfigs(
-            max_warmup_replicas=max_warmups, rack_aware_assignment_strategy="min_traffic"
-        ),
+    return application(
+        tasks("0_0 0_1 0_2 0_3", source=list("bbaa"), changelog="ab"),
+        {"rack": "a", "active": "0_0 0_1"},
+        {"rack": "b", "active": "0_2 0_3"},
+        max_warmup_replicas=max_warmups,
+        rack_aware_assignment_strategy="min_traffic",
     )
 
 

@@ -15,7 +15,7 @@ from samerack.assignors.streams.plugin import AssignmentError, GroupAssignment, 
 from samerack.assignors.streams.registry import Outcome, Request
 from samerack.assignors.streams.rules import Reason
 from samerack.assignors.streams.sticky import StickyTaskAssignor
-from tests.unit.assignors.streams.applications import actives, after, application, standbys, tasks
+from tests.unit.assignors.streams.applications import actives, after, application, tasks
 
 both_modes = pytest.mark.parametrize("compatible", [False, True])
 each_sticky = pytest.mark.parametrize("name", ["sticky", "legacy-sticky"])
@@ -24,21 +24,6 @@ each_sticky = pytest.mark.parametrize("name", ["sticky", "legacy-sticky"])
 def run(state: ApplicationState, name: str = "sticky", **options: Any) -> Outcome:
     """The assignor's outcome."""
     return ASSIGNORS[name](Request(state=state, **options))
-
-
-@both_modes
-@each_sticky
-def test_tasks_stay_where_they_were(name: str, *, compatible: bool) -> None:
-    """With even loads every client keeps its active and standby tasks."""
-    state = application(
-        tasks("0_0 0_1 0_2 0_3"),
-        {"active": "0_1 0_3", "standby": "0_0 0_2"},
-        {"active": "0_0 0_2", "standby": "0_1 0_3"},
-        num_standby_replicas=1,
-    )
-    answer = run(state, name, compatible=compatible).assignment
-    assert actives(answer) == ["0_1 0_3", "0_0 0_2"]
-    assert standbys(answer) == ["0_0 0_2", "0_1 0_3"]
 
 
 @both_modes
@@ -134,19 +119,6 @@ def test_actives_that_must_stay_stay_and_a_follow_up_comes_at_once(name: str, *,
     deadlines = [assignment.followup_rebalance_deadline for assignment in outcome.assignment.assignment]
     assert deadlines == [7, None]
     assert outcome.probing_rebalance is (name == "fallback-prior")
-
-
-def test_of_equal_loads_the_former_assignor_prefers_more_threads() -> None:
-    """With a task on every thread the next goes to the client with more threads; in KIP-924's assignor to the first."""
-    state = application(tasks("0_0 0_1 0_2 0_3"), {"threads": 1, "active": "0_0"}, {"threads": 2, "active": "0_1 0_2"})
-    assert actives(run(state, "legacy-sticky").assignment) == ["0_0", "0_1 0_2 0_3"]
-    assert actives(run(state, "sticky", compatible=True).assignment) == ["0_0 0_3", "0_1 0_2"]
-
-
-def test_more_standbys_than_clients_are_left_out() -> None:
-    """A task has at most one standby on each other client."""
-    answer = run(application(tasks("0_0"), {}, {}, num_standby_replicas=5)).assignment
-    assert sorted([*actives(answer), *standbys(answer)]) == ["", "", "0_0", "0_0"]
 
 
 def test_tasks_that_are_gone_are_forgotten() -> None:

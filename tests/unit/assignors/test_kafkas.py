@@ -1,0 +1,62 @@
+"""`range` and `roundrobin` equal Kafka's: golden answers of Kafka 4.3.0 and the rules of its documents."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from samerack.assignors.build import MemberInput, build_problem
+from samerack.assignors.consumer import range as by_range
+from samerack.assignors.consumer import roundrobin
+from samerack.assignors.consumer.order import member_order
+from samerack.assignors.model import NOBODY
+from samerack.offline.assign_answers import answer_of, solve
+from samerack.offline.assign_json import parse
+from tests.unit.assignors import groups
+
+GOLDEN = Path(__file__).parents[2] / "data" / "golden" / "consumer.jsonl"
+EARLY, LATE = "\U0001f600", "\uff5e"
+"""In Java's order, which is that of UTF-16 code units; the first has the greater code point."""
+
+
+def golden() -> list[dict[str, Any]]:
+    """Questions to Kafka's assignors of these names and their answers."""
+    lines = [json.loads(line) for line in GOLDEN.read_text(encoding="utf-8").splitlines()]
+    return [line for line in lines if line["in"]["assignor"] in {"range", "roundrobin"}]
+
+
+@pytest.mark.parametrize("line", golden(), ids=lambda line: line["in"]["assignor"])
+def test_golden_answers(line: dict[str, Any]) -> None:
+    """Every member gets the same partitions as with Kafka 4.3.0."""
+    answer = answer_of(solve(parse(json.dumps(line["in"]))))["assignment"]
+    assert {member: sorted(map(tuple, pairs)) for member, pairs in line["out"]["assignment"].items()} == answer
+
+
+def test_co_partitioning_comes_before_racks() -> None:
+    """Partition i of topics with equal counts stays with one member, whose rack must hold all of them to match."""
+    problem = build_problem(
+        topics={"t": [["b"], ["a"]], "u": [["b"], ["b"]]},
+        members=[MemberInput(id=f"m{rack}", topics=("t", "u"), rack=rack) for rack in "ab"],
+    )
+    assert by_range.assign(problem).tolist() == [1, 0, 1, 0]
+
+
+def test_members_are_ordered_as_in_java() -> None:
+    """Static members come first, by instance id (KIP-345), and all names go by UTF-16 code unit."""
+    members = [MemberInput(id=name, topics=("t",)) for name in (LATE, EARLY)]
+    members += [MemberInput(id=f"m{name}", topics=("t",), instance_id=name) for name in (LATE, EARLY)]
+    problem = build_problem(topics={"t": [[]] * 4}, members=members)
+    expected = [f"m{EARLY}", f"m{LATE}", EARLY, LATE]
+    assert [problem.members[index] for index in member_order(problem)] == expected
+    assert [problem.members[index] for index in by_range.assign(problem)] == expected
+
+
+def test_roundrobin_deals_topics_in_javas_order() -> None:
+    """Topics are dealt by UTF-16 code unit; a topic without partitions or without subscribers takes no turn."""
+    topics = [LATE, EARLY, "empty"]
+    problem = groups.plain({LATE: 1, EARLY: 1, "empty": 0, "unread": 1}, {"m0": topics, "m1": topics}, {})
+    dealt = dict(zip((problem.topics[t] for t in problem.topic_of), roundrobin.assign(problem).tolist(), strict=True))
+    assert dealt == {EARLY: 0, LATE: 1, "unread": NOBODY}
