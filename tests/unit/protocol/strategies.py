@@ -40,3 +40,16 @@ SUBSCRIPTIONS = st.builds(
 ASSIGNMENTS = st.builds(
     Assignment, version=VERSIONS, partitions=PARTITIONS, user_data=USER_DATA, trailing=st.binary(max_size=5)
 )
+
+
+@st.composite
+def damaged(draw: st.DrawFn, messages: st.SearchStrategy[bytes]) -> bytes:
+    """A valid message after a few cuts, insertions and overwritten bytes, or any bytes."""
+    if draw(st.booleans()):
+        return draw(st.binary(max_size=60))
+    data = bytearray(draw(messages))
+    for _ in range(draw(st.integers(0, 4))):
+        at = draw(st.integers(0, len(data)))
+        until = at + draw(st.integers(0, 4))
+        data[at:until] = draw(st.sampled_from([b"\xff", b"\x7f\xff\xff\xff", b"\x80"]) | st.binary(max_size=4))
+    return bytes(data)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,18 +16,26 @@ from tests.unit.protocol.strategies import NAMES, USER_DATA, VERSIONS
 
 
 def one_by_one(
-    topics: list[str], topic_of: Int32Array, number_of: Int32Array, owner: Int32Array, members: int
+    *,
+    topics: list[str],
+    topic_of: Int32Array,
+    number_of: Int32Array,
+    owner: Int32Array,
+    members: int,
+    version: int = 3,
+    user_data: bytes | None = None,
 ) -> list[bytes]:
     """The slow way: the pairs of each member, encoded one member after the other; most members have none."""
     pairs: dict[int, list[tuple[str, int]]] = {}
     for topic, number, member in zip(topic_of.tolist(), number_of.tolist(), owner.tolist(), strict=True):
         if member >= 0:
             pairs.setdefault(member, []).append((topics[topic], number))
-    nothing = encode_assignment(Assignment(partitions=from_pairs([])))
-    return [
-        encode_assignment(Assignment(partitions=from_pairs(pairs[member]))) if member in pairs else nothing
-        for member in range(members)
-    ]
+
+    def encoded(own: list[tuple[str, int]]) -> bytes:
+        return encode_assignment(Assignment(version=version, partitions=from_pairs(own), user_data=user_data))
+
+    nothing = encoded([])
+    return [encoded(pairs[member]) if member in pairs else nothing for member in range(members)]
 
 
 @given(
@@ -42,29 +52,16 @@ def test_bulk_equals_one_by_one(
     places = st.tuples(st.integers(0, max(0, len(topics) - 1)), st.integers(0, 2**31 - 1))
     partitions = sorted(data.draw(st.lists(places, max_size=30 if topics else 0)))
     owners = data.draw(st.lists(st.integers(-1, members - 1), min_size=len(partitions), max_size=len(partitions)))
-    encoded = encode_assignments(
-        topics=topics,
-        topic_of=np.array([topic for topic, _ in partitions], dtype=np.int32),
-        number_of=np.array([number for _, number in partitions], dtype=np.int32),
-        owner=np.array(owners, dtype=np.int32),
-        members=members,
-        version=version,
-        user_data=user_data,
-    )
-    assert encoded == [
-        encode_assignment(
-            Assignment(
-                version=version,
-                partitions=from_pairs(
-                    (topics[topic], number)
-                    for (topic, number), owner in zip(partitions, owners, strict=True)
-                    if owner == member
-                ),
-                user_data=user_data,
-            )
-        )
-        for member in range(members)
-    ]
+    plan: dict[str, Any] = {
+        "topics": topics,
+        "topic_of": np.array([topic for topic, _ in partitions], dtype=np.int32),
+        "number_of": np.array([number for _, number in partitions], dtype=np.int32),
+        "owner": np.array(owners, dtype=np.int32),
+        "members": members,
+        "version": version,
+        "user_data": user_data,
+    }
+    assert encode_assignments(**plan) == one_by_one(**plan)
 
 
 @pytest.mark.parametrize("members", [3, 65_534, 65_535, 65_536, 70_000])
@@ -77,7 +74,7 @@ def test_many_members_get_their_own(members: int) -> None:
     owner = random.choice([-1, 0, 1, members - 2, members - 1], partitions).astype(np.int32)
     topics = [f"t{'x' * (index % 3)}{index}" for index in range(7)]
     encoded = encode_assignments(topics=topics, topic_of=topic_of, number_of=number_of, owner=owner, members=members)
-    assert encoded == one_by_one(topics, topic_of, number_of, owner, members)
+    assert encoded == one_by_one(topics=topics, topic_of=topic_of, number_of=number_of, owner=owner, members=members)
 
 
 def test_nobody_and_nothing() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from samerack.protocol.consumer import decode_assignment, decode_subscription, encode_assignment, encode_subscription
 from samerack.protocol.errors import ProtocolError
 from samerack.protocol.sticky import decode_cooperative_sticky, decode_sticky, encode_sticky
-from tests.unit.protocol.strategies import ASSIGNMENTS, PARTITIONS, SUBSCRIPTIONS
+from tests.unit.protocol.strategies import ASSIGNMENTS, PARTITIONS, SUBSCRIPTIONS, damaged
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,18 +26,7 @@ MESSAGES = st.one_of(
 )
 
 
-@st.composite
-def damaged(draw: st.DrawFn) -> bytes:
-    """A valid message after a few cuts, insertions and overwritten bytes."""
-    data = bytearray(draw(MESSAGES))
-    for _ in range(draw(st.integers(0, 4))):
-        at = draw(st.integers(0, len(data)))
-        until = at + draw(st.integers(0, 4))
-        data[at:until] = draw(st.sampled_from([b"\xff", b"\x7f\xff\xff\xff", b"\x80"]) | st.binary(max_size=4))
-    return bytes(data)
-
-
-@given(damaged() | st.binary(max_size=60))
+@given(damaged(MESSAGES))
 def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     """The readers return a value that can be written again, or raise ProtocolError with a place in the bytes."""
     codecs: list[tuple[Callable[[bytes], Subscription | Assignment], Callable[..., bytes]]] = [

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samerack.protocol.errors import ProtocolError
-from samerack.protocol.java import computed_order, put_order, string_hash
 from samerack.protocol.streams_assignment import decode_assignment_info, encode_assignment_info
 from samerack.protocol.streams_model import (
     LATEST_OFFSET,
@@ -21,7 +20,7 @@ from samerack.protocol.streams_model import (
     SubscriptionInfo,
 )
 from samerack.protocol.streams_subscription import decode_subscription_info, encode_subscription_info
-from tests.unit.protocol.strategies import INT32, NAMES
+from tests.unit.protocol.strategies import INT32, NAMES, damaged
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -103,19 +102,7 @@ def test_an_assignment_info_is_read_as_it_was_written(info: AssignmentInfo) -> N
         assert getattr(back, field) == getattr(info if info.version >= since else default, field), field
 
 
-@st.composite
-def damaged(draw: st.DrawFn) -> bytes:
-    """A valid info after a few cuts, insertions and overwritten bytes."""
-    messages = subscriptions().map(encode_subscription_info) | assignments().map(encode_assignment_info)
-    data = bytearray(draw(messages))
-    for _ in range(draw(st.integers(0, 4))):
-        at = draw(st.integers(0, len(data)))
-        until = at + draw(st.integers(0, 4))
-        data[at:until] = draw(st.sampled_from([b"\xff", b"\x7f\xff\xff\xff", b"\x80"]) | st.binary(max_size=4))
-    return bytes(data)
-
-
-@given(damaged() | st.binary(max_size=60))
+@given(damaged(subscriptions().map(encode_subscription_info) | assignments().map(encode_assignment_info)))
 def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     """The readers return a value that can be written again, or raise ProtocolError with a place in the bytes."""
     codecs: list[tuple[Callable[[bytes], Any], Callable[[Any], bytes]]] = [
@@ -175,46 +162,28 @@ def test_what_cannot_be_written_is_refused(info: SubscriptionInfo | AssignmentIn
 
 
 @pytest.mark.parametrize(
-    ("written", "message"),
+    ("decode", "written", "message"),
     [
-        ("", "version at byte 0: needs 4 bytes"),
-        ("00000000", "known ones are 1 to 11"),
-        ("0000000c", "known ones are 1 to 11"),
-        ("000000017fffffff", "active at byte 4: array length 2147483647 needs"),
-        ("0000000100000000000000010000000000000000000000010002", "standby\\[0\\].partitions"),
-        ("00000002000000000000000000000001" + "0001ff" + "0000005000000000", "modified UTF-8"),
-        ("00000002000000000000000000000001" + "0004f09f9880" + "0000005000000000", "six"),
+        (decode_assignment_info, "", "version at byte 0: needs 4 bytes"),
+        (decode_assignment_info, "00000000", "known ones are 1 to 11"),
+        (decode_assignment_info, "0000000c", "known ones are 1 to 11"),
+        (decode_assignment_info, "000000017fffffff", "active at byte 4: array length 2147483647 needs"),
+        (decode_assignment_info, "0000000100000000000000010000000000000000000000010002", "standby\\[0\\].partitions"),
+        (decode_assignment_info, "00000002" + "00" * 11 + "01" + "0001ff" + "0000005000000000", "modified UTF-8"),
+        (decode_assignment_info, "00000002" + "00" * 11 + "01" + "0004f09f9880" + "0000005000000000", "six"),
         (
+            decode_assignment_info,
             "0000000500000005" + "00000000" * 3 + "00000001000168000000500000000100000007" + "00000000",
             "not in the dictionary",
         ),
+        (decode_subscription_info, "00000000", "start at 1"),
+        (decode_subscription_info, "0000000400000003", "below the used version 4"),
+        (decode_subscription_info, "0000000100", "process_id at byte 4: needs 16 bytes"),
+        (decode_subscription_info, "00000002" + "00" * 16 + "00000000" * 2 + "ffffffff", "may be empty"),
+        (decode_subscription_info, "00000002" + "00" * 24 + "00000001ff", "user_endpoint at byte 32: not UTF-8"),
     ],
 )
-def test_malformed_assignment_infos_are_refused(written: str, message: str) -> None:
+def test_malformed_infos_are_refused(decode: Callable[[bytes], object], written: str, message: str) -> None:
     """Bytes that are no info are refused, and the error names the place or the reason."""
     with pytest.raises(ProtocolError, match=message):
-        decode_assignment_info(bytes.fromhex(written))
-
-
-@pytest.mark.parametrize(
-    ("written", "message"),
-    [
-        ("00000000", "start at 1"),
-        ("0000000400000003", "below the used version 4"),
-        ("0000000100", "process_id at byte 4: needs 16 bytes"),
-        ("00000002" + "00" * 16 + "00000000" * 2 + "ffffffff", "may be empty"),
-        ("00000002" + "00" * 16 + "00000000" * 2 + "00000001ff", "user_endpoint at byte 32: not UTF-8"),
-    ],
-)
-def test_malformed_subscription_infos_are_refused(written: str, message: str) -> None:
-    """Bytes that are no info are refused, and the error names the place or the reason."""
-    with pytest.raises(ProtocolError, match=message):
-        decode_subscription_info(bytes.fromhex(written))
-
-
-def test_hash_tables_list_what_collides_as_java_does() -> None:
-    """In one bucket, keys from `put` keep their order; keys from `computeIfAbsent` come latest first."""
-    keys = ["Aa", "BB"]
-    assert string_hash("Aa") == string_hash("BB") == 2112
-    assert put_order(keys, string_hash) == keys
-    assert computed_order(keys, string_hash, asked_again=True) == keys[::-1]
+        decode(bytes.fromhex(written))
