@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
 from kio.schema.consumer_group_describe.v0 import response as consumer
 from kio.schema.errors import ErrorCode
 from kio.schema.streams_group_describe.v0 import response as streams
@@ -17,11 +16,11 @@ from kio.static.primitive import i16, i32
 from samerack.common.settings import RackSettings
 from samerack.protocol.consumer import encode_assignment, encode_subscription
 from samerack.protocol.model import Assignment, Subscription, from_pairs, to_pairs
-from samerack.protocol.streams_assignment import encode_assignment_info
-from samerack.protocol.streams_model import LATEST_OFFSET, AssignmentInfo, StreamsTask, SubscriptionInfo
+from samerack.protocol.streams_model import LATEST_OFFSET, StreamsTask, SubscriptionInfo
 from samerack.protocol.streams_subscription import encode_subscription_info
 from samerack.traffic import groups
 from samerack.traffic.groups import ListedGroup
+from samerack.traffic.model import ObservedMember
 from samerack.traffic.streams_client import StreamsClient
 from tests.unit.agent.values import Described, partition, view_of
 
@@ -90,9 +89,8 @@ def test_unreadable_members_are_noted() -> None:
     assert "subscription" in group.note
 
 
-def test_groups_of_the_new_protocol_are_described_by_brokers() -> None:
-    """KIP-848: rack, topics and the current assignment are fields of the description."""
-    owned = consumer.TopicPartitions(topic_id=uuid.uuid4(), topic_name=TopicName("t"), partitions=(i32(0), i32(2)))
+def managed(*members: tuple[str, dict[str, Any], tuple[str, Sequence[int]]]) -> dict[str, ObservedMember]:
+    """The members of a group of the new protocol: name, fields that differ from a plain one's, and what it owns."""
     raw = consumer.DescribedGroup(
         error_code=ErrorCode.none,
         group_id=GroupId("g"),
@@ -100,63 +98,44 @@ def test_groups_of_the_new_protocol_are_described_by_brokers() -> None:
         group_epoch=i32(1),
         assignment_epoch=i32(1),
         assignor_name="uniform",
-        members=(
+        members=tuple(
             consumer.Member(
-                member_id="m",
-                rack_id="a",
+                member_id=name,
                 member_epoch=i32(1),
                 client_id="c",
                 client_host="/10.0.0.9",
-                subscribed_topic_names=(TopicName("t"),),
-                assignment=consumer.Assignment(topic_partitions=(owned,)),
+                assignment=consumer.Assignment(
+                    topic_partitions=(
+                        consumer.TopicPartitions(
+                            topic_id=uuid.uuid4(), topic_name=TopicName(topic), partitions=tuple(map(i32, numbers))
+                        ),
+                    )
+                ),
                 target_assignment=consumer.Assignment(topic_partitions=()),
-            ),
+                **{"subscribed_topic_names": (), **fields},
+            )
+            for name, fields, (topic, numbers) in members
         ),
     )
     group = groups.managed(raw, racks=RACKS)
-    (member,) = group.members
-    assert (group.kind, group.assignor, member.rack.rack, member.client_host) == (
-        "consumer",
-        "uniform",
-        "a",
-        "10.0.0.9",
-    )
-    assert member.rack.fetches_with_rack
-    assert to_pairs(member.owned) == [("t", 0), ("t", 2)]
+    assert (group.kind, group.assignor) == ("consumer", "uniform")
+    return {one.id: one for one in group.members}
+
+
+def test_groups_of_the_new_protocol_are_described_by_brokers() -> None:
+    """KIP-848: rack, topics and the current assignment are fields of the description."""
+    found = managed(("m", {"rack_id": "a", "subscribed_topic_names": (TopicName("t"),)}, ("t", (0, 2))))["m"]
+    assert (found.rack.rack, found.rack.fetches_with_rack, found.client_host) == ("a", True, "10.0.0.9")
+    assert found.topics == {"t"}
+    assert to_pairs(found.owned) == [("t", 0), ("t", 2)]
 
 
 def test_members_with_one_expression_share_its_topics() -> None:
     """Brokers do not tell which topics an expression matches; what one of its members owns, the others may own too."""
-
-    def member(name: str, topic: str, expression: str | None) -> consumer.Member:
-        owned = consumer.TopicPartitions(topic_id=uuid.uuid4(), topic_name=TopicName(topic), partitions=(i32(0),))
-        return consumer.Member(
-            member_id=name,
-            member_epoch=i32(1),
-            client_id="c",
-            client_host="/10.0.0.9",
-            subscribed_topic_names=(),
-            subscribed_topic_regex=expression,
-            assignment=consumer.Assignment(topic_partitions=(owned,)),
-            target_assignment=consumer.Assignment(topic_partitions=()),
-        )
-
-    raw = consumer.DescribedGroup(
-        error_code=ErrorCode.none,
-        group_id=GroupId("g"),
-        group_state="Stable",
-        group_epoch=i32(1),
-        assignment_epoch=i32(1),
-        assignor_name="samerack",
-        members=(
-            member("m1", "t1", "t.*"),
-            member("m2", "t2", "t.*"),
-            member("m3", "u", "u.*"),
-            member("m4", "v", None),
-        ),
-    )
-    found = {one.id: one.topics for one in groups.managed(raw, racks=RACKS).members}
-    assert found == {"m1": {"t1", "t2"}, "m2": {"t1", "t2"}, "m3": {"u"}, "m4": {"v"}}
+    wanted = {"m1": ("t1", "t.*"), "m2": ("t2", "t.*"), "m3": ("u", "u.*"), "m4": ("v", None)}
+    found = managed(*((name, {"subscribed_topic_regex": one}, (topic, (0,))) for name, (topic, one) in wanted.items()))
+    topics = {name: one.topics for name, one in found.items()}
+    assert topics == {"m1": {"t1", "t2"}, "m2": {"t1", "t2"}, "m3": {"u"}, "m4": {"v"}}
 
 
 def streams_group() -> streams.DescribedGroup:
@@ -257,41 +236,6 @@ def test_streams_on_the_classic_protocol_tells_of_its_client() -> None:
     )
     assert (first.rack.rack, first.rack.source, first.rack.fetches_with_rack) == ("c", "client-tag", False)
     assert (second.rack.rack, second.rack.source) == ("a", "subscription")
-    assert group.note == ""
-
-
-def assigned(tasks: Sequence[tuple[int, int]], *pairs: tuple[str, int]) -> Described:
-    """A member of Kafka Streams with the tasks of its partitions, in the order of the sorted partitions."""
-    info = AssignmentInfo(active=tuple(StreamsTask(subtopology=one, partition=number) for one, number in tasks))
-    return Described(
-        member_metadata=encode_subscription(
-            Subscription(
-                topics=("t", "u"), user_data=encode_subscription_info(SubscriptionInfo(process_id=uuid.uuid4()))
-            )
-        ),
-        member_assignment=encode_assignment(
-            Assignment(partitions=from_pairs(pairs), user_data=encode_assignment_info(info))
-        ),
-    )
-
-
-@pytest.mark.parametrize(
-    ("tasks", "read"),
-    [
-        (((0, 0), (0, 1), (0, 0), (0, 1)), {"0_0": [("t", 0), ("u", 0)], "0_1": [("t", 1), ("u", 1)]}),
-        (
-            ((0, 0), (0, 1), (1, 0), (1, 1)),
-            {"0_0": [("t", 0)], "0_1": [("t", 1)], "1_0": [("u", 0)], "1_1": [("u", 1)]},
-        ),
-    ],
-)
-def test_what_each_task_reads_is_from_the_assignments(
-    tasks: Sequence[tuple[int, int]], read: dict[str, list[tuple[str, int]]]
-) -> None:
-    """Two topics of one subtopology are read by the same tasks; topics of two subtopologies are not."""
-    member = assigned(tasks, ("u", 1), ("u", 0), ("t", 0), ("t", 1))
-    group = groups.classic(classic(member, protocol="stream"), racks=RACKS, agent="samerack")
-    assert {str(task): list(partitions) for task, partitions in group.tasks} == read
     assert group.note == ""
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,21 +29,23 @@ def test_a_partition(start: int, end: int, committed: int | None, lag: int | Non
     assert lag_records(start, end, committed) == lag
 
 
-@given(st.lists(st.tuples(st.sampled_from("abc"), st.none() | st.integers(0, 100))))
-def test_a_topic_is_known_when_all_its_partitions_are(partitions: list[tuple[str, int | None]]) -> None:
-    """It is their sum then, and None as soon as one is not known."""
-    lags = lag_by_key(partitions)
-    assert lags.keys() == {topic for topic, _ in partitions}
-    for topic, lag in lags.items():
-        own = [lag for one, lag in partitions if one == topic]
-        assert lag == (None if None in own else sum(each for each in own if each is not None))
-
-
-def test_a_group_without_topics_has_no_lag() -> None:
-    """It is not known, and not 0."""
-    assert lag_of_all([]) is None
-    assert lag_of_all([1, None]) is None
-    assert lag_of_all([1, 2]) == 3
+@pytest.mark.parametrize(
+    ("by_key", "of_all", "fold"), [(lag_by_key, lag_of_all, sum), (oldest_by_key, oldest_of_all, max)]
+)
+@given(partitions=st.lists(st.tuples(st.sampled_from("abc"), st.none() | st.integers(0, 100))))
+def test_a_topic_is_known_when_all_its_partitions_are(
+    partitions: list[tuple[str, int | None]],
+    by_key: Callable[[Any], Mapping[str, float | None]],
+    of_all: Callable[[Any], float | None],
+    fold: Callable[[Any], int],
+) -> None:
+    """Its lag is their sum, and its age the largest; None as soon as one is not known, and for nothing at all."""
+    found = by_key(partitions)
+    assert found.keys() == {topic for topic, _ in partitions}
+    for topic, value in found.items():
+        own = [one for key, one in partitions if key == topic]
+        assert value == of_all(own) == (None if None in own else fold(own))
+    assert of_all([]) is None
 
 
 @pytest.mark.parametrize(
@@ -59,14 +64,3 @@ def test_the_age_of_a_partition(records: int | None, committed: int | None, age:
     timeline = extend(extend(None, at=100, end=10), at=105, end=20)
     assert lag_seconds(records, committed, timeline, now=105) == age
     assert lag_seconds(records, committed, None, now=105) == (0.0 if records == 0 else None)
-
-
-@given(st.lists(st.tuples(st.sampled_from("abc"), st.none() | st.floats(0, 100))))
-def test_the_age_of_a_topic_is_the_largest(partitions: list[tuple[str, float | None]]) -> None:
-    """It is None as soon as one is not known: that one may be older."""
-    ages = oldest_by_key(partitions)
-    assert ages.keys() == {topic for topic, _ in partitions}
-    for topic, age in ages.items():
-        own = [age for one, age in partitions if one == topic]
-        assert age == (None if None in own else max(each for each in own if each is not None))
-    assert oldest_of_all([]) is None

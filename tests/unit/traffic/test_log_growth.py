@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samerack.traffic.log_growth import (
-    NOTHING,
     UNKNOWN,
     Copied,
     Growth,
@@ -72,47 +71,40 @@ def appended(*polls: Log | None) -> list[float | None]:
     return found
 
 
-def test_growth_is_the_difference_of_sizes() -> None:
-    """Of a log that only grows each poll has the bytes since the one before; an idle log has none."""
-    assert appended(Log(end=10, size=1_000), Log(end=30, size=2_500), Log(end=30, size=2_500)) == [1_500, 0]
-    assert appended(Log(), Log(end=7, size=70)) == [70]
-
-
-def test_deleted_segments_hide_no_growth() -> None:
-    """Where the log's start moved, records count with their usual bytes."""
-    assert appended(Log(end=100, size=10_000), Log(end=200, size=20_000), Log(end=300, size=15_000, start=150)) == [
-        10_000,
-        10_000,
-    ]
-
-
-def test_compaction_hides_no_growth() -> None:
-    """Where the log shrank although its start stayed, records count with their usual bytes."""
-    assert appended(Log(end=100, size=10_000), Log(end=200, size=20_000), Log(end=300, size=900)) == [10_000, 10_000]
-
-
-def test_smaller_records_are_believed_in_the_end() -> None:
-    """Records that are a hundred times smaller than before are refused some polls long only."""
-    polls = [Log(end=100, size=1_000_000)]
-    polls += [Log(end=100 + 100 * n, size=1_000_000 + 10_000 * n) for n in range(1, 5)]
-    assert appended(*polls)[-1] == 10_000
-
-
-def test_another_leader_has_another_size() -> None:
-    """After a change of leader the usual bytes per record count, as replicas differ in segments."""
-    assert appended(
-        Log(end=100, size=1_000), Log(end=200, size=2_000), Log(end=300, size=900_000, replicas=(2, 1, 3))
-    ) == [1_000, 1_000]
+_BEFORE = (Log(end=100, size=10_000), Log(end=200, size=20_000))
 
 
 @pytest.mark.parametrize(
-    "now",
-    [Log(end=300, size=UNKNOWN), Log(end=UNKNOWN, size=3_000, start=UNKNOWN), Log(end=50, size=500)],
-    ids=["no size", "no offsets", "created again"],
+    ("polls", "found"),
+    [
+        ((Log(end=10, size=1_000), Log(end=30, size=2_500), Log(end=30, size=2_500)), [1_500, 0]),
+        ((Log(), Log(end=7, size=70)), [70]),
+        ((*_BEFORE, Log(end=300, size=15_000, start=150)), [10_000, 10_000]),
+        ((*_BEFORE, Log(end=300, size=900)), [10_000, 10_000]),
+        ((*_BEFORE, Log(end=300, size=900_000, replicas=(2, 1, 3))), [10_000, 10_000]),
+        (
+            (Log(end=100, size=1_000_000), Log(end=200, size=1_010_000), Log(end=300, size=1_020_000)),
+            [505_000, 10_000],
+        ),
+        ((*_BEFORE, Log(end=300, size=UNKNOWN)), [10_000, None]),
+        ((*_BEFORE, Log(end=UNKNOWN, size=30_000, start=UNKNOWN)), [10_000, None]),
+        ((*_BEFORE, Log(end=50, size=500)), [10_000, None]),
+    ],
+    ids=[
+        "the difference of sizes; an idle log has none",
+        "an empty log",
+        "deleted segments: usual bytes",
+        "compaction: usual bytes",
+        "another leader has other segments: usual bytes",
+        "smaller records are believed in the end",
+        "no size is no zero",
+        "nor are no offsets",
+        "nor is a log that was created again",
+    ],
 )
-def test_what_is_not_known_is_no_zero(now: Log) -> None:
-    """A size or an offset that is missing makes that growth unknown, and so does a log whose end went back."""
-    assert appended(Log(end=100, size=1_000), Log(end=200, size=2_000), now) == [1_000, None]
+def test_growth_of_a_log(polls: tuple[Log, ...], found: list[float | None]) -> None:
+    """Each poll has the bytes since the one before; what a poll cannot show has the usual bytes, or is unknown."""
+    assert appended(*polls) == found
 
 
 def test_new_partitions_begin_at_the_next_poll() -> None:
@@ -191,10 +183,3 @@ def test_rows_may_come_in_any_order(some: list[tuple[tuple[int, ...], int, int]]
         return growth(before, first_growth(before).density, now)
 
     assert grown(logs(then)).appended.tolist() == grown(logs(turned)).appended.tolist()[::-1]
-
-
-def test_sums_add_up_by_racks() -> None:
-    """Steps of a window are added up by pair of racks."""
-    one = Copied(carried={("a", "b"): 1.0, ("a", ""): 2.0}, produced={"a": 3.0})
-    two = Copied(carried={("a", "b"): 10.0}, produced={"b": 4.0})
-    assert one + two + NOTHING == Copied(carried={("a", "b"): 11.0, ("a", ""): 2.0}, produced={"a": 3.0, "b": 4.0})

@@ -169,6 +169,7 @@ def test_the_window_moves_and_totals_grow(one: Metered) -> None:
         one.brokers.sizes["clicks", 1] = size
         one.poll()
     assert one.meter.found.copied.produced["b"] == 5_000
+    assert one.meter.found.copied.carried["b", "c"] == 5_000
     assert one.meter.found.seconds == 60.0
     assert one.meter.found.totals.produced["b"] == 6_000
 
