@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Collection
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 import yaml
+from typer.testing import CliRunner
+
+from samerack.cli.main import app
 
 ROOT: Final = Path(__file__).parents[2]
 CHART: Final = ROOT / "helm" / "samerack"
@@ -133,6 +137,27 @@ def settings_file(manifests: tuple[Manifest, ...]) -> str:
         found, key = next(named), source["items"][0]["key"]
     text: str = found["data"][key]
     return text
+
+
+def settings_of(manifests: tuple[Manifest, ...]) -> Manifest:
+    """The agent's settings as the file has them."""
+    settings: Manifest = yaml.safe_load(settings_file(manifests))
+    return settings
+
+
+def mounts_agree(pod: Manifest, claims: Collection[str] = ()) -> bool:
+    """Whether every mount names a volume or claim of its pod, and every one of them is mounted."""
+    mounted = {mount["name"] for container in containers(pod) for mount in container.get("volumeMounts", ())}
+    return mounted == {volume["name"] for volume in pod["spec"].get("volumes", ())} | set(claims)
+
+
+def unknown_words(*words: str) -> list[str]:
+    """The options that the real command line does not know of its command; all words if there is no such command."""
+    command = [word for word in words[:2] if not word.startswith("-")]
+    answer = CliRunner().invoke(app, [*command, "--help"], env={"COLUMNS": "300", "TERM": "dumb"})
+    if answer.exit_code:
+        return [*words]
+    return [word for word in words if word.startswith("--") and word.partition("=")[0] not in answer.stdout]
 
 
 def environment(container: Manifest) -> dict[str, Manifest]:

@@ -7,11 +7,9 @@ from typing import Any
 
 import pytest
 import yaml
-from typer.testing import CliRunner
 
-from samerack.cli.main import app
 from samerack.common.settings import load
-from tests.helm.chart import KUBERNETES, consumer_copy, containers, environment, helm, one, render
+from tests.helm.chart import KUBERNETES, consumer_copy, environment, helm, one, render
 
 pytestmark = pytest.mark.helm
 
@@ -39,17 +37,6 @@ def test_the_rack_is_found_first_then_the_agent_runs(pod: dict[str, Any]) -> Non
     assert sidecar["livenessProbe"]["exec"]["command"] == ["samerack", "health"]
 
 
-def test_the_command_line_knows_the_commands(pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The real program knows the commands and every option of init container, sidecar and probe."""
-    monkeypatch.setenv("COLUMNS", "300")
-    monkeypatch.setenv("TERM", "dumb")
-    rack, sidecar = pod["spec"]["initContainers"]
-    for words in (rack["args"], sidecar["args"], sidecar["livenessProbe"]["exec"]["command"][1:]):
-        answer = CliRunner().invoke(app, [words[0], "--help"])
-        assert answer.exit_code == 0
-        assert all(word.partition("=")[0] in answer.stdout for word in words[1:])
-
-
 def test_the_application_reads_what_the_init_container_writes(pod: dict[str, Any]) -> None:
     """Both mount one volume in memory, the application read-only; the file that it reads is one that is written."""
     rack, _ = pod["spec"]["initContainers"]
@@ -59,12 +46,6 @@ def test_the_application_reads_what_the_init_container_writes(pod: dict[str, Any
     files = [argument.partition("=")[2] for argument in rack["args"] if argument.startswith("--") and "=" in argument]
     assert all(file.startswith(f"{written}/") for file in files)
     assert any(file in application["command"][-1] for file in files)
-
-
-def test_volumes_and_mounts_agree(pod: dict[str, Any]) -> None:
-    """Every mount has its volume, and every volume is used."""
-    mounted = {mount["name"] for container in containers(pod) for mount in container["volumeMounts"]}
-    assert mounted == {volume["name"] for volume in pod["spec"]["volumes"]}
 
 
 def test_the_settings_are_those_of_the_release(consumer: Path, pod: dict[str, Any]) -> None:

@@ -7,7 +7,19 @@ from pathlib import Path
 import kubernetes_validate
 import pytest
 
-from tests.helm.chart import CONSUMER, EACH_VERSION, KUBERNETES, STREAMS, consumer_copy, helm, render
+from tests.helm.chart import (
+    CONSUMER,
+    EACH_VERSION,
+    KUBERNETES,
+    STREAMS,
+    consumer_copy,
+    helm,
+    mounts_agree,
+    pods,
+    render,
+    unknown_words,
+)
+from tests.helm.pod_security import forbidden
 
 pytestmark = pytest.mark.helm
 
@@ -23,6 +35,20 @@ def test_the_example_passes_strict_lint(chart: Path) -> None:
     """Helm finds neither an error nor a warning in a chart that uses the templates."""
     run = helm("lint", "--strict", chart, "--kube-version", KUBERNETES[-1])
     assert run.returncode == 0, run.stdout
+
+
+def test_the_pod_is_whole_and_allowed(chart: Path) -> None:
+    """It runs under the standard `restricted`, mounts have volumes or claims, and commands are the real program's."""
+    manifests = render(chart=chart)
+    assert forbidden(pods(manifests)) == {}
+    claims = [
+        each["metadata"]["name"] for one in manifests for each in one.get("spec", {}).get("volumeClaimTemplates", ())
+    ]
+    (pod,) = pods(manifests).values()
+    assert mounts_agree(pod, claims)
+    rack, sidecar = pod["spec"]["initContainers"]
+    for words in (rack["args"], sidecar["args"], sidecar["livenessProbe"]["exec"]["command"][1:]):
+        assert unknown_words(*words) == []
 
 
 @pytest.mark.parametrize("kubernetes", EACH_VERSION)

@@ -8,9 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from typer.testing import CliRunner
 
-from samerack.cli.main import app
 from samerack.common.fetching import address
 from samerack.common.flags import settings_from
 from samerack.common.settings import load
@@ -153,16 +151,6 @@ def test_helm_test_asks_the_agent_by_its_service(monkeypatch: pytest.MonkeyPatch
         told = [word.removeprefix("--set=") for word in assignments]
         asked = address(settings_from(None, None, told, needs_kafka=False).web)
         assert asked == f"http://{service['metadata']['name']}:{service['spec']['ports'][0]['port']}"
-
-
-def test_helm_test_fails_where_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The program accepts the pod's arguments, and ends with exit code 1."""
-    monkeypatch.delenv("SAMERACK_CONFIG", raising=False)
-    (container,) = one(scenario("minimal"), "Pod")["spec"]["containers"]
-    words = [word.replace("release-samerack", "127.0.0.1").replace("9464", "1") for word in container["args"]]
-    answer = CliRunner().invoke(app, words)
-    assert answer.exit_code == 1
-    assert "no agent answers" in answer.stderr
 
 
 @pytest.mark.parametrize("values", [{"tests": {"enabled": False}}, {"service": {"enabled": False}}])

@@ -88,40 +88,25 @@ def test_ports_that_are_told_are_let_through(tmp_path: Path) -> None:
     assert _ports(with_values(values, tmp_path)) == [[53, 53], [9092], [8443]]
 
 
-HIDDEN_SERVERS: dict[str, tuple[Manifest, str]] = {
-    "instead of the settings": (
-        {"config": {"kafka": None}, "kafka": {"secrets": {"bootstrap.servers": _SECRET}}},
-        "kafkaPorts: [9093]",
-    ),
-    "over the settings": ({"kafka": {"secrets": {"bootstrap.servers": _SECRET}}}, "kafkaPorts: [9093]"),
-    "variable": (
-        {"extraEnv": [{"name": "SAMERACK_KAFKA__BOOTSTRAP_SERVERS", "value": "kafka:9093"}]},
-        "kafkaPorts: [9093]",
-    ),
-    "all of kafka": (
-        {"extraEnv": [{"name": "SAMERACK_KAFKA", "value": "{bootstrap.servers: kafka:9093}"}]},
-        "kafkaPorts: [9093]",
-    ),
-    "whole Secret": (
-        {"config": {"kafka": None}, "envFrom": [{"secretRef": {"name": "kafka"}}]},
-        "kafkaPorts: [9093]",
-    ),
-    "file": ({"config": {"kafka": None}, "existingConfigMap": {"name": "mine"}}, "kafkaPorts: [9093]"),
-    "tokens": ({"config": {"kafka": _TOKENS}}, "tokenPorts: [443]"),
-    "tokens from a Secret": (
+_HIDDEN: tuple[tuple[Manifest, str], ...] = (
+    ({"config": {"kafka": None}, "kafka": {"secrets": {"bootstrap.servers": _SECRET}}}, "kafkaPorts: [9093]"),
+    ({"kafka": {"secrets": {"bootstrap.servers": _SECRET}}}, "kafkaPorts: [9093]"),
+    ({"extraEnv": [{"name": "SAMERACK_KAFKA__BOOTSTRAP_SERVERS", "value": "kafka:9093"}]}, "kafkaPorts: [9093]"),
+    ({"extraEnv": [{"name": "SAMERACK_KAFKA", "value": "{bootstrap.servers: kafka:9093}"}]}, "kafkaPorts: [9093]"),
+    ({"config": {"kafka": None}, "envFrom": [{"secretRef": {"name": "kafka"}}]}, "kafkaPorts: [9093]"),
+    ({"config": {"kafka": None}, "existingConfigMap": {"name": "mine"}}, "kafkaPorts: [9093]"),
+    ({"config": {"kafka": _TOKENS}}, "tokenPorts: [443]"),
+    (
         {"config": {"kafka": {**_TOKENS, _URL: "https://sso.example"}}, "kafka": {"secrets": {_URL: _SECRET}}},
         "tokenPorts: [443]",
     ),
-}
+)
 
 
-@pytest.mark.parametrize("hidden", HIDDEN_SERVERS)
-def test_ports_that_nobody_told_are_refused(hidden: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("values", "cure"), _HIDDEN)
+def test_ports_that_nobody_told_are_refused(values: Manifest, cure: str, tmp_path: Path) -> None:
     """If the chart cannot see the addresses, it asks for the ports instead of rendering a wrong policy."""
-    values, cure = HIDDEN_SERVERS[hidden]
-    said = " ".join(refusal({**values, **_policy()}, tmp_path).split())
-    assert "the chart does not know" in said
-    assert cure in said
+    assert cure in " ".join(refusal({**values, **_policy()}, tmp_path).split())
 
 
 def test_the_pod_of_helm_test_is_let_in() -> None:

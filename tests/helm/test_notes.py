@@ -45,21 +45,12 @@ def test_notes_name_what_there_is(name: str, chart: Path) -> None:
     assert text.strip()
 
 
-def test_notes_tell_how_a_leader_comes_to_lead(chart: Path) -> None:
-    """The notes say that nothing is rebalanced now, and where to look."""
-    text = one(render("--values", values_of("minimal"), chart=chart), "Notes")["text"]
-    assert "The agent leads orders from the next time" in text
-    assert "samerack verify" in text
-    assert "With replicas: 2" in text
-
-
 @pytest.mark.parametrize("mechanism", ["PLAIN", "scram-sha-512"])
 def test_notes_tell_how_to_give_a_password(mechanism: str, chart: Path) -> None:
     """For a mechanism without a password, the notes show a command for a Secret that does not contain the password."""
     told = ("--set", f"config.kafka.sasl\\.mechanism={mechanism}")
     text = one(render("--values", values_of("minimal"), *told, chart=chart), "Notes")["text"]
     assert "create secret generic kafka-user --from-file=password=/dev/stdin" in text
-    assert "kafka: {secrets: {sasl.password: {name: kafka-user, key: password}}}" in text
 
 
 @pytest.mark.parametrize("name", [name for name in SCENARIOS if name != "minimal"])

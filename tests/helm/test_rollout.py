@@ -61,10 +61,3 @@ def test_one_at_a_time_may_be_rolling(surge: object, tmp_path: Path) -> None:
     """With a surge of zero the old pod ends first."""
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": 1}}
     assert _strategy(with_values({**_CLAIM, "updateStrategy": strategy}, tmp_path)) == strategy
-
-
-def test_old_versions_are_kept_as_told() -> None:
-    """The number of old ReplicaSets is a value, for leader and stream."""
-    for component in ("leader", "stream"):
-        assert one(scenario("all-on"), "Deployment", component)["spec"]["revisionHistoryLimit"] == 3
-    assert one(scenario("minimal"), "Deployment", "leader")["spec"]["revisionHistoryLimit"] == 10

@@ -19,11 +19,9 @@ from tests.helm.chart import (
     containers,
     of_kind,
     one,
-    pods,
     render,
     settings_file,
 )
-from tests.helm.pod_security import forbidden
 
 pytestmark = pytest.mark.helm
 
@@ -49,11 +47,6 @@ def pod(manifests: tuple[Manifest, ...]) -> dict[str, Any]:
     return template
 
 
-def test_the_pod_is_allowed(manifests: tuple[Manifest, ...]) -> None:
-    """It may run where the Pod Security Standard `restricted` is enforced."""
-    assert forbidden(pods(manifests)) == {}
-
-
 def test_the_agent_runs_beside_the_application(pod: dict[str, Any]) -> None:
     """The rack is found first; the sidecar then runs as long as the application, which does not wait for it."""
     assert [container["name"] for container in containers(pod)] == ["samerack-rack", "samerack", "shipments"]
@@ -67,13 +60,6 @@ def test_the_agent_measures_the_application_and_does_not_lead_it(manifests: tupl
     assert settings.groups == ()
     assert settings.traffic.groups == ("shipments",)
     assert settings.web.host == "127.0.0.1"
-
-
-def test_volumes_and_mounts_agree(manifests: tuple[Manifest, ...], pod: dict[str, Any]) -> None:
-    """Every mount has its volume or claim, and every volume is used."""
-    mounted = {mount["name"] for container in containers(pod) for mount in container["volumeMounts"]}
-    claims = {each["metadata"]["name"] for each in one(manifests, "StatefulSet")["spec"]["volumeClaimTemplates"]}
-    assert mounted == {volume["name"] for volume in pod["spec"]["volumes"]} | claims
 
 
 def test_the_application_gets_its_configuration_with_its_rack(
