@@ -46,31 +46,6 @@ def test_the_region_may_be_set() -> None:
     assert identity({**MSK, "bootstrap.servers": "a:1"}, other) == AwsIdentity(region="eu-north-1")
 
 
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({"bootstrap.servers": "a:1"}, "kafka.sasl.oauthbearer.config: is missing, and neither the brokers' names nor"),
-        (
-            {"bootstrap.servers": "b.kafka.eu-west-1.amazonaws.com:1,b.kafka.eu-west-2.amazonaws.com:1"},
-            "kafka.bootstrap.servers: are in several regions (eu-west-1, eu-west-2)",
-        ),
-        ({"sasl.oauthbearer.config": "region"}, "kafka.sasl.oauthbearer.config: expected NAME=VALUE"),
-        ({"sasl.oauthbearer.config": "region=a/b"}, "kafka.sasl.oauthbearer.config: expected region=REGION"),
-        ({"sasl.oauthbearer.config": "role=arn"}, "kafka.sasl.oauthbearer.config: expected region=REGION"),
-        ({"sasl.oauthbearer.method": "oidc"}, "kafka.sasl.oauthbearer.method: says nothing with AWS_MSK_IAM"),
-        ({"sasl.oauthbearer.client.secret": "hidden"}, "kafka.sasl.oauthbearer.client.secret: says nothing with"),
-        ({"security.protocol": "SASL_PLAINTEXT"}, "kafka.security.protocol: SASL_PLAINTEXT; AWS_MSK_IAM needs"),
-        ({"security.protocol": ""}, "kafka.security.protocol: is missing; AWS_MSK_IAM needs SASL_SSL"),
-    ],
-)
-def test_what_makes_no_sense_for_aws(changed: dict[str, str], message: str) -> None:
-    """The error names the wrong key, and shows no secret."""
-    with pytest.raises(SettingsError) as raised:
-        identity({**MSK, **changed}, {})
-    assert str(raised.value).startswith(message)
-    assert "hidden" not in str(raised.value)
-
-
 def test_other_mechanisms_need_no_token() -> None:
     """A password is no token; of two names for the mechanism the last counts, as in librdkafka."""
     assert identity({"sasl.mechanism": "PLAIN"}, {}) is None
@@ -115,26 +90,6 @@ def test_a_pod_of_azure_comes_as_its_identity() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({KIND: "aws_iam"}, f"kafka.{KIND}: 'aws_iam' is none of azure_imds, "),
-        ({"sasl.oauthbearer.method": "default"}, "kafka.sasl.oauthbearer.method: set it to oidc: tokens are those of"),
-        ({"bootstrap.servers": "a:1"}, "kafka.sasl.oauthbearer.scope: is missing, and bootstrap.servers name no one"),
-        ({"sasl.oauthbearer.config": "resource=a"}, "kafka.sasl.oauthbearer.config: expected query=QUERY"),
-        ({"sasl.oauthbearer.client.secret": "hidden"}, "kafka.sasl.oauthbearer.client.secret: says nothing with azure"),
-        ({"sasl.oauthbearer.token.endpoint.url": "file:///x"}, "kafka.sasl.oauthbearer.token.endpoint.url: 'file:"),
-        ({"security.protocol": "SASL_PLAINTEXT"}, "kafka.security.protocol: SASL_PLAINTEXT; azure_imds needs SASL_SSL"),
-    ],
-)
-def test_what_makes_no_sense_for_azure(changed: dict[str, str], message: str) -> None:
-    """The error names the wrong key, and shows no secret."""
-    with pytest.raises(SettingsError) as raised:
-        identity({**AZURE, KIND: "azure_imds", **changed}, {})
-    assert str(raised.value).startswith(message)
-    assert "hidden" not in str(raised.value)
-
-
 def test_no_cloud_is_a_client_with_a_secret() -> None:
     """With librdkafka's value for no cloud, the token endpoint is used."""
     asked = {
@@ -147,14 +102,44 @@ def test_no_cloud_is_a_client_with_a_secret() -> None:
     assert "hidden" not in repr(found)
 
 
-def test_a_service_account_of_google() -> None:
-    """No further setting is needed; one without an effect is refused."""
-    given = {
-        "security.protocol": "SASL_SSL",
-        "sasl.mechanism": "OAUTHBEARER",
-        "sasl.oauthbearer.method": "oidc",
-        KIND: "gcp_metadata",
-    }
-    assert identity(given, {}) == GoogleIdentity()
-    with pytest.raises(SettingsError, match=r"kafka\.sasl\.oauthbearer\.scope: says nothing with gcp_metadata"):
-        identity({**given, "sasl.oauthbearer.scope": "kafka"}, {})
+GOOGLE = {key: AZURE[key] for key in ("security.protocol", "sasl.mechanism", "sasl.oauthbearer.method")}
+GOOGLE[KIND] = "gcp_metadata"
+CONFIG, METHOD = "sasl.oauthbearer.config", "sasl.oauthbearer.method"
+HIDDEN = "sasl.oauthbearer.client.secret"
+SERVERS, PROTOCOL, URL = "bootstrap.servers", "security.protocol", "sasl.oauthbearer.token.endpoint.url"
+TWO_REGIONS = "b.kafka.eu-west-1.amazonaws.com:1,b.kafka.eu-west-2.amazonaws.com:1"
+
+
+def test_a_service_account_of_google_needs_no_further_setting() -> None:
+    """The machine's metadata say who it is."""
+    assert identity(GOOGLE, {}) == GoogleIdentity()
+
+
+@pytest.mark.parametrize(
+    ("given", "key", "value", "message"),
+    [
+        (MSK, SERVERS, "a:1", f"kafka.{CONFIG}: is missing, and neither the brokers' names nor"),
+        (MSK, SERVERS, TWO_REGIONS, "kafka.bootstrap.servers: are in several regions (eu-west-1, eu-west-2)"),
+        (MSK, CONFIG, "region", f"kafka.{CONFIG}: expected NAME=VALUE"),
+        (MSK, CONFIG, "region=a/b", f"kafka.{CONFIG}: expected region=REGION"),
+        (MSK, CONFIG, "role=arn", f"kafka.{CONFIG}: expected region=REGION"),
+        (MSK, METHOD, "oidc", f"kafka.{METHOD}: says nothing with AWS_MSK_IAM"),
+        (MSK, HIDDEN, "hidden", f"kafka.{HIDDEN}: says nothing with"),
+        (MSK, PROTOCOL, "SASL_PLAINTEXT", "kafka.security.protocol: SASL_PLAINTEXT; AWS_MSK_IAM needs"),
+        (MSK, PROTOCOL, "", "kafka.security.protocol: is missing; AWS_MSK_IAM needs SASL_SSL"),
+        (AZURE, KIND, "aws_iam", f"kafka.{KIND}: 'aws_iam' is none of azure_imds, "),
+        (AZURE, METHOD, "default", f"kafka.{METHOD}: set it to oidc"),
+        (AZURE, SERVERS, "a:1", "kafka.sasl.oauthbearer.scope: is missing"),
+        (AZURE, CONFIG, "resource=a", f"kafka.{CONFIG}: expected query=QUERY"),
+        (AZURE, HIDDEN, "hidden", f"kafka.{HIDDEN}: says nothing with azure"),
+        (AZURE, URL, "file:///x", f"kafka.{URL}: 'file:"),
+        (AZURE, PROTOCOL, "SASL_PLAINTEXT", "kafka.security.protocol: SASL_PLAINTEXT; azure_imds needs SASL_SSL"),
+        (GOOGLE, "sasl.oauthbearer.scope", "kafka", "kafka.sasl.oauthbearer.scope: says nothing with gcp_metadata"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(given: dict[str, str], key: str, value: str, message: str) -> None:
+    """The error names the wrong key, and shows no secret."""
+    with pytest.raises(SettingsError) as raised:
+        identity({KIND: "azure_imds", **given, key: value} if given is AZURE else {**given, key: value}, {})
+    assert str(raised.value).startswith(message)
+    assert "hidden" not in str(raised.value)

@@ -201,48 +201,46 @@ def test_an_unknown_key_names_its_source(tmp_path: Path) -> None:
     )
 
 
+def _policy(**more: Any) -> dict[str, Any]:
+    return {"policy": more}
+
+
+def _endpoint(url: str) -> dict[str, Any]:
+    return {"traffic": {"client_endpoints": [{"url": url, "group": "g"}]}}
+
+
+def _window(cron: str, **more: Any) -> dict[str, Any]:
+    return _policy(windows=[{"cron": cron, "minutes": 1, **more}])
+
+
 @pytest.mark.parametrize(
     ("flags", "parts"),
     [
-        ({"policy": {"burst": 0}}, ("policy.burst: ", "greater than or equal to 1", "got 0")),
-        ({"policy": {"burst": "many"}}, ("policy.burst: ", "valid integer", "got 'many'")),
+        (_policy(burst=0), ("policy.burst: ", "greater than or equal to 1", "got 0")),
         ({"policy": 5}, ("policy: ", "got 5")),
-        ({"policy": {"groups": {"o-*": {"brust": 1}}}}, ("policy.groups.o-*.brust: no such setting", "policy.burst?")),
-        (
-            {"policy": {"groups": {"o-*": {"settling_seconds": 1}}}},
-            ("policy.groups.o-*.settling_seconds: no such setting", "policy.settling_seconds?"),
-        ),
-        ({"policy": {"groups": {"o-*": {"mode": "tell"}}}}, ("policy.groups.o-*.mode: ", "'act' or 'propose'", "tell")),
-        ({"policy": {"windows": [{"cron": "0 2 * * *"}]}}, ("policy.windows.0.minutes: is missing",)),
-        ({"policy": {"windows": [{"cron": "0 2 * *", "minutes": 1}]}}, ("policy.windows.0.cron: ", "five fields")),
-        ({"policy": {"windows": [{"cron": "0 25 * * *", "minutes": 1}]}}, ("policy.windows.0.cron: ", "Bad hour")),
-        ({"policy": {"windows": [{"cron": "0 0 30 2 *", "minutes": 1}]}}, ("policy.windows.0.cron: ", "Bad day")),
-        ({"policy": {"windows": [{"cron": "0 0 */29 2 1#5", "minutes": 1}]}}, ("policy.windows.0.cron: ", "fifty")),
-        (
-            {"policy": {"windows": [{"cron": "0 2 * * *", "minutes": 1, "timezone": "Mars"}]}},
-            ("policy.windows.0.timezone: no such time zone", "'Mars'"),
-        ),
-        ({"log": {"level": "loud"}}, ("log.level: ", "'debug', 'info', 'warning' or 'error'", "got 'loud'")),
+        (_policy(groups={"o-*": {"brust": 1}}), ("policy.groups.o-*.brust: no such setting", "policy.burst?")),
+        (_policy(groups={"o-*": {"settling_seconds": 1}}), ("no such setting", "policy.settling_seconds?")),
+        (_policy(groups={"o-*": {"mode": "tell"}}), ("policy.groups.o-*.mode: ", "'act' or 'propose'", "tell")),
+        (_policy(windows=[{"cron": "0 2 * * *"}]), ("policy.windows.0.minutes: is missing",)),
+        (_window("0 2 * *"), ("policy.windows.0.cron: ", "five fields")),
+        (_window("0 25 * * *"), ("policy.windows.0.cron: ", "Bad hour")),
+        (_window("0 0 30 2 *"), ("policy.windows.0.cron: ", "Bad day")),
+        (_window("0 0 */29 2 1#5"), ("policy.windows.0.cron: ", "fifty")),
+        (_window("0 2 * * *", timezone="Mars"), ("policy.windows.0.timezone: no such time zone", "'Mars'")),
         ({"racks": {"networks": {"10.0.0.1/8": "a"}}}, ("racks.networks: ", "10.0.0.1/8 has host bits set")),
         ({"racks": {"networks": {"everywhere": "a"}}}, ("racks.networks: ", "'everywhere'")),
         ({"racks": {"client_ids": {"x*": ""}}}, ("racks.client_ids: ", "'x*' has an empty rack")),
-        ({"leading": {"protocols": []}}, ("leading.protocols: ", "at least 1")),
-        ({"leading": {"session_timeout_seconds": 0}}, ("leading.session_timeout_seconds: ", "greater than 0")),
-        ({"groups": ["a", "b", "a"]}, ("groups: 'a' stands twice; keep one",)),
-        ({"groups": "a,a"}, ("groups: 'a' stands twice",)),
+        ({"leading": {"protocols": ["range", "stream"]}}, ("leading.protocols: ", "'stream' is Kafka Streams")),
+        ({"leading": {"cooperative_protocols": ["stream"]}}, ("'stream' is Kafka Streams",)),
+        ({"groups": "a,a"}, ("groups: 'a' stands twice; keep one",)),
         ({"groups": ["a", " "]}, ("groups: has an empty name; leave it away",)),
+        ({"groups": ["!search*"]}, ("groups: '!search*' leaves groups out",)),
+        ({"groups": ["orders", "!ord*"]}, ("groups: 'orders' is named and also left out",)),
         ({"traffic": {"groups": [""]}}, ("traffic.groups: has an empty name",)),
         ({"groups": ["a", "samerack"]}, ("groups: 'samerack' is the agents' own group", "election.group")),
         ({"groups": ["own-waiting-07"], "election": {"group": "own"}}, ("'own-waiting-07' is the agents' own group",)),
-        ({"web": {"port": 65536}}, ("web.port: ", "less than or equal to 65535", "got 65536")),
-        (
-            {"traffic": {"client_endpoints": [{"url": "http://h:70000/", "group": "g"}]}},
-            ("traffic.client_endpoints.0.url: ", "Port out of range 0-65535"),
-        ),
-        (
-            {"traffic": {"client_endpoints": [{"url": "h:9404", "group": "g"}]}},
-            ("traffic.client_endpoints.0.url: ", "expected http://HOST:PORT/PATH"),
-        ),
+        (_endpoint("http://h:70000/"), ("traffic.client_endpoints.0.url: ", "Port out of range 0-65535")),
+        (_endpoint("h:9404"), ("traffic.client_endpoints.0.url: ", "expected http://HOST:PORT/PATH")),
     ],
 )
 def test_a_wrong_value_names_key_and_value(flags: Mapping[str, Any], parts: tuple[str, ...]) -> None:
@@ -252,11 +250,10 @@ def test_a_wrong_value_names_key_and_value(flags: Mapping[str, Any], parts: tupl
 
 
 @pytest.mark.parametrize(
-    ("servers", "why"),
+    ("servers", "wrong"),
     [
         ("not a server", "'not a server' is no server"),
         ("a:1,,b:1", "'' is no server"),
-        ("a:1,", "'' is no server"),
         (":9092", "':9092' is no server"),
         ("a:b", "'a:b' is no server"),
         ("::1", "'::1' is no server"),
@@ -267,27 +264,16 @@ def test_a_wrong_value_names_key_and_value(flags: Mapping[str, Any], parts: tupl
         ("a:1,b:65536", "'b:65536': a port is a number from 1 to 65535"),
     ],
 )
-def test_what_is_no_server_is_refused(servers: str, why: str) -> None:
+def test_what_is_no_server_is_refused(servers: str, wrong: str) -> None:
     """Servers to which both clients would try to connect for ever are refused; the message gives the right form."""
-    for place, flags in (
-        ("kafka", {"kafka": {"bootstrap.servers": servers}}),
-        ("publishing.kafka", {"publishing": {"kafka": {"bootstrap.servers": servers}}}),
-    ):
-        message = refusal(flags=flags)
-        assert message.startswith(f"{place}.bootstrap.servers: {why}; expected HOST:PORT")
+    kafka = {"kafka": {"bootstrap.servers": servers}}
+    assert refusal(flags=kafka).startswith(f"kafka.bootstrap.servers: {wrong}; expected HOST:PORT")
+    assert refusal(flags={"publishing": kafka}).startswith(f"publishing.kafka.bootstrap.servers: {wrong}")
 
 
 @pytest.mark.parametrize(
     "servers",
-    [
-        "a",
-        "a:9092",
-        " a:1 , b-2.example.org.:2",
-        "10.0.0.1:1",
-        "[::1]:9092",
-        "[fe80::1%eth0]:9092",
-        "SASL_SSL://a_b:65535",
-    ],
+    ["a", " a:1 , b-2.example.org.:2", "10.0.0.1:1", "[::1]:9092", "[fe80::1%eth0]:9092", "SASL_SSL://a_b:65535"],
 )
 def test_servers_as_both_clients_read_them(servers: str) -> None:
     """Names and addresses are accepted, with and without a port."""
@@ -369,13 +355,6 @@ def test_a_password_is_no_yaml_and_is_not_shown() -> None:
     assert "hidden" not in message
 
 
-@pytest.mark.parametrize("text", ["[" * DEEP, "{a: " * DEEP, "2026-99-99", "!!int x", "&a [*a]", "\x00"])
-def test_what_the_environment_holds_is_refused_in_one_line(text: str) -> None:
-    """Invalid YAML in a variable is read as a text and refused as a value; YAML nested too deeply is refused too."""
-    assert refusal(environment={**BOOTSTRAP, "SAMERACK_POLICY__BURST": text}).startswith("policy.burst: ")
-    assert refusal(environment={**BOOTSTRAP, "SAMERACK_RACKS__NETWORKS": text}).startswith("racks.networks: ")
-
-
 def test_an_alias_that_holds_itself_is_refused(tmp_path: Path) -> None:
     """A YAML alias that contains itself is refused, in the file and over a map of the command line."""
     endless: dict[str, Any] = {}
@@ -411,13 +390,6 @@ def test_a_section_set_whole_and_in_part() -> None:
     """Two variables that contradict each other are refused."""
     message = refusal(environment={**BOOTSTRAP, "SAMERACK_POLICY": "5", "SAMERACK_POLICY__BURST": "1"})
     assert message.startswith("SAMERACK_POLICY__BURST: policy is set as a whole")
-
-
-def test_settings_do_not_change() -> None:
-    """Settings cannot be changed after they are loaded."""
-    found = from_environment()
-    with pytest.raises(ValueError, match="frozen"):
-        found.policy.burst = 9
 
 
 def test_set_takes_any_key(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.net.sasl.msk import AwsMskIamClient
 
-from samerack.common.clouds.sigv4 import Credentials, presigned, signing_key
+from samerack.common.clouds.sigv4 import Credentials, presigned
 
 EXAMPLE = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
 S3 = Credentials(key="AKIAIOSFODNN7EXAMPLE", secret=EXAMPLE)
@@ -36,12 +36,6 @@ def test_the_published_example_of_a_presigned_url() -> None:
         "&X-Amz-Expires=86400&X-Amz-SignedHeaders=host"
         "&X-Amz-Signature=aeeed9bbccd4d02ee5c0109b86d86835f995330da4c265957d157751f604d404"
     )
-
-
-def test_the_published_example_of_a_signing_key() -> None:
-    """AWS General Reference, "Examples of how to derive a signing key for Signature Version 4"."""
-    key = signing_key("wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", "20120215/us-east-1/iam/aws4_request")
-    assert key.hex() == "f4780e2d9f65fa895f9c67b32ce1baf0b0d8a43505a000a1a9e090d414db404d"
 
 
 @pytest.mark.parametrize("session", ["", "FwoGZXIvYXdzEJr//////////wEaDPL+/=="])
