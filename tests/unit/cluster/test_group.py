@@ -8,7 +8,7 @@ import pytest
 
 from samerack.cluster.group import MemberView, endangers, is_agent, topics_of, view_member
 from samerack.protocol.consumer import encode_assignment, encode_subscription
-from samerack.protocol.model import NO_PARTITIONS, Assignment, Subscription, from_pairs, to_pairs
+from samerack.protocol.model import Assignment, Subscription, from_pairs, to_pairs
 from tests.unit.agent.values import Described, group, member
 
 SUBSCRIPTION = Subscription(version=3, topics=("t",), rack="a")
@@ -31,39 +31,31 @@ def test_a_member_is_decoded() -> None:
     assert seen.unreadable is None
 
 
-def test_a_rebalancing_member_shows_nothing() -> None:
-    """Empty bytes are no subscription, no assignment and no error; an empty instance id is none."""
-    seen = view_member(Described(group_instance_id=""), consumer=True)
-    assert (seen.instance_id, seen.subscription, seen.assigned, seen.unreadable) == (None, None, NO_PARTITIONS, None)
+READABLE, BROKEN = (encode_subscription(SUBSCRIPTION), encode_assignment(ASSIGNMENT)), (b"\x00", b"\xff")
 
 
-def test_an_unreadable_subscription_leaves_the_assignment_readable() -> None:
-    """What can be decoded is shown, with the reason for the rest."""
+@pytest.mark.parametrize(
+    ("metadata", "assignment", "consumer", "found"),
+    [
+        (b"", b"", True, (None, 0, ())),
+        (BROKEN[0], READABLE[1], True, (None, 2, ("subscription: ",))),
+        (READABLE[0], BROKEN[1], True, (SUBSCRIPTION, 0, ("assignment: ",))),
+        (*BROKEN, True, (None, 0, ("subscription: ", "; assignment: "))),
+        (*BROKEN, False, (None, 0, ())),
+    ],
+    ids=["rebalancing", "no subscription", "no assignment", "neither", "not of the consumer protocol"],
+)
+def test_what_cannot_be_decoded_leaves_the_rest_readable(
+    metadata: bytes, assignment: bytes, *, consumer: bool, found: tuple[Subscription | None, int, tuple[str, ...]]
+) -> None:
+    """The reason is given for what is unreadable; empty bytes are no error, and an empty instance id is none."""
     seen = view_member(
-        Described(member_metadata=b"\x00", member_assignment=encode_assignment(ASSIGNMENT)), consumer=True
+        Described(group_instance_id="", member_metadata=metadata, member_assignment=assignment), consumer=consumer
     )
-    assert seen.subscription is None
-    assert len(seen.assigned) == 2
-    assert seen.unreadable is not None
-    assert seen.unreadable.startswith("subscription: ")
-
-
-def test_an_unreadable_assignment_leaves_the_subscription_readable() -> None:
-    """If both are unreadable, both reasons are given."""
-    seen = view_member(
-        Described(member_metadata=encode_subscription(SUBSCRIPTION), member_assignment=b"\xff"), consumer=True
-    )
-    assert seen.subscription == SUBSCRIPTION
-    both = view_member(Described(member_metadata=b"\x00", member_assignment=b"\xff"), consumer=True)
-    assert both.unreadable is not None
-    assert "subscription: " in both.unreadable
-    assert "; assignment: " in both.unreadable
-
-
-def test_members_of_other_protocol_types_are_not_decoded() -> None:
-    """Connect's bytes are not those of the consumer protocol."""
-    seen = view_member(Described(member_metadata=b"\x00", member_assignment=b"\xff"), consumer=False)
-    assert (seen.subscription, seen.assigned, seen.unreadable) == (None, NO_PARTITIONS, None)
+    subscription, owned, reasons = found
+    assert (seen.instance_id, seen.subscription, len(seen.assigned)) == (None, subscription, owned)
+    assert all(reason in (seen.unreadable or "") for reason in reasons)
+    assert bool(seen.unreadable) == bool(reasons)
 
 
 @pytest.mark.parametrize(
@@ -87,12 +79,6 @@ def test_roundrobin_of_old_clients_is_endangered() -> None:
     assert endangers(group(member("m-2", "t"), old, protocol="roundrobin"))
     assert not endangers(group(member("m-2", "t"), old, protocol="range"))
     assert not endangers(group(member("m-2", "t"), member("m-3", readable=False), protocol="roundrobin"))
-
-
-def test_stable_groups_are_told_by_their_state() -> None:
-    """Only Stable shows subscriptions."""
-    assert group().stable
-    assert not group(state="PreparingRebalance").stable
 
 
 def test_topics_of_all_subscriptions() -> None:

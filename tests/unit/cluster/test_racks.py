@@ -30,17 +30,6 @@ def found(
     return member_rack(SETTINGS, subscription=subscription, client_id=client_id, client_host=host)
 
 
-def test_the_subscription_comes_first() -> None:
-    """A RackId wins over every setting, and means that the member fetches with it."""
-    answer = found("orders-a-1", "10.1.2.3", WITH)
-    assert answer == MemberRack(rack="rack-z", source="subscription", fetches_with_rack=True)
-
-
-def test_client_ids_come_before_networks() -> None:
-    """A pattern on the client id wins over the network of the host."""
-    assert found("orders-1", "10.1.2.3") == MemberRack(rack="rack-b", source="client-id", fetches_with_rack=False)
-
-
 def test_nothing_known_is_no_rack() -> None:
     """A member that no source knows has no rack."""
     nothing = MemberRack(rack=None, source="none", fetches_with_rack=False)
@@ -135,11 +124,13 @@ def test_an_agent_beside_a_member_comes_before_the_maps_and_kubernetes_after() -
 
     def told(client_id: str, host: str | None, subscription: Subscription = WITHOUT) -> tuple[str | None, str]:
         answer = member_rack(SETTINGS, subscription=subscription, client_id=client_id, client_host=host, hosts=hosts)
+        assert answer.fetches_with_rack is (answer.source == "subscription")
         return answer.rack, answer.source
 
     assert told("orders-a-1", "10.1.2.3", WITH) == ("rack-z", "subscription")
     assert told("orders-a-1", "10.1.2.3") == ("rack-s", "agent")
     assert told("orders-a-1", "192.0.2.1") == ("rack-a", "client-id")
+    assert told("orders-1", "10.1.9.9") == ("rack-b", "client-id")
     assert told("client", "10.9.9.9") == ("rack-a", "network")
     assert told("client", "192.0.2.1") == ("rack-k", "kubernetes")
     assert told("client", None) == (None, "none")

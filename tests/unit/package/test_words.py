@@ -9,65 +9,14 @@ from pathlib import Path
 
 from tests.docs import ROOT
 
-_CLASSES = frozenset(
-    [
-        "Book",
-        "Chronicle",
-        "Course",
-        "Floor",
-        "Judge",
-        "Keeper",
-        "Letter",
-        "Look",
-        "Looker",
-        "Painter",
-        "Presence",
-        "Round",
-        "Run",
-        "Scene",
-        "Seat",
-        "Seen",
-        "Showing",
-        "Situation",
-        "Standing",
-        "Taking",
-        "Teller",
-        "Told",
-        "Wishes",
-        "Witness",
-    ]
+_CLASSES = re.compile(
+    r"Book|Chronicle|Course|Floor|Judge|Keeper|Letter|Looker|Look|Painter|Presence|Round|Run|Scene|Seat|Seen|Showing"
+    r"|Situation|Standing|Taking|Teller|Told|Wishes|Witness"
 )
 """Replaced names of classes; a name with a further word, such as `TimeWindow`, is another."""
-_WORDS = frozenset(
-    [
-        "brake",
-        "bury",
-        "calm",
-        "chronicle",
-        "dearest",
-        "deaths",
-        "deputized",
-        "deputy",
-        "duties",
-        "duty",
-        "heed",
-        "heeds",
-        "keeper",
-        "knock",
-        "letter",
-        "looker",
-        "opinion",
-        "painter",
-        "presence",
-        "situation",
-        "standing",
-        "teller",
-        "told",
-        "tolerates",
-        "unfit",
-        "wishes",
-        "witness",
-    ]
+_WORDS = re.compile(
+    r"brake|bury|calm|chronicle|dearest|deaths|deputized|deputy|duties|duty|heeds?|keeper|knock|letter|looker|opinion"
+    r"|painter|presence|situation|standing|teller|told|tolerates|unfit|wishes|witness"
 )
 """Replaced words in names of functions, variables, arguments and attributes."""
 _ELSEWHERE = frozenset({"_least_loaded", "least_loaded_node", "least_unequal", "least_unequal_loads", "most_common"})
@@ -90,8 +39,8 @@ def _is_replaced(name: str) -> bool:
         return False
     words = name.strip("_").lower().split("_")
     return (
-        name.strip("_") in _CLASSES
-        or bool(_WORDS.intersection(words))
+        _CLASSES.fullmatch(name.strip("_")) is not None
+        or any(map(_WORDS.fullmatch, words))
         or (len(words) > 1 and words[0] in {"most", "least"})
     )
 

@@ -56,12 +56,6 @@ def test_days_and_seed_reach_the_fleet() -> None:
     assert result.stdout_bytes == expected
 
 
-def test_the_start_is_a_day_in_utc() -> None:
-    """The given start is midnight in UTC."""
-    result = run("-", *SMALL, "--start", "2026-01-02")
-    assert json.loads(result.stdout_bytes.splitlines()[0])["at"] == 1_767_312_000_000
-
-
 def test_a_fleet_for_a_stream_is_over_today() -> None:
     """Into Kafka the fleet ends today, because a stream refuses old records; otherwise the start is fixed or given."""
     today = int(datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0).timestamp() * 1000)
@@ -71,29 +65,22 @@ def test_a_fleet_for_a_stream_is_over_today() -> None:
     assert simulate_command._begin(datetime(2026, 1, 2), "kafka", 1.5) == 1_767_312_000_000  # noqa: DTZ001 - as typed
 
 
-def test_a_folder_that_cannot_be_written_is_wrong_input(tmp_path: Path) -> None:
-    """Exit code 2 and a message that says what to do."""
-    (tmp_path / "file").touch()
-    result = run(str(tmp_path / "file"), *SMALL)
-    assert result.exit_code == 2
-    assert "name a folder" in result.stderr
-
-
-def test_wrong_shares_are_refused_before_anything_is_written(tmp_path: Path) -> None:
-    """The error says that five percent is 0.05."""
-    result = run(str(tmp_path / "fleet"), "--duplicates", "5")
-    assert result.exit_code == 2
-    assert "0.05" in result.stderr
-    assert not (tmp_path / "fleet").exists()
-
-
-def test_kafka_needs_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a cluster the command ends with the settings' own message."""
+@pytest.mark.parametrize(
+    ("arguments", "cure"),
+    [(("FILE", *SMALL), "name a folder"), (("FLEET", "--duplicates", "5"), "0.05"), (("kafka", *SMALL), "bootstrap")],
+)
+def test_wrong_input_is_refused_before_anything_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], cure: str
+) -> None:
+    """Exit code 2 and a message that says what to do: no folder, a share that is none, no cluster."""
     for name in ("SAMERACK_CONFIG", "SAMERACK_KAFKA__BOOTSTRAP_SERVERS"):
         monkeypatch.delenv(name, raising=False)
-    result = run("kafka", *SMALL)
+    (tmp_path / "FILE").touch()
+    monkeypatch.chdir(tmp_path)
+    result = run(*arguments)
     assert result.exit_code == 2
-    assert "bootstrap" in result.stderr
+    assert cure in result.stderr
+    assert not (tmp_path / "FLEET").exists()
 
 
 def test_a_folder_keeps_what_it_had_when_interrupted(tmp_path: Path) -> None:

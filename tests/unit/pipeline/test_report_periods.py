@@ -34,12 +34,6 @@ def test_wrong_input_is_refused_with_what_is_right(arguments: tuple[str, ...], t
     assert told in done.output
 
 
-def test_help_says_how_to_begin() -> None:
-    """The help text contains an example of the command."""
-    done = CliRunner().invoke(app, ["pipeline", "report", "--help"], env={"COLUMNS": "200"})
-    assert "samerack pipeline report --days 7" in done.output
-
-
 def test_two_days_and_two_weeks_are_compared_where_they_are() -> None:
     """The newest whole days are compared, if none is missing."""
     (daily,) = spans(days(3, 4))

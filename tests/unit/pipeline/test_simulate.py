@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-import time
 from collections import Counter, defaultdict
 from functools import cache
-from itertools import islice, pairwise
+from itertools import pairwise
 
 import pytest
 from pydantic import ValidationError
 
 from samerack.common.errors import SettingsError
 from samerack.common.records import UNKNOWN, GroupState, TrafficSample, encode
-from samerack.pipeline.problem import group_of, present
 from samerack.pipeline.simulate import Message, messages
-from samerack.pipeline.simulate_cast import START, Fleet, cast_of, rack_names
+from samerack.pipeline.simulate_cast import START, Fleet
 from samerack.pipeline.simulate_faults import SORTS, Faults, with_faults
 
 FLEET = Fleet(groups=40, clusters=3, days=2, step_seconds=7200, state_seconds=7200, seed=11)
@@ -47,12 +45,6 @@ def test_the_same_seed_gives_the_same_bytes() -> None:
     """The same seed gives the same fleet, another seed another one."""
     assert all_of(FLEET) == tuple(messages(FLEET))
     assert all_of(FLEET) != all_of(Fleet(groups=40, clusters=3, days=2, step_seconds=7200, seed=12))
-
-
-def test_a_larger_fleet_begins_with_the_smaller_one() -> None:
-    """The first groups of a larger fleet are those of a smaller one."""
-    small, large = Fleet(groups=5), Fleet(groups=50)
-    assert [cast_of(small, index) for index in range(5)] == [cast_of(large, index) for index in range(5)]
 
 
 def test_samples_agree_with_the_state_before_them() -> None:
@@ -87,24 +79,6 @@ def _by_racks(state: GroupState) -> dict[tuple[str, str, str, str], float]:
     return result
 
 
-def test_shares_of_states_are_those_of_samples() -> None:
-    """The cross-rack share that a state implies equals the share in the samples."""
-    first = [message for message in all_of(FLEET) if message.at == START]
-    crossing: dict[str, int] = defaultdict(int)
-    known: dict[str, int] = defaultdict(int)
-    for message in first:
-        if message.kind == "sample":
-            one = TrafficSample.model_validate_json(message.value)
-            if one.client_rack:
-                known[one.group] += one.bytes
-                crossing[one.group] += one.bytes * (one.client_rack != one.replica_rack)
-    states = [GroupState.model_validate_json(message.value) for message in first if message.kind == "state"]
-    assert len(states) == FLEET.groups
-    for state in states:
-        share = crossing[state.group] / known[state.group] if known[state.group] else 0.0
-        assert present(group_of(state)).share == pytest.approx(share, abs=1e-3)
-
-
 def test_a_group_may_lose_its_racks_be_led_and_see_replicas_move() -> None:
     """Each of these three events occurs in the states."""
     history: dict[str, list[GroupState]] = defaultdict(list)
@@ -129,53 +103,6 @@ def test_a_group_may_lose_its_racks_be_led_and_see_replicas_move() -> None:
     )
     assert min(changed["led"], changed["lost"], changed["moved"]) >= 1
     assert all(member.rack >= UNKNOWN for states in history.values() for state in states for member in state.members)
-
-
-def test_a_led_group_reads_less_across_racks() -> None:
-    """Once an agent leads, groups with racks read less than 60 % as much across racks as before."""
-    fleet = Fleet(groups=60, led=1.0, losing=0.0, moving=0.0, days=1, step_seconds=7200)
-    shares: dict[str, dict[str, float]] = defaultdict(dict)
-    for message in messages(fleet):
-        if message.kind == "state":
-            state = GroupState.model_validate_json(message.value)
-            shares[state.group][state.role] = present(group_of(state)).share
-    both = [roles for roles in shares.values() if len(roles) == 2]
-    assert len(both) > 10
-    assert sum(roles["leading"] for roles in both) < 0.6 * sum(roles[""] for roles in both)
-
-
-def test_groups_that_share_a_topic_agree_on_it() -> None:
-    """All groups that read a topic see its replicas in the same racks at the same time."""
-    replicas: dict[tuple[str, str, int], set[object]] = defaultdict(set)
-    readers: dict[str, set[str]] = defaultdict(set)
-    for message in all_of(FLEET):
-        if message.kind == "state":
-            state = GroupState.model_validate_json(message.value)
-            for topic in state.topics:
-                replicas[state.cluster, topic.name, message.at].add(topic.replicas)
-                readers[topic.name].add(state.group)
-    assert max(map(len, readers.values())) > 2
-    assert all(len(seen) == 1 for seen in replicas.values())
-
-
-def test_sizes_can_be_fixed() -> None:
-    """Load tests can set the number of partitions and members of a group."""
-    cast = cast_of(Fleet(groups=1, partitions=50, members=5), 0)
-    assert [len(topic.replicas) for topic in cast.topics] == [50]
-    assert len(cast.members) == 5
-
-
-@pytest.mark.parametrize("racks", [1, 2, 5])
-def test_any_number_of_racks_works(racks: int) -> None:
-    """Replicas of a partition are in different racks, for any number of racks."""
-    for index in range(10):
-        for topic in cast_of(Fleet(racks=racks), index).topics:
-            assert all(len(set(row)) == len(row) and max(row) < racks for row in topic.replicas)
-
-
-def test_racks_have_different_names() -> None:
-    """Names are unique even for more racks than letters."""
-    assert len(set(rack_names(50))) == 50
 
 
 @pytest.mark.parametrize("wrong", [{"groups": 0}, {"racks": 51}, {"days": 0.0}])
@@ -223,13 +150,3 @@ def test_a_share_beyond_one_is_refused() -> None:
     """The error says that five percent is 0.05."""
     with pytest.raises(SettingsError, match=r"0\.05"):
         Faults(late=5)
-
-
-@pytest.mark.extended  # a speed, which no benchmark says
-def test_simulating_is_fast_enough_for_load_tests() -> None:
-    """At least 50,000 encoded samples a second on one core, with faults; usually ten times that."""
-    stream = with_faults(messages(Fleet(groups=100)), Faults(duplicates=0.05, late=0.01, malformed=0.005))
-    next(stream)
-    begin = time.process_time()
-    assert sum(1 for _ in islice(stream, 50_000)) == 50_000
-    assert time.process_time() - begin < 1.0

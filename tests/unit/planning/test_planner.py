@@ -137,20 +137,6 @@ def test_followers_count_only_where_both_sides_fetch_with_racks(
     assert plan.after.cross_rack == cross_rack
 
 
-def test_cooperative_moves_are_withheld_for_one_round() -> None:
-    """A moving partition goes to no member while its owner holds it, and to the new owner once it is revoked."""
-    before = [owner("m-1", ("t", 1), rack="a"), owner("m-2", ("t", 0), ("t", 2), rack="b")]
-    first = make_plan(problem_of(before, LOCAL, COOPERATIVE), COOPERATIVE)
-    assert first.withheld == 2
-    kept = given(first, before)
-    assert kept == {"m-1": [], "m-2": [("t", 2)]}
-    after = [owner(name, *pairs, rack=rack) for (name, pairs), rack in zip(kept.items(), "ab", strict=True)]
-    second = make_plan(problem_of(after, LOCAL, COOPERATIVE), COOPERATIVE)
-    assert second.withheld == 0
-    assert given(second, after)["m-1"] == [("t", 0)]
-    assert sorted(given(second, after)["m-2"]) == [("t", 1), ("t", 2)]
-
-
 def test_range_stands_in_when_the_optimal_assignor_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     """If planning fails, the group gets range's plan, and the plan names the failure."""
 
@@ -181,41 +167,12 @@ def test_nothing_is_sent_when_range_fails_too(monkeypatch: pytest.MonkeyPatch) -
         make_plan(problem_of([owner("m-1")], LOCAL, EAGER), EAGER)
 
 
-def test_range_can_be_preferred() -> None:
-    """A plan that range makes by choice is no failure."""
-    plan = make_plan(problem_of([owner("m-1")], LOCAL, EAGER), EAGER, prefer="range")
-    assert (plan.assignor, plan.failure) == ("range", None)
-
-
-def test_a_group_without_members_has_an_empty_plan() -> None:
-    """The plan of an agent that is alone in a group is empty."""
-    plan = make_plan(problem_of([], LOCAL, EAGER), EAGER)
-    assert planner.encode(plan, []) == {}
-    assert planner.sent_partitions(plan) == {}
-
-
-def test_topics_of_which_nothing_is_known_are_left_out() -> None:
-    """A topic that does not exist, or has no partitions any more, is left out of the plan."""
-    members = [owner("m-1", ("v", 0), topics=("t", "u", "v"))]
-    plan = make_plan(problem_of(members, cluster(t=[(1,)], v=[]), EAGER), EAGER)
-    assert given(plan, members) == {"m-1": [("t", 0)]}
-
-
 @pytest.mark.parametrize(("versions", "written"), [((3, 3), 3), ((3, 0), 0), ((1, 2), 1), ((9, 7), 3)])
 def test_the_oldest_member_sets_the_version(versions: tuple[int, int], written: int) -> None:
     """All get their assignment in a version that each of them can read, and that this program can write."""
     members = [owner(f"m-{index}", version=version) for index, version in enumerate(versions)]
     plan = make_plan(problem_of(members, LOCAL, EAGER), EAGER)
     assert {decode_assignment(content).version for content in planner.encode(plan, members).values()} == {written}
-
-
-def test_static_members_are_remembered_by_both_ids() -> None:
-    """What was sent is kept under the member id and the instance id: a restarted static member has a new member id."""
-    static = PlanMember(
-        id="m-1", instance_id="pod-1", subscription=Subscription(topics=("t",)), rack=NOWHERE, owned=NO_PARTITIONS
-    )
-    sent = planner.sent_partitions(make_plan(problem_of([static], LOCAL, EAGER), EAGER))
-    assert sent["m-1"] == sent["pod-1"] == from_pairs([("t", 0), ("t", 1), ("t", 2)])
 
 
 def owned_by(*pairs: tuple[str, int], topics: tuple[str, ...] = ("t",)) -> bool:
@@ -228,27 +185,22 @@ def owned_by(*pairs: tuple[str, int], topics: tuple[str, ...] = ("t",)) -> bool:
 ALL = (("t", 0), ("t", 1), ("t", 2))
 
 
-def test_an_assignment_that_covers_everything_is_unchanged() -> None:
-    """Each partition with one owner is no change; a topic that the cluster does not show does not count."""
-    assert not owned_by(*ALL)
-    assert not owned_by(*ALL, ("elsewhere", 0))
-    assert not owned_by(topics=())
-
-
-def test_a_new_partition_and_a_new_topic_are_changes() -> None:
-    """A partition that has a subscriber but no owner is a change."""
-    assert owned_by(*ALL[:2])
-    assert owned_by(*ALL, topics=("t", "u"))
-
-
-def test_a_partition_that_is_gone_is_a_change() -> None:
-    """An owned partition that does not exist any more is a change."""
-    assert owned_by(*ALL, ("t", 3))
-
-
-def test_an_unsubscribed_topic_is_a_change() -> None:
-    """A partition whose owner does not subscribe to its topic any more is a change."""
-    assert owned_by(*ALL, ("u", 0))
+@pytest.mark.parametrize(
+    ("pairs", "topics", "is_change"),
+    [
+        (ALL, ("t",), False),
+        ((*ALL, ("elsewhere", 0)), ("t",), False),
+        ((), (), False),
+        (ALL[:2], ("t",), True),
+        (ALL, ("t", "u"), True),
+        ((*ALL, ("t", 3)), ("t",), True),
+        ((*ALL, ("u", 0)), ("t",), True),
+    ],
+    ids=["all", "not shown", "nothing", "new partition", "new topic", "a partition is gone", "unsubscribed"],
+)
+def test_what_is_a_change(pairs: tuple[tuple[str, int], ...], topics: tuple[str, ...], *, is_change: bool) -> None:
+    """Each partition with one owner is none; one without owner, that is gone or not subscribed to any more is one."""
+    assert owned_by(*pairs, topics=topics) is is_change
 
 
 def test_rival_owners_are_a_change() -> None:

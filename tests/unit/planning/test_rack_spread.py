@@ -124,14 +124,6 @@ def test_a_group_that_reads_nothing_has_no_spread() -> None:
     assert rack_spread(problem(view, "abc"), view) is None
 
 
-def test_members_that_are_even_stay() -> None:
-    """With one more in a rack than in the others nobody moves, whichever rack it is."""
-    view = cluster(THIRDS)
-    for racks in ("abc", "abcc", "aabbc", "bc"):
-        made = problem(view, racks)
-        assert evenly_spread(made, "abc").member_rack.tolist() == made.member_rack.tolist()
-
-
 def located(made: Problem) -> bool:
     """Whether all members have a rack."""
     return bool((made.member_rack != NOBODY).all())

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from random import Random
-from typing import Any
 from uuid import UUID
 
-import networkx as nx
-import pytest
-
 from samerack.assignors.streams.java_sets import in_java_order, in_queue_order, info_hash, process_hash, string_hash
-from samerack.assignors.streams.kafka_network import KafkaNetwork
 from samerack.assignors.streams.model import ProcessId, TaskId, TaskInfo, TaskTopicPartition
 
 
@@ -42,43 +36,6 @@ def test_a_set_made_at_once_has_its_table_from_the_start() -> None:
     assert in_java_order(numbers, int, at_once=True) == numbers
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_a_queue_gives_its_values_by_key(seed: int) -> None:
-    """Keys ascend and no value is lost, whatever the order of equal keys."""
-    dice = Random(seed)  # noqa: S311 - cases, not secrets
-    values = [(dice.randrange(4), number) for number in range(dice.randrange(30))]
-    order = in_queue_order(values, lambda value: value[0])
-    assert [key for key, _ in order] == sorted(key for key, _ in values)
-    assert sorted(order) == sorted(values)
-
-
 def test_equals_leave_a_queue_as_in_java() -> None:
     """Of four equal values in a PriorityQueue the first leaves first, then the last, then the others backwards."""
     assert in_queue_order(list("abcd"), lambda _: 0) == list("adcb")
-
-
-@pytest.mark.parametrize("seed", range(25))
-def test_cycle_cancelling_finds_the_least_cost(seed: int) -> None:
-    """After `fill` and `cheapen` the network has the cost and the amount of flow that networkx finds."""
-    dice = Random(seed)  # noqa: S311 - cases, not secrets
-    left, right = dice.randint(1, 7), dice.randint(1, 4)
-    sink = 1 + left + right
-    network = KafkaNetwork(sink + 1)
-    graph: nx.DiGraph[Any] = nx.DiGraph()
-    arcs: list[tuple[int, int]] = []
-
-    def add(tail: int, head: int, **limits: Any) -> None:
-        arcs.append((network.add(tail, head, **limits), limits.get("cost", 0)))
-        graph.add_edge(tail, head, capacity=limits["capacity"], weight=limits.get("cost", 0))
-
-    for node in range(1, left + 1):
-        add(0, node, capacity=1)
-        for place in range(left + 1, sink):
-            add(node, place, capacity=1, cost=dice.randint(0, 20))
-    for place in range(left + 1, sink):
-        add(place, sink, capacity=dice.randint(1, left))
-    network.fill(0, sink)
-    network.cheapen()
-    best = nx.max_flow_min_cost(graph, 0, sink)
-    assert sum(network.flow(arc) * cost for arc, cost in arcs) == nx.cost_of_flow(graph, best)
-    assert sum(network.flow(arc) for arc, _ in arcs[:: right + 1][:left]) == sum(best[0].values())
