@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,23 +14,18 @@ from samerack.assignors.model import NOBODY
 from samerack.offline.assign_answers import answer_of, solve
 from samerack.offline.assign_json import parse
 from tests.unit.assignors import groups
+from tests.unit.golden import lines
 
-GOLDEN = Path(__file__).parents[2] / "data" / "golden" / "consumer.jsonl"
 EARLY, LATE = "\U0001f600", "\uff5e"
 """In Java's order, which is that of UTF-16 code units; the first has the greater code point."""
 
 
-def golden() -> list[dict[str, Any]]:
-    """Questions to Kafka's assignors of these names and their answers."""
-    lines = [json.loads(line) for line in GOLDEN.read_text(encoding="utf-8").splitlines()]
-    return [line for line in lines if line["in"]["assignor"] in {"range", "roundrobin"}]
-
-
-@pytest.mark.parametrize("line", golden(), ids=lambda line: line["in"]["assignor"])
-def test_golden_answers(line: dict[str, Any]) -> None:
+@pytest.mark.parametrize("assignor", ["range", "roundrobin"])
+def test_golden_answers(assignor: str) -> None:
     """Every member gets the same partitions as with Kafka 4.3.0."""
-    answer = answer_of(solve(parse(json.dumps(line["in"]))))["assignment"]
-    assert {member: sorted(map(tuple, pairs)) for member, pairs in line["out"]["assignment"].items()} == answer
+    for line in (line for line in lines("consumer") if line["in"]["assignor"] == assignor):
+        kafkas = {member: sorted(map(tuple, pairs)) for member, pairs in line["out"]["assignment"].items()}
+        assert answer_of(solve(parse(json.dumps(line["in"]))))["assignment"] == kafkas
 
 
 def test_co_partitioning_comes_before_racks() -> None:

@@ -6,7 +6,6 @@ import base64
 import json
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,9 +16,9 @@ from typer.testing import CliRunner
 
 from samerack.offline import codec
 from samerack.offline.codec_json import LINES, answer_line
+from tests.unit.golden import lines
 from tests.unit.waiting import LONGEST_SECONDS
 
-GOLDEN = Path(__file__).parents[2] / "data" / "golden"
 SUBSCRIPTION = "0003000000020001610001620000000200ff000000010001610000000200000000000000010000000500027231"
 SHOWN = {
     "version": 3,
@@ -61,7 +60,7 @@ def ask(question: object, default: str | None = None) -> dict[str, Any]:
 @pytest.mark.parametrize("command", sorted(LINES))
 def test_lines_answer_as_kafka_answers(verb: str, command: str) -> None:
     """Every question of the golden file gets Kafka's answer, from either verb, with its case."""
-    golden = [json.loads(line) for line in (GOLDEN / f"{command}.jsonl").read_text("utf-8").splitlines()]
+    golden = lines(command)
     questions = [{"cmd": command, "case": number, **line["in"]} for number, line in enumerate(golden)]
     code, out, err = run(verb, "--lines", stdin="\n".join(map(json.dumps, questions)))
     assert (code, err) == (0, "")

@@ -10,7 +10,7 @@ import pytest
 from samerack.protocol.streams_assignment import decode_assignment_info, encode_assignment_info
 from samerack.protocol.streams_model import NEVER, AssignmentInfo, Pairs, StreamsTask, SubscriptionInfo
 from samerack.protocol.streams_subscription import decode_subscription_info, encode_subscription_info
-from tests.unit.protocol.test_golden import golden
+from tests.unit.golden import golden
 
 
 def task(text: str) -> StreamsTask:

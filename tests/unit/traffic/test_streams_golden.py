@@ -20,7 +20,7 @@ from samerack.traffic.streams_client import from_subscription
 from samerack.traffic.streams_instances import of_classic
 from samerack.traffic.streams_tasks import of_member
 from tests.unit.agent.values import Described
-from tests.unit.protocol.test_golden import GOLDEN, golden
+from tests.unit.golden import GOLDEN, golden
 from tests.unit.traffic.live_streams import instances
 
 

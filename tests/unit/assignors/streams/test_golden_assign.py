@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from samerack.offline.streams_answers import ASSIGN, answer_line
+from tests.unit.golden import golden
 
-GOLDEN = Path(__file__).parents[3] / "data" / "golden" / "streams-assign.jsonl"
-LINES = [json.loads(line) for line in GOLDEN.read_text(encoding="utf-8").splitlines()]
+LINES = golden("streams-assign")
 SAME_IN_ANY_ORDER = ("validation", "cross_rack_active", "probing_rebalance", "rack_aware_enabled")
 """Values that do not depend on the order of Kafka's clients, which decides only among plans of equal cost."""
 
@@ -26,10 +25,9 @@ def counts(answer: dict[str, Any]) -> dict[str, int]:
     return {client: len(tasks) for client, tasks in answer["active"].items()}
 
 
-@pytest.mark.parametrize("line", range(len(LINES)))
-def test_plans_are_kafkas_task_by_task(line: int) -> None:
+@pytest.mark.parametrize(("question", "theirs"), LINES)
+def test_plans_are_kafkas_task_by_task(question: dict[str, Any], theirs: dict[str, Any]) -> None:
     """With `compatible` every task and flag equals Kafka's; if a hash map ordered its clients, counts and costs do."""
-    question, theirs = LINES[line]["in"], LINES[line]["out"]
     mine = ours(question, compatible=True)
     if question.get("order") == "hash":
         assert counts(mine) == counts(theirs)
@@ -41,10 +39,9 @@ def test_plans_are_kafkas_task_by_task(line: int) -> None:
     assert {key: mine[key] for key in told} == {key: theirs[key] for key in told}
 
 
-@pytest.mark.parametrize("line", range(len(LINES)))
-def test_plans_are_no_less_even_than_kafkas(line: int) -> None:
+@pytest.mark.parametrize(("question", "theirs"), LINES)
+def test_plans_are_no_less_even_than_kafkas(question: dict[str, Any], theirs: dict[str, Any]) -> None:
     """By default too, actives are at least as even over threads as Kafka's, except those of `ha`."""
-    question, theirs = LINES[line]["in"], LINES[line]["out"]
     threads: dict[str, int] = {client["id"]: client["threads"] for client in question["clients"]}
 
     def unevenness(answer: dict[str, Any]) -> float:

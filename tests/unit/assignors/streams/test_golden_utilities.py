@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from samerack.offline.streams_answers import DEFAULT_STANDBY, OPTIMIZE, answer_line
-
-GOLDEN = Path(__file__).parents[3] / "data" / "golden"
-
-
-def golden(name: str) -> list[Any]:
-    """The lines of one kind, as (question, answer) parameters."""
-    lines = (GOLDEN / f"{name}.jsonl").read_text("utf-8").splitlines()
-    return [pytest.param(line["in"], line["out"], id=str(number)) for number, line in enumerate(map(json.loads, lines))]
+from tests.unit.golden import golden
 
 
 def answer(question: dict[str, Any], command: str) -> dict[str, Any]:
