@@ -10,37 +10,17 @@ from uuid import UUID
 import pytest
 
 from samerack.common.settings import RackSettings
-from samerack.protocol.consumer import encode_assignment, encode_subscription
-from samerack.protocol.model import Assignment, Subscription, from_pairs
-from samerack.protocol.streams_model import LATEST_OFFSET, NEVER
+from samerack.protocol.consumer import encode_subscription
+from samerack.protocol.model import Subscription
+from samerack.protocol.streams_model import LATEST_OFFSET
 from samerack.traffic import groups
 from samerack.traffic.streams_application import standbys_now
 from samerack.traffic.streams_changelogs import KnownBy, match
 from samerack.traffic.streams_client import from_subscription
 from samerack.traffic.streams_instances import of_classic
-from samerack.traffic.streams_tasks import of_member
 from tests.unit.agent.values import Described
 from tests.unit.golden import GOLDEN, golden
 from tests.unit.traffic.live_streams import instances
-
-
-@pytest.mark.parametrize(("asked", "answer"), golden("decode-streams-assignment-info"))
-def test_tasks_are_those_that_kafka_assigned(asked: dict[str, Any], answer: dict[str, Any]) -> None:
-    """Active tasks read the partitions of their places, standbys those that come with them, in every version."""
-    partitions = [("t", number) for number in range(len(answer["active"]))]
-    member = of_member(
-        encode_assignment(Assignment(partitions=from_pairs(partitions), user_data=bytes.fromhex(asked["hex"])))
-    )
-    assert {str(task) for task in member.active} == set(answer["active"])
-    assert {str(task) for task in member.standby} == set(answer["standby"])
-    wanted: dict[str, set[tuple[str, int]]] = {}
-    for task, partition in zip(answer["active"], partitions, strict=True):
-        wanted.setdefault(task, set()).add(partition)
-    for task, read in answer["standby"].items():
-        wanted.setdefault(task, set()).update((topic, number) for topic, number in read)
-    assert {str(task): set(read) for task, read in member.sources.items()} == wanted
-    next_rebalance = answer["next_rebalance_ms"]
-    assert member.next_rebalance_ms == (None if next_rebalance == NEVER else next_rebalance)
 
 
 @pytest.mark.parametrize(("asked", "answer"), golden("decode-streams-subscription-info"))

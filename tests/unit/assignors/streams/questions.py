@@ -1,7 +1,6 @@
-"""Random Streams questions of many families, as the JSON objects that `samerack streams ... --lines` reads.
+"""Random questions about Streams plans, as the JSON objects that `samerack streams ... --lines` reads.
 
-Families: even and skewed racks, replication 1 to 3, 1 to 5 racks, several partitions per task, stateful and stateless
-tasks, tags with one or two keys, missing racks, clients with many threads and clients without tasks.
+Clients and tasks are those of the random applications that whole assignments are compared on.
 """
 
 from __future__ import annotations
@@ -9,56 +8,19 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+from tests.parity.streams_cases import random_case
+
 Question = dict[str, Any]
 
 COSTS = (0, 1, 10, 100)
 
 
-def application(random: Random, *, largest: int = 12, missing: bool = False) -> Question:
+def application(seed: int) -> Question:
     """Clients with racks, threads and tags, and tasks with their partitions."""
-    racks = [f"r{number}" for number in range(random.randint(1, 5))]
-    weights = [random.choice((1, 1, 1, 6)) for _ in racks]
-    replication = random.randint(1, min(3, len(racks)))
-    keys = random.choice(([], [], ["zone"], ["zone", "cluster"]))
-    clients = [
-        {
-            "id": f"c{number}",
-            "rack": None if missing and random.random() < 0.05 else random.choices(racks, weights)[0],
-            "threads": random.choice((1, 1, 1, 2, 4)),
-            "tags": {key: f"{key[0]}{random.randint(0, 2)}" for key in keys if random.random() < 0.95},
-        }
-        for number in range(random.randint(1, 8))
-    ]
-    tasks = []
-    for subtopology in range(random.randint(1, 4)):
-        stateful = random.random() < 0.7
-        sources, changelogs = random.randint(1, 2), random.randint(1, 2) if stateful else 0
-        for partition in range(random.randint(1, largest)):
-            parts = [(f"s{subtopology}-{number}", True, False) for number in range(sources)]
-            parts += [(f"app-{subtopology}-{number}-changelog", False, True) for number in range(changelogs)]
-            tasks.append(
-                {
-                    "subtopology": subtopology,
-                    "partition": partition,
-                    "stateful": stateful,
-                    "partitions": [
-                        {
-                            "topic": topic,
-                            "partition": partition,
-                            "racks": _replicas(random, racks, 0 if missing and random.random() < 0.01 else replication),
-                            "source": source,
-                            "changelog": changelog,
-                        }
-                        for topic, source, changelog in parts
-                    ],
-                }
-            )
-    return {"clients": clients, "tasks": tasks, "rack_aware_assignment_tags": keys}
-
-
-def _replicas(random: Random, racks: list[str], replication: int) -> list[str]:
-    first = random.randrange(len(racks))
-    return sorted({racks[(first + step) % len(racks)] for step in range(replication)})
+    case = random_case(seed, "optimize")
+    clients = [{key: value for key, value in client.items() if key != "uuid"} for client in case["clients"]]
+    tags = case.get("rack_aware_assignment_tags", [])
+    return {"clients": clients, "tasks": case["tasks"], "rack_aware_assignment_tags": tags}
 
 
 def names(question: Question) -> list[str]:
@@ -86,10 +48,10 @@ def _dice(seed: int) -> Random:
     return Random(seed)  # noqa: S311 - reproducible cases, not secrets
 
 
-def optimize_question(seed: int, kind: str, *, missing: bool = False) -> Question:
+def optimize_question(seed: int, kind: str) -> Question:
     """A question for `streams-optimize` with `compatible`, so that Kafka's answer and ours can be compared."""
     random = _dice(seed)
-    question = application(random, missing=missing)
+    question = application(seed)
     active, standby = placed(random, question, standbys=2 if kind == "standby" else random.choice((0, 1)), spare=True)
     question |= {
         "kind": kind,
@@ -110,7 +72,7 @@ def optimize_question(seed: int, kind: str, *, missing: bool = False) -> Questio
 def standby_question(seed: int) -> Question:
     """A question for `streams-default-standby`."""
     random = _dice(seed)
-    question = application(random)
+    question = application(seed)
     active, _ = placed(random, question, standbys=0)
     return question | {
         "assignment": active,
