@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from rich.console import Console
@@ -17,6 +18,7 @@ from samerack.cli.main import app
 from samerack.cli.top import view
 from samerack.cluster.server_assignors import LINE, ServerAssignors
 from samerack.common import words
+from samerack.reporting.report_service import ReportService
 from samerack.reporting.server_assignment import server_assignment
 from tests.unit.agent.measured import busy, reports, snapshot
 
@@ -31,15 +33,21 @@ def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
 
 
-@pytest.fixture
-def port() -> Iterator[int]:
-    """The port of a server that answers like an agent."""
-    server = WebServer(
-        application(Metrics(), healthy=dict, ready=dict, more=web_api.routes(SHOWN)), host="127.0.0.1", port=0
-    )
+@contextmanager
+def served(shown: ReportService) -> Iterator[int]:
+    """The port of a server that answers like an agent with these reports."""
+    web = application(Metrics(), healthy=dict, ready=dict, more=web_api.routes(shown))
+    server = WebServer(web, host="127.0.0.1", port=0)
     server.start()
     yield server.port
     server.stop()
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    """The port of an agent that leads one of three groups."""
+    with served(SHOWN) as number:
+        yield number
 
 
 def run(port: int, *arguments: str) -> tuple[int, str, str]:
@@ -106,31 +114,25 @@ def test_what_is_not_known_of_the_brokers_assignors_is_no_zero() -> None:
     assert server_lines(None) == []
 
 
-def test_cost_ends_with_the_rest_of_the_bill(port: int) -> None:
-    """Beside what groups read there is what replication carries and what producers may, and what decides each."""
-    _, out, _ = run(port, "cost")
-    flat = " ".join(out.split())
-    report = SHOWN.report()
-    consumers = words.money(report.totals.dollars_per_month)
-    assert f"{consumers} assignments: what samerack moves" in flat
-    assert "replication 133 MB/s $6,527 replicas in other racks" in flat
-    assert "producers, least 0 B/s $0 if each is in its leader's rack" in flat
-    assert "producers, random 55.6 MB/s $2,719 if they are in all racks alike" in flat
-    assert "producers, most 83.3 MB/s $4,079 if none is in its leader's rack" in flat
-    assert "not in replication and producers: 7 of 120 partitions, whose sizes or offsets are not known" in flat
-    assert "neither near nor across: 1 GB that brokers without known racks copied or led" in flat
-    assert "producers" not in run(port, "cost", "orders")[1]
-    assert json.loads(run(port, "cost", "orders", "--json")[1])["bill"] is None
-
-
 @pytest.mark.parametrize("columns", ["60", "80", "160"])
-def test_the_bill_fits_the_terminal(port: int, monkeypatch: pytest.MonkeyPatch, columns: str) -> None:
-    """Each part has its name and its dollars on one line at every width."""
+def test_cost_ends_with_the_rest_of_the_bill(port: int, monkeypatch: pytest.MonkeyPatch, columns: str) -> None:
+    """Beside what groups read there is what replication carries and what producers may, at any width."""
     monkeypatch.setenv("COLUMNS", columns)
     _, out, _ = run(port, "cost")
     assert max(len(line) for line in out.splitlines()) <= int(columns)
-    for name, dollars in (("replication", "$6,527"), ("producers, random", "$2,719"), ("producers, most", "$4,079")):
+    for name, dollars in (
+        ("consumers", words.money(SHOWN.report().totals.dollars_per_month)),
+        ("replication", "$6,527"),
+        ("producers, least", "$0"),
+        ("producers, random", "$2,719"),
+        ("producers, most", "$4,079"),
+    ):
         assert any(name in line and dollars in line for line in out.splitlines()), out
+    flat = " ".join(out.split())
+    assert "7 of 120 partitions" in flat
+    assert "1 GB that brokers without known racks copied or led" in flat
+    assert "producers" not in run(port, "cost", "orders")[1]
+    assert json.loads(run(port, "cost", "orders", "--json")[1])["bill"] is None
 
 
 def test_cost_as_json_is_the_report(port: int) -> None:
@@ -184,58 +186,36 @@ def test_top_needs_a_terminal(port: int) -> None:
     assert "top: needs a terminal; `samerack cost` prints the same once" in err
 
 
-def test_top_tells_how_evenly_members_read_where_it_is_wide() -> None:
-    """From 110 columns on there are two more columns."""
-    shown = []
-    for width in (100, 120):
-        console = Console(width=width, height=20, record=True, force_terminal=False)
-        with console.capture() as capture:
-            console.print(view(SHOWN.report(), "here", "c", console.size))
-        shown.append("busiest" in capture.get())
-    assert shown == [False, True]
+def screen(shown: ReportService, order: str = "c", width: int = 100, height: int = 20) -> str:
+    """What `top` shows on a screen of this size."""
+    console = Console(width=width, height=height, record=True, force_terminal=False)
+    with console.capture() as capture:
+        console.print(view(shown.report(), "here", order, console.size))
+    return capture.get()
 
 
 @pytest.mark.parametrize(("order", "first"), [("c", "billing-kip848"), ("b", "orders"), ("s", "billing-kip848")])
 def test_top_orders_groups_and_keeps_to_its_screen(order: str, first: str) -> None:
     """Groups are sorted by cost, bytes or share; those that do not fit are counted."""
-    console = Console(width=100, height=9, record=True, force_terminal=False)
-    with console.capture() as capture:
-        console.print(view(SHOWN.report(), "here", order, console.size))
-    lines = capture.get().splitlines()
+    lines = screen(SHOWN, order, height=9).splitlines()
     assert len(lines) <= 9
     assert any(line.strip().startswith(first) for line in lines[:6])
-    assert "1 more" in capture.get()
+    assert "1 more" in "\n".join(lines)
 
 
-def test_top_says_when_nothing_is_measured_yet() -> None:
-    """In the first seconds, without figures, `top` says that it is measuring."""
-    console = Console(width=100)
-    with console.capture() as capture:
-        console.print(view(reports().report(), "here", "c", console.size))
-    assert "measuring ..." in capture.get()
+def test_top_shows_more_where_there_is_room_and_says_when_nothing_is_measured_yet() -> None:
+    """From 110 columns on there are two more columns."""
+    assert ["busiest" in screen(SHOWN, width=width) for width in (100, 120)] == [False, True]
+    assert "measuring ..." in screen(reports())
 
 
-def test_a_sound_verdict_is_exit_code_0() -> None:
-    """A verdict without findings has exit code 0."""
-    sound = reports(snapshot())
-    server = WebServer(
-        application(Metrics(), healthy=dict, ready=dict, more=web_api.routes(sound)), host="127.0.0.1", port=0
-    )
-    server.start()
-    code, out, _ = run(server.port, "verify")
-    server.stop()
-    assert code == 0
-    assert out.startswith("0 findings that cost money, 0 other")
-    assert "all groups read across racks costs: not known; what better plans avoid of it: not known" in out
-
-
-def test_an_agent_that_has_seen_nothing_gives_no_verdict() -> None:
-    """No findings of no brokers would be an all-clear for a cluster that the agent does not reach."""
-    server = WebServer(
-        application(Metrics(), healthy=dict, ready=dict, more=web_api.routes(reports())), host="127.0.0.1", port=0
-    )
-    server.start()
-    code, out, err = run(server.port, "verify")
-    server.stop()
+def test_a_sound_verdict_is_exit_code_0_and_none_is_no_all_clear() -> None:
+    """A verdict without findings has exit code 0; an agent that has seen no brokers gives none."""
+    with served(reports(snapshot())) as port:
+        code, out, _ = run(port, "verify")
+    assert (code, out.startswith("0 findings that cost money, 0 other")) == (0, True)
+    assert "costs: not known" in out
+    with served(reports()) as port:
+        code, out, err = run(port, "verify")
     assert (code, out) == (1, "")
-    assert "has not measured the cluster yet; samerack health --ready says whether it reaches the brokers" in err
+    assert "has not measured the cluster yet" in err

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Sequence
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
 from kafka import errors as kafka_errors
-from kafka.protocol.admin.cluster import DescribeLogDirsRequest, DescribeLogDirsResponse
+from kafka.protocol.admin.cluster import DescribeLogDirsRequest
 from kafka.protocol.admin.configs import DescribeConfigsRequest
 from kafka.protocol.admin.groups import (
     DescribeGroupsRequest,
@@ -18,12 +16,10 @@ from kafka.protocol.admin.groups import (
     ListGroupsRequest,
     ListGroupsResponse,
 )
-from kafka.protocol.consumer.offsets import ListOffsetsRequest, ListOffsetsResponse
+from kafka.protocol.consumer.offsets import ListOffsetsRequest
 from kafka.protocol.metadata import MetadataRequest
-from kio.schema.errors import ErrorCode
 from kio.schema.streams_group_describe.v0 import response as streams
-from kio.schema.types import GroupId, TopicName
-from kio.static.primitive import i16, i32, i32Timedelta, i64
+from kio.static.primitive import i32Timedelta
 
 from samerack.assignors.streams.assignment import TaskType
 from samerack.assignors.streams.configs import AssignmentConfigs
@@ -40,11 +36,13 @@ from tests.unit.agent.values import Described
 from tests.unit.cluster.scripted_wire import (
     ScriptedWire,
     configs_response,
+    log_dirs_response,
     metadata_response,
+    offsets_response,
     partition,
     topic,
 )
-from tests.unit.traffic.live_streams import COUNTING, thread
+from tests.unit.traffic.live_streams import COUNTING, instance, kip_1071, thread
 
 SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 REPLICAS: Final = {
@@ -130,50 +128,11 @@ class Brokers:
         return configs_response(question.broker, {"replica.selector.class": SELECTOR})
 
     def _logs(self, question: Question) -> Any:
-        if self.refuses_logs:
-            return DescribeLogDirsResponse(error_code=kafka_errors.ClusterAuthorizationFailedError.errno, results=[])
-        result = DescribeLogDirsResponse.DescribeLogDirsResult
-        rows = result.DescribeLogDirsTopic
-        part = rows.DescribeLogDirsPartition
-        return DescribeLogDirsResponse(
-            error_code=0,
-            results=[
-                result(
-                    error_code=0,
-                    topics=[
-                        rows(
-                            name=one.topic,
-                            partitions=[
-                                part(partition_index=at, partition_size=1_000 * self.grown, is_future_key=False)
-                                for at in one.partitions
-                            ],
-                        )
-                        for one in question.request.topics
-                    ],
-                )
-            ],
-        )
+        refusal = kafka_errors.ClusterAuthorizationFailedError.errno if self.refuses_logs else 0
+        return log_dirs_response(question.request, lambda *_: 1_000 * self.grown, refusal)
 
     def _offsets(self, question: Question) -> Any:
-        rows = ListOffsetsResponse.ListOffsetsTopicResponse
-        part = rows.ListOffsetsPartitionResponse
-        end = 100 * self.grown
-        return ListOffsetsResponse(
-            topics=[
-                rows(
-                    name=one.name,
-                    partitions=[
-                        part(
-                            partition_index=each.partition_index,
-                            error_code=0,
-                            offset=end if each.timestamp == -1 else 0,
-                        )
-                        for each in one.partitions
-                    ],
-                )
-                for one in question.request.topics
-            ]
-        )
+        return offsets_response(question.request, lambda *_: 100 * self.grown)
 
 
 def settings() -> Settings:
@@ -269,67 +228,14 @@ def test_what_is_no_running_application_is_refused(
         found(brokers, group=group)
 
 
-def kip_1071(*members: streams.Member) -> streams.DescribedGroup:
-    """An application that brokers assign, with a repartition topic and a changelog."""
-
-    def info(name: str) -> streams.TopicInfo:
-        return streams.TopicInfo(name=TopicName(name), partitions=i32(2), replication_factor=i16(1), topic_configs=())
-
-    def part(number: str, source: Sequence[str], inner: Sequence[str], logs: Sequence[str]) -> streams.Subtopology:
-        return streams.Subtopology(
-            subtopology_id=number,
-            source_topics=tuple(map(TopicName, source)),
-            state_changelog_topics=tuple(map(info, logs)),
-            repartition_source_topics=tuple(map(info, inner)),
-        )
-
-    return streams.DescribedGroup(
-        error_code=ErrorCode.none,
-        group_id=GroupId("app"),
-        group_state="Stable",
-        group_epoch=i32(1),
-        assignment_epoch=i32(1),
-        topology=streams.Topology(
-            epoch=i32(0),
-            subtopologies=(
-                part("0", ["in"], [], []),
-                part("1", [], ["app-counts-repartition"], ["app-counts-changelog"]),
-            ),
-        ),
-        members=members,
-    )
-
-
-def instance(number: int, rack: str, active: dict[str, Sequence[int]], warmup: Sequence[int] = ()) -> streams.Member:
-    """A thread of an instance with these tasks; it has offsets of the warm-ups."""
-
-    def ids(tasks: dict[str, Sequence[int]]) -> tuple[streams.TaskIds, ...]:
-        return tuple(streams.TaskIds(subtopology_id=part, partitions=tuple(map(i32, at))) for part, at in tasks.items())
-
-    assigned = streams.Assignment(
-        active_tasks=ids(active), standby_tasks=(), warmup_tasks=ids({"1": warmup}) if warmup else ()
-    )
-    return streams.Member(
-        member_id=f"m{number}",
-        member_epoch=i32(1),
-        rack_id=rack,
-        client_id=f"c{number}",
-        client_host="/10.0.0.9",
-        topology_epoch=i32(0),
-        process_id=str(uuid.UUID(int=number)),
-        client_tags=(),
-        task_offsets=tuple(streams.TaskOffset(subtopology_id="1", partition=i32(at), offset=i64(60)) for at in warmup),
-        task_end_offsets=(),
-        assignment=assigned,
-        target_assignment=assigned,
-        is_classic=False,
-    )
-
-
 def test_a_group_that_brokers_assign_is_read_with_its_topology() -> None:
     """KIP-1071: changelogs are those of the description, and warm-ups are standbys."""
     brokers = Brokers(
-        described=kip_1071(instance(1, "a", {"0": [0], "1": [1]}), instance(2, "b", {"0": [1], "1": [0]}, [1]))
+        described=kip_1071(
+            instance(1, "a", {"0": [0], "1": [1]}),
+            instance(2, "b", {"0": [1], "1": [0]}, [1]),
+            topology={"0": (["in"], [], []), "1": ([], ["app-counts-repartition"], ["app-counts-changelog"])},
+        )
     )
     one = found(brokers)
     assert one.kind == "streams"

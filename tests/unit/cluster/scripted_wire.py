@@ -6,7 +6,9 @@ from collections.abc import Callable, Collection, Sequence
 from datetime import timedelta
 from typing import Any
 
+from kafka.protocol.admin.cluster import DescribeLogDirsResponse
 from kafka.protocol.admin.configs import DescribeConfigsResponse
+from kafka.protocol.consumer.offsets import ListOffsetsResponse
 from kafka.protocol.metadata import ApiVersionsResponse, FindCoordinatorResponse, MetadataResponse
 from kio.schema.consumer_group_describe.v0.response import ConsumerGroupDescribeResponse, DescribedGroup
 from kio.schema.errors import ErrorCode
@@ -84,6 +86,46 @@ def configs_response(broker: int, values: dict[str, str | None], error_code: int
     configs = [result.DescribeConfigsResourceResult(name=name, value=value) for name, value in values.items()]
     one = result(error_code=error_code, resource_type=4, resource_name=str(broker), configs=configs)
     return DescribeConfigsResponse(results=[one])
+
+
+def log_dirs_response(request: Any, size: Callable[[str, int], int], error_code: int = 0) -> Any:
+    """The response with the sizes of the logs that are asked for; none where it is refused."""
+    result = DescribeLogDirsResponse.DescribeLogDirsResult
+    rows = result.DescribeLogDirsTopic
+    part = rows.DescribeLogDirsPartition
+    topics = [
+        rows(
+            name=one.topic,
+            partitions=[
+                part(partition_index=at, partition_size=size(one.topic, at), is_future_key=False)
+                for at in one.partitions
+            ],
+        )
+        for one in request.topics
+    ]
+    results = [] if error_code else [result(error_code=0, log_dir="/", topics=topics)]
+    return DescribeLogDirsResponse(error_code=error_code, results=results)
+
+
+def offsets_response(request: Any, end: Callable[[str, int], int]) -> Any:
+    """The response with the ends of the logs that are asked for, or with their starts, which are 0."""
+    rows = ListOffsetsResponse.ListOffsetsTopicResponse
+    part = rows.ListOffsetsPartitionResponse
+    topics = [
+        rows(
+            name=one.name,
+            partitions=[
+                part(
+                    partition_index=each.partition_index,
+                    error_code=0,
+                    offset=end(one.name, each.partition_index) if each.timestamp == -1 else 0,
+                )
+                for each in one.partitions
+            ],
+        )
+        for one in request.topics
+    ]
+    return ListOffsetsResponse(topics=topics)
 
 
 def coordinator_response(group: str, broker: int, error_code: int = 0) -> Any:

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
+
+from kio.schema.errors import ErrorCode
+from kio.schema.streams_group_describe.v0 import response as streams
+from kio.schema.types import GroupId, TopicName
+from kio.static.primitive import i16, i32, i64
 
 from samerack.cluster.view import ClusterView
 from samerack.common.settings import RackSettings
@@ -115,4 +121,65 @@ def counting_cluster() -> ClusterView:
     """The topics of `COUNTING`: what each client reads is in the other one's rack."""
     return cluster(
         **{"in": [[2], [1]], "app-counts-repartition": [[1], [2]], "app-counts-changelog": [[1, 2], [3]]},
+    )
+
+
+def kip_1071(
+    *members: streams.Member,
+    topology: Mapping[str, tuple[Sequence[str], Sequence[str], Sequence[str]]],
+    partitions: int = 2,
+) -> streams.DescribedGroup:
+    """An application that brokers assign; of each subtopology sources, repartition topics and changelogs."""
+
+    def infos(names: Sequence[str]) -> tuple[streams.TopicInfo, ...]:
+        info = partial(streams.TopicInfo, partitions=i32(partitions), replication_factor=i16(1), topic_configs=())
+        return tuple(info(name=TopicName(name)) for name in names)
+
+    return streams.DescribedGroup(
+        error_code=ErrorCode.none,
+        group_id=GroupId("app"),
+        group_state="Stable",
+        group_epoch=i32(1),
+        assignment_epoch=i32(1),
+        topology=streams.Topology(
+            epoch=i32(0),
+            subtopologies=tuple(
+                streams.Subtopology(
+                    subtopology_id=number,
+                    source_topics=tuple(map(TopicName, sources)),
+                    state_changelog_topics=infos(logs),
+                    repartition_source_topics=infos(inner),
+                )
+                for number, (sources, inner, logs) in topology.items()
+            ),
+        ),
+        members=members,
+    )
+
+
+def instance(
+    number: int, rack: str | None, active: Mapping[str, Sequence[int]], warmup: Sequence[int] = (), client_id: str = "c"
+) -> streams.Member:
+    """A thread of an instance with these tasks; it has offsets of the warm-ups."""
+
+    def ids(tasks: Mapping[str, Sequence[int]]) -> tuple[streams.TaskIds, ...]:
+        return tuple(streams.TaskIds(subtopology_id=part, partitions=tuple(map(i32, at))) for part, at in tasks.items())
+
+    assigned = streams.Assignment(
+        active_tasks=ids(active), standby_tasks=(), warmup_tasks=ids({"1": warmup}) if warmup else ()
+    )
+    return streams.Member(
+        member_id=f"m{number}",
+        member_epoch=i32(1),
+        rack_id=rack,
+        client_id=client_id,
+        client_host="/10.0.0.9",
+        topology_epoch=i32(0),
+        process_id=str(UUID(int=number)),
+        client_tags=(),
+        task_offsets=tuple(streams.TaskOffset(subtopology_id="1", partition=i32(at), offset=i64(60)) for at in warmup),
+        task_end_offsets=(),
+        assignment=assigned,
+        target_assignment=assigned,
+        is_classic=False,
     )

@@ -9,9 +9,8 @@ from typing import Any
 
 from kio.schema.consumer_group_describe.v0 import response as consumer
 from kio.schema.errors import ErrorCode
-from kio.schema.streams_group_describe.v0 import response as streams
 from kio.schema.types import GroupId, TopicName
-from kio.static.primitive import i16, i32
+from kio.static.primitive import i32
 
 from samerack.common.settings import RackSettings
 from samerack.protocol.consumer import encode_assignment, encode_subscription
@@ -23,6 +22,7 @@ from samerack.traffic.groups import ListedGroup
 from samerack.traffic.model import ObservedMember
 from samerack.traffic.streams_client import StreamsClient
 from tests.unit.agent.values import Described, partition, view_of
+from tests.unit.traffic.live_streams import instance, kip_1071
 
 RACKS = RackSettings(client_ids={"*-b": "b"}, fetch_with_rack=("*-b",))
 
@@ -138,52 +138,11 @@ def test_members_with_one_expression_share_its_topics() -> None:
     assert topics == {"m1": {"t1", "t2"}, "m2": {"t1", "t2"}, "m3": {"u"}, "m4": {"v"}}
 
 
-def streams_group() -> streams.DescribedGroup:
-    """An application with one subtopology over two topics, of which one has fewer partitions."""
-    nothing = streams.Assignment(active_tasks=(), standby_tasks=(), warmup_tasks=())
-    tasks = streams.TaskIds(subtopology_id="0", partitions=(i32(0), i32(1)))
-    member = streams.Member(
-        member_id="m",
-        member_epoch=i32(1),
-        rack_id=None,
-        client_id="app-b",
-        client_host="/10.0.0.9",
-        topology_epoch=i32(0),
-        process_id="p",
-        client_tags=(),
-        task_offsets=(),
-        task_end_offsets=(),
-        assignment=streams.Assignment(active_tasks=(tasks,), standby_tasks=(), warmup_tasks=()),
-        target_assignment=nothing,
-        is_classic=False,
-    )
-    internal = streams.TopicInfo(
-        name=TopicName("inner"), partitions=i32(1), replication_factor=i16(1), topic_configs=()
-    )
-    return streams.DescribedGroup(
-        error_code=ErrorCode.none,
-        group_id=GroupId("app"),
-        group_state="Stable",
-        group_epoch=i32(1),
-        assignment_epoch=i32(1),
-        topology=streams.Topology(
-            epoch=i32(0),
-            subtopologies=(
-                streams.Subtopology(
-                    subtopology_id="0",
-                    source_topics=(TopicName("t"),),
-                    state_changelog_topics=(),
-                    repartition_source_topics=(internal,),
-                ),
-            ),
-        ),
-        members=(member,),
-    )
-
-
 def test_streams_tasks_are_partitions_of_their_sources() -> None:
     """KIP-1071: an active task reads its partition of each source topic that has that many partitions."""
-    raw = streams_group()
+    raw = kip_1071(
+        instance(1, None, {"0": [0, 1]}, client_id="app-b"), topology={"0": (["t"], ["inner"], [])}, partitions=1
+    )
     assert groups.topics_of_streams(raw) == {"t", "inner"}
     group = groups.streams(raw, racks=RACKS, cluster=view_of(t=[partition(1), partition(2)], inner=[partition(1)]))
     assert to_pairs(group.members[0].owned) == [("inner", 0), ("t", 0), ("t", 1)]

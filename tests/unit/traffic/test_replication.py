@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from kafka import errors as kafka_errors
-from kafka.protocol.admin.cluster import DescribeLogDirsRequest, DescribeLogDirsResponse
-from kafka.protocol.consumer.offsets import ListOffsetsRequest, ListOffsetsResponse
+from kafka.protocol.admin.cluster import DescribeLogDirsRequest
+from kafka.protocol.consumer.offsets import ListOffsetsRequest
 
 from samerack.cluster.raw_request import RawRequest
 from samerack.cluster.view import ClusterView
@@ -23,7 +23,14 @@ from samerack.traffic.collect import Offsets, Partition
 from samerack.traffic.curve import LogExtent, begin
 from samerack.traffic.model import Family
 from samerack.traffic.replication import ReplicationMeter
-from tests.unit.cluster.scripted_wire import ScriptedWire, all_topics, partition, topic
+from tests.unit.cluster.scripted_wire import (
+    ScriptedWire,
+    all_topics,
+    log_dirs_response,
+    offsets_response,
+    partition,
+    topic,
+)
 from tests.unit.traffic.test_exact import Elected
 
 RACKS: Mapping[int, str | None] = {1: "a", 2: "b", 3: "c"}
@@ -65,38 +72,12 @@ class Brokers:
         return all_topics(dict(RACKS), *(topic(name, *some) for name, some in topics.items()), internal=self.internal)
 
     def _sizes(self, question: Question) -> Any:
-        if self.refuse:
-            return DescribeLogDirsResponse(error_code=self.refuse, results=[])
-        result = DescribeLogDirsResponse.DescribeLogDirsResult
-        row = result.DescribeLogDirsTopic.DescribeLogDirsPartition
-        topics = []
-        for one in question.request.topics:
-            self.asked += [(question.broker, (one.topic, number)) for number in one.partitions]
-            rows = [
-                row(partition_index=number, partition_size=self.sizes[one.topic, number], is_future_key=False)
-                for number in one.partitions
-            ]
-            topics.append(result.DescribeLogDirsTopic(name=one.topic, partitions=rows))
-        return DescribeLogDirsResponse(error_code=0, results=[result(error_code=0, log_dir="/", topics=topics)])
+        if not self.refuse:
+            self.asked += [(question.broker, (one.topic, n)) for one in question.request.topics for n in one.partitions]
+        return log_dirs_response(question.request, lambda *key: self.sizes[key], self.refuse)
 
     def _offsets(self, question: Question) -> Any:
-        kind = ListOffsetsResponse.ListOffsetsTopicResponse
-        row = kind.ListOffsetsPartitionResponse
-        topics = [
-            kind(
-                name=one.name,
-                partitions=[
-                    row(
-                        partition_index=each.partition_index,
-                        error_code=0,
-                        offset=self.sizes[one.name, each.partition_index] // 100 if question.about == -1 else 0,
-                    )
-                    for each in one.partitions
-                ],
-            )
-            for one in question.request.topics
-        ]
-        return ListOffsetsResponse(topics=topics)
+        return offsets_response(question.request, lambda *key: self.sizes[key] // 100)
 
 
 @pytest.fixture
