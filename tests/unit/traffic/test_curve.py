@@ -24,58 +24,48 @@ def curve_of(*looks: LogExtent) -> Curve:
     return curve
 
 
-def test_changing_record_sizes_are_told_apart() -> None:
-    """Each range between two polls has its own density; an average would be wrong for both."""
-    curve = curve_of(extent(0, 0), extent(100, 10_000), extent(200, 210_000))
-    assert bytes_between(curve, 0, 100) == 10_000
-    assert bytes_between(curve, 100, 200) == 200_000
-    assert bytes_between(curve, 50, 150) == 5_000 + 100_000
+BEFORE = (extent(0, 0), extent(100, 1_000))
+SMALL = [extent(200 + 100 * number, 100_100 + 100 * number) for number in range(4)]
 
 
-def test_what_lay_there_before_has_the_average_density() -> None:
-    """Offsets below the end at the first poll share its size evenly."""
-    curve = begin(extent(300, 30_000, start=200))
-    assert bytes_between(curve, 200, 250) == 15_000
-    assert curve.known_from == 300
+@pytest.mark.parametrize(
+    ("looks", "first", "end", "found"),
+    [
+        ((extent(0, 0), extent(100, 10_000), extent(200, 210_000)), 50, 150, 5_000 + 100_000),
+        ((extent(300, 30_000, start=200),), 200, 250, 15_000),
+        ((extent(100, 1_000), extent(200, 2_000), extent(300, 1_500, start=150)), 0, 150, 0),
+        ((extent(100, 1_000), extent(200, 2_000), extent(300, 1_500, start=150)), 0, 200, 500),
+        ((*BEFORE, extent(200, 2_000), extent(300, 700, start=230)), 200, 300, 700),
+        ((*BEFORE, extent(200, 2_000), extent(300, 1_200)), 200, 300, 1_000),
+        ((*BEFORE, extent(200, 9_000, leader=2)), 100, 200, 1_000),
+        ((*BEFORE, extent(200, 9_000, leader=2), extent(300, 10_000, leader=2)), 200, 300, 1_000),
+        ((extent(0, 0), extent(100, 100_000), *SMALL), 400, 500, 100),
+        (BEFORE, 100, 110, 100),
+    ],
+    ids=[
+        "each range has its own density",
+        "what lay there before has the average one",
+        "deleted segments were not read",
+        "the curve is trimmed at the log's start",
+        "deleted segments do not hide growth: 30 of the 100 are deleted already",
+        "compaction does not hide growth",
+        "sizes of two replicas are not compared",
+        "those of the new leader are",
+        "records that stay small are believed after three polls",
+        "offsets committed since the poll are extrapolated",
+    ],
+)
+def test_bytes_of_a_range(looks: tuple[LogExtent, ...], first: int, end: int, found: float) -> None:
+    """What polls show counts as shown; what they cannot show has the usual density."""
+    assert bytes_between(curve_of(*looks), first, end) == pytest.approx(found)
 
 
-def test_offsets_below_the_log_start_have_no_bytes() -> None:
-    """Deleted segments were not read: the curve is trimmed at the log's start."""
-    curve = curve_of(extent(100, 1_000), extent(200, 2_000), extent(300, 1_500, start=150))
-    assert curve.offsets[0] == 150
-    assert bytes_between(curve, 0, 150) == 0
-    assert bytes_between(curve, 0, 200) == pytest.approx(500)
-
-
-def test_deleted_segments_do_not_hide_growth() -> None:
-    """If the start has moved, the size does not show the growth, and the usual density is used."""
-    curve = curve_of(extent(0, 0), extent(100, 1_000), extent(200, 2_000), extent(300, 700, start=230))
-    assert bytes_between(curve, 200, 300) == pytest.approx(700)  # 30 of the 100 are deleted already
-    assert extend(curve, extent(400, 1_700, start=230)).densities[-1] == 10
-
-
-def test_compaction_does_not_hide_growth() -> None:
-    """A log that shrinks with the same start is compacted: its growth is not used, and the curve says so."""
-    curve = curve_of(extent(0, 0), extent(100, 1_000), extent(200, 2_000), extent(300, 1_200))
-    assert bytes_between(curve, 200, 300) == pytest.approx(1_000)
-    assert curve.hidden
-
-
-def test_another_leader_has_another_size() -> None:
-    """Sizes of two replicas are not compared."""
-    curve = curve_of(extent(0, 0), extent(100, 1_000), extent(200, 9_000, leader=2))
-    assert bytes_between(curve, 100, 200) == pytest.approx(1_000)
-    assert not curve.hidden
-    assert bytes_between(extend(curve, extent(300, 10_000, leader=2)), 200, 300) == 1_000
-
-
-def test_records_that_stay_small_are_believed_in_the_end() -> None:
-    """A density far below the usual is ignored three times, then it is used."""
-    curve = curve_of(extent(0, 0), extent(100, 100_000))
-    sizes = [100_100, 100_200, 100_300, 100_400]
-    for number, size in enumerate(sizes):
-        curve = extend(curve, extent(200 + 100 * number, size))
-    assert bytes_between(curve, 400, 500) == 100
+@pytest.mark.parametrize(
+    ("now", "hidden"), [(extent(300, 1_200), True), (extent(300, 9_000, leader=2), False), (extent(300, 3_000), False)]
+)
+def test_a_log_that_shrinks_with_the_same_start_is_compacted(now: LogExtent, *, hidden: bool) -> None:
+    """The curve says so, since its growth is not used."""
+    assert curve_of(*BEFORE, extent(200, 2_000), now).hidden is hidden
 
 
 def test_a_topic_made_anew_begins_anew() -> None:

@@ -25,7 +25,7 @@ from samerack.assignors.streams.model import (
 )
 from samerack.assignors.streams.plugin import AssignmentError, TaskAssignment, validate_task_assignment
 from samerack.assignors.streams.registry import Outcome, Request
-from tests.unit.assignors.streams.applications import EVERYTHING, application, copies, process, tasks
+from tests.unit.assignors.streams.applications import EVERYTHING, after, application, copies, process, tasks
 
 RACKS = "abcd"
 
@@ -96,20 +96,7 @@ class Life:
 
     def live(self, answer: TaskAssignment) -> None:
         """Apply the assignment until the next rebalance; all copies have caught up by then."""
-        for assignment in answer.assignment:
-            client = self.clients[assignment.process_id]
-            active, standby = assignment.of_type(TaskType.ACTIVE), assignment.of_type(TaskType.STANDBY)
-            lags = dict(client.lags or {})
-            for task, lag in lags.items():
-                if task in active:
-                    lags[task] = LATEST_OFFSET
-                elif task in standby:
-                    lags[task] = 0
-                elif lag == LATEST_OFFSET:
-                    lags[task] = 500
-            self.clients[client.process_id] = replace(
-                client, previous_active_tasks=active, previous_standby_tasks=standby, lags=lags
-            )
+        self.clients = dict(after(self.state(), answer).states)
 
 
 def begin(seed: int, **settings: Any) -> Life:

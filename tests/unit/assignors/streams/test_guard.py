@@ -60,26 +60,15 @@ def test_a_valid_answer_holds_and_is_heard_of() -> None:
     assert assignor.heard == [(GroupAssignment(partitions=partitions), SUBSCRIPTION, AssignmentError.NONE)]
 
 
+WHOLE = assignment_of(FIRST, active=[STATEFUL, STATELESS])
 INVALID = {
-    AssignmentError.ACTIVE_TASK_ASSIGNED_MULTIPLE_TIMES: (
-        assignment_of(FIRST, active=[STATEFUL, STATELESS]),
-        assignment_of(SECOND, active=[STATEFUL]),
-    ),
+    AssignmentError.ACTIVE_TASK_ASSIGNED_MULTIPLE_TIMES: (WHOLE, assignment_of(SECOND, active=[STATEFUL])),
     AssignmentError.ACTIVE_AND_STANDBY_TASK_ASSIGNED_TO_SAME_KAFKASTREAMS: (
-        assignment_of(FIRST, active=[STATEFUL, STATELESS]),
-        assignment_of(FIRST, standby=[STATEFUL]),
-        assignment_of(SECOND),
+        *(WHOLE, assignment_of(FIRST, standby=[STATEFUL]), assignment_of(SECOND)),
     ),
-    AssignmentError.INVALID_STANDBY_TASK: (
-        assignment_of(FIRST, active=[STATEFUL, STATELESS]),
-        assignment_of(SECOND, standby=[STATELESS]),
-    ),
-    AssignmentError.MISSING_PROCESS_ID: (assignment_of(FIRST, active=[STATEFUL, STATELESS]),),
-    AssignmentError.UNKNOWN_PROCESS_ID: (
-        assignment_of(FIRST, active=[STATEFUL, STATELESS]),
-        assignment_of(SECOND),
-        assignment_of(process(3)),
-    ),
+    AssignmentError.INVALID_STANDBY_TASK: (WHOLE, assignment_of(SECOND, standby=[STATELESS])),
+    AssignmentError.MISSING_PROCESS_ID: (WHOLE,),
+    AssignmentError.UNKNOWN_PROCESS_ID: (WHOLE, assignment_of(SECOND), assignment_of(process(3))),
     AssignmentError.UNKNOWN_TASK_ID: (assignment_of(FIRST, active=[UNKNOWN]), assignment_of(SECOND)),
 }
 

@@ -2,55 +2,16 @@
 
 from __future__ import annotations
 
-import random
 from uuid import UUID
 
-import numpy as np
 import pytest
 
 from samerack.assignors.model import AssignmentError
-from samerack.assignors.streams.lag_table import UNBOUNDED, LagTable
+from samerack.assignors.streams.lag_table import LagTable
 from samerack.assignors.streams.lags import SharedLags
-from samerack.assignors.streams.model import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, KafkaStreamsState, ProcessId, TaskId
+from samerack.assignors.streams.model import KafkaStreamsState, ProcessId, TaskId
 
 TASKS = [TaskId(subtopology=0, partition=number) for number in range(6)]
-
-
-def clients_of(rng: random.Random, *, shared: bool) -> dict[ProcessId, KafkaStreamsState]:
-    """A few clients with lags of all tasks; with `shared` most of them have the end offsets."""
-    lags = [LATEST_OFFSET, UNKNOWN_OFFSET_SUM, 0, 5, 50, 500]
-    common = {task: rng.choice(lags) for task in TASKS}
-    clients = {}
-    for number in range(rng.randint(1, 6)):
-        own = {task: rng.choice(lags) for task in TASKS if not shared or rng.random() < 0.4}
-        process = ProcessId(uuid=UUID(int=number))
-        known = SharedLags(own=own, common=common) if shared else own
-        clients[process] = KafkaStreamsState(process_id=process, lags=known)
-    return clients
-
-
-def meets(lag: int, acceptable: int) -> bool:
-    """Whether a client with this lag counts as caught up (KIP-441)."""
-    return lag == LATEST_OFFSET or acceptable == UNBOUNDED or 0 <= lag <= acceptable
-
-
-@pytest.mark.parametrize("shared", [True, False])
-@pytest.mark.parametrize("acceptable", [0, 10, UNBOUNDED])
-def test_arrays_say_what_the_lags_say(acceptable: int, *, shared: bool) -> None:
-    """Caught-up clients, closer clients, their order and the urgency are those of a search through all lags."""
-    for seed in range(60):
-        clients = clients_of(random.Random(seed), shared=shared)  # noqa: S311 - cases, not secrets
-        table = LagTable(clients, TASKS, acceptable)
-        for number, task in enumerate(TASKS):
-            lags = [client.lag_for(task) for client in clients.values()]
-            caught_up = [at for at, lag in enumerate(lags) if meets(lag, acceptable)]
-            assert table.caught_up(number) == caught_up
-            assert table.urgency[number] == len(caught_up) * len(TASKS) + number
-            for target, lag in enumerate(lags):
-                closer = sorted((other, at) for at, other in enumerate(lags) if (other, at) < (lag, target))
-                assert list(table.closer(number, target)) == [at for _, at in closer]
-                worth = table.worth_moving(np.array([number], np.int32), np.array([target], np.int32))
-                assert worth.tolist() == [not meets(lag, acceptable) and min(lags) < lag]
 
 
 def test_a_lag_that_is_missing_is_named() -> None:

@@ -9,7 +9,6 @@ import pytest
 
 from samerack.assignors.streams import active, pairs
 from samerack.assignors.streams.active import Costs, optimize_active
-from samerack.assignors.streams.pairs import Grid
 from tests.unit.assignors.streams.test_active import cost, fits, random_tasks
 
 
@@ -27,23 +26,3 @@ def test_a_few_pairs_cost_what_all_cost(monkeypatch: pytest.MonkeyPatch, few: in
             found = optimize_active(tasks, costs, balance=True)
         assert fits(tasks, found, balance=True)
         assert cost(tasks, costs, found) == cost(tasks, costs, whole)
-
-
-def test_first_pairs_reach_every_rack(monkeypatch: pytest.MonkeyPatch) -> None:
-    """First come pairs in use, some of each client with tasks, and some of each subtopology in each rack."""
-    monkeypatch.setattr(pairs, "A_FEW", 2)
-    rack = (np.arange(60) % 3).astype(np.int32)
-    grid = Grid(subtopologies=50, rack=rack, active=np.arange(1, 60))
-    first = grid.first_pairs(np.array([7 * 60 + 9]))
-    assert 7 * 60 + 9 in first
-    assert set((first % 60).tolist()) == set(range(1, 60))
-    assert len(np.unique(first // 60 * 3 + rack[first % 60])) == 50 * 3
-    assert np.isin(first, grid.all_pairs()).all()
-    assert len(first) < grid.pairs / 4
-
-
-def test_better_pairs_are_those_of_lower_price() -> None:
-    """A pair is better where the hub's price is below the client's; pairs in use are not named again."""
-    grid = Grid(subtopologies=2, rack=np.array([0, 0, 1], np.int32), active=np.arange(3))
-    better = grid.better_pairs(np.array([0]), np.array([[0, 5], [3, 9]]), np.array([4, 2, 5]))
-    assert better.tolist() == [1, 3]

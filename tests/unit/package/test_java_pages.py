@@ -1,9 +1,12 @@
-"""The page about the task assignor of Kafka Streams applications says what its sources say."""
+"""The pages about the assignors in Java, of Kafka Streams applications and of brokers, say what their sources say."""
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Final
+
+import pytest
 
 from sandbox.streams import CLASS
 from tests.docs import ROOT, named_tests
@@ -11,6 +14,8 @@ from tests.docs import ROOT, named_tests
 _JAVA: Final = ROOT / "java" / "streams" / "src"
 _SOURCES: Final = _JAVA / "main" / "java" / "io" / "samerack" / "streams"
 _PAGE: Final = (ROOT / "docs" / "streams.md").read_text(encoding="utf-8")
+_BROKER: Final = ROOT / "java" / "broker" / "src" / "main" / "java" / "io" / "samerack" / "broker"
+_BROKER_PAGE: Final = (ROOT / "docs" / "new-protocol.md").read_text(encoding="utf-8")
 
 
 def test_every_property_is_documented_with_its_default() -> None:
@@ -46,17 +51,40 @@ def test_the_class_of_the_page_is_that_of_the_jar() -> None:
     assert "public final class AgentTaskAssignor implements TaskAssignor" in source
 
 
-def test_assignor_uses_nothing_but_public_classes() -> None:
-    """It imports the JDK, its log, and of Kafka what is documented for applications: no internals."""
-    allowed = re.compile(
-        r"java\.|javax\.management\.|org\.slf4j\.Logger|io\.samerack\.streams\."
-        r"|org\.apache\.kafka\.streams\.(KafkaStreams|processor\.TaskId|processor\.assignment\.(?!.*internals).+);"
-        r"|org\.apache\.kafka\.clients\.consumer\.ConsumerPartitionAssignor\."
-    )
+@pytest.mark.parametrize(
+    ("sources", "allowed"),
+    [
+        (
+            _SOURCES,
+            r"java\.|javax\.management\.|org\.slf4j\.Logger|io\.samerack\.streams\."
+            r"|org\.apache\.kafka\.streams\.(KafkaStreams|processor\.TaskId|processor\.assignment\.(?!.*internals).+);"
+            r"|org\.apache\.kafka\.clients\.consumer\.ConsumerPartitionAssignor\.",
+        ),
+        (
+            _BROKER,
+            r"java\.util\.(?!concurrent\.(?!atomic))|java\.lang\.management\.|javax\.management\.|org\.slf4j\.Logger"
+            r"|org\.apache\.kafka\.common\.(Uuid|Configurable);"
+            r"|org\.apache\.kafka\.coordinator\.group\.api\.assignor\.",
+        ),
+    ],
+    ids=["streams", "broker"],
+)
+def test_assignors_use_nothing_but_public_classes(sources: Path, allowed: str) -> None:
+    """They import the JDK, their log and public classes of Kafka; that in brokers no I/O, threads or reflection."""
     imports = [
         line
-        for source in sorted(_SOURCES.glob("*.java"))
+        for source in sorted(sources.glob("*.java"))
         for line in re.findall(r"^import (?:static )?(.+)$", source.read_text(encoding="utf-8"), re.MULTILINE)
     ]
     assert imports
-    assert [name for name in imports if not allowed.match(name)] == []
+    assert [name for name in imports if not re.match(allowed, name)] == []
+
+
+def test_every_property_and_metric_of_the_brokers_assignor_is_documented() -> None:
+    """The table has the properties that it reads, and no others; the page names each attribute of its MBean."""
+    settings = (_BROKER / "Settings.java").read_text(encoding="utf-8")
+    documented = re.findall(r"^\| `(samerack\.assignor\.[a-z.]+)` \|", _BROKER_PAGE, re.MULTILINE)
+    assert set(re.findall(r'"(samerack\.assignor\.[a-z.]+)"', settings)) == set(documented)
+    attributes = re.findall(r" get(\w+)\(\);", (_BROKER / "AssignorMetricsMBean.java").read_text(encoding="utf-8"))
+    assert attributes
+    assert [name for name in attributes if f"`{name}`" not in _BROKER_PAGE] == []
