@@ -7,7 +7,18 @@ from typing import Any
 
 import pytest
 
-from tests.helm.chart import NAMESPACE, SCENARIOS, environment, of_kind, one, pods, scenario, values_of, with_values
+from tests.helm.chart import (
+    NAMESPACE,
+    SCENARIOS,
+    Manifest,
+    environment,
+    of_kind,
+    one,
+    pods,
+    scenario,
+    values_of,
+    with_values,
+)
 
 pytestmark = pytest.mark.helm
 
@@ -31,36 +42,32 @@ def _rules(manifests: tuple[dict[str, Any], ...], kind: str) -> dict[str, list[t
     }
 
 
-def test_racks_of_members_take_two_rules() -> None:
-    """The agent may list pods in the named namespaces, and get nodes."""
-    manifests = scenario("api-racks")
-    assert _rules(manifests, "ClusterRole") == {"": [(["nodes"], ["get"])]}
-    assert _rules(manifests, "Role") == {"orders": [(["pods"], ["list"])], "payments": [(["pods"], ["list"])]}
+_GET_NODES, _LIST_PODS = (["nodes"], ["get"]), (["pods"], ["list"])
 
 
-def test_pods_with_their_own_label_take_no_cluster_role() -> None:
-    """If pods carry the zone, a Role in the own namespace is enough; the agent does not get its node's name."""
-    manifests = scenario("api-racks-labelled-pods")
-    assert not of_kind(manifests, "ClusterRole")
-    assert _rules(manifests, "Role") == {NAMESPACE: [(["pods"], ["get", "list"])]}
+@pytest.mark.parametrize(
+    ("name", "cluster_role", "roles", "knows_node"),
+    [
+        ("api-racks", {"": [_GET_NODES]}, {"orders": [_LIST_PODS], "payments": [_LIST_PODS]}, True),
+        ("api-racks-labelled-pods", {}, {NAMESPACE: [(["pods"], ["get", "list"])]}, False),
+        ("all-on", {"": [_GET_NODES, _LIST_PODS]}, {}, True),
+        ("own rack", {"": [_GET_NODES]}, {}, True),
+    ],
+)
+def test_what_is_asked_takes_these_rules(
+    tmp_path: Path, name: str, cluster_role: Manifest, roles: Manifest, *, knows_node: bool
+) -> None:
+    """Members' racks take pods of their namespaces and nodes; labelled pods no ClusterRole; `*` all namespaces.
+
+    The own rack alone takes nodes, of which the downward API names the pod's.
+    """
+    own = {"config": {"pod": {"sources": ["kubernetes"]}}}
+    manifests = with_values(own, tmp_path) if name == "own rack" else scenario(name)
+    assert _rules(manifests, "ClusterRole") == cluster_role
+    assert _rules(manifests, "Role") == roles
     (container,) = one(manifests, "Deployment", "leader")["spec"]["template"]["spec"]["containers"]
-    assert "NODE_NAME" not in environment(container)
-
-
-def test_the_own_rack_alone_takes_one_rule(tmp_path: Path) -> None:
-    """The downward API names the node, so the agent only needs to get nodes."""
-    manifests = with_values({"config": {"pod": {"sources": ["kubernetes"]}}}, tmp_path)
-    assert _rules(manifests, "ClusterRole") == {"": [(["nodes"], ["get"])]}
-    assert not of_kind(manifests, "Role")
-    (container,) = one(manifests, "Deployment", "leader")["spec"]["template"]["spec"]["containers"]
-    assert environment(container)["NODE_NAME"]["valueFrom"] == {"fieldRef": {"fieldPath": "spec.nodeName"}}
-
-
-def test_every_namespace_takes_a_cluster_role_for_pods() -> None:
-    """With `*` a ClusterRole lists pods in all namespaces, and there is no Role."""
-    manifests = scenario("all-on")
-    assert _rules(manifests, "ClusterRole") == {"": [(["nodes"], ["get"]), (["pods"], ["list"])]}
-    assert not of_kind(manifests, "Role")
+    node = environment(container).get("NODE_NAME", {}).get("valueFrom")
+    assert node == ({"fieldRef": {"fieldPath": "spec.nodeName"}} if knows_node else None)
 
 
 @pytest.mark.parametrize("name", _ASKING)

@@ -20,17 +20,22 @@ def _strategy(manifests: tuple[Manifest, ...]) -> Any:
     return one(manifests, "Deployment", "leader")["spec"]["strategy"]
 
 
-def test_a_roll_out_hands_over() -> None:
-    """With an election the new agent is ready before the old one ends; without one the old one ends first."""
-    assert _strategy(scenario("minimal")) == _HANDED_OVER
-    assert _strategy(scenario("two-replicas-tls-sasl")) == _HANDED_OVER
-    assert _strategy(scenario("no-election")) == {"type": "Recreate"}
+@pytest.mark.parametrize(
+    ("name", "strategy"),
+    [
+        ("minimal", _HANDED_OVER),
+        ("two-replicas-tls-sasl", _HANDED_OVER),
+        ("no-election", {"type": "Recreate"}),
+        ("state-volume", {"type": "Recreate"}),
+        ("state-volume-rolling", _GIVEN_UP),
+    ],
+)
+def test_a_roll_out_hands_over_where_two_may_run(name: str, strategy: Manifest) -> None:
+    """With an election the new agent is ready before the old one ends; with a volume, or alone, the old one ends first.
 
-
-def test_a_volume_is_given_up_first() -> None:
-    """The old pod ends first: a new pod on another node cannot mount its volume, so the roll-out would never end."""
-    assert _strategy(scenario("state-volume")) == {"type": "Recreate"}
-    assert _strategy(scenario("state-volume-rolling")) == _GIVEN_UP
+    A new pod on another node could not mount the volume, so the roll-out would never end.
+    """
+    assert _strategy(scenario(name)) == strategy
 
 
 def test_a_strategy_of_the_reader_s_own_counts(tmp_path: Path) -> None:

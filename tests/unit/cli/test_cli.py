@@ -98,15 +98,17 @@ def test_help_names_every_command() -> None:
     assert all(re.search(rf"^. {command} ", out, re.MULTILINE) for command in COMMANDS)
 
 
-def test_the_list_of_commands_loads_none_of_them() -> None:
-    """`samerack --help` imports neither settings nor clients, nor what only a command needs."""
-    code = (
-        "import sys; from samerack.cli.start import main; sys.argv = ['samerack', '--help']\n"
-        "try: main()\n"
-        "except SystemExit: pass\n"
-        "print([name for name in ('pydantic', 'yaml', 'kafka', 'numpy', 'jinja2') if name in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+_HELP = "from samerack.cli.start import main; sys.argv = ['samerack', '--help']\ntry: main()\nexcept SystemExit: pass\n"
+
+
+@pytest.mark.parametrize(
+    "code", [_HELP, "from samerack.cli import main, run\n"], ids=["the list of commands", "the supervisor"]
+)
+def test_what_must_start_soon_loads_little(code: str) -> None:
+    """Neither imports settings, clients or what a command needs: the first worker starts before settings are read."""
+    shown = "print([name for name in ('pydantic', 'yaml', 'structlog', 'kafka', 'numpy') if name in sys.modules])"
+    line = [sys.executable, "-c", f"import sys; {code}{shown}"]
+    done = subprocess.run(line, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
 
 
@@ -147,16 +149,6 @@ def test_wrong_usage_is_exit_code_2(arguments: list[str]) -> None:
     code, _, err = run(*arguments)
     assert code == 2
     assert "Usage" in err
-
-
-def test_the_first_worker_starts_before_settings_are_loaded() -> None:
-    """The supervisor does not import what reads settings: that takes as long as its other imports together."""
-    code = (
-        "import sys; from samerack.cli import main, run; "
-        "print([name for name in ('pydantic', 'yaml', 'structlog', 'kafka', 'numpy') if name in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
 
 
 def test_a_taken_port_is_exit_code_1() -> None:

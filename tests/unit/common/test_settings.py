@@ -83,36 +83,26 @@ def test_a_variable_names_the_file(tmp_path: Path) -> None:
     assert load(path=other, environment=environment).groups == ("flag",)
 
 
-def test_underscores_stand_for_dots_in_kafka_variables() -> None:
-    """Underscores in variables become dots, except in librdkafka's keys that have underscores themselves."""
-    found = from_environment(SAMERACK_KAFKA__SSL_CA_LOCATION="/ca.pem", SAMERACK_KAFKA__LOG_LEVEL="3")
-    assert found.kafka["ssl.ca.location"] == "/ca.pem"
-    assert found.kafka["log_level"] == "3"
-
-
-def test_texts_of_the_environment_stay_texts() -> None:
-    """A text setting, such as a password, keeps a value that YAML would read as a number or a truth value."""
-    found = from_environment(
-        SAMERACK_GROUPS="2024",
-        SAMERACK_LEADING__INSTANCE_ID="007",
-        SAMERACK_KAFKA__SASL_PASSWORD="on",  # noqa: S106 - no secret
-        SAMERACK_WEB__PORT="0",
-    )
-    assert (found.groups, found.leading.instance_id, found.web.port) == (("2024",), "007", 0)
-    assert found.kafka["sasl.password"] == "on"
-
-
-@pytest.mark.parametrize("text", ["orders,payments", "orders, payments,", "[orders, payments]"])
-def test_groups_in_the_environment(text: str) -> None:
-    """Several groups are separated by commas, or given as a YAML list."""
-    assert from_environment(SAMERACK_GROUPS=text).groups == ("orders", "payments")
-
-
-def test_maps_in_the_environment() -> None:
-    """A map is written as YAML, and other variables may add single keys of the section."""
-    found = from_environment(SAMERACK_RACKS="{networks: {10.0.0.0/8: a}}", SAMERACK_RACKS__REPLICA_SELECTOR="leader")
-    assert found.racks.networks == {"10.0.0.0/8": "a"}
-    assert found.racks.replica_selector == "leader"
+@pytest.mark.parametrize(
+    ("variables", "place", "found"),
+    [
+        ({"KAFKA__SSL_CA_LOCATION": "/ca.pem"}, "kafka.ssl.ca.location", "/ca.pem"),
+        ({"KAFKA__LOG_LEVEL": "3"}, "kafka.log_level", "3"),
+        ({"KAFKA__SASL_PASSWORD": "on"}, "kafka.sasl.password", "on"),
+        ({"GROUPS": "2024"}, "groups", ("2024",)),
+        ({"LEADING__INSTANCE_ID": "007"}, "leading.instance_id", "007"),
+        ({"WEB__PORT": "0"}, "web.port", 0),
+        *(({"GROUPS": text}, "groups", ("orders", "payments")) for text in ("orders, payments,", "[orders, payments]")),
+        ({"RACKS": "{networks: {10.0.0.0/8: a}}"}, "racks.networks", {"10.0.0.0/8": "a"}),
+        ({"RACKS": "{networks: {}}", "RACKS__REPLICA_SELECTOR": "leader"}, "racks.replica_selector", "leader"),
+    ],
+)
+def test_what_the_environment_says(variables: dict[str, str], place: str, found: object) -> None:
+    """Underscores are dots of Kafka's keys; texts stay texts, groups are a list, maps YAML, to which keys may add."""
+    settings = from_environment(**{f"SAMERACK_{name}": value for name, value in variables.items()})
+    section, _, key = place.partition(".")
+    value = getattr(settings, section)
+    assert (value[key] if section == "kafka" else getattr(value, key) if key else value) == found
 
 
 @pytest.mark.parametrize("service", ["SAMERACK", "SAMERACK_EU_1"])

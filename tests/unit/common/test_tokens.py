@@ -56,16 +56,22 @@ def endpoint() -> Iterator[str]:
         thread.join()
 
 
+@pytest.fixture
+def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time of tokens, which only a test moves."""
+    clock = [1000.0]
+    monkeypatch.setattr("samerack.common.tokens.time.monotonic", lambda: clock[0])
+    return clock
+
+
 def provider_at(endpoint: str) -> Tokens:
     """Tokens of the endpoint for one client."""
     identity = ClientCredentials(endpoint=endpoint, client_id="agent", client_secret=SECRET, scope="kafka")
     return Tokens(partial(client_credentials.fetch, identity))
 
 
-def test_a_token_is_kept_while_it_is_fresh(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_is_kept_while_it_is_fresh(endpoint: str, now: list[float]) -> None:
     """A token is reused for three quarters of its lifetime; credentials are encoded as in RFC 6749."""
-    now = [1000.0]
-    monkeypatch.setattr("samerack.common.tokens.time.monotonic", lambda: now[0])
     Endpoint.answers = [
         (200, {"access_token": "first", "expires_in": 100}),
         (200, {"access_token": "second", "expires_in": 100}),
@@ -86,10 +92,8 @@ def test_a_token_may_say_itself_when_it_ends(endpoint: str) -> None:
     assert provider_at(endpoint).token() == f"e30.{claims}.x"
 
 
-def test_an_old_token_does_until_its_end(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_old_token_does_until_its_end(endpoint: str, now: list[float]) -> None:
     """While the endpoint fails, the token is used until its end; after that the failure is raised."""
-    now = [1000.0]
-    monkeypatch.setattr("samerack.common.tokens.time.monotonic", lambda: now[0])
     Endpoint.answers = [(200, {"access_token": "first", "expires_in": 100}), (500, {})]
     provider = provider_at(endpoint)
     provider.token()
@@ -128,10 +132,8 @@ def test_nobody_at_the_endpoint() -> None:
         provider_at("http://127.0.0.1:1/").token()
 
 
-def test_librdkafka_gets_the_same_token(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_librdkafka_gets_the_same_token(now: list[float]) -> None:
     """Both clients get one token; librdkafka also gets its end in wall-clock time, the principal and extensions."""
-    now = [1000.0]
-    monkeypatch.setattr("samerack.common.tokens.time.monotonic", lambda: now[0])
     made = iter("abc")
     provider = Tokens(lambda: Token(text=next(made), seconds=100, principal="role"), extensions={"pool": "b"})
     before = time.time()
@@ -145,10 +147,8 @@ def test_librdkafka_gets_the_same_token(monkeypatch: pytest.MonkeyPatch) -> None
     assert provider.token() == "b"
 
 
-def test_nobody_waits_while_a_token_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nobody_waits_while_a_token_is_replaced(now: list[float]) -> None:
     """Other threads use the old token while one thread fetches the next."""
-    now = [1000.0]
-    monkeypatch.setattr("samerack.common.tokens.time.monotonic", lambda: now[0])
     asked, answer = threading.Event(), threading.Event()
     texts = iter("ab")
 
