@@ -143,10 +143,8 @@ def test_a_plan_names_one_cause() -> None:
     spread = RackSpread(racks=tuple(loads), partitions=4, across=1, share=0.25, across_if_even=0, share_if_even=0.0)
     told = over_racks(spread, elsewhere=())
     assert told is not None
-    assert told["cause"] == (
-        "any balanced plan reads at least 25% across racks (1 of 4 partitions), 0% if members were spread evenly"
-    )
-    assert told["cure"].startswith("spread members evenly over racks: fewer in a (2, not 3), more in b (2, not 1); ")
+    assert "25% across racks (1 of 4 partitions), 0% if" in told["cause"]
+    assert "fewer in a (2, not 3), more in b (2, not 1)" in told["cure"]
     assert [one["rack"] for one in told["racks"]] == ["a", "b"]
     stranger = over_racks(spread, elsewhere={"x"})
     assert stranger is not None

@@ -174,53 +174,34 @@ def test_before_the_first_answer_the_selector_is_unknown() -> None:
     assert watcher(Counts(), selector="rack-aware").selector() is True
 
 
-@pytest.mark.parametrize(("answer", "aware"), [(True, True), (False, False), (AgentError("not allowed"), False)])
-def test_the_selector_is_read_once(
+@pytest.mark.parametrize(
+    ("answer", "aware", "assignors"),
+    [(True, True, ((1,), "")), (False, False, ((1,), "")), (AgentError("not allowed"), False, ((), "not allowed"))],
+)
+def test_the_configuration_of_brokers_is_read_once(
     looks: list[ClusterView | Exception],
     monkeypatch: pytest.MonkeyPatch,
     answer: bool | AgentError,  # noqa: FBT001 - columns of the table
     aware: bool,  # noqa: FBT001 - columns of the table
+    assignors: tuple[tuple[int, ...], str],
 ) -> None:
-    """`auto` asks the brokers at the first poll; where it may not, only leaders count as near."""
+    """`auto` asks the brokers at the first poll; where it may not, only leaders are near, and the reason is known."""
     asked = []
 
     def configs(_: object, brokers: Collection[int]) -> broker_configs.BrokerConfigs:
         asked.append(list(brokers))
         if isinstance(answer, AgentError):
             raise answer
-        return broker_configs.BrokerConfigs(rack_aware=answer, initial_delay_seconds=3.0)
+        return broker_configs.BrokerConfigs(rack_aware=answer, initial_delay_seconds=3.0, assignors={1: "uniform"})
 
     monkeypatch.setattr(watch, "read_broker_configs", configs)
     looks.append(view_of())
     eye = watcher(Counts(), "auto")
+    assert eye.server_assignors.unknown == "the brokers have not been asked yet"
     for _ in range(2):
         eye.look_once()
     assert (asked, eye.rack_aware_fetch) == ([[1, 2, 3]], aware)
-
-
-def test_the_assignors_of_the_brokers_are_known_after_the_first_poll(
-    looks: list[ClusterView | Exception], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Before, and where they may not be read, the reason is known."""
-    answers: list[broker_configs.BrokerConfigs | AgentError] = [
-        broker_configs.BrokerConfigs(rack_aware=True, initial_delay_seconds=3.0, assignors={1: "uniform,range"}),
-        AgentError("not allowed"),
-    ]
-
-    def configs(*_: object) -> broker_configs.BrokerConfigs:
-        answer = answers.pop(0)
-        if isinstance(answer, AgentError):
-            raise answer
-        return answer
-
-    monkeypatch.setattr(watch, "read_broker_configs", configs)
-    eye = watcher(Counts(), "auto")
-    assert eye.server_assignors.unknown == "the brokers have not been asked yet"
-    looks.append(view_of())
-    eye.look_once()
-    assert (eye.server_assignors.lacking, eye.server_assignors.unknown) == ((1,), "")
-    eye._read_configs(view_of())
-    assert (eye.server_assignors.lacking, eye.server_assignors.unknown) == ((), "not allowed")
+    assert (eye.server_assignors.lacking, eye.server_assignors.unknown) == assignors
 
 
 ONE_BROKER: Final[dict[int, str | None]] = {1: "a"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -155,30 +156,40 @@ def test_a_clock_that_is_wrong(aws: Aws, tmp_path: Path, source: str, ahead: flo
     assert "set it (NTP)" in text
 
 
-STRANGE: dict[str, tuple[Answer, str]] = {
-    "nothing": (Answer(), "answers"),
-    "no JSON": (Answer(text="hello"), "answers"),
-    "a list": (Answer(text="[]"), "answers"),
-    "no keys": (Answer(text="{}"), "answers without AccessKeyId"),
-    "no end": (
-        Answer(text='{"AccessKeyId": "a", "SecretAccessKey": "b", "Token": "c", "Expiration": "soon"}'),
-        "answers",
-    ),
-    "empty": (
-        Answer(text='{"AccessKeyId": "", "SecretAccessKey": "", "Token": "", "Expiration": "2999-01-01T00:00:00Z"}'),
-        "answers with empty credentials",
-    ),
-    "not yet": (Answer(text='{"Code": "AssumeRoleUnauthorizedAccess"}'), "gives no credentials: AssumeRoleUnauth"),
-    "a redirect": (Answer(status=HTTPStatus.FOUND, headers={"Location": "/elsewhere"}), "answers 302"),
-    "too much": (Answer(text="x" * 300_000), "answers with more than 262144 bytes"),
-    "an error with control characters": (Answer(status=500, text="a\x1b[31mb\nc"), "answers 500: a [31mb c; check"),
-}
+def _keys(value: str, end: str) -> Answer:
+    keys = dict.fromkeys(("AccessKeyId", "SecretAccessKey", "Token"), value)
+    return Answer(text=json.dumps({**keys, "Expiration": end}))
 
 
-@pytest.mark.parametrize("case", STRANGE)
-def test_what_is_no_answer(case: str) -> None:
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (Answer(), "answers"),
+        (Answer(text="hello"), "answers"),
+        (Answer(text="[]"), "answers"),
+        (Answer(text="{}"), "answers without AccessKeyId"),
+        (_keys("a", "soon"), "answers"),
+        (_keys("", "2999-01-01T00:00:00Z"), "answers with empty credentials"),
+        (Answer(text='{"Code": "AssumeRoleUnauthorizedAccess"}'), "gives no credentials: AssumeRoleUnauth"),
+        (Answer(status=HTTPStatus.FOUND, headers={"Location": "/elsewhere"}), "answers 302"),
+        (Answer(text="x" * 300_000), "answers with more than 262144 bytes"),
+        (Answer(status=500, text="a\x1b[31mb\nc"), "answers 500: a [31mb c; check"),
+    ],
+    ids=[
+        "nothing",
+        "text",
+        "list",
+        "no keys",
+        "no end",
+        "empty",
+        "not yet",
+        "redirect",
+        "too much",
+        "control characters",
+    ],
+)
+def test_what_is_no_answer(answer: Answer, words: str) -> None:
     """Each wrong answer of a container's address gives one line, and no redirect is followed."""
-    answer, words = STRANGE[case]
     with Strange(answer) as server:
         assert words in refused({"AWS_CONTAINER_CREDENTIALS_FULL_URI": f"{server.url}/v1"})
         assert [asked.path for asked in server.asked] == ["/v1"]
