@@ -176,37 +176,37 @@ OTHER, OTHER_AND_THREE = view_of(t=[partition(2)]), view_of(t=[partition(2), par
     [
         (
             [(0, ONE), (1, view_of(t=[partition(1), partition(2)], u=[partition(3)]))],
-            [{"t": [(1,)]}, {"t": [(1,), (2,)], "u": [(3,)]}],
+            [cluster(t=[(1,)]), cluster(t=[(1,), (2,)], u=[(3,)])],
             [("partition-count", "1", "2")],
         ),
         (
             [(0, ONE), (1, OTHER), (1.5, OTHER_AND_THREE), (2, OTHER_AND_THREE)],
-            [{"t": [(1,)]}, {"t": [(1,)]}, {"t": [(1,), (3,)]}, {"t": [(2,), (3,)]}],
+            [cluster(t=[(1,)]), cluster(t=[(1,)]), cluster(t=[(1,), (3,)]), cluster(t=[(2,), (3,)])],
             [("partition-count", "1", "2"), ("replicas", "1 of [1]", "2 of [2]")],
         ),
         (
             [(0, ONE), (10, GONE), (10.9, GONE), (11, GONE), (50, GONE)],
-            [{"t": [(1,)]}, {"t": [(1,)]}, {"t": [(1,)]}, {"t": []}, {"t": []}],
+            [cluster(t=[(1,)]), cluster(t=[(1,)]), cluster(t=[(1,)]), cluster(t=[]), cluster(t=[])],
             [("topic-gone", "1", "0")],
         ),
         (
             [(0, ONE), (1, GONE), (2, GONE), (3, OTHER)],
-            [{"t": [(1,)]}, {"t": [(1,)]}, {"t": []}, {"t": [(2,)]}],
+            [cluster(t=[(1,)]), cluster(t=[(1,)]), cluster(t=[]), cluster(t=[(2,)])],
             [("topic-gone", "1", "0"), ("partition-count", "0", "1")],
         ),
         (
             [(0, THREE), (10, TWO), (10.9, TWO), (11, TWO)],
-            [{"t": [(1,), (2,), (3,)]}] * 3 + [{"t": [(1,), (2,)]}],
+            [cluster(t=[(1,), (2,), (3,)])] * 3 + [cluster(t=[(1,), (2,)])],
             [("partition-count", "3", "2")],
         ),
         (
             [(0, TWO), (10, view_of(t=[partition(3)])), (11, view_of(t=[partition(3)]))],
-            [{"t": [(1,), (2,)]}, {"t": [(1,), (2,)]}, {"t": [(3,)]}],
+            [cluster(t=[(1,), (2,)]), cluster(t=[(1,), (2,)]), cluster(t=[(3,)])],
             [("replicas", "1 of [1]", "3 of [3]"), ("partition-count", "2", "1")],
         ),
         (
             [(0, GONE), (0.9, GONE), (1, GONE), (2, ONE)],
-            [{}, {}, {"t": []}, {"t": [(1,)]}],
+            [cluster(), cluster(), cluster(t=[]), cluster(t=[(1,)])],
             [("partition-count", "0", "1")],
         ),
     ],
@@ -222,12 +222,12 @@ OTHER, OTHER_AND_THREE = view_of(t=[partition(2)]), view_of(t=[partition(2), par
 )
 def test_topics_settle(
     looks: Sequence[tuple[float, ClusterView]],
-    topics: Sequence[dict[str, list[tuple[int, ...]]]],
+    topics: Sequence[SettledCluster],
     reported: Sequence[tuple[str, str, str]],
 ) -> None:
     """After each poll the settled topics are these, and each change is reported once."""
     outcomes = watch(*looks)
-    assert [settled(outcome).topics for outcome in outcomes] == [cluster(**one).topics for one in topics]
+    assert [settled(outcome) for outcome in outcomes] == topics
     assert [(change.kind, change.before, change.after) for change in changes(outcomes)] == reported
 
 
