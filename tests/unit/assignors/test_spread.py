@@ -51,6 +51,14 @@ def test_a_rolling_restart_keeps_topics_spread(racks: RackConfig) -> None:
     assert counts(problem, owner).max() <= 2
 
 
+def test_members_read_as_much_where_that_costs_nothing() -> None:
+    """Every other partition has eight times the weight; each of two members gets two of each kind."""
+    problem = replace(groups.plain({"t": 8}, {"m0": ["t"], "m1": ["t"]}, {}), weights=np.array([8, 1] * 4, np.int64))
+    assert np.bincount(assign(problem), weights=problem.weights).tolist() == [18.0, 18.0]
+    lopsided = replace(problem, owner=np.array([0, 1] * 4, np.int32))
+    assert assign(lopsided).tolist() == [0, 1] * 4  # existing owners are not changed for this
+
+
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=5), st.integers(1, 7), st.sampled_from(RackConfig))
 def test_new_groups_of_equals_have_the_least(sizes: list[int], members: int, racks: RackConfig) -> None:
     """Each member has the floor of a topic's partitions per member or one more, whatever its total load."""
