@@ -29,7 +29,6 @@ from sandbox.members.ledger import longest_pauses, readings
 from sandbox.members.lines import MemberSettings, Partition
 from sandbox.members.process import Event, Member
 from sandbox.processes import tail
-from tests.integration.members import start
 
 A: Final = "rack-a"
 B: Final = "rack-b"
@@ -223,7 +222,7 @@ class Scene:
         return found[0] if found else None
 
     def _sit(self, client: str, rack: str, settings: MemberSettings) -> Member:
-        member = start(client, settings)
+        member = Member.on(client, settings)
         self.seats.append(Seat(member=member, client=client, rack=rack, settings=settings))
         return member
 

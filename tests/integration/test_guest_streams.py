@@ -14,7 +14,6 @@ from sandbox.jvm import BROKER_VERSION
 from sandbox.members.lines import MemberSettings
 from sandbox.members.process import Member
 from tests.integration.guest import wait_only_agent, wait_watching
-from tests.integration.members import start_streams
 from tests.integration.scene import A, B, Scene, holds_for
 
 _PLACES: Final = ((1,), (1,), (1,), (1,))
@@ -54,7 +53,7 @@ class Application:
                 rack=rack,
                 properties=properties,
             )
-            self.members.append(self._stack.enter_context(start_streams(settings)))
+            self.members.append(self._stack.enter_context(Member.java(settings, main="StreamsMember")))
         for member in self.members:
             member.wait(lambda: self._works(before), "the application counts")
         assert [event.message for member in self.members for event in member.events if event.kind == "error"] == []

@@ -13,7 +13,7 @@ from samerack.plugins import aiokafka, kafka_python
 from sandbox.admin import Admin, wait_until
 from sandbox.contract import RACKS, KafkaCluster
 from sandbox.members.lines import MemberSettings
-from tests.integration.members import start
+from sandbox.members.process import Member
 
 _REPLICAS = [[1], [2], [3], [1], [2], [3]]
 _SECONDS = 120.0
@@ -72,7 +72,7 @@ def test_kafka_python(cluster: KafkaCluster, admin: Admin, topic: str, group: st
     """Two kafka-python consumers and a Java one share a topic, each in its rack, whichever of them leads."""
     admin.create_topic(topic, _REPLICAS)
     racks = sorted(rack for rack in RACKS.values() if rack)
-    java = start(
+    java = Member.on(
         "java",
         MemberSettings(
             bootstrap=cluster.bootstrap,

@@ -21,7 +21,6 @@ from sandbox.jvm import BROKER_VERSION
 from sandbox.members.lines import MemberSettings
 from sandbox.members.process import Member
 from tests.docs import Command, blocks
-from tests.integration.members import start_streams
 from tests.integration.scene import IN_TWO_RACKS
 
 _SAMERACK: Final = str(Path(sys.executable).parent / "samerack")
@@ -106,7 +105,7 @@ def applications(shared_cluster: KafkaCluster, tmp_path_factory: pytest.TempPath
                         "client.tag.zone": rack,
                     },
                 )
-                made.members.append(stack.enter_context(start_streams(settings)))
+                made.members.append(stack.enter_context(Member.java(settings, main="StreamsMember")))
             # one protocol after the other: six JVMs that start at once leave the other tests no processor
             for running in made.members:
                 running.wait(lambda running=running: _runs(running), "it runs")  # type: ignore[misc]  # the default binds it
