@@ -33,13 +33,17 @@ NEAR_FLOWS = (flow(A, A, GB), flow(B, B, GB), flow(C, C, GB))
 
 
 def judged(
-    taken: TrafficSnapshot, prices: str = "aws", own_rack: str = "", offered: ServerAssignors = UNIFORM
+    taken: TrafficSnapshot,
+    prices: str = "aws",
+    own_rack: str = "",
+    offered: ServerAssignors = UNIFORM,
+    leading: LeadingSettings | None = None,
 ) -> Verdict:
     """The verdict on a snapshot, of an agent in this rack, with these assignors in the brokers."""
     table = shipped(prices)
     report = costs.report(taken, table, roles={})
     report = with_servers(report, taken, offered=lambda: offered, share_of=server_share)
-    return verdict(Evidence(snapshot=taken, report=report, leading=LeadingSettings(), own_rack=own_rack))
+    return verdict(Evidence(snapshot=taken, report=report, leading=leading or LeadingSettings(), own_rack=own_rack))
 
 
 def found(taken: TrafficSnapshot) -> list[Finding]:
@@ -212,6 +216,14 @@ def test_members_that_share_only_a_foreign_protocol() -> None:
     costly = found(snapshot(group(assignor="mine", flows=[flow(A, B, GB)], shares=HALF)))
     assert [(one.code, one.costs) for one in costly] == [(Code.NO_COMMON_PROTOCOL, True)]
     assert costly[0].dollars_per_month == pytest.approx(shipped("aws").dollars(0.33 * GB) / 60 * 730 * 3600)
+
+
+def test_a_protocol_that_the_agent_could_offer_has_that_as_its_cure() -> None:
+    """An agent that was set to offer `range` only is told which name to add."""
+    taken = snapshot(group(assignor="cooperative-sticky", flows=NEAR_FLOWS, shares=SOUND))
+    (finding,) = judged(taken, leading=LeadingSettings(protocols=("range",))).findings
+    assert (finding.code, finding.costs) == (Code.NO_COMMON_PROTOCOL, False)
+    assert "add 'cooperative-sticky' to leading.protocols" in finding.cure
 
 
 def test_another_finding_does_not_hide_what_is_avoidable() -> None:
