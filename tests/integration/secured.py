@@ -58,8 +58,6 @@ AZURE_SCOPE: Final = "https://orders.servicebus.windows.net/.default"
 _CLIENT: Final = "client"
 """The common name of the agent's certificate."""
 _SUPER_USERS: Final = (USER, f"CN={_CLIENT}", MSK.key, AZURE_CLIENT, GOOGLE.account)
-_FAILED: Final = "Failed authentication"
-"""What a broker logs for a connection that it refuses."""
 _COMMANDS: Final = (
     ("run", "-g", "orders", "-s", "web.port=0"),
     ("plan", "orders"),
@@ -84,10 +82,6 @@ class Secured:
     entra: TokenServer
     authority: Authority
     settings: Mapping[str, Mapping[str, str]]
-
-    def attempts(self) -> int:
-        """Returns how many connections the brokers have refused until now."""
-        return sum(self.cluster.log(broker, 1_000_000).count(_FAILED) for broker in self.cluster.brokers)
 
 
 @contextmanager
@@ -118,7 +112,6 @@ def secured_cluster(folder: Path) -> Iterator[Secured]:
 def _listeners(folder: Path, authority: Authority, tokens: TokenServer, entra: TokenServer) -> tuple[Listener, ...]:
     broker = authority.issue("broker").both
     tls: Mapping[str, Mapping[str, str]] = {
-        "TLS": certified(broker),
         "MTLS": certified(broker, clients=authority.certificate),
         "EXPIRED": certified(authority.issue("expired", expired=True).both),
         "OTHERNAME": certified(authority.issue("other", names=("DNS:kafka.example",)).both),

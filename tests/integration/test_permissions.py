@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-import yaml
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported in fact
     AclBinding,
     AclBindingFilter,
@@ -37,17 +36,13 @@ from samerack.cluster.client import close, connect
 from samerack.common.kafka_config import for_kafka_python
 from samerack.common.settings import Settings, load
 from samerack.election.asking import GroupAsker
-from samerack.election.election import Election
-from samerack.election.model import Advertisement, lead
-from samerack.election.places import ROOM
 from sandbox.admin import wait_until
 from sandbox.agent_process import AgentProcess
 from sandbox.cluster import Cluster
 from sandbox.jvm import command
-from sandbox.members.lines import MemberSettings
 from sandbox.members.process import Member
 from tests.docs import ROOT
-from tests.integration.secured import LIMITED_USERS, TOPIC, Secured, led
+from tests.integration.secured import LIMITED_USERS, Secured, led, member
 
 pytestmark = pytest.mark.own_cluster
 
@@ -187,7 +182,7 @@ class Seen:
             )
 
             def start() -> list[Member]:
-                return [self._stack.enter_context(_member(cluster, letter)) for letter in "abc"]
+                return [self._stack.enter_context(member(cluster, GROUP, letter)) for letter in "abc"]
 
             if leads:
                 self.members = led(self.agent, start)
@@ -240,21 +235,6 @@ def _asked(command: str, *options: str) -> dict[str, Any]:
 def _as_agent(cluster: Cluster) -> list[str]:
     """Options with which a command connects as the agent's principal."""
     return ["-b", cluster.secured(AGENT), *(part for key, value in SASL.items() for part in ("-s", f"{key}={value}"))]
-
-
-def _member(cluster: Cluster, letter: str) -> Member:
-    return Member.python(
-        "confluent",
-        MemberSettings(
-            bootstrap=cluster.bootstrap,
-            group=GROUP,
-            topics=(TOPIC,),
-            client_id=f"member-{letter}",
-            rack=f"rack-{letter}",
-            assignors=("range",),
-            properties={"auto.commit.interval.ms": "500", "heartbeat.interval.ms": "500"},
-        ),
-    )
 
 
 def _run_block(number: int, cluster: Cluster, folder: Path) -> None:
@@ -333,21 +313,6 @@ def test_who_may_lead_no_more_makes_room(
     seen.wait_read()
 
 
-def test_the_snippet_for_strimzi_allows_the_same() -> None:
-    """The KafkaUser of the page has the permissions of the table."""
-    user = yaml.safe_load(PAGE.partition("```yaml\n")[2].partition("```")[0])
-    given = {
-        (
-            acl["resource"]["type"],
-            acl["resource"].get("name", "kafka-cluster"),
-            re.sub(r"(?<=[a-z])(?=[A-Z])", "_", operation).upper(),
-        )
-        for acl in user["spec"]["authorization"]["acls"]
-        for operation in acl["operations"]
-    }
-    assert given == ALLOWED
-
-
 @pytest.mark.parametrize("row", ROWS, ids=str)
 def test_without_one_permission(
     row: Row, cluster: Cluster, acls: AdminClient, tmp_path: Path, opened: ExitStack
@@ -376,16 +341,6 @@ def test_without_one_permission(
     _allow(acls, gone & ALLOWED)
     if row.refused and row.operation != "DESCRIBE_CONFIGS":
         agent.wait(lambda: not seen.refused(), "what is allowed later is found", timeout=120)
-
-
-def test_verify_says_it_without_an_agent(cluster: Cluster, acls: AdminClient) -> None:
-    """The command measures as the agent's principal, and names the missing permission."""
-    _allow(acls, ALLOWED - {("cluster", "kafka-cluster", "DESCRIBE_CONFIGS"), ("cluster", "kafka-cluster", "DESCRIBE")})
-    given = ("--measure", "-w", "2", "-s", f'traffic.groups=["{GROUP}"]')
-    verdict = _asked("verify", *given, *_as_agent(cluster))
-    (selector,) = [one for one in verdict["findings"] if one["where"] == "selector"]
-    assert selector["code"] == "not-allowed"
-    assert "allow DESCRIBE_CONFIGS on the cluster" in selector["cure"]
 
 
 def _settings(cluster: Cluster, user: str) -> Settings:
@@ -437,51 +392,4 @@ def test_the_command_that_keeps_others_out(cluster: Cluster, acls: AdminClient, 
         wait_until(lambda: refused() == groups[:2], "it may not read the agents' groups")
     finally:
         _remove(acls, "User:orders")
-        close(client)
-
-
-def test_many_agents_without_the_prefix_stay_in_the_election(cluster: Cluster, acls: AdminClient) -> None:
-    """All agents take part in the election, more than its `ROOM`; those that are allowed to wait outside do."""
-    _allow(acls, [("group", "samerack", "READ")])
-    settings = _settings(cluster, "samerack")
-
-    def agent(number: int) -> Election:
-        presence = Advertisement(
-            identity=f"agent-{number}",
-            rack="rack-a",
-            addresses=(f"10.0.0.{number}",),
-            responsibilities=(lead(GROUP),) if number < 4 else (),
-        )
-        return Election(settings, advertisement=presence)
-
-    agents = [agent(number) for number in range(1, ROOM + 3)]
-    try:
-        for one in agents:
-            one.start()
-        wait_until(lambda: {one.agents for one in agents} == {ROOM + 2}, "all take part", timeout=120)
-        (active,) = [one for one in agents if one.is_active(lead(GROUP))]
-        assert not any(one.refused for one in agents)
-        prefix = _acl(AclPermissionType.ALLOW, "samerack", ResourcePatternType.PREFIXED, PRINCIPAL)
-        for done in acls.create_acls([prefix]).values():
-            done.result()
-        agents += [agent(number) for number in (101, 102)]
-        wait_until(lambda: _may_describe(settings), "the permission is there")
-        for one in agents[-2:]:
-            one.start()
-        wait_until(lambda: all(one.is_outside for one in agents[-2:]), "both wait outside", timeout=60)
-        wait_until(lambda: len(active.racks) == ROOM + 4, "the active one knows all racks", timeout=90)
-    finally:
-        for one in agents:
-            one.stop()
-        for one in agents:
-            one.join(10)
-        _remove(acls, PRINCIPAL)
-
-
-def _may_describe(settings: Settings) -> bool:
-    client = connect(for_kafka_python(settings.kafka))
-    try:
-        answers = GroupAsker(client).describe(["samerack-waiting-07"])
-        return not isinstance(answers["samerack-waiting-07"], Exception)
-    finally:
         close(client)

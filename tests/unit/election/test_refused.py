@@ -1,0 +1,82 @@
+"""Agents that are allowed to read the election's group only, and not the groups of those that wait outside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from kafka import errors as kafka_errors
+
+from samerack.common.settings import Settings, load
+from samerack.election.asking import Answer, DescribedAgent, DescribedAgents, GroupAsker
+from samerack.election.model import Advertisement, encode
+from samerack.election.places import ROOM, UNREGISTERED_ROOM
+from samerack.election.reader import RegistryReader
+from samerack.election.waiting import Waiting
+
+
+@pytest.fixture
+def settings() -> Settings:
+    """Settings of an agent; nothing is asked at its address."""
+    flags = {"kafka": {"bootstrap.servers": "127.0.0.1:1"}, "election": {"group": "samerack"}}
+    return load(flags=flags, environment={})
+
+
+@dataclass
+class Asker:
+    """Answers with the same agent in each group, or refuses groups with the prefix."""
+
+    allowed: bool
+
+    def describe(self, groups: Sequence[str]) -> dict[str, Answer]:
+        """An answer for each group."""
+        said = encode(Advertisement(rack="rack-a", addresses=("10.0.0.1",)))
+        agent = DescribedAgent(id="m", instance_id=None, metadata=said, assignment=b"")
+        there: Answer = DescribedAgents(stable=True, members=(agent,))
+        refused: Answer = kafka_errors.GroupAuthorizationFailedError()
+        return {group: there if self.allowed or group == "samerack" else refused for group in groups}
+
+
+def test_groups_that_may_not_be_read_count_as_empty_until_they_may(settings: Settings) -> None:
+    """All is known then that can be, so that groups are counted; once they are allowed their agents are known."""
+    reader = RegistryReader(settings, changed=lambda: None)
+    reader._reading.set()
+    reader._read(cast(GroupAsker, Asker(allowed=False)))
+    assert (reader.refused, reader.is_fresh(), reader.registry.waiting) == (True, True, 0)
+    reader._read(cast(GroupAsker, Asker(allowed=True)))
+    assert (reader.refused, reader.is_fresh(), reader.registry.waiting > 0) == (False, True, True)
+
+
+@pytest.mark.parametrize(
+    ("members", "registers", "inside"),
+    [
+        (ROOM, True, False),
+        (ROOM, False, True),
+        (UNREGISTERED_ROOM - 1, False, True),
+        (UNREGISTERED_ROOM, False, False),
+    ],
+)
+def test_who_may_not_wait_outside_takes_part_in_larger_elections(
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+    members: int,
+    registers: bool,  # noqa: FBT001 - a table
+    inside: bool,  # noqa: FBT001 - a table
+) -> None:
+    """So the others know its rack."""
+    client: Any = SimpleNamespace(_net=None, _manager=None)
+    waiting = Waiting(
+        client,
+        settings=settings.election,
+        advertisement=Advertisement(identity="me"),
+        wake=lambda: None,
+        registers=registers,
+    )
+    agents = tuple(
+        DescribedAgent(id=f"m{n}", instance_id=f"i{n}", metadata=b"", assignment=b"") for n in range(members)
+    )
+    monkeypatch.setattr(waiting, "look", lambda: DescribedAgents(stable=True, members=agents))
+    assert waiting.is_needed(lambda _: False) is inside
