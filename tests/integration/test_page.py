@@ -1,4 +1,6 @@
-"""The page in a real Chromium: its content, readability and keyboard use, and that it loads nothing from elsewhere.
+"""The page in a real Chromium: how it looks, its use by keyboard, and that it loads nothing from elsewhere.
+
+tests/unit/agent/test_page_content.py has what it says.
 
 PAGE_SCREENSHOTS names a folder for screenshots.
 """
@@ -10,8 +12,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from urllib.error import HTTPError
-from urllib.request import urlopen
 
 import pytest
 
@@ -20,7 +20,6 @@ from samerack.agent.web import api as web_api
 from samerack.agent.web import page as web_page
 from samerack.agent.web.groups_table import GROUPS_SHOWN
 from samerack.agent.web.server import WebServer, application
-from samerack.reporting.report_service import ReportService
 from sandbox.admin import wait_until
 from tests.integration.browser import ENTER, TAB, Browser
 from tests.unit.agent.measured import busy, busy_events, busy_history, reports, snapshot
@@ -43,14 +42,9 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def shown() -> ReportService:
-    """Reports of a cluster with three groups and three decisions."""
-    return reports(busy(), roles={"orders": "leading"}, events=busy_events(), history=busy_history())
-
-
-@pytest.fixture
-def url(shown: ReportService) -> Iterator[str]:
-    """The page's address."""
+def url() -> Iterator[str]:
+    """The address of the pages of a cluster with three groups and three decisions."""
+    shown = reports(busy(), roles={"orders": "leading"}, events=busy_events(), history=busy_history())
     more = (*web_api.routes(shown), *web_page.routes(shown))
     server = WebServer(application(Metrics(), healthy=dict, ready=dict, more=more), host="127.0.0.1", port=0)
     server.start()
@@ -62,63 +56,6 @@ def draw(browser: Browser, name: str) -> None:
     """Saves a screenshot if a folder is set."""
     if folder := os.environ.get("PAGE_SCREENSHOTS"):
         browser.screenshot(Path(folder) / f"{name}.png")
-
-
-def test_the_page_shows_bytes_money_shares_and_decisions(browser: Browser, url: str) -> None:
-    """The page shows the matrix, groups with three shares each, findings with cures, and decisions with reasons."""
-    browser.look(width=1280)
-    browser.open(url)
-    texts = browser.run(_TEXTS)
-    assert {"What crosses racks", "Rack by rack", "Groups", "What happened", "What is wrong"} <= set(texts)
-    assert {"43 GB", "$0.093", "near", "no rack"} <= set(texts)  # the matrix
-    assert {"billing-kip848", "leading", "69 %", "67 %"} <= set(texts)  # the groups
-    assert {"asks to rebalance", "not followed", "plan sent", "below-least-saving", "racks-changed"} <= set(texts)
-    assert "$1.51/day" in texts
-    assert any("put samerack's broker jar on the class path" in text for text in texts)
-    draw(browser, "wide")
-
-
-def test_names_from_kafka_stay_text(browser: Browser, url: str) -> None:
-    """A group name with markup is shown as text, in the page and on the group's page."""
-    browser.open(url)
-    assert browser.run("return document.querySelectorAll('main .groups b').length") == 0
-    assert "reports <b>&amp;</b>" in browser.run(_TEXTS)
-    browser.run("[...document.links].find(a => a.textContent.startsWith('reports')).click()")
-    assert browser.run("return document.querySelector('h1').textContent") == "Group reports <b>&amp;</b>"
-
-
-def test_a_group_has_a_page_of_its_own(browser: Browser, url: str) -> None:
-    """A group's page shows its own assignor's share, the savings, its topics, and the limits of the figures."""
-    browser.look(width=1280)
-    browser.open(f"{url}/group?name=orders")
-    texts = browser.run(_TEXTS)
-    assert {"with range it would cross", "saved a month", "busiest member, against the mean", "audit", "clicks"} <= set(
-        texts
-    )
-    assert any("no committed offset" in text for text in texts)
-    assert browser.run("return document.title") == "orders - samerack"
-    draw(browser, "group")
-
-
-def test_members_and_partitions_are_sorted_without_a_script(browser: Browser, url: str) -> None:
-    """A click on a heading gives the other order; a reader of screens is told which one it is, and refreshing stays."""
-    browser.look(width=1280)
-    browser.open(f"{url}/group?name=reports%20%3Cb%3E%26amp%3B%3C%2Fb%3E&refresh=on")
-    cells = "return [...document.querySelectorAll('#partitions + .scroll tbody th')].map(cell => cell.textContent)"
-    order = "return [...document.querySelectorAll('[aria-sort]')].map(e => e.textContent + ' ' + e.ariaSort)"
-    assert browser.run(order) == ["records not read yet descending"] * 2
-    assert browser.run(cells) == [f"clicks-{number}" for number in range(6)]
-    members = browser.run("return document.querySelector('#members + .scroll tbody').innerText").split("\n")
-    assert [member.split("\t") for member in members] == [
-        ["client-m1", "no rack", "6", "6 kB/s", "120", "12 s"],
-        ["client-m2", "no rack", "0", "0 B/s", "0", "0 s"],
-        ["client-m3", "no rack", "0", "0 B/s", "0", "0 s"],
-    ]
-    browser.run("[...document.querySelectorAll('#partitions + .scroll a')][0].focus()")
-    browser.press(ENTER)
-    assert browser.run(order) == ["records not read yet descending", "Partition ascending"]
-    assert browser.run("return location.hash + new URLSearchParams(location.search).get('refresh')") == "#partitionson"
-    draw(browser, "sorted")
 
 
 def find(browser: Browser, search: str) -> None:
@@ -157,39 +94,6 @@ def test_one_of_five_hundred_groups_is_found(browser: Browser, width: int) -> No
         draw(browser, f"search-{width}")
     finally:
         server.stop()
-
-
-def test_a_group_shows_what_balance_costs(browser: Browser, url: str) -> None:
-    """The curve of cross-rack reads against skew is a drawing and a table; without a gain it is one sentence."""
-    browser.look(width=1280)
-    browser.open(f"{url}/group?name=billing-kip848")
-    draw(browser, "curve")
-    cells = browser.run("return [...document.querySelectorAll('#curve ~ .scroll')][0].innerText").split()
-    assert cells[cells.index("0") : cells.index("0") + 5] == ["0", "33", "%", "2", "2"]
-    assert browser.run("return document.querySelectorAll('.curve circle').length") == 3
-    browser.open(f"{url}/group?name=orders")
-    assert any("More skew would save nothing" in text for text in browser.run(_TEXTS))
-
-
-def test_a_group_shows_its_last_day(browser: Browser, url: str) -> None:
-    """Two lines with a gap and a mark for the plan, a description for readers of screens, and the same as a table."""
-    browser.look(width=1280)
-    browser.open(f"{url}/group?name=orders")
-    paths = "return [...document.querySelectorAll('.history path.%s:not(.area)')].map(e => e.getAttribute('d'))"
-    for name in ("read", "crossed"):
-        assert [path.count("M") for path in browser.run(paths % name)] == [2]
-    assert browser.run("return [...document.querySelectorAll('.history .plan')].length") == 1
-    described = "return document.querySelector('.history').ariaDescribedByElements.map(e => e.textContent)"
-    assert ["plans of the agent: 1" in text for text in browser.run(described)] == [True]
-    cells = "return document.querySelector('details tbody').innerText"
-    assert browser.run(cells) == ""
-    browser.run("document.querySelector('summary').focus()")
-    browser.press(ENTER)
-    rows = [row.split("\t") for row in browser.run(cells).splitlines()]
-    assert rows[0] == ["2027-01-15 08:00:00", "2 MB/s", "1.6 %", "0", "1"]
-    assert ["-", "-"] in [row[1:3] for row in rows]
-    browser.open(f"{url}/group?name=billing-kip848")
-    assert "Nothing was measured in this time." in browser.run(_TEXTS)
 
 
 @pytest.mark.parametrize("width", [320, 360, 480, 500, 768, 800, 1280])
@@ -253,39 +157,3 @@ def test_nothing_comes_from_outside(browser: Browser, url: str) -> None:
         assert all(name.startswith((url, "data:")) for name in names)
         assert browser.run("return document.scripts.length") == 0
     assert browser.complaints() == []
-
-
-def test_before_anything_is_measured(browser: Browser) -> None:
-    """An agent without measurements says so, and reports no zeros."""
-    fresh = reports()
-    server = WebServer(
-        application(Metrics(), healthy=dict, ready=dict, more=web_page.routes(fresh)), host="127.0.0.1", port=0
-    )
-    server.start()
-    browser.open(f"http://127.0.0.1:{server.port}/")
-    texts = browser.run(_TEXTS)
-    server.stop()
-    assert any(text.startswith("Nothing has been measured yet") for text in texts)
-    assert "No group has been seen yet." in texts
-    assert not [text for text in texts if "$0" in text]
-
-
-def test_an_unknown_group_is_not_found(url: str) -> None:
-    """An unknown group gives status 404, with the name escaped."""
-    with pytest.raises(HTTPError) as caught:
-        urlopen(f"{url}/group?name=%3Cscript%3E", timeout=30)  # noqa: S310 - a loopback address of our own
-    with caught.value as error:
-        body = error.read().decode()
-        assert error.code == 404
-    assert "&lt;script&gt;" in body
-    assert "<script>" not in body
-
-
-def test_headers_keep_the_page_to_itself(url: str) -> None:
-    """The headers forbid framing, content sniffing, caching and scripts."""
-    with urlopen(url, timeout=30) as answer:  # noqa: S310 - see above
-        headers = answer.headers
-    assert "default-src 'none'" in headers["content-security-policy"]
-    assert "frame-ancestors 'none'" in headers["content-security-policy"]
-    assert headers["x-content-type-options"] == "nosniff"
-    assert headers["cache-control"] == "no-store"
