@@ -69,21 +69,22 @@ class Fleet:
                 "log_level": 0,
             }
         )
-        found, ended = [], 0
-        try:
-            partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
-            consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
-            until = time.monotonic() + 20
-            while ended < len(partitions):
-                assert time.monotonic() < until, f"{topic} cannot be read"
-                message = consumer.poll(1.0)
-                if message is None:
-                    continue
+        found: list[tuple[bytes, bytes]] = []
+        ended: set[int | None] = set()
+
+        def is_read() -> bool:
+            for message in consumer.consume(1000, timeout=0.2):
                 error = message.error()
                 if error is None:
                     found.append((message.key() or b"", message.value() or b""))
                 elif error.code() == KafkaError._PARTITION_EOF:
-                    ended += 1
+                    ended.add(message.partition())
+            return len(ended) == len(partitions)
+
+        try:
+            partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
+            consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
+            wait_until(is_read, f"{topic} is read", pause=0)
         finally:
             consumer.close()
         return found

@@ -3,36 +3,16 @@
 from __future__ import annotations
 
 import json
-import threading
-import time
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
-from dataclasses import replace
 
 import pytest
 
-from samerack.agent.leading.assigning import Assigning
-from samerack.agent.leading.membership import Membership
-from samerack.agent.metrics import Metrics
-from samerack.agent.policy.back_off_causes import BackOffError, Cause
-from samerack.cluster import metadata
-from samerack.cluster import watch as watching
-from samerack.cluster.client import close, connect
-from samerack.cluster.view import ClusterView, SettlingTimes
-from samerack.cluster.watch import ClusterWatch
-from samerack.cluster.wire import Wire
-from samerack.common.kafka_config import for_kafka_python
-from samerack.common.settings import Settings
+from samerack.agent.policy.back_off_causes import Cause
 from samerack.protocol.consumer import encode_subscription
 from samerack.protocol.model import Subscription
 from sandbox.admin import wait_until
 from sandbox.agent_process import AgentProcess
 from tests.integration.raw_member import RawMember
-from tests.integration.scene import INTERLEAVED, A, B, C, Scene, holds_for
-
-_PATTERN_MEMBERS = 9
-_REFRESH_MS = 2000
-"""Members refresh metadata at multiples of it, so that each finds a new topic at a different time."""
+from tests.integration.scene import INTERLEAVED, A, Scene, holds_for
 
 
 def _early(scene: Scene) -> AgentProcess:
@@ -105,146 +85,4 @@ def test_a_member_that_cannot_be_read_is_left_to_its_group(scene: Scene) -> None
         assert holds_for(pause + 1, lambda: scene.presence() is None)
     agent.wait(lambda: agent.role() in ("following", "leading"), "it is back in the group")
     scene.wait_settled()
-    scene.finish()
-
-
-@contextmanager
-def _in_this_process(scene: Scene, watch: ClusterWatch) -> Iterator[tuple[Membership, Assigning]]:
-    """The agent's membership and plans without the rest of it, with the test's watch."""
-    configured = _settings(scene)
-    assigning = Assigning(group=scene.group, settings=configured, watch=watch)
-    client = connect(for_kafka_python(configured.kafka))
-    membership = Membership(
-        client, group=scene.group, settings=configured.leading, assign=assigning.assign, wake=lambda: None
-    )
-    try:
-        yield membership, assigning
-    finally:
-        membership.leave()
-        close(client)
-
-
-def _settings(scene: Scene) -> Settings:
-    return Settings.model_validate(
-        {"kafka": {"bootstrap.servers": scene.cluster.bootstrap, "client.id": "samerack"}, "groups": [scene.group]}
-    )
-
-
-def _watch(scene: Scene) -> ClusterWatch:
-    return ClusterWatch(
-        Wire(for_kafka_python(_settings(scene).kafka)),
-        pause=0.1,
-        times=SettlingTimes(change=1.0, leader=600.0),
-        selector="leader",
-        metrics=Metrics(),
-    )
-
-
-def _come_first(membership: Membership) -> None:
-    """Joins first, so that consumers can join within the initial delay of the group's first rebalance."""
-    assert not membership.join(0.5)
-
-
-def _join(membership: Membership) -> bool:
-    """Rejoins, as a session does, until the group is stable."""
-    membership.poll_heartbeat()
-    while membership.wants_join:
-        membership.join(0.2)
-    return True
-
-
-def test_a_group_whose_topics_are_unknown_is_left(scene: Scene) -> None:
-    """An agent without cluster metadata refuses to plan and backs off, and the group settles without it."""
-    scene.lay_out(INTERLEAVED)
-    with _in_this_process(scene, _watch(scene)) as (membership, assigning):  # its watch never polls
-        _come_first(membership)
-        scene.join("confluent", A)
-        scene.join("aiokafka", B)
-        with pytest.raises(BackOffError, match="could not be described") as caught:
-            wait_until(lambda: not _join(membership), "the agent refuses to plan")
-        assert (caught.value.cause, _planned_for(assigning)) == (Cause.TOPICS_UNKNOWN, 0)
-        membership.leave()
-        scene.wait_settled()
-    scene.finish()
-
-
-def test_a_look_that_comes_within_the_deadline_is_waited_for(scene: Scene) -> None:
-    """If metadata is two seconds late, the plan waits for it, and all members get their partitions."""
-    scene.lay_out(INTERLEAVED)
-    watch = _watch(scene)
-    with _in_this_process(scene, watch) as (membership, assigning):
-        _come_first(membership)
-
-        def look_late() -> None:
-            wait_until(lambda: assigning.since is not None, "the group waits for the plan")
-            time.sleep(2)
-            watch.start()
-
-        late = threading.Thread(target=look_late)
-        late.start()
-        scene.join("confluent", A)
-        wait_until(lambda: _join(membership) and _planned_for(assigning) == 1, "there is a plan")
-        late.join()
-        scene.wait_settled()
-        assert assigning.sent is not None
-        assert assigning.sent.plan.failure is None
-        assert 2 < assigning.sent.seconds < 5
-        watch.stop()
-        watch.join()
-    scene.finish()
-
-
-def _planned_for(assigning: Assigning) -> int:
-    return assigning.sent.members if assigning.sent is not None else 0
-
-
-def test_a_broker_that_lags_behind_takes_no_partition_away(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If every second answer lacks half of the partitions, as from a broker that lags, the view does not change."""
-    scene.lay_out(INTERLEAVED)
-    real, looks = metadata.look, 0
-
-    def lagging(wire: Wire, topics: Collection[str]) -> ClusterView:
-        nonlocal looks
-        view, looks = real(wire, topics), looks + 1
-        if looks % 2:
-            return view
-        return replace(view, topics={topic: views[: len(views) // 2] for topic, views in view.topics.items()})
-
-    monkeypatch.setattr(watching, "look", lagging)
-    watch = _watch(scene)
-    watch.show_interest(scene.group, frozenset({scene.topic}))
-    watch.start()
-    try:
-        wait_until(lambda: scene.topic in watch.cluster.topics, "the topic is known")
-        first = watch.cluster
-        wait_until(lambda: looks > 8, "both kinds of answers came several times")
-        assert watch.cluster is first
-        assert len(first.topics[scene.topic]) == len(INTERLEAVED)
-    finally:
-        watch.stop()
-        watch.join()
-
-
-@pytest.mark.timeout(120)
-def test_a_topic_that_appears_is_no_rejected_plan(scene: Scene) -> None:
-    """Members with a pattern find a topic one after the other and rejoin soon after a plan; the agent still leads."""
-    scene.lay_out(INTERLEAVED)
-    agent = _early(scene)
-    scene.topics = (f"^{scene.topic}.*",)
-    for number in range(_PATTERN_MEMBERS):
-        refresh = str(_REFRESH_MS * (number + 2))
-        scene.join("confluent", (A, B, C)[number % 3], topic_metadata_refresh_interval_ms=refresh)
-    scene.topics = (scene.topic,)
-    scene.wait_settled()
-    agent.wait_role("leading")
-    plans = len(agent.events("plan-sent"))
-    scene.topics = (scene.topic, f"{scene.topic}-new")
-    scene.lay_out(INTERLEAVED, scene.topics[1])
-    time.sleep(_REFRESH_MS * (_PATTERN_MEMBERS + 3) / 1000)  # each member has refreshed its metadata once
-    scene.wait_settled()
-    rejoins = len(agent.events("plan-sent")) - plans
-    print(f"{rejoins} rebalances for one topic")  # noqa: T201 - pytest -rP shows the measurement
-    assert rejoins > 4  # more than the limit of rejoins after a plan
-    assert agent.events("backs-off") == []
-    assert agent.role() == "leading"
     scene.finish()

@@ -9,7 +9,6 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -91,17 +90,6 @@ def _member(scene: Scene, client_id: str) -> Iterator[KafkaConsumer]:
     )
     yield consumer
     consumer.close()
-
-
-def _poll_until(holds: Callable[[], bool], *members: KafkaConsumer) -> None:
-    """Poll members in parallel with long polls: kafka-python repeats a join that ends between two polls."""
-    with ThreadPoolExecutor(len(members)) as pool:
-
-        def polled() -> bool:
-            list(pool.map(lambda member: member.poll(timeout_ms=1000), members))
-            return holds()
-
-        wait_until(polled, "the members have what they wait for")
 
 
 def _pass_through(scene: Scene) -> None:
@@ -214,62 +202,3 @@ def test_each_generation_of_a_led_group_is_told_with_its_cause(scene: Scene, tmp
         check=True,
     )
     assert {event["generation"] for event in json.loads(shown.stdout)["events"]} >= set(told)
-
-
-@pytest.fixture
-def observing(scene: Scene, tmp_path: Path) -> Iterator[AgentProcess]:
-    """An agent that polls the group twice a second, and joins none."""
-    with AgentProcess(
-        scene.cluster.bootstrap,
-        groups=[],
-        log=tmp_path / "observing.log",
-        settings={"traffic.groups": scene.group, "traffic.poll_seconds": 0.5},
-    ) as agent:
-        agent.wait(lambda: agent.get("/v1/events")[0] == 200, "it answers")
-        yield agent
-
-
-def _sees(agent: AgentProcess, members: int) -> bool:
-    """Whether the measurement has seen the group with this many members and all of its partitions."""
-    groups = json.loads(agent.get("/v1/traffic")[1] or "{}").get("groups", [])
-    return [(group["members"], group["partitions"]) for group in groups] == [(members, len(INTERLEAVED))]
-
-
-def test_a_group_that_is_only_observed_is_told_of_too(scene: Scene, observing: AgentProcess) -> None:
-    """An observing agent reports the same causes, without a generation."""
-    scene.lay_out(INTERLEAVED)
-    agent = observing
-    scene.join("kafka-python", A, **_SESSION)
-    scene.wait_settled()
-    agent.wait(lambda: _sees(agent, 1), "it measures")
-    story = Story(scene, agent)
-    second: list[Member] = []
-    event = story.step(lambda: second.append(scene.join("kafka-python", B, **_SESSION)), "member-joined")
-    assert (event["generation"], event["joined"]) == (None, [scene.seats[-1].settings.client_id])
-    third: list[Member] = []
-    story.step(lambda: third.append(scene.join("kafka-python", C, **_SESSION)), "member-joined")
-    assert story.step(lambda: story.end(second[0]), "member-left")["members"] == 2
-    story.step(lambda: story.end(third[0], kill=True), "session-expired")
-
-
-def test_a_rebalance_that_changes_nothing_is_the_leaders_own(scene: Scene, observing: AgentProcess) -> None:
-    """An observing agent reports a leader's rebalance without changes, with its duration, if a poll falls into it."""
-    scene.admin.create_topic(scene.topic, INTERLEAVED)
-    with _member(scene, "leader") as leader:
-        _poll_until(lambda: len(leader.assignment()) == len(INTERLEAVED), leader)
-        observing.wait(lambda: _sees(observing, 1), "it measures")
-        with _member(scene, "slow") as slow:
-            _poll_until(lambda: bool(slow.assignment()), leader, slow)
-            _poll_until(
-                lambda: bool(found := _told(observing, scene.group)) and found[-1]["joined"] == ["slow"], leader, slow
-            )
-            before = len(_told(observing, scene.group))
-            leader._coordinator.request_rejoin()
-            for _ in range(20):
-                leader.poll(timeout_ms=100)  # the other member is not polled meanwhile
-            generation = leader.group_metadata().generation_id
-            _poll_until(lambda: leader.group_metadata().generation_id > generation, leader, slow)
-            _poll_until(lambda: len(_told(observing, scene.group)) > before, leader, slow)
-            event = _told(observing, scene.group)[before]
-    assert (event["cause"], event["moved"], event["members"]) == ("leader", 0, 2)
-    assert 1.0 < event["seconds"] < 30.0

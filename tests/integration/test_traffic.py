@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from kafka import errors as kafka_errors
-from kafka.protocol.admin.cluster import DescribeLogDirsRequest
-from kafka.protocol.consumer.fetch import FetchRequest
 
-from samerack.cluster.wire import Answer, Question, Wire
 from samerack.common.money import price_table
 from samerack.common.settings import MoneySettings
 from samerack.reporting.costs import report
 from samerack.traffic.model import BlindSpot, Family, TrafficSnapshot
 from samerack.traffic.statistics import StatisticsError
-from samerack.traffic.watch import observe
 from sandbox.contract import KafkaCluster
 from sandbox.feeder import Feeder
 from sandbox.members.lines import MemberSettings
 from sandbox.members.process import Member
-from tests.integration.looking import Looking, costs_what_crosses, measured, named, settings_for
+from tests.integration.looking import Looking, costs_what_crosses, measured, named
 
 _ENOUGH_RECORDS = 1_000
 
@@ -139,43 +132,3 @@ def test_a_reader_that_is_no_member_is_measured_without_its_rack(
     (found,) = (one for one in report(seen, price_table(MoneySettings()), roles={}).groups if one.group == group)
     assert found.wire_bytes == found.unknown_bytes > 0
     assert (found.cross_rack_bytes, found.dollars_per_month, found.share) == (None, None, None)
-
-
-def test_a_missing_permission_costs_one_figure(
-    cluster: KafkaCluster, placed: str, group: str, looking: Looking, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without log sizes there are no bytes, without READ the serving replica is guessed; all else is measured."""
-    ask = Wire.ask
-    denied: list[type[Any]] = [DescribeLogDirsRequest, FetchRequest]
-
-    def refusing(wire: Wire, questions: Sequence[Question], timeout: float = 10.0) -> list[Answer]:
-        allowed = [one for one in questions if not isinstance(one.request, tuple(denied))]
-        refused = [
-            Answer(question=one, error=kafka_errors.ClusterAuthorizationFailedError())
-            for one in questions
-            if one not in allowed
-        ]
-        return [*ask(wire, allowed, timeout), *refused]
-
-    monkeypatch.setattr(Wire, "ask", refusing)
-    with Feeder(cluster.bootstrap, {placed: 6}), member(cluster, group, placed, "rack-a"):
-        snapshot = looking.until(lambda seen: bool(seen.groups and seen.groups[0].partitions))
-        (one,) = snapshot.groups
-        assert {gap.what for gap in snapshot.gaps if gap.refused} == {Family.LOG_DIRS, Family.PROBE}
-        assert {BlindSpot.SIZES_UNKNOWN, BlindSpot.SERVING_GUESSED} <= set(one.blind_spots)
-        assert one.bytes_per_second is None
-        assert one.shares.present_partitions == pytest.approx(1 / 3)
-        denied.clear()
-        looking.until(lambda seen: measured(seen, group) is not None)
-
-
-def test_one_look_for_the_command_line(cluster: KafkaCluster, placed: str, group: str) -> None:
-    """A single poll without an agent gives groups and shares at once."""
-    with member(cluster, group, placed, "rack-a") as one:
-        one.wait(lambda: len(one.owned) == 6, "it has all partitions")
-        snapshot = observe(settings_for(cluster, group), seconds=0)
-    assert [found.group for found in snapshot.groups] == [group]
-    assert snapshot.rack_aware_fetch is True
-    share = snapshot.groups[0].shares.present_partitions
-    assert share is not None
-    assert 0.3 < share < 0.7  # followers of a new topic serve from their second fetch on
