@@ -11,7 +11,6 @@ from xdist.scheduler import LoadFileScheduling
 from sandbox.admin import Admin
 from sandbox.contract import RACKS, KafkaCluster
 from sandbox.patience import PATIENCE
-from tests.integration import guest
 from tests.integration.cluster import ContainerCluster
 from tests.integration.looking import Looking, settings_for
 from tests.integration.pods import Pods
@@ -75,13 +74,6 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
 
 
 @pytest.fixture(scope="session")
-def guest_cluster() -> Iterator[KafkaCluster]:
-    """One broker with settings that reveal effects of a guest in a group; see `tests.integration.guest`."""
-    with ContainerCluster(guest.RACKS, properties=guest.PROPERTIES, steady=True) as cluster:
-        yield cluster
-
-
-@pytest.fixture(scope="session")
 def movable_cluster() -> Iterator[KafkaCluster]:
     """One cluster for all tests of a worker that stop brokers or move them."""
     with ContainerCluster() as movable:
@@ -91,9 +83,6 @@ def movable_cluster() -> Iterator[KafkaCluster]:
 @pytest.fixture
 def cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     """The cluster that all tests share; for a test that moves brokers one of its own, each broker in its own rack."""
-    if request.node.get_closest_marker("guest_broker") is not None:
-        yield request.getfixturevalue("guest_cluster")
-        return
     if request.node.get_closest_marker("moves_brokers") is None:
         yield request.getfixturevalue("shared_cluster")
         return

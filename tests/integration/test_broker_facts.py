@@ -7,18 +7,16 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from typing import Any
 
 import pytest
 from kafka.structs import MemberState
 
-from samerack.agent.leading.member import Hold
 from samerack.agent.leading.membership import Membership
-from samerack.agent.leading.order import is_first
 from samerack.cluster.client import close, connect
 from samerack.cluster.group_member import Joined
 from samerack.common.kafka_config import for_kafka_python
 from samerack.common.settings import LeadingSettings
+from sandbox.admin import wait_until
 from sandbox.contract import KafkaCluster
 
 _EMPTY = b"\x00\x00\x00\x00\x00\x00\xff\xff\xff\xff"
@@ -73,7 +71,6 @@ def enter(cluster: KafkaCluster, group: str) -> Iterator[Enter]:
 
 def _settle(players: Sequence[Player]) -> None:
     """Lets all players join and rejoin until they are in one generation."""
-    deadline = time.monotonic() + 60
 
     def at_peace() -> bool:
         memberships = [player.membership for player in players]
@@ -84,16 +81,16 @@ def _settle(players: Sequence[Player]) -> None:
             and players[0].membership.describe().stable
         )
 
-    while not at_peace():
-        assert time.monotonic() < deadline
-        _turn(players)
+    def turned() -> bool:
+        if at_peace():
+            return True
+        for player in players:
+            player.membership.poll_heartbeat()
+            if player.membership.wants_join:
+                player.membership.join(0.05)
+        return False
 
-
-def _turn(players: Sequence[Player]) -> None:
-    for player in players:
-        player.membership.poll_heartbeat()
-        if player.membership.wants_join:
-            player.membership.join(0.05)
+    wait_until(turned, "all are in one generation")
 
 
 @pytest.mark.promise("Fact of brokers: a static leader that restarts still leads, and need not assign (KIP-814).")
@@ -134,48 +131,3 @@ def test_a_static_member_gets_a_new_place_without_a_rebalance(enter: Enter) -> N
     assert not leader.membership.wants_join
     assert len(leader.asked) == plans
     assert leader.membership.describe().stable
-
-
-def test_the_order_of_the_description_tells_who_leads_next(enter: Enter) -> None:
-    """Each time a leader leaves, the first of the others in DescribeGroups leads."""
-    players = [enter(f"player-{number}") for number in range(6)]
-    _settle(players[:1])
-    _settle(players)
-    while len(players) > 1:
-        (leader,) = [player for player in players if player.membership.leading]
-        view = leader.membership.describe()
-        leader_id = leader.membership.member_id
-        (heir,) = [player for player in players if is_first(view, player.membership.member_id, leader_id)]
-        leader.membership.leave()
-        players.remove(leader)
-        time.sleep(1.0)  # two heartbeats, so that all know of it
-        _settle(players)
-        assert heir.membership.leading
-
-
-def test_a_join_that_waits_behind_another_is_ahead_of_the_leaders_plan(
-    enter: Enter, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A broker handles a connection's next request as soon as it has answered the last, also if the member is slow."""
-    leader, agent = enter("leader"), enter("agent")
-    _settle([leader])
-    _settle([leader, agent])
-    in_force: list[int] = []
-    monkeypatch.setattr(leader.membership, "_take", lambda _: in_force.append(leader.membership.generation_id))
-    before_sync = agent.membership._before_sync
-
-    async def late(response: Any) -> Any:
-        await agent.membership._net.sleep(1.0)  # the leader has sent its plan by then
-        return await before_sync(response)
-
-    monkeypatch.setattr(agent.membership, "_before_sync", late)
-    generation, plans = leader.membership.generation_id, len(leader.asked)
-    agent.membership.hold()
-    agent.membership.nudge()
-    while agent.membership.hold_state is not Hold.HELD:
-        _turn([leader, agent])
-    agent.membership.let_go()
-    _settle([leader, agent])
-    assert leader.asked[plans].generation == generation + 1
-    assert in_force
-    assert generation + 1 not in in_force

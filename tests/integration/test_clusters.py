@@ -14,10 +14,10 @@ import pytest
 
 from sandbox.admin import Admin
 from sandbox.agent_process import AgentProcess
-from sandbox.contract import KafkaCluster
 from sandbox.settings import HOST, free_ports
 from tests.collector import Collector
 from tests.integration import guest
+from tests.integration.cluster import ContainerCluster
 from tests.integration.fleet import reading
 from tests.integration.scene import INTERLEAVED, A, Scene
 
@@ -25,11 +25,15 @@ _PASSWORD: Final = "geheim-4711"  # noqa: S105 - of nobody
 
 
 @pytest.fixture
-def west(guest_cluster: KafkaCluster, tmp_path: Path) -> Iterator[Scene]:
+def west(tmp_path: Path) -> Iterator[Scene]:
     """A group in another cluster, of one broker."""
     folder = tmp_path / "west"
     folder.mkdir()
-    with Admin(guest_cluster.bootstrap) as admin, Scene(guest_cluster, admin, folder=folder) as opened:
+    with (
+        ContainerCluster({1: A}, steady=True) as cluster,
+        Admin(cluster.bootstrap) as admin,
+        Scene(cluster, admin, folder=folder) as opened,
+    ):
         yield opened
 
 

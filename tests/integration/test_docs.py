@@ -44,7 +44,7 @@ RUN_ELSEWHERE: Final = {
     "samerack resume": "tests/integration/test_leave_pause.py: where an agent leads",
     "samerack rack": "tests/unit/agent/pod/test_docs.py: where there is a rack",
     "samerack streams": "tests/integration/test_streams_plan.py: where a Kafka Streams application runs",
-    "samerack verify": "tests/integration/test_verify.py, with a fault for each finding",
+    "samerack verify": "tests/integration/test_verify.py, on sound brokers and broken ones",
 }
 
 

@@ -1,16 +1,12 @@
 """Behavior of a group when its agent or a broker fails: the tables of docs/leading.md and docs/operating.md."""
 
-import os
-import signal
 import time
 
 import pytest
 
 from sandbox.admin import wait_until
-from sandbox.contract import RACKS
-from tests.integration.scene import A, B, C, Scene, holds_for, now_ms
+from tests.integration.scene import Scene, holds_for, now_ms
 
-_SESSION_SECONDS = 9.0
 _LONG_SESSION_SECONDS = 60.0
 """More than a busy machine needs to start a process."""
 
@@ -68,30 +64,6 @@ def test_a_restarted_agent_keeps_the_lead(scene: Scene) -> None:
     scene.finish()
 
 
-def test_killed_while_parked_costs_one_session(scene: Scene) -> None:
-    """An agent killed while the group waits in JoinGroup blocks an eager group for its session; then a member leads."""
-    agent = scene.led()
-    slow = scene.seats[0].member
-    os.kill(slow.pid, signal.SIGSTOP)
-    try:
-        scene.join("aiokafka", B)
-        wait_until(lambda: scene.describe().state.name == "PREPARING_REBALANCING", "the group waits")
-        agent.wait(
-            lambda: agent.metric("samerack_group_state", group=scene.group, state="PreparingRebalance") == 1.0,
-            "the agent sees that the group waits",
-        )
-        assert holds_for(1.5, lambda: agent.running)  # three heartbeats, so that it has joined
-        agent.kill()
-    finally:
-        os.kill(slow.pid, signal.SIGCONT)
-    since = now_ms()
-    _wait_gone(scene)
-    pause = scene.longest_pause(since_ms=since)
-    print(f"longest pause {pause:.1f} s")  # noqa: T201 - see above
-    assert _SESSION_SECONDS - 2 < pause < _SESSION_SECONDS + 4
-    scene.finish()
-
-
 def test_a_paused_agent_comes_back_as_a_follower(scene: Scene) -> None:
     """An agent that is suspended for longer than its session loses its membership, and follows afterwards."""
     agent = scene.led()
@@ -121,48 +93,4 @@ def test_a_second_agent_fences_the_first(scene: Scene) -> None:
     first.stop()
     assert second.role() == "leading"
     assert scene.presence() is not None
-    scene.finish()
-
-
-def test_one_that_was_fenced_returns_when_the_other_has_left(scene: Scene) -> None:
-    """Without an election the group itself shows that nobody has the instance id any more."""
-    first = scene.led(election__group="")
-    second = scene.agent(election__group="")
-    second.wait_role("leading")
-    first.wait_role("fenced")
-    second.stop()
-    first.wait_role("following")
-    assert scene.presence() is not None
-    scene.finish()
-
-
-@pytest.mark.moves_brokers
-def test_a_bounced_broker_triggers_nothing(scene: Scene) -> None:
-    """A broker that stops and returns, and partition leaders that move away and back, trigger no rebalance."""
-    coordinator = scene.coordinator()
-    bounced, second, third = sorted(RACKS, key=lambda broker: (broker == coordinator, broker))
-    scene.topics = (scene.topic, f"{scene.topic}-single")
-    scene.lay_out([[bounced, second], [second, third], [third, bounced]])
-    scene.lay_out([[bounced], [second], [third]], scene.topics[1])
-    agent = scene.waiting_agent()
-    for client, rack in (("confluent", A), ("aiokafka", B), ("java", C)):
-        scene.join(client, rack)
-    scene.wait_settled()
-    before, generation = scene.rebalances(), agent.events("plan-sent")[-1]["generation"]
-
-    def quiet() -> bool:
-        return scene.rebalances() == before
-
-    scene.cluster.stop_broker(bounced)
-    agent.wait(
-        lambda: (agent.metric("samerack_suppressed_triggers_total", group="", reason="broker-absent") or 0) >= 1,
-        "the agent has seen that the broker is absent",
-    )
-    assert holds_for(2.0, quiet)
-    scene.cluster.start_broker(bounced)
-    assert holds_for(2.0, quiet)
-    scene.admin.elect_leaders([(scene.topic, 0)])
-    assert holds_for(3.0, quiet)
-    assert agent.events("plan-sent")[-1]["generation"] == generation
-    assert agent.events("decision", action="rebalance", reason="racks-changed") == []
     scene.finish()

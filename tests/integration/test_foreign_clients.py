@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
@@ -17,12 +16,9 @@ from sandbox.clients.births import ANY_TIME, NAMES, WRONG, first_generation, wai
 from sandbox.clients.course import PLACED
 from sandbox.contract import KafkaCluster
 from sandbox.history.checker import check
-from sandbox.jvm import cache_folder
 from sandbox.members.ledger import read_twice
-from tests.integration.scene import INTERLEAVED, A, B, C, Scene, holds_for
 
 pytestmark = pytest.mark.alone
-_CALM_SECONDS = 10.0
 _SETTLE_SECONDS = 60.0
 _EMPTY_SECONDS = 5.0
 _CLIENTS = ("java-3.4", "java-2.8", "franz-go", "sarama", "kafka-go", "kafkajs")
@@ -84,36 +80,3 @@ def test_groups_of_every_language_are_led_from_birth_and_left_with_the_last_cons
                 history = group.finish()
                 assert [finding for finding in check(history, ANY_TIME) if finding.kind in WRONG] == []
                 assert read_twice(chain.from_iterable(history.members.values())) == 0
-
-
-def test_a_running_group_of_kafkajs_is_never_joined(scene: Scene) -> None:
-    """The agent observes, because kafkajs's leader would give it partitions, and logs why; there is no rebalance."""
-    scene.lay_out(INTERLEAVED)
-    for rack in (A, B, C):
-        scene.join("kafkajs", rack, assignor="")
-    scene.wait_settled()
-    rebalances = scene.rebalances()
-    agent = scene.agent()
-    agent.wait_role("observing")
-    assert "RoundRobinAssigner" in agent.events("observing")[0]["reason"]
-    assert holds_for(_CALM_SECONDS, lambda: scene.presence() is None and agent.role() == "observing")
-    assert scene.rebalances() == rebalances
-    assert not agent.events("backs-off")
-    scene.finish()
-
-
-_JOINS_AGAIN = """
-from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor as Sticky
-from kafka.coordinator.protocol import ConsumerProtocolMemberAssignment as Assignment
-first = Sticky.metadata({"orders"})
-assert first.encode()
-Sticky.on_assignment(Assignment(0, [("orders", [0, 1])], b""))
-Sticky.metadata({"orders"})
-"""
-
-
-def test_a_member_on_kafka_python_2_with_sticky_cannot_join_twice() -> None:
-    """The assignor fails on Python 3 without any broker or agent: no group with it survives a rebalance."""
-    python = cache_folder() / "clients" / "kafka-python-2" / "bin" / "python"
-    done = subprocess.run([str(python), "-c", _JOINS_AGAIN], capture_output=True, text=True, timeout=30, check=False)
-    assert done.stderr.splitlines()[-1] == "TypeError: object of type 'dict_itemiterator' has no len()"

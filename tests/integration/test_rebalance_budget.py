@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,10 +10,6 @@ import pytest
 from sandbox.agent_process import AgentProcess
 from tests.integration.scene import INTERLEAVED, A, B, C, Scene, holds_for
 
-_HALF_MINUTES = [{"cron": "* * * * *", "minutes": 0.5}]
-"""Windows that are open in the first half of each minute."""
-_LEFT_SECONDS = 6.0
-"""The time to move replicas, and for the agent to see it."""
 _QUIET_SECONDS = 3.0
 
 
@@ -34,10 +28,6 @@ def _swap(scene: Scene, first: int, second: int) -> None:
     placed = scene.admin.replicas([scene.topic])
     there, here = (placed[scene.topic, number].replicas for number in (second, first))
     scene.admin.move_replicas({(scene.topic, first): there, (scene.topic, second): here}, elect=False)
-
-
-def _suppressed(agent: AgentProcess, scene: Scene, reason: str) -> bool:
-    return bool(agent.metric("samerack_suppressed_triggers_total", group=scene.group, reason=reason))
 
 
 def _policy(agent: AgentProcess) -> dict[str, Any]:
@@ -68,43 +58,4 @@ def test_who_proposes_triggers_nothing_and_plans_what_others_begin(scene: Scene)
 
     scene.redeploy(scene.seats[0])
     scene.wait_settled(cross_rack=0)
-    scene.finish()
-
-
-def test_outside_of_its_windows_a_rebalance_waits(scene: Scene) -> None:
-    """A swap while the window is closed is followed when it opens, and the agent reports that time."""
-    agent = _led(scene, policy__windows=_HALF_MINUTES)
-    into = time.time() % 60
-    if not 30 < into < 60 - _LEFT_SECONDS:
-        time.sleep((31 - into) % 60)
-    before, opens = scene.rebalances(), (time.time() // 60 + 1) * 60
-    _swap(scene, 0, 1)
-    agent.wait(lambda: _suppressed(agent, scene, "outside-window"), "it waits for the window", timeout=_LEFT_SECONDS)
-    agent.wait(lambda: _policy(agent)["waits_until"] == opens, "it tells when the window opens", timeout=2)
-    assert scene.rebalances() == before
-    scene.wait_settled(cross_rack=0)
-    assert opens < time.time() < opens + 15
-    scene.finish()
-
-
-def test_no_restart_gets_around_the_cap(scene: Scene, tmp_path: Path) -> None:
-    """The agent does not trigger a second rebalance in the hour, nor after it is killed and restarted."""
-    settings: dict[str, Any] = {
-        "policy__max_per_hour": 1,
-        "leading__session_timeout_seconds": 20,
-        "election__identity": "same",
-        "events__path": str(tmp_path / "events.db"),
-    }
-    agent = _led(scene, **settings)
-    _swap(scene, 0, 1)
-    scene.wait_settled(cross_rack=0)
-    _swap(scene, 1, 2)
-    agent.wait(lambda: _suppressed(agent, scene, "hourly-cap"), "it has had its rebalance")
-    agent.kill()
-    again = scene.agent(**settings)
-    again.wait_role("leading")
-    before = scene.rebalances()
-    again.wait(lambda: _suppressed(again, scene, "hourly-cap"), "it knows of its rebalance")
-    assert holds_for(_QUIET_SECONDS, lambda: scene.rebalances() == before)
-    assert scene.cross_rack() == 2
     scene.finish()

@@ -1,30 +1,17 @@
 """The worker process dies, hangs, sleeps or cannot start: its supervisor replaces it, and the group continues."""
 
-import os
-import signal
 import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
 
 import psutil
 import pytest
 
-from samerack.common.settings import LeadingSettings
 from sandbox.admin import wait_until
 from sandbox.agent_process import AgentProcess
 from sandbox.settings import HOST, free_ports
-from tests.integration.scene import INTERLEAVED, A, B, C, Scene, holds_for, now_ms
-
-
-def _led(scene: Scene, **settings: Any) -> AgentProcess:
-    scene.lay_out(INTERLEAVED)
-    agent = scene.waiting_agent(**settings)
-    for client, rack in (("confluent", A), ("aiokafka", B), ("java", C)):
-        scene.join(client, rack)
-    scene.wait_led(agent, cross_rack=0)
-    return agent
+from tests.integration.scene import Scene, holds_for
 
 
 def _worker(agent: AgentProcess) -> psutil.Process:
@@ -43,7 +30,7 @@ def _back(agent: AgentProcess, died: psutil.Process) -> None:
 )
 def test_a_killed_worker_is_replaced(scene: Scene) -> None:
     """After a kill in a stable group, the next worker leads the same generation, without a rebalance."""
-    agent = _led(scene, web__port=free_ports(1)[0], leading__session_timeout_seconds=60)
+    agent = scene.led(web__port=free_ports(1)[0], leading__session_timeout_seconds=60)
     before, worker = scene.rebalances(), _worker(agent)
     killed = time.monotonic()
     worker.kill()
@@ -54,48 +41,9 @@ def test_a_killed_worker_is_replaced(scene: Scene) -> None:
     scene.finish()
 
 
-def test_a_stopped_worker_is_replaced(scene: Scene) -> None:
-    """A suspended worker that sends no sign of life for a second is killed and replaced."""
-    agent = _led(scene, web__port=free_ports(1)[0])
-    before, worker = scene.rebalances(), _worker(agent)
-    worker.suspend()
-    _back(agent, worker)
-    assert holds_for(2.0, lambda: scene.rebalances() == before)
-    assert agent.events("worker-died")[0]["reason"] == "no sign of life for 1 s"
-    scene.finish()
-
-
-def test_killed_in_a_rebalance_costs_no_session(scene: Scene) -> None:
-    """After a kill while the group waits in JoinGroup, the next worker takes over the membership and sends the plan.
-
-    Otherwise the group waits until the session of the dead worker ends.
-    """
-    agent = _led(scene, web__port=free_ports(1)[0])
-    slow = scene.seats[0].member
-    # librdkafka may deliver the first record twice, in one generation, if it is stopped within its first fetch
-    wait_until(lambda: any(event.kind == "records" for event in slow.events), "it reads")
-    os.kill(slow.pid, signal.SIGSTOP)
-    try:
-        scene.join("aiokafka", B)
-        wait_until(lambda: scene.describe().state.name == "PREPARING_REBALANCING", "the group waits")
-        assert holds_for(1.5, lambda: agent.running)  # three heartbeats, so that it has joined
-        worker = _worker(agent)
-        worker.kill()
-    finally:
-        os.kill(slow.pid, signal.SIGCONT)
-    since = now_ms()
-    _back(agent, worker)
-    scene.wait_settled()
-    pause = scene.longest_pause(since_ms=since)
-    print(f"longest pause {pause:.1f} s")  # noqa: T201 - see above
-    assert pause < LeadingSettings().session_timeout_seconds
-    assert agent.role() == "leading"
-    scene.finish()
-
-
 def test_one_that_dies_again_and_again_only_observes(scene: Scene) -> None:
     """After too many deaths the supervisor leaves the groups by member id; a worker that joins none still measures."""
-    agent = _led(scene, web__port=free_ports(1)[0], supervisor__max_restarts=2, supervisor__restart_window_seconds=600)
+    agent = scene.led(web__port=free_ports(1)[0], supervisor__max_restarts=2, supervisor__restart_window_seconds=600)
     for deaths in (1, 2):
         _worker(agent).kill()
         wait_until(lambda: len(agent.events("worker-died")) == deaths, "the death is seen")  # noqa: B023 - waited for here
@@ -113,7 +61,7 @@ def test_one_that_dies_again_and_again_only_observes(scene: Scene) -> None:
 def test_one_that_cannot_start_leaves_its_groups(scene: Scene) -> None:
     """If no worker can start, the supervisor leaves the group for the dead one long before its session ends."""
     [port] = free_ports(1)
-    agent = _led(scene, web__port=port, leading__session_timeout_seconds=60, leading__heartbeat_seconds=0.5)
+    agent = scene.led(web__port=port, leading__session_timeout_seconds=60, leading__heartbeat_seconds=0.5)
     worker = _worker(agent)
     agent.pause()  # so that the port can be taken before the next worker opens it
     worker.kill()
@@ -124,17 +72,6 @@ def test_one_that_cannot_start_leaves_its_groups(scene: Scene) -> None:
         print(f"left after {time.monotonic() - since:.1f} s")  # noqa: T201 - see above
         scene.wait_settled()
     agent.wait(lambda: len(agent.events("started")) > 1, "it starts again once it can")
-    scene.finish()
-
-
-def test_a_worker_ends_with_its_supervisor(scene: Scene) -> None:
-    """If the supervisor is killed, its worker leaves the group and ends."""
-    agent = _led(scene)
-    worker = _worker(agent)
-    os.kill(agent.process.pid, signal.SIGKILL)
-    wait_until(lambda: not worker.is_running(), "the worker has ended")
-    assert scene.presence() is None
-    scene.wait_settled()
     scene.finish()
 
 

@@ -49,14 +49,3 @@ def test_the_agent_leaves_with_the_last_consumer(scene: Scene) -> None:
             scene.leave(seat)
         wait_until(lambda: scene.describe().state.name == "EMPTY", "the group is empty")
         agent.wait_role("waiting")
-
-
-def test_an_agent_killed_outside_leaves_nothing_behind(scene: Scene) -> None:
-    """After the agent is killed while it waits, consumers form their group as without an agent."""
-    scene.lay_out(INTERLEAVED)
-    agent = scene.waiting_agent()
-    agent.kill()
-    for rack in (A, B, C):
-        scene.join("confluent", rack)
-    scene.wait_settled(cross_rack=0)
-    assert scene.presence() is None

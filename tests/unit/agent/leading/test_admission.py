@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 
 from samerack.agent.leading.admission import Admission, foreign, refusal
 from samerack.agent.leading.foreign_protocols import ForeignProtocols
@@ -17,6 +19,7 @@ from samerack.agent.policy.back_off_causes import RULES, Cause
 from samerack.cluster.group import GroupView
 from samerack.common.settings import LeadingSettings, Settings
 from samerack.events import EventLog
+from samerack.protocol.model import Subscription
 from tests.unit.agent.values import group, member
 
 READER = member("reader", "clicks")
@@ -156,3 +159,37 @@ def test_a_group_of_kafkajs_is_refused_with_what_helps() -> None:
     assert "only from its first generation" in refusal(running, LeadingSettings())
     assert "only from its first generation" in refusal(running, LeadingSettings(protocols=("range",)))
     assert refusal(ALONE, LeadingSettings()) == ""
+
+
+_OLD = replace(READER, subscription=Subscription(version=0, topics=("clicks",)))
+
+
+@pytest.mark.parametrize(
+    ("view", "reason"),
+    [
+        (replace(ALONE, protocol_type="connect"), "its protocol type is 'connect', not consumer"),
+        (group(_OLD, protocol="roundrobin"), "kafka-python 3's roundrobin fails on a member without topics"),
+    ],
+)
+def test_a_group_that_cannot_bear_the_agent_is_refused(view: GroupView, reason: str) -> None:
+    """Workers of Kafka Connect are no consumers, and a leader of old clients may fail on the agent."""
+    assert reason in refusal(view, LeadingSettings())
+    assert refusal(view, LeadingSettings(allow_roundrobin_v0=True)) == (
+        "" if view.protocol_type == "consumer" else reason
+    )
+
+
+def test_kafka_pythons_roundrobin_fails_on_a_member_without_topics() -> None:
+    """The reason for the rule: once this bug is fixed, the rule has to go."""
+    cluster = SimpleNamespace(partitions_for_topic=lambda _topic: {0, 1})
+
+    def members(*topics: list[str]) -> list[SimpleNamespace]:
+        return [
+            SimpleNamespace(member_id=f"m{n}", group_instance_id=None, metadata=SimpleNamespace(topics=names))
+            for n, names in enumerate(topics)
+        ]
+
+    assigned: dict[str, Any] = RoundRobinPartitionAssignor.assign(cluster, members(["t"], ["t"]))
+    assert len(assigned) == 2
+    with pytest.raises(KeyError):
+        RoundRobinPartitionAssignor.assign(cluster, members([], ["t"]))
