@@ -7,7 +7,7 @@ import pytest
 from sandbox.admin import wait_until
 from sandbox.contract import RACKS
 from sandbox.jvm import BROKER_VERSION
-from tests.integration.new_protocol import SPREAD, assignor, command, join, join_on_both_clients
+from tests.integration.new_protocol import SPREAD, assignor, join, join_on_both_clients
 from tests.integration.scene import INTERLEAVED, A, B, C, Scene
 
 pytestmark = pytest.mark.skipif(BROKER_VERSION.startswith("3."), reason="brokers assign no groups before Kafka 4")
@@ -50,24 +50,6 @@ def test_members_without_racks_get_their_fair_share(scene: Scene) -> None:
         )
 
     wait_until(near, "all are even, and those with a rack read there", timeout=30)
-    scene.finish()
-
-
-def test_members_that_subscribe_by_expression(scene: Scene) -> None:
-    """The brokers resolve the expressions of librdkafka and Java, and the assignor sees their topics.
-
-    They do not tell which topics these are; the plan takes them from what the group reads.
-    """
-    topics = (scene.topic, f"{scene.topic}-more")
-    for topic in topics:
-        scene.lay_out(INTERLEAVED, topic)
-    scene.topics = (f"^{scene.topic}.*",)
-    for client, rack in (("confluent", A), ("confluent", B), ("java", C)):
-        join(scene, client, rack)
-    scene.topics = topics
-    scene.wait_settled(cross_rack=0)
-    plan = command(scene, "plan", scene.group)
-    assert (plan["protocol"], plan["present"]["cross_rack"], plan["proposed"]["moved"]) == ("samerack", 0, 0)
     scene.finish()
 
 

@@ -124,13 +124,16 @@ def _runs(member: Member) -> bool:
     return [event.message for event in member.events if event.kind == "state"][-1:] == ["RUNNING"]
 
 
-def test_a_live_application_is_planned(application: Application, admin: Admin) -> None:
+def test_a_live_application_is_planned(application: Application, admin: Admin, request: pytest.FixtureRequest) -> None:
     """Clients, tasks, racks, changelog and standbys are those of the real application, and the bill is counted anew.
 
     `min_traffic` reads no source across racks: every partition has a replica in two of three racks.
     """
     shown = application.settled()
-    name = application.name
+    name, protocol = application.name, request.node.callspec.params["application"]
+    assert shown["protocol"] == protocol
+    assert shown["assigned_by"] == {"classic": "members", "streams": "brokers"}[protocol]
+    assert ("have no effect" in shown["advice"][0]) == (protocol == "streams")
     racks = {one["rack"]: one for one in shown["clients"]}
     assert racks.keys() == set(_RACKS.values())
     assert all(one["rack_from"] == "subscription" for one in shown["clients"])
@@ -165,17 +168,6 @@ def test_a_live_application_is_planned(application: Application, admin: Admin) -
     assert sorted(task for one in best["clients"].values() for task in one["active"]) == active
 
 
-def test_each_protocol_is_told_what_is_true_for_it(application: Application, request: pytest.FixtureRequest) -> None:
-    """On KIP-1071 settings of the application have no effect, and that is said; on the classic protocol they have."""
-    shown = application.settled()
-    protocol = request.node.callspec.params["application"]
-    assert shown["protocol"] == protocol
-    assert shown["assigned_by"] == {"classic": "members", "streams": "brokers"}[protocol]
-    assert ("have no effect" in shown["advice"][0]) == (protocol == "streams")
-    known = {one["known_by"] for one in shown["changelogs"]}
-    assert known <= ({"topology"} if protocol == "streams" else {"state"})
-
-
 @pytest.mark.parametrize("application", ["classic"], indirect=True)
 def test_bytes_are_measured(application: Application) -> None:
     """With `--seconds` sources, changelogs and restored state have bytes, and what crosses racks has a price."""
@@ -203,17 +195,3 @@ def test_the_commands_of_the_page_run(application: Application) -> None:
         done = subprocess.run([_SAMERACK, *words[1:]], capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == 0, done.stderr
         assert done.stdout
-
-
-def test_a_group_that_is_no_application_is_refused(cluster: KafkaCluster, placed: str, group: str) -> None:
-    """A consumer group is sent to `samerack plan`, and a group that is not there is named."""
-    settings = MemberSettings(bootstrap=cluster.bootstrap, group=group, topics=(placed,), client_id="reader")
-    line = [_SAMERACK, "streams", "plan", "-b", cluster.bootstrap, "--group"]
-    with Member.python("confluent", settings) as member:
-        member.wait(lambda: len(member.owned) == 6, "it reads")
-        done = subprocess.run([*line, group], capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 1
-    assert f"`samerack plan {group}` shows its plan" in done.stderr
-    done = subprocess.run([*line, f"{group}-x"], capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 1
-    assert "does not exist" in done.stderr
