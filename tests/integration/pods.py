@@ -48,7 +48,6 @@ class Pods:
         self._docker = DockerClient().client
         self._network: Any = None
         self._started: list[Container] = []
-        self._volumes: list[Any] = []
 
     @property
     def bootstrap(self) -> str:
@@ -69,21 +68,6 @@ class Pods:
             found += [one["IPAddress"] for name, one in networks.items() if name != self.network]
         return found
 
-    def volume(self) -> str:
-        """Creates an empty volume that any user may write, like an `emptyDir` with fsGroup; returns its name."""
-        volume = self._docker.volumes.create(name=f"samerack-{uuid4().hex[:12]}", labels=_owner())
-        self._volumes.append(volume)
-        # needed because a new volume belongs to root
-        self.run(
-            "root",
-            image=IMAGE,
-            entrypoint=PYTHON,
-            user="0",
-            volumes={volume.name: "/shared"},
-            command=["-c", "import os; os.chmod('/shared', 0o777)"],
-        )
-        return str(volume.name)
-
     def start(
         self,
         name: str,
@@ -91,12 +75,11 @@ class Pods:
         command: Sequence[str],
         image: str = IMAGE,
         environment: Mapping[str, str] | None = None,
-        volumes: Mapping[str, str] | None = None,
         network: bool = True,
         beside: Container | None = None,
         **more: Any,
     ) -> Container:
-        """Starts a container, confined; volumes are name to place.
+        """Starts a container, confined.
 
         Like containers of one pod, it shares the addresses of the container `beside`.
         """
@@ -108,7 +91,6 @@ class Pods:
             image,
             command=list(command),
             environment=dict(environment or {}),
-            volumes={volume: {"bind": place, "mode": "rw"} for volume, place in (volumes or {}).items()},
             **joined,
             labels={**_owner(), "samerack.pod": name},
             **{**CONFINED, **more},
@@ -163,15 +145,12 @@ class Pods:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None:
-        """Removes containers, volumes and network."""
+        """Removes containers and network."""
         for container in self._started:
             if error is not None:
                 print(f"--- {container.labels['samerack.pod']}\n{container.logs(tail=60).decode()}")  # noqa: T201 - for pytest
             with suppress(NotFound):
                 container.remove(force=True, v=True)
-        for volume in self._volumes:
-            with suppress(NotFound):
-                volume.remove(force=True)
         if self._network is not None:
             for container in self._cluster._containers.values():
                 with suppress(NotFound):

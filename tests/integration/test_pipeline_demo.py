@@ -1,17 +1,13 @@
-"""The demo's whole chain, from real members to a page, and its end by Ctrl-C."""
+"""The demo's whole chain, from real members to a page."""
 
 from __future__ import annotations
 
 import json
-import signal
 import subprocess
 import sys
-import tempfile
-import time
 from pathlib import Path
 from typing import Final
 
-import psutil
 import pytest
 
 from samerack.common import words
@@ -47,24 +43,3 @@ def test_agents_kafka_stream_and_report(tmp_path: Path) -> None:
         assert {"orders-service", "reports", "clicks"} <= set(text.split())
         assert browser.run("return performance.getEntriesByType('resource').length") == 0
         assert browser.complaints() == []
-
-
-@pytest.mark.alone
-@pytest.mark.timeout(120)
-def test_ctrl_c_leaves_nothing_behind() -> None:
-    """Interrupted while members run, the demo ends with exit code 130, and leaves no process and no folder."""
-    before = set(Path(tempfile.gettempdir()).glob("samerack-demo-*"))
-    demo = subprocess.Popen([*_DEMO], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT)
-    with demo:
-        assert demo.stdout is not None
-        while "nine members" not in (line := demo.stdout.readline()):
-            assert line, "the demo ended by itself"
-        time.sleep(1)
-        children = psutil.Process(demo.pid).children(recursive=True)
-        demo.send_signal(signal.SIGINT)
-        rest = demo.stdout.read()
-    assert demo.returncode == 130, rest
-    assert "interrupted" in rest
-    assert len(children) > 5
-    assert psutil.wait_procs(children, timeout=30)[1] == []
-    assert set(Path(tempfile.gettempdir()).glob("samerack-demo-*")) == before

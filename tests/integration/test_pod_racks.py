@@ -1,4 +1,4 @@
-"""Racks of pods on a real Kafka: an init container gives applications their rack, an API server those of others."""
+"""Racks of pods on a real Kafka: an API server tells those of members that do not tell theirs."""
 
 from __future__ import annotations
 
@@ -11,23 +11,12 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from sandbox.admin import wait_until
 from sandbox.members.lines import MemberSettings
-from tests.integration.cluster import IMAGE as KAFKA_IMAGE
 from tests.integration.pods import Container, Pods
 from tests.integration.scene import INTERLEAVED, A, B, C, Scene
 from tests.unit.agent.pod.api_server import ZONE, ApiServer, PodObject, certify
 
-_SHARED: Final = "/run/samerack"
-_JAVA: Final = "/opt/java/openjdk/bin/java"
-_CONSOLE: Final = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 _ZONES: Final = {"zone-1": A, "zone-2": B, "zone-3": C}
-
-
-def sourced(pods: Pods, volumes: dict[str, str], text: str) -> str:
-    """The text as a shell expands it after it has read the environment file, like an application's container."""
-    script = f'. {_SHARED}/env && printf %s "{text}"'
-    return pods.run("shell", image=KAFKA_IMAGE, entrypoint=["/bin/sh", "-c"], command=[script], volumes=volumes)
 
 
 def planned(scene: Scene, *options: str) -> list[tuple[str, str]]:
@@ -39,38 +28,6 @@ def planned(scene: Scene, *options: str) -> list[tuple[str, str]]:
         return []  # the group has no members yet
     members: list[dict[str, Any]] = json.loads(done.stdout)["members"]
     return sorted((member["rack"] or "-", member["rack_from"]) for member in members)
-
-
-def test_an_init_container_gives_applications_their_rack(pods: Pods, scene: Scene) -> None:
-    """A librdkafka client takes the rack from an environment file, Java from a properties file; brokers get both."""
-    scene.lay_out(INTERLEAVED)
-    shared = {pods.volume(): _SHARED}
-    files = ["--env-file", f"{_SHARED}/env", "--properties-file", f"{_SHARED}/client.properties"]
-    environment = {"POD_ZONE": "zone-2", "SAMERACK_POD__ZONES": json.dumps(_ZONES)}
-    pods.run("init", command=["rack", *files], environment=environment, volumes=shared)
-
-    rack = sourced(pods, shared, "$CLIENT_RACK")
-    settings = MemberSettings(bootstrap=pods.bootstrap, group=scene.group, topics=scene.topics, client_id="python")
-    pods.start_member("python", "confluent", settings, "--rack", rack)
-    consume = ["--bootstrap-server", pods.bootstrap, "--topic", scene.topic, "--group", scene.group]
-    pods.start(
-        "java",
-        image=KAFKA_IMAGE,
-        entrypoint=[_JAVA, "-Xmx64m", "-XX:-UsePerfData", "-cp", "/opt/kafka/libs/*", _CONSOLE],
-        command=[*consume, "--command-config", f"{_SHARED}/client.properties"],
-        volumes=shared,
-        tmpfs={"/tmp": ""},  # noqa: S108 - the container's own
-    )
-    wait_until(
-        lambda: planned(scene) == [(B, "subscription")] * 2, "both members tell the brokers their rack", timeout=60
-    )
-
-
-def test_without_a_rack_the_application_starts_anyway(pods: Pods) -> None:
-    """With --or-empty, an init container that finds no rack succeeds and writes an empty one."""
-    shared = {pods.volume(): _SHARED}
-    pods.run("init", command=["rack", "--or-empty", "--env-file", f"{_SHARED}/env"], volumes=shared)
-    assert sourced(pods, shared, "${CLIENT_RACK-unset}") == ""
 
 
 @pytest.mark.timeout(240)

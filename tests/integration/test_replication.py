@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from collections import defaultdict
 from contextlib import closing
 
@@ -19,12 +15,10 @@ from samerack.traffic import cluster_logs, collect
 from samerack.traffic.log_growth import Copied, Logs, copied, first_growth, growth
 from sandbox.admin import wait_until
 from sandbox.contract import RACKS, KafkaCluster
-from sandbox.feeder import VALUE_BYTES, Feeder
 from tests.integration.looking import settings_for
 
 _VALUE = bytes(10_000)
 _RECORDS = 900
-_PAUSE_SECONDS = 0.05
 
 
 def _send(cluster: KafkaCluster, topic: str) -> None:
@@ -77,24 +71,3 @@ def test_followers_hold_what_was_measured(cluster: KafkaCluster, placed: str) ->
     assert found.carried == expected
     assert len(expected) > 2
     assert sum(found.produced.values()) == pytest.approx(_RECORDS * len(_VALUE), rel=0.03)
-
-
-def test_cost_has_the_whole_bill(cluster: KafkaCluster, placed: str) -> None:
-    """`samerack cost` measures replication and producers of the whole cluster, a steadily written topic among them."""
-    line = [sys.executable, "-m", "samerack.cli.main", "cost", "--measure", "--window", "6", "--json"]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("SAMERACK_")}
-    with Feeder(cluster.bootstrap, {placed: 6}, pause=_PAUSE_SECONDS):
-        done = subprocess.run(
-            [*line, "-b", cluster.bootstrap], capture_output=True, text=True, check=True, timeout=120, env=environment
-        )
-    bill = json.loads(done.stdout)["bill"]
-    assert bill["unknown"] == ""
-    assert bill["window_seconds"] == pytest.approx(6, abs=3)
-    fed = 6 * VALUE_BYTES * bill["window_seconds"] / _PAUSE_SECONDS
-    producers, replication = bill["producers"], bill["replication"]
-    assert producers["log_bytes"] > 0.8 * fed
-    assert replication["cross_rack_bytes"] > 0.8 * fed  # each partition has one follower, in another rack
-    assert producers["least"]["cross_rack_bytes"] == 0
-    assert producers["random"]["cross_rack_bytes"] == pytest.approx(2 / 3 * producers["most"]["cross_rack_bytes"])
-    assert 0 < producers["random"]["dollars_per_month"] < producers["most"]["dollars_per_month"]
-    assert replication["dollars_per_month"] > 0

@@ -1,25 +1,16 @@
 """A sidecar in each pod: the leading one learns all racks from the others, without the help of clients."""
 
-from collections.abc import Iterator
 from typing import Final
 
 import pytest
 
 from sandbox.admin import wait_until
 from sandbox.members.lines import MemberSettings
-from tests.integration.cluster import ContainerCluster
 from tests.integration.pods import Container, Pods, shown, told, wait_ready
 from tests.integration.scene import INTERLEAVED, A, B, C, Scene
 
 _NEAR: Final = {A: {0, 3}, B: {1, 4}, C: {2, 5}}
 """The partitions of INTERLEAVED by rack."""
-
-
-@pytest.fixture
-def pods(cluster: ContainerCluster) -> Iterator[Pods]:
-    """A network with the cluster's brokers and no other connection."""
-    with Pods(cluster) as opened:
-        yield opened
 
 
 def _pod(pods: Pods, scene: Scene, client: str, rack: str, role: str) -> tuple[Container, Container]:
