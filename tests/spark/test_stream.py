@@ -114,7 +114,12 @@ def test_every_rule_names_what_is_wrong_with_a_sample(spark: SparkSession) -> No
         sample(1, schema=2**31): "schema: missing, or of the wrong type",
         sample(1, id=""): "id: not of 1 to 64 characters",
         sample(1, id="x" * 65): "id: not of 1 to 64 characters",
-        sample(1, bytes=0.5): "bytes: missing, or of the wrong type",
+        **{
+            sample(1, bytes=value): "bytes: missing, or of the wrong type"
+            for value in (0.5, "1", True, [1], "NaN", {"": 1}, None)
+        },
+        sample(1, bytes=float("inf")): "not JSON",
+        sample(1, schema=-1): "schema: unknown version -1",
         sample(1, bytes=2**63): "bytes: missing, or of the wrong type",
         sample(1, bytes=2**62): "bytes: absurdly many",
         sample(1, bytes=MAX_IN_A_MINUTE, records=MAX_IN_A_MINUTE): None,

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from confluent_kafka import Producer
 from typer.testing import CliRunner
 
 from samerack.cli.main import app
 from samerack.common.errors import AgentError
 from samerack.pipeline.stream_kafka import check_topics
 from sandbox.admin import Admin
-from tests.spark.publishers import Publisher, Sent, publish
 from tests.spark.stream_process import Source, arguments, command, filled, read_to_the_end
 
 if TYPE_CHECKING:
@@ -56,7 +56,9 @@ def test_topics_whose_timestamps_anybody_may_write_are_told(bootstrap: str) -> N
 def test_an_absurd_timestamp_is_told_with_its_cure(spark: SparkSession, bootstrap: str, tmp_path: Path) -> None:
     """The error names the topic setting that prevents it; Spark cannot read such a record, and it cannot be skipped."""
     source = filled(bootstrap, [])
-    publish(source, Publisher(name="absurd", samples=(Sent(b"{}", timestamp=-(2**62)),)))
+    producer = Producer({"bootstrap.servers": bootstrap})
+    producer.produce(source.traffic, b"{}", timestamp=-(2**62))
+    assert producer.flush(30) == 0
     with pytest.raises(AgentError, match=r"message\.timestamp\.type=LogAppendTime on both topics"):
         read_to_the_end(spark, source, tmp_path)
 
