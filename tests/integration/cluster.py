@@ -81,7 +81,6 @@ class ContainerCluster:
         self,
         racks: Mapping[int, str | None] = RACKS,
         *,
-        rack_aware: bool = True,
         properties: Mapping[str, str] | None = None,
         jars: Sequence[Path] = (),
         image: str = IMAGE,
@@ -91,7 +90,6 @@ class ContainerCluster:
 
         Args:
             racks: broker id to rack; None is a broker without a rack.
-            rack_aware: brokers let consumers read from a replica of their rack (KIP-392).
             properties: broker properties that are added or replaced.
             jars: further jars for the brokers, after Kafka's.
             image: the Kafka image.
@@ -103,7 +101,7 @@ class ContainerCluster:
             **COMMON,
             **BROKER,
             "offsets.topic.replication.factor": str(min(3, len(racks))),
-            **({"replica.selector.class": RACK_AWARE_SELECTOR} if rack_aware else {}),
+            "replica.selector.class": RACK_AWARE_SELECTOR,
             **(properties or {}),
         }
         self._controller = {**COMMON, **({"broker.session.timeout.ms": _STEADY_SESSION_MS} if steady else {})}

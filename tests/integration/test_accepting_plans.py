@@ -29,10 +29,7 @@ def _wait_rounds(agent: AgentProcess, plans: int) -> int:
     ("client", "assignor"),
     [
         ("java", "range"),
-        ("confluent", "range"),
-        ("kafka-python", "range"),
         ("aiokafka", "range"),
-        ("java", "sticky"),
         ("kafka-python", "sticky"),
         ("confluent", "roundrobin"),
     ],

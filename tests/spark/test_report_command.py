@@ -8,7 +8,6 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
@@ -32,13 +31,6 @@ def kept(spark: SparkSession, empty_tables: Path, tmp_path_factory: pytest.TempP
     return folder
 
 
-@pytest.fixture
-def report(typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Typed:
-    """Runs the command in the test's folder."""
-    monkeypatch.chdir(tmp_path)
-    return lambda *words: typed("pipeline", "report", *words)
-
-
 def test_a_page_files_and_json(kept: Path, tmp_path: Path) -> None:
     """One run in its own process, with code that Spark generates, writes all three, and they agree."""
     words = ["--json", "--tables", "all", "-s", f"pipeline.tables={kept}", "-s", "pipeline.master=local[2]"]
@@ -60,32 +52,13 @@ def test_a_page_files_and_json(kept: Path, tmp_path: Path) -> None:
     }
 
 
-def test_parquet_and_the_headline_in_words(kept: Path, report: Typed, tmp_path: Path) -> None:
-    """The headline, the page and Parquet files are written, with other prices and the same bytes."""
-    more = ("--tables", "all", "--format", "parquet", "--output", "sub/page.html", "-s", "money.prices=azure")
-    done = report(*more, "-s", f"pipeline.tables={kept}")
-    assert done.exit_code == 0, done.stderr
-    assert "costs a month      $0" in done.stdout
-    assert "Azure" in done.stdout
-    assert (tmp_path / "sub" / "page.html").is_file()
-    assert pq.read_table(tmp_path / "all" / "groups_by_day.parquet")["bytes"].to_pylist() == [4000]
-
-
-def test_without_tables_the_cure_is_named(report: Typed, tmp_path: Path) -> None:
-    """Exit code 1, one line that names the command to run first, and no page."""
-    done = report("-s", f"pipeline.tables={tmp_path / 'none'}")
-    assert done.exit_code == 1
-    assert "run samerack pipeline stream first" in done.stderr
-    assert not (tmp_path / "report.html").exists()
-
-
-def test_a_damaged_table_is_no_traceback(kept: Path, report: Typed, tmp_path: Path) -> None:
+def test_a_damaged_table_is_no_traceback(kept: Path, typed: Typed, tmp_path: Path) -> None:
     """Missing data files are noticed only when they are read, and still give one error line."""
     damaged = shutil.copytree(kept, tmp_path / "damaged")
     for file in (damaged / "traffic_by_minute").rglob("*.parquet"):
         if "_delta_log" not in file.parts:
             file.unlink()
-    done = report("-s", f"pipeline.tables={damaged}")
+    done = typed("pipeline", "report", "-s", f"pipeline.tables={damaged}")
     assert done.exit_code == 1
     assert done.stderr.splitlines()[-1].startswith("samerack: ")
     assert "cannot be read" in done.stderr

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -85,14 +84,6 @@ def test_a_table_of_states_says_the_same_as_a_file(states: DataFrame, rows: Data
     good = rows.where(F.col("error").isNull())
     assert again.exceptAll(good).isEmpty()
     assert good.exceptAll(again).isEmpty()
-
-
-def test_files_of_a_simulated_fleet_are_read(spark: SparkSession, tmp_path: Path) -> None:
-    """The path may be a folder with states.jsonl, or the file itself."""
-    file = tmp_path / "states.jsonl"
-    file.write_text("\n".join(STATES) + "\n")
-    for path in (tmp_path, file):
-        assert whatif.states_in_files(spark, path).count() == len(STATES)
 
 
 def row(**fields: object) -> Row:

@@ -62,13 +62,6 @@ def test_without_a_folder_the_table_is_read(
     assert result.stdout.startswith("15 groups read ")
 
 
-def test_a_folder_without_states_is_wrong_input(typed: Typed) -> None:
-    """The error names the missing file, with exit code 2."""
-    result = typed("pipeline", "whatif", "nowhere")
-    assert result.exit_code == 2
-    assert "nowhere: is no file" in result.stderr
-
-
 def test_the_documentation_can_be_followed(typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every command of the page succeeds, in order, in one folder."""
     monkeypatch.chdir(tmp_path)
