@@ -47,7 +47,7 @@ def _asking(scene: Scene, agent: AgentProcess) -> subprocess.Popen[str]:
 def test_a_running_group_is_taken_over(scene: Scene) -> None:
     """On request the agent leads: all reads are in rack, and no record is lost or read twice.
 
-    It is asked again where it says so, and where a busy machine has undone it. scripts/takeovers says how long members
+    It is asked again where it says so, and where a busy machine has undone it. docs/clients.md says how long members
     pause.
     """
     agent = _following(scene, "java")
