@@ -84,19 +84,11 @@ class BrokerEnd:
     def __init__(
         self,
         process: Process,
-        broker: int,
+        broker: int,  # 0 if the client connected to the bootstrap server
         *,
         answer: Callable[[bytes], None],
         hang_up: Callable[[], None],
     ) -> None:
-        """Open a connection without requests.
-
-        Args:
-            process: The agent process that owns the connection.
-            broker: The broker's id; 0 if the client connected to the bootstrap server.
-            answer: Sends bytes to the client.
-            hang_up: Breaks the connection.
-        """
         self._process = process
         self._network = process.network
         self._broker = broker or BROKERS[0]

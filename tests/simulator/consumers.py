@@ -77,7 +77,7 @@ class Consumer:
 
     def __init__(
         self,
-        name: str,
+        name: str,  # its client id, which ends with the rack
         kind: Kind,
         *,
         rack: str,
@@ -86,23 +86,9 @@ class Consumer:
         timeline: Timeline,
         network: Network,
         place: Place,
-        random: Random,
-        owns: Callable[[Consumer], None],
+        random: Random,  # for the delay until it notices a rebalance
+        owns: Callable[[Consumer], None],  # called whenever its partitions or its generation change
     ) -> None:
-        """Create a client; it is not started.
-
-        Args:
-            name: Its client id; it ends with the rack.
-            kind: How it behaves.
-            rack: Its rack.
-            topics: The topics that it reads.
-            protocols: The protocols that it offers, the preferred one first.
-            timeline: The simulated time.
-            network: The connection to the coordinator.
-            place: The cluster metadata that it assigns with.
-            random: For the delay until it notices a rebalance.
-            owns: Called whenever its owned partitions or its generation change.
-        """
         self.name, self.kind, self.rack, self.topics = name, kind, rack, topics
         self.host = Host(timeline)
         self._protocols = protocols

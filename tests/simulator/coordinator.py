@@ -32,13 +32,6 @@ class Coordinator:
     """The coordinator of one group."""
 
     def __init__(self, timeline: Timeline, *, new_id: Callable[[str], str], initial_delay_ms: int = 0) -> None:
-        """Create a coordinator without a group.
-
-        Args:
-            timeline: The simulated time.
-            new_id: Makes a member id that starts with a client id or an instance id.
-            initial_delay_ms: `group.initial.rebalance.delay.ms`.
-        """
         self._timeline = timeline
         self._new_id = new_id
         self.initial_delay_ms = initial_delay_ms

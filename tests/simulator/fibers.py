@@ -18,11 +18,6 @@ class Fiber:
     """One run of blocking code."""
 
     def __init__(self, body: Callable[[], None]) -> None:
-        """Prepare; `resume` starts the code.
-
-        Args:
-            body: The code.
-        """
         self._body = body
         self._go, self._back = threading.Lock(), threading.Lock()
         self._go.acquire()
@@ -72,15 +67,6 @@ class Fiber:
         """
         if self._doomed:
             raise Killed
-
-    def give_up(self) -> None:
-        """End the code here; only for the code itself.
-
-        Raises:
-            Killed: Always.
-        """
-        self._doomed = True
-        raise Killed
 
     def is_current(self) -> bool:
         """Whether the caller is this code."""

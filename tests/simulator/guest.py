@@ -34,13 +34,6 @@ class Guest:
     """Checks the agents of one world as guests."""
 
     def __init__(self, world: World, fail: Callable[[str, str], None], excused_until: Callable[[], int]) -> None:
-        """Create the checks.
-
-        Args:
-            world: The world.
-            fail: Records a violation: its kind and its description.
-            excused_until: Until when faults excuse delays.
-        """
         self._world, self._fail, self._excused_until = world, fail, excused_until
         self._alone_since: int | None = None
         self._without_since: int | None = None

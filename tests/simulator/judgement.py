@@ -22,7 +22,6 @@ from samerack.protocol.model import from_pairs
 from tests.simulator.consumers import pairs_of, read_subscription
 from tests.simulator.group import AGENTS, Described, Error, State
 from tests.simulator.guest import Guest
-from tests.simulator.supervised import Witness
 
 if TYPE_CHECKING:
     from tests.simulator.consumers import Consumer, Partition
@@ -61,7 +60,7 @@ def _kind_of(violation: str) -> type[ViolationError]:
     return type(violation, (ViolationError,), {})
 
 
-class Judgement(Witness):
+class Judgement:
     """The checks of one world."""
 
     def __init__(self, world: World) -> None:
@@ -132,11 +131,7 @@ class Judgement(Witness):
 
     # what agents do
 
-    def begins(self, agent: SupervisedAgent, process: Process) -> None:  # noqa: ARG002 - it has just started
-        """An agent has started a process."""
-        self.tell(f"{agent.name} has a process")
-
-    def steps(self, agent: SupervisedAgent, process: Process, step: str) -> None:  # noqa: ARG002 - the agent suffices
+    def steps(self, agent: SupervisedAgent, step: str) -> None:
         """An agent's membership reaches its next step."""
         self.tell(f"{agent.name}: {step}")
         if step == "join-sent" and self._world.setting.forbidden and self._world.setting.clients == "any":

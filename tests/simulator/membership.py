@@ -6,9 +6,7 @@ from functools import partial
 from typing import Any
 
 from samerack.agent.leading.membership import Membership
-from samerack.cluster.group import CONSUMER, GroupView, view_member
 from samerack.cluster.group_member import Assign, Joined
-from tests.simulator.group import Described
 from tests.simulator.process import Process
 
 
@@ -36,14 +34,3 @@ def _plan(process: Process, assign: Assign, joined: Joined) -> dict[str, bytes]:
     if len(joined.members) > 1:  # alone, there is nothing to plan
         process.spend(process.plan_ms)
     return assign(joined)
-
-
-def view_of(group: str, described: Described) -> GroupView:
-    """The group as the agent sees it."""
-    return GroupView(
-        name=group,
-        state=described.state,
-        protocol_type=described.protocol_type,
-        protocol=described.protocol,
-        members=tuple(view_member(one, consumer=described.protocol_type == CONSUMER) for one in described.members),
-    )

@@ -19,12 +19,6 @@ class Host:
     """One process: it can be killed, or suspended for a while; on resume all queued actions run at once."""
 
     def __init__(self, timeline: Timeline, *, around: Callable[[Action], None] = lambda action: action()) -> None:
-        """Create a running process.
-
-        Args:
-            timeline: The simulated time.
-            around: Runs each action of this process.
-        """
         self._timeline = timeline
         self._around = around
         self._backlog: list[Action] = []
@@ -154,14 +148,6 @@ class Network:
             back(next((error for error in errors if error is not Error.NONE), Error.NONE))
 
         self._send(host, deliver, Error.NOT_COORDINATOR, answer)
-
-    def describe(self, host: Host, answer: Callable[[Described | None], None]) -> None:
-        """DescribeGroups; None while there is no coordinator."""
-
-        def deliver(back: Callable[[Described | None], None]) -> None:
-            back(self.outdated or self.coordinator.describe())
-
-        self._send(host, deliver, None, answer)
 
     def _send(
         self,

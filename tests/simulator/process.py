@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from samerack.agent.supervisor.line import MemberIdentity
 from tests.simulator.fibers import Fiber
 from tests.simulator.network import Host, Network
 from tests.simulator.timeline import Timeline
+
+if TYPE_CHECKING:
+    from tests.simulator.supervised import SupervisedAgent
 
 _NEVER = 1 << 62
 _LONGEST_REPEATED_MS = 2500
@@ -23,27 +25,12 @@ class Process:
 
     def __init__(
         self,
-        name: str,
+        agent: SupervisedAgent,
         *,
         timeline: Timeline,
         network: Network,
-        changed: Callable[[Process, str], None],
-        triggered: Callable[[Process, str], None],
-        refused: Callable[[Process, str, int], None],
-        sent: Callable[[Process, str, Any], None],
     ) -> None:
-        """Create a process without work.
-
-        Args:
-            name: Its client id.
-            timeline: The simulated time.
-            network: The connection to the coordinator.
-            changed: Called at each step of its memberships.
-            triggered: Called before each rebalance that it triggers.
-            refused: Called for each answer with an error, with the kind of request and the error.
-            sent: Called for each request about a group, with its kind and the request.
-        """
-        self.name = name
+        self._agent = agent
         self.network = network
         self.host = Host(timeline, around=self._switch)
         self.timeline = timeline
@@ -51,7 +38,6 @@ class Process:
         """Its event loops, one for each client."""
         self._busy_until = 0
         self._spent = 0
-        self._changed, self._triggered, self._refused, self.sends = changed, triggered, refused, partial(sent, self)
         self._fiber: Fiber | None = None
         self._until: Callable[[], bool] = lambda: True
         self._deadline = 0
@@ -62,10 +48,6 @@ class Process:
         self.planned = -1
         """The last generation that it has planned for."""
         self.presences: Callable[[], frozenset[MemberIdentity]] = frozenset
-
-    def now(self) -> int:
-        """The time in milliseconds."""
-        return self.timeline.now
 
     def played(self) -> int:
         """The time in milliseconds without leaps, in which nothing changed."""
@@ -169,7 +151,7 @@ class Process:
 
     def changes(self, step: str) -> None:
         """A membership reaches a step; the process may be killed there."""
-        self._changed(self, step)
+        self._agent.changed(self, step)
 
     def stepped(self) -> None:
         """The network thread has run."""
@@ -177,9 +159,13 @@ class Process:
             self._busy_until = max(self._busy_until, self.timeline.now) + self._spent
             self._spent = 0
         if self.host.alive:
-            self._changed(self, "")
+            self._agent.changed(self, "")
             if self._fiber is not None and not self._fiber.ended and self._until():
                 self.poke()
+
+    def sends(self, name: str, request: Any) -> None:
+        """The process sends a request about a group, of this kind."""
+        self._agent.sent(self, name, request)
 
     def answered(self, name: str, response: Any) -> None:
         """A broker answers."""
@@ -191,11 +177,11 @@ class Process:
         elif name == "leave":
             code = code or next((one.error_code for one in response.members if one.error_code), 0)
         if code:
-            self._refused(self, name, code)
+            self._agent.refused(self, name, code)
 
     def triggers(self, reason: str) -> None:
         """The process is about to trigger a rebalance."""
-        self._triggered(self, reason)
+        self._agent.triggered(self, reason)
 
     def _resume(self) -> None:
         self._poked = False

@@ -7,7 +7,8 @@ are long enough for a real broker and short enough for a test.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from inspect import isfunction
+from typing import Any, Protocol
 
 RANGE = (("range", b"a"),)
 SHORT, LONG = 6.0, 20.0
@@ -84,15 +85,19 @@ def _settle(desk: Desk, *names: str) -> None:
     desk.hear(*names)
 
 
+def _ask(desk: Desk, name: str, **how: Any) -> None:
+    """One joins, and its answer is recorded."""
+    desk.join(name, **how)
+    desk.hear(name)
+
+
 def alone(desk: Desk) -> None:
     """One member gets an id, a generation and a plan, sends heartbeats, and leaves an empty group."""
     desk.describe()
-    desk.join("a")
-    desk.hear("a")
+    _ask(desk, "a")
     desk.wait(1.0)
     desk.describe()
-    desk.join("a")
-    desk.hear("a")
+    _ask(desk, "a")
     desk.describe()
     desk.beat("a")
     _settle(desk, "a")
@@ -109,8 +114,7 @@ def pending_blocks(desk: Desk) -> None:
     """A pending id that does not join blocks a rebalance until it is released."""
     _enter(desk, "a", "b", rebalance=LONG)
     _settle(desk, "a", "b")
-    desk.join("pending")
-    desk.hear("pending")
+    _ask(desk, "pending")
     desk.describe()
     desk.join("a", protocols=(("range", b"changed"),), rebalance=LONG)
     desk.join("b", rebalance=LONG)
@@ -125,8 +129,7 @@ def pending_expires(desk: Desk) -> None:
     """A pending id that is not released blocks for its session timeout."""
     _enter(desk, "a", "b", rebalance=LONG)
     _settle(desk, "a", "b")
-    desk.join("pending", session=SHORT)
-    desk.hear("pending")
+    _ask(desk, "pending", session=SHORT)
     desk.join("a", protocols=(("range", b"changed"),), rebalance=LONG)
     desk.join("b", rebalance=LONG, protocols=(("range", b"changed"),))
     desk.wait(4.0)
@@ -139,13 +142,11 @@ def release_rebalances(desk: Desk) -> None:
     """Releasing a pending id of a stable group starts a rebalance although no member has changed."""
     _enter(desk, "a")
     _settle(desk, "a")
-    desk.join("pending")
-    desk.hear("pending")
+    _ask(desk, "pending")
     desk.leave("pending")
     desk.describe()
     desk.beat("a")
-    desk.join("a")
-    desk.hear("a")
+    _ask(desk, "a")
 
 
 def rebalance_timeout(desk: Desk) -> None:
@@ -193,16 +194,13 @@ def unchanged_follower(desk: Desk) -> None:
     """A follower that rejoins unchanged is answered at once; a leader, and a changed follower, start a rebalance."""
     _enter(desk, "a", "b")
     _settle(desk, "a", "b")
-    desk.join("b")
-    desk.hear("b")
+    _ask(desk, "b")
     desk.describe()
-    desk.join("b", protocols=(("range", b"changed"),))
-    desk.hear("b")
+    _ask(desk, "b", protocols=(("range", b"changed"),))
     desk.join("a")
     desk.hear("a", "b")
     _settle(desk, "a", "b")
-    desk.join("a")
-    desk.hear("a")
+    _ask(desk, "a")
     desk.beat("b")
     desk.join("b", protocols=(("range", b"changed"),))
     desk.hear("a", "b")
@@ -213,10 +211,8 @@ def order_of_protocols(desk: Desk) -> None:
     one, other = (("range", b"a"), ("roundrobin", b"a")), (("roundrobin", b"a"), ("range", b"a"))
     _enter(desk, "a", "b", protocols={"a": one, "b": one})
     _settle(desk, "a", "b")
-    desk.join("b", protocols=one)
-    desk.hear("b")
-    desk.join("b", protocols=other)
-    desk.hear("b")
+    _ask(desk, "b", protocols=one)
+    _ask(desk, "b", protocols=other)
     desk.join("a", protocols=one)
     desk.hear("a", "b")
 
@@ -245,43 +241,36 @@ def static_reroll(desk: Desk) -> None:
     desk.hear("a", "s")
     _settle(desk, "a", "s")
     for _ in range(3):
-        desk.join("s", instance="one", anew=True)
-        desk.hear("s")
+        _ask(desk, "s", instance="one", anew=True)
         desk.sync("s")
         desk.hear("s")
         desk.describe()
     desk.beat("a")
-    desk.join("twin", instance="one", anew=True)
-    desk.hear("twin")
+    _ask(desk, "twin", instance="one", anew=True)
     desk.beat("s", instance="one")
     desk.beat("s")
     desk.leave("s", instance="one")
     desk.leave("s")
-    desk.join("s", instance="one")
-    desk.hear("s")
+    _ask(desk, "s", instance="one")
     desk.beat("twin", instance="one")
     desk.describe()
 
 
 def static_leader_returns(desk: Desk) -> None:
     """A static leader that joins anew still leads; its answer lists all members and says that the plan is kept."""
-    desk.join("s", instance="one")
-    desk.hear("s")
+    _ask(desk, "s", instance="one")
     _settle(desk, "s")
-    desk.join("a")
-    desk.hear("a")
+    _ask(desk, "a")
     desk.join("a")
     desk.join("s", instance="one")
     desk.hear("a", "s")
     _settle(desk, "a", "s")
-    desk.join("s", instance="one", anew=True, protocols=(("range", b"other"),))
-    desk.hear("s")
+    _ask(desk, "s", instance="one", anew=True, protocols=(("range", b"other"),))
     desk.sync("s")
     desk.hear("s")
     desk.describe()
     desk.beat("a")
-    desk.join("s", instance="one", protocols=(("range", b"other"),))
-    desk.hear("s")
+    _ask(desk, "s", instance="one", protocols=(("range", b"other"),))
     desk.beat("a")
 
 
@@ -289,8 +278,7 @@ def static_returns_while_parked(desk: Desk) -> None:
     """A static member is killed in a parked JoinGroup and returns: the parked id is fenced, the rebalance continues."""
     _enter(desk, "a", rebalance=LONG)
     _settle(desk, "a")
-    desk.join("s", instance="one", rebalance=LONG)
-    desk.hear("s")
+    _ask(desk, "s", instance="one", rebalance=LONG)
     desk.join("t", instance="one", anew=True, rebalance=LONG)
     desk.hear("s", "t")
     desk.join("a", rebalance=LONG)
@@ -300,11 +288,9 @@ def static_returns_while_parked(desk: Desk) -> None:
 
 def static_returns_between(desk: Desk) -> None:
     """A static member is killed between JoinGroup and SyncGroup and returns: a rebalance starts at once."""
-    desk.join("s", instance="one", rebalance=LONG)
-    desk.hear("s")
+    _ask(desk, "s", instance="one", rebalance=LONG)
     _settle(desk, "s")
-    desk.join("a", rebalance=LONG)
-    desk.hear("a")
+    _ask(desk, "a", rebalance=LONG)
     desk.join("a", rebalance=LONG)
     desk.join("s", instance="one", rebalance=LONG)
     desk.hear("a", "s")
@@ -319,13 +305,10 @@ def static_returns_between(desk: Desk) -> None:
 
 def static_late(desk: Desk) -> None:
     """A static member that does not rejoin in time stays a member until its SyncGroup is late too."""
-    desk.join("s", instance="one")
-    desk.hear("s")
+    _ask(desk, "s", instance="one")
     _settle(desk, "s")
-    desk.join("a")
-    desk.hear("a")
-    desk.join("a")
-    desk.hear("a")
+    _ask(desk, "a")
+    _ask(desk, "a")
     desk.wait(REBALANCE + 0.3)
     desk.hear("a")
     desk.sync("a", plan={"a": b"a", "s": b"s"})
@@ -359,8 +342,7 @@ def joined_twice(desk: Desk) -> None:
     desk.join("a", protocols=(("range", b"changed"),))
     desk.hear("a", "b")
     desk.sync("a", plan={"a": b"a"})
-    desk.join("b")
-    desk.hear("b")
+    _ask(desk, "b")
     desk.describe()
 
 
@@ -368,8 +350,7 @@ def leaves_while_parked(desk: Desk) -> None:
     """A member that leaves in a parked JoinGroup is answered UNKNOWN_MEMBER_ID; the group no longer waits for it."""
     _enter(desk, "a", "b", "c", rebalance=LONG)
     _settle(desk, "a", "b", "c")
-    desk.join("b", protocols=(("range", b"changed"),), rebalance=LONG)
-    desk.hear("b")
+    _ask(desk, "b", protocols=(("range", b"changed"),), rebalance=LONG)
     desk.join("a", protocols=(("range", b"changed"),), rebalance=LONG)
     desk.leave("b")
     desk.hear("b")
@@ -387,8 +368,7 @@ def wrong_generation(desk: Desk) -> None:
     _settle(desk, "a", "b")
     desk.sync("b", generation=9)
     desk.hear("b")
-    desk.join("c")
-    desk.hear("c")
+    _ask(desk, "c")
     desk.sync("c", generation=1)
     desk.hear("c")
     desk.beat("c", generation=1)
@@ -398,8 +378,7 @@ def session_expires(desk: Desk) -> None:
     """A member without heartbeats for its session timeout is removed: the group waits only for the others."""
     _enter(desk, "a", "b", rebalance=LONG)
     _settle(desk, "a", "b")
-    desk.join("c", session=SHORT, rebalance=LONG)
-    desk.hear("c")
+    _ask(desk, "c", session=SHORT, rebalance=LONG)
     desk.join("c", session=SHORT, rebalance=LONG)
     desk.join("a", rebalance=LONG)
     desk.join("b", rebalance=LONG)
@@ -415,14 +394,11 @@ def session_expires(desk: Desk) -> None:
 
 def killed_between(desk: Desk) -> None:
     """A leader that dies between JoinGroup and SyncGroup blocks the others for its whole session timeout."""
-    desk.join("a", session=SHORT, rebalance=LONG)
-    desk.hear("a")
-    desk.join("a", session=SHORT, rebalance=LONG)
-    desk.hear("a")
+    _ask(desk, "a", session=SHORT, rebalance=LONG)
+    _ask(desk, "a", session=SHORT, rebalance=LONG)
     desk.sync("a", plan={"a": b"a"})
     desk.hear("a")
-    desk.join("b", rebalance=LONG)
-    desk.hear("b")
+    _ask(desk, "b", rebalance=LONG)
     desk.join("b", rebalance=LONG)
     desk.join("a", session=SHORT, rebalance=LONG)
     desk.hear("a", "b")
@@ -437,8 +413,7 @@ def killed_between(desk: Desk) -> None:
 
 def leaves_by_instance(desk: Desk) -> None:
     """LeaveGroup with only an instance id removes the member."""
-    desk.join("s", instance="one")
-    desk.hear("s")
+    _ask(desk, "s", instance="one")
     _settle(desk, "s")
     desk.leave("s", instance="one", by_instance=True)
     desk.beat("s", instance="one")
@@ -447,29 +422,7 @@ def leaves_by_instance(desk: Desk) -> None:
 
 
 SCENARIOS: dict[str, Scenario] = {
-    scenario.__name__: scenario
-    for scenario in (
-        alone,
-        pending_blocks,
-        pending_expires,
-        release_rebalances,
-        rebalance_timeout,
-        late_leader,
-        leader_leaves,
-        unchanged_follower,
-        order_of_protocols,
-        vote,
-        static_reroll,
-        static_leader_returns,
-        static_returns_while_parked,
-        static_returns_between,
-        static_late,
-        sync_is_late,
-        joined_twice,
-        leaves_while_parked,
-        wrong_generation,
-        session_expires,
-        killed_between,
-        leaves_by_instance,
-    )
+    name: value
+    for name, value in list(globals().items())
+    if isfunction(value) and value.__module__ == __name__ and not name.startswith("_")
 }

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from samerack.agent.leading.leader import GroupLeader
-from samerack.agent.policy.back_off_causes import Cause
 from samerack.agent.supervisor.line import MemberIdentity
 from samerack.common.settings import SupervisorSettings
 from tests.simulator.agent import build, settings_of
@@ -19,6 +18,9 @@ from tests.simulator.place import Place, Watch
 from tests.simulator.process import Process
 from tests.simulator.standing import SimulatedElection, SimulatedStanding
 from tests.simulator.timeline import Timeline
+
+if TYPE_CHECKING:
+    from tests.simulator.judgement import Judgement
 
 START_MS: Final = 1300
 """Measured time from the start of a process to its first request."""
@@ -36,7 +38,7 @@ class SupervisedAgent:
 
     def __init__(
         self,
-        name: str,
+        name: str,  # its client id, and its identity in the election
         *,
         instance_id: str,
         takeover: str,
@@ -44,24 +46,10 @@ class SupervisedAgent:
         network: Network,
         place: Place,
         election: SimulatedElection | None,
-        witness: Witness,
-        plan_ms: int,
+        witness: Judgement,
+        plan_ms: int,  # how long a plan takes, and the metadata request that it waits for
         look_ms: int,
     ) -> None:
-        """Create an agent; it is not started.
-
-        Args:
-            name: Its client id, and its identity in the election.
-            instance_id: `leading.instance_id`.
-            takeover: `leading.takeover`.
-            timeline: The simulated time.
-            network: The connection to the group's coordinator.
-            place: The cluster.
-            election: The agents' election; None for a single agent.
-            witness: Notified of what its processes do.
-            plan_ms: How long a plan takes.
-            look_ms: How long the metadata request takes that a plan waits for.
-        """
         self.name, self.instance_id = name, instance_id
         self.settings = settings_of(instance_id, takeover)
         self._timeline, self._network, self._place, self._election = timeline, network, place, election
@@ -170,15 +158,7 @@ class SupervisedAgent:
     def _begin(self) -> None:
         if not self.wanted or self.up:
             return
-        process = Process(
-            self.name,
-            timeline=self._timeline,
-            network=self._network,
-            changed=self._changed,
-            triggered=self._triggered,
-            refused=self._refused,
-            sent=self._sent,
-        )
+        process = Process(self, timeline=self._timeline, network=self._network)
         process.plan_ms, process.look_ms = self._plan_ms, self._look_ms
         self._watch = Watch(process, self._place, self._network.coordinator.initial_delay_ms / 1000)
         self.standing = self._election.enter(self.name, process.host) if self._election is not None else None
@@ -195,7 +175,7 @@ class SupervisedAgent:
         process.presences = leader.member_ids
         self.process, self.leader = process, leader
         self._told = []
-        self._witness.begins(self, process)
+        self._witness.tell(f"{self.name} has a process")
         process.run(leader.run, self._ends)
 
     def _ends(self) -> None:
@@ -215,7 +195,10 @@ class SupervisedAgent:
             self._watch.end()
             self._watch = None
 
-    def _changed(self, process: Process, step: str) -> None:
+    # what its process does
+
+    def changed(self, process: Process, step: str) -> None:
+        """A membership reaches a step, or the network thread has run."""
         if process is not self.process:
             return
         now = self._timeline.now
@@ -223,7 +206,7 @@ class SupervisedAgent:
         if not self._told or self._told[-1][1] != present:
             self._told.append((now, present))
         if step:
-            self._witness.steps(self, process, step)
+            self._witness.steps(self, step)
         if self._armed and self._armed == step:
             self._armed = ""
             self._happens()
@@ -233,14 +216,17 @@ class SupervisedAgent:
         if process is self.process:
             self._told.append((self._timeline.now - _NOTICE_MS - _TOLD_MS, process.presences()))
 
-    def _triggered(self, process: Process, reason: str) -> None:
+    def triggered(self, process: Process, reason: str) -> None:
+        """It is about to trigger a rebalance."""
         self._witness.triggers(self, process, reason)
 
-    def _refused(self, process: Process, name: str, code: int) -> None:
+    def refused(self, process: Process, name: str, code: int) -> None:
+        """A broker answers a kind of request with an error."""
         if process is self.process:
             self._witness.refused(self, process, name, code)
 
-    def _sent(self, process: Process, name: str, request: Any) -> None:
+    def sent(self, process: Process, name: str, request: Any) -> None:
+        """It sends a request about a group."""
         if process is self.process:
             self._witness.sends(self, process, name, request)
 
@@ -284,34 +270,3 @@ class SupervisedAgent:
                 self._network.leave(host, {one.member_id: one.instance_id}, lambda _: None)
 
         self._timeline.after(_LEAVING_MS, leave)
-
-
-class Witness(Protocol):
-    """The callbacks for what agents do."""
-
-    def begins(self, agent: SupervisedAgent, process: Process) -> None:
-        """A process has started."""
-
-    def steps(self, agent: SupervisedAgent, process: Process, step: str) -> None:
-        """A membership has reached a step."""
-
-    def triggers(self, agent: SupervisedAgent, process: Process, reason: str) -> None:
-        """The agent is about to trigger a rebalance."""
-
-    def refused(self, agent: SupervisedAgent, process: Process, name: str, code: int) -> None:
-        """A broker answers with an error."""
-
-    def sends(self, agent: SupervisedAgent, process: Process, name: str, request: Any) -> None:
-        """The agent sends a request."""
-
-    def backs_off(self, agent: SupervisedAgent, process: Process, cause: Cause) -> None:
-        """The agent backs off from the group for a while."""
-
-    def killed(self, agent: SupervisedAgent) -> None:
-        """A process was killed."""
-
-    def given_up(self, agent: SupervisedAgent) -> None:
-        """No process is started for a while."""
-
-    def breaks(self, agent: SupervisedAgent, error: Exception) -> None:
-        """The agent raised an unexpected error."""

@@ -22,12 +22,6 @@ class VirtualTransport:
     host = "simulated"
 
     def __init__(self, loop: VirtualLoop, broker: int) -> None:
-        """Create an open connection.
-
-        Args:
-            loop: The client's event loop.
-            broker: The broker's id; 0 is the bootstrap server.
-        """
         self._loop = loop
         self._protocol: Any = None
         self._closed = False

@@ -76,11 +76,6 @@ class World:
     """One simulated world."""
 
     def __init__(self, setting: Setting) -> None:
-        """Create a world without running clients or agents.
-
-        Args:
-            setting: The start conditions of the story.
-        """
         self.setting = setting
         self.random = Random(setting.seed)  # noqa: S311 - a story is reproducible
         self.timeline = Timeline()
