@@ -184,7 +184,8 @@ def _rule(name: str, event: Callable[..., None], drawn: dict[str, Any]) -> Any:
         event(story.world, **values)
 
     happens.__name__ = happens.__qualname__ = name
-    return rule(**drawn)(happens)
+    made: Callable[[Any], Any] = rule(**drawn)
+    return made(happens)
 
 
 for _name, (_event, _drawn) in _EVENTS.items():

@@ -147,16 +147,6 @@ def paths(app: Starlette) -> list[str]:
     return sorted({route.path for route in app.routes if isinstance(route, Route)})
 
 
-def test_every_endpoint_is_asked(agent: Agent) -> None:
-    """The application lists at least every path that existed when this test was written."""
-    known = {"/", "/group", "/page.css", "/metrics", "/healthz", "/readyz"}
-    known |= {
-        f"/v1/{name}"
-        for name in ("traffic", "findings", "events", "racks", "policy", "status", "takeover", "requests", "statistics")
-    }
-    assert set(paths(application_of(agent))) >= known
-
-
 def hold(runner: asyncio.Runner, app: Starlette, path: str, *, unready: bool) -> None:
     """Send many requests to one path; a path that may be unready may answer 503."""
 

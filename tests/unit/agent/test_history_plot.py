@@ -95,27 +95,11 @@ def test_all_is_drawn_within_its_panel(
     assert sum(row.rebalances + row.plans for row in found.rows) == len(marks)
 
 
-def test_a_gap_stays_a_gap() -> None:
-    """An unknown value breaks the line; it is not drawn as 0."""
-    parts = points(drawn(10.0, None, 5.0, 0.0).rates.stroke)
-    assert [[y for _, y in part] for part in parts] == [[RATES[0]], [(RATES[0] + RATES[1]) / 2, RATES[1]]]
-
-
-def test_a_single_point_is_seen() -> None:
-    """A point between two gaps is a line of no length, which has round ends."""
-    assert re.fullmatch(r"M[\d.]+ 40\.0h0", drawn(1.0).rates.stroke)
-
-
 def test_nothing_known_is_no_plot() -> None:
     """Without any known rate there is no drawing, and the page says so."""
     assert plot(history([(None, None)] * MIN_POINTS)) is None
     text = environment().from_string('{% import "history.html" as h with context %}{{ h.history(none, "g", 300.0) }}')
     assert "Nothing was measured in this time." in text.render()
-
-
-def test_a_group_that_reads_nothing_is_a_line_at_the_bottom() -> None:
-    """Zero is known, and no division fails."""
-    assert {y for part in points(drawn(0.0, 0.0).rates.stroke) for _, y in part} == {RATES[1]}
 
 
 @pytest.mark.parametrize(
@@ -169,12 +153,3 @@ def test_readers_of_screens_are_told_the_figures() -> None:
     assert root.get("role") == "img"
     assert "over time" in root.get("aria-label", "")
     assert [(one.get("id"), one.text) for one in root.iter("desc")] == [(root.get("aria-describedby"), found.words)]
-
-
-def test_the_drawing_needs_no_style_of_its_own() -> None:
-    """The policy forbids styles in the page: classes have all colours; all is within the view box."""
-    root = svg(drawn(1.0, None, 2.0, 3.0))
-    assert root.get("viewBox") == f"0 0 {WIDTH} {HEIGHT}"
-    assert not [one for one in root.iter() if {"style", "fill", "stroke", "width", "height"} & {*one.keys()}]
-    assert all(0 <= float(one.get("x", "0")) <= WIDTH for one in root.iter())
-    assert all(0 <= float(one.get("y", "0")) <= HEIGHT for one in root.iter())

@@ -114,11 +114,6 @@ def test_percent(share: float | None, text: str) -> None:
     assert words.percent(share) == text
 
 
-def test_names_cannot_steer_a_terminal() -> None:
-    """Control characters in a name from outside are replaced."""
-    assert words.plain("a\x1b[2Jb\n") == "a\ufffd[2Jb\ufffd"
-
-
 def test_the_matrix_has_a_field_for_every_pair() -> None:
     """Pairs without traffic have a field too; unknown racks are last, and only if there are some."""
     made = matrix(

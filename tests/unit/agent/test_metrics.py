@@ -174,16 +174,6 @@ def test_each_kind_of_finding_is_explained() -> None:
     assert "(cost.md#what-is-wrong)" in PAGE
 
 
-def test_every_reason_is_counted_somewhere() -> None:
-    """Each reason is followed or suppressed, except a proposal that is already made and nothing to gain."""
-    assert {*TRIGGERS, *REFUSALS, Reason.PROPOSED, Reason.NOTHING_TO_GAIN} == set(Reason)
-
-
-def test_the_exposition_has_no_times_of_creation() -> None:
-    """The exposition has no `_created` series, which would make two series of a counter."""
-    assert not [name for name in families(sample()) if name.endswith("_created")]
-
-
 def test_an_expected_group_starts_at_zero() -> None:
     """Every series of a group exists before its first event, so that this event shows in a rate."""
     metrics = Metrics()
@@ -207,14 +197,6 @@ def test_unknown_values_have_no_sample() -> None:
     assert fresh["samerack_group_role"].samples[0].labels == {"group": "orders", "role": "outside"}
     assert fresh["samerack_partitions"].samples == []
     assert fresh["samerack_cross_rack_partitions"].samples == []
-
-
-def test_names_that_need_escaping_parse() -> None:
-    """Group names may contain any character."""
-    metrics = Metrics()
-    name = 'a "b"\\c\nd'
-    metrics.expect(name)
-    assert families(metrics)["samerack_group_role"].samples[0].labels["group"] == name
 
 
 def test_the_latest_status_replaces_the_one_before() -> None:

@@ -24,7 +24,6 @@ from tests.unit.agent.measured import (
     A,
     B,
     C,
-    busy,
     flow,
     group,
     problem,
@@ -112,19 +111,6 @@ def test_bytes_are_near_across_or_unknown() -> None:
         (B, A, GB),
     ]
     assert [pair.dollars for pair in cost.pairs] == [None, 0.0, PRICES.dollars(3 * GB), PRICES.dollars(GB)]
-
-
-def test_nothing_known_is_no_price() -> None:
-    """Without a byte that has racks on both sides the price of a month is unknown, not zero."""
-    seen = snapshot(group(flows=[flow("", A, GB), flow(A, "", GB)]))
-    (cost,) = costs.report(seen, PRICES, roles={}).groups
-    assert (cost.unknown_bytes, cost.cross_rack_bytes, cost.dollars, cost.dollars_per_month) == (
-        2 * GB,
-        None,
-        None,
-        None,
-    )
-    assert [(topic.cross_rack_bytes, topic.dollars) for topic in cost.topics] == [(None, None)]
 
 
 def test_topics_stand_by_what_they_cost() -> None:
@@ -224,14 +210,6 @@ def test_a_sticky_group_is_dealt_afresh() -> None:
 def test_an_unknown_assignor_has_no_share(assignor: str) -> None:
     """An assignor that cannot be run has no share."""
     assert own_share(group(assignor=assignor)) is None
-
-
-def test_a_report_survives_its_json() -> None:
-    """The answer of `GET /v1/traffic` is read back equal, with names that need escaping."""
-    made = costs.report(busy(), PRICES, roles={"orders": "leading"}, bootstrap="127.0.0.1:9092")
-    assert report.from_json(report.to_json(made)) == made
-    assert [one.group for one in made.groups] == ["billing-kip848", "orders", "reports <b>&amp;</b>"]
-    assert made.racks == (A, B, C)
 
 
 def test_another_json_is_no_report() -> None:

@@ -15,7 +15,6 @@ from samerack.agent.group_status import GroupStatus
 from samerack.agent.program import only_observing
 from samerack.common.errors import SettingsError
 from samerack.common.settings import load
-from tests import docs
 
 
 def built(groups: tuple[str, ...]) -> ClusterAgent:
@@ -45,15 +44,6 @@ def test_observing_without_groups_is_observing_all() -> None:
     assert (named.groups, named.traffic.groups) == ((), ("orders",))
     made = ClusterAgent(every)
     assert not made.parts.led
-
-
-def test_the_first_commands_need_no_more_than_brokers() -> None:
-    """README and Start lead with verify and cost, with the address alone, before anything is joined."""
-    for page in (docs.ROOT / "README.md", docs.ROOT / "docs" / "start.md"):
-        text = page.read_text(encoding="utf-8")
-        first = [text.index(f"samerack {command} -b 127.0.0.1:9092") for command in ("verify", "cost")]
-        assert first == sorted(first)
-        assert all(first[1] < text.find(later) for later in ("samerack plan", "samerack run") if later in text)
 
 
 def test_every_group_is_shown_once_from_the_start(agent: ClusterAgent) -> None:

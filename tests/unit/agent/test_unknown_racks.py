@@ -7,7 +7,6 @@ from urllib.request import urlopen
 
 import pytest
 
-from samerack.agent.group_status import GroupStatus, StatusBoard
 from samerack.agent.leading.progress import Gain, from_json
 from samerack.agent.leading.takeover_gain import worth_refusal
 from samerack.agent.metrics import Metrics
@@ -127,15 +126,6 @@ def test_a_takeover_of_unknown_gain_says_so_and_how_to_know_it() -> None:
     assert "not known" in refusal
     assert "client.rack" in refusal
     assert from_json(b'{"group": "g", "gain": null}').gain is None
-
-
-def test_unknown_partitions_across_racks_are_no_series() -> None:
-    """A status with unknown counts has no sample of them, not 0."""
-    board = StatusBoard()
-    board.publish(GroupStatus(group="bare", state="Stable", partitions=6, members=3, members_without_rack=3))
-    samples = {sample.name for family in board.collect() for sample in family.samples}
-    assert "samerack_members_without_rack" in samples
-    assert samples.isdisjoint({"samerack_cross_rack_partitions", "samerack_possible_cross_rack_partitions"})
 
 
 def test_cost_has_no_figure_for_bytes_without_racks() -> None:

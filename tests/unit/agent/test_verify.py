@@ -23,7 +23,7 @@ from samerack.reporting.server_assignment import server_share, with_servers
 from samerack.reporting.verify import verdict
 from samerack.reporting.verify_racks import rack_names
 from samerack.traffic.model import BlindSpot, Family, Flow, Gap, GroupKind, GroupTraffic, Shares, TrafficSnapshot
-from tests.unit.agent.measured import GB, NEAR, RACKS, RANGE, ROTATED, SPREAD, A, B, C, flow, group, problem, snapshot
+from tests.unit.agent.measured import GB, NEAR, RACKS, RANGE, SPREAD, A, B, C, flow, group, problem, snapshot
 
 SOUND = Shares(present_bytes=0.0, present_partitions=0.0, optimal=0.0, optimal_by="bytes", random=2 / 3)
 RANDOM = replace(SOUND, present_bytes=0.66, present_partitions=0.66)
@@ -183,14 +183,6 @@ def test_zone_names_of_other_accounts_have_zone_ids_as_their_cure(
     assert list(rack_names({"us-east-1a"}, {"us-east-1a"})) == []
 
 
-def test_racks_that_differ_in_case_are_a_finding_of_the_group() -> None:
-    """The finding names the group and prices what it reads across racks."""
-    racks = {"m1": "Rack-A", "m2": B, "m3": C}
-    taken = snapshot(group(members=racks, flows=[flow("Rack-A", A, GB)], shares=SOUND))
-    finding = only(taken, Code.RACKS_DIFFER_IN_CASE)
-    assert (finding.where, (finding.dollars_per_month or 0) > 0) == ("group orders", True)
-
-
 def test_a_measured_share_at_the_random_baseline() -> None:
     """A group whose members have racks, and whose bytes cross racks as at random, is a finding."""
     finding = only(snapshot(group(flows=[flow(A, B, GB)], shares=RANDOM)), Code.AT_RANDOM_BASELINE)
@@ -234,13 +226,6 @@ def test_another_finding_does_not_hide_what_is_avoidable() -> None:
     codes = {one.code: one.dollars_per_month for one in found(snapshot(folded))}
     assert codes.keys() == {Code.RACKS_DIFFER_IN_CASE, Code.AVOIDABLE}
     assert codes[Code.AVOIDABLE] == pytest.approx(shipped("aws").dollars(0.33 * GB) / 60 * 730 * 3600)
-
-
-def test_the_same_dollars_are_told_once() -> None:
-    """A finding that names the cause of avoidable traffic has its price, and there is no second finding."""
-    assert [one.code for one in found(snapshot(group(flows=[flow(A, B, GB)], shares=RANDOM)))] == [
-        Code.AT_RANDOM_BASELINE
-    ]
 
 
 def test_the_total_of_verify_is_that_of_cost_and_page() -> None:
@@ -570,11 +555,6 @@ def test_groups_without_members_are_left_out() -> None:
     """A group without members has no findings."""
     empty = replace(group(shares=Shares()), members=(), problem=None)
     assert found(snapshot(empty)) == []
-
-
-def test_near_is_the_reference() -> None:
-    """The near plan that these tests build on has no cross-rack partition and no finding."""
-    assert judged(snapshot(group(made=problem(ROTATED, SPREAD, NEAR), flows=NEAR_FLOWS, shares=SOUND))).findings == ()
 
 
 def test_a_cure_can_be_copied_into_a_shell() -> None:

@@ -69,12 +69,6 @@ def test_each_check_answers_for_itself(path: str) -> None:
     assert list(found.values()) == [(200, {"ok": True, "wrong": {}})]
 
 
-def test_other_paths_are_not_found() -> None:
-    """Any other path gets 404."""
-    with served() as url:
-        assert ask(f"{url}/")[0] == 404
-
-
 def test_connections_wait_for_the_start() -> None:
     """The port is open before the server starts, so that an early probe waits instead of failing."""
     server = WebServer(application(Metrics(), healthy=fine, ready=fine), host="127.0.0.1", port=0)

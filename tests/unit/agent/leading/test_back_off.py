@@ -163,19 +163,6 @@ REFRESHES = st.lists(st.floats(0, 300), min_size=40, max_size=40)
 """When each of forty members next refreshes its topics."""
 
 
-@given(refreshes=REFRESHES, bursts=st.integers(1, 3))
-def test_forty_members_that_find_a_topic_keep_the_agent_leading(refreshes: list[float], bursts: int) -> None:
-    """Each member rejoins once within five minutes, with its new subscription, and none of this is a rejection."""
-    health = PlanHealth()
-    subscriptions = {f"m-{number}": frozenset({"t"}) for number in range(40)}
-    health = planned(health, PlanRecord(at=0, subscriptions=dict(subscriptions)))
-    for burst in range(bursts):
-        for at, member in sorted(zip(refreshes, subscriptions, strict=True)):
-            subscriptions[member] |= {f"new-{burst}"}
-            health = planned(health, PlanRecord(at=300 * burst + at, subscriptions=dict(subscriptions)))
-            assert health.cause is None
-
-
 @given(refreshes=REFRESHES)
 def test_forty_members_that_find_new_partitions_keep_the_agent_leading(refreshes: list[float]) -> None:
     """Members of librdkafka rejoin for new partitions too, with the same subscription, and are no rejection."""

@@ -53,10 +53,3 @@ def test_a_folder_that_cannot_be_written_is_no_obstacle(tmp_path: Path) -> None:
     seen = ForeignProtocols(tmp_path / "file" / "protocols.json")
     seen.note("orders", "mine", foreign=True)
     assert seen.of("orders") == "mine"
-
-
-def test_in_memory_only() -> None:
-    """Without a file the protocol is kept in memory."""
-    seen = ForeignProtocols(None)
-    seen.note("orders", "mine", foreign=True)
-    assert seen.of("orders") == "mine"

@@ -24,7 +24,6 @@ from samerack.common.settings import LeadingSettings
 from samerack.protocol.claims import claims
 from samerack.protocol.consumer import decode_subscription
 from samerack.protocol.model import NO_PARTITIONS
-from tests.unit.agent.values import group, member
 
 OFFERED = ("range", "roundrobin", "sticky", "cooperative-sticky", "RoundRobinAssigner")
 Make = Callable[..., Membership]
@@ -136,17 +135,6 @@ def test_the_present_protocol_is_offered_first(make: Make, present: str, order: 
     assert tuple(name for name, _ in membership.group_protocols()) == order
 
 
-def test_timeouts_are_milliseconds(make: Make) -> None:
-    """Settings in seconds are passed to the library in milliseconds, with the instance id."""
-    config = make().config
-    assert (config["session_timeout_ms"], config["heartbeat_interval_ms"], config["max_poll_interval_ms"]) == (
-        9000,
-        500,
-        10000,
-    )
-    assert config["group_instance_id"] == "samerack"
-
-
 def test_a_long_question_costs_no_membership(make: Make) -> None:
     """The membership ends STUCK_SECONDS after its last poll: one request may take the rebalance timeout."""
     heartbeat = make().heartbeat
@@ -224,21 +212,6 @@ def test_a_roll_joins_as_somebody_new(make: Make) -> None:
     assert {request.group_instance_id for request in wire.requests} == {"samerack"}
 
 
-def test_a_refused_join_assigns_nothing(make: Make) -> None:
-    """An error in the JoinGroup answer ends the attempt before a plan is made."""
-    wire = Wire(join_answer(error=kafka_errors.FencedInstanceIdError.errno))
-    membership = make(lambda _: pytest.fail("asked for a plan"), wire)
-    with pytest.raises(kafka_errors.FencedInstanceIdError):
-        finished(membership._do_join_and_sync_async())
-
-
-def test_who_is_in_no_group_need_not_leave(make: Make) -> None:
-    """Without a member id no LeaveGroup is sent."""
-    wire = Wire()
-    make(wire=wire).leave()
-    assert wire.requests == []
-
-
 def leave_answer(error: int = 0) -> SimpleNamespace:
     """A LeaveGroup answer."""
     return SimpleNamespace(error_code=error, members=[])
@@ -266,18 +239,6 @@ def test_leaving_outlasts_a_move_of_the_coordinator(make: Make, monkeypatch: pyt
     membership.leave()
     assert [request.members[0].member_id for request in requests] == ["me", "me"]
     assert membership.member_id == ""
-
-
-def test_leaving_from_the_first_parked_join(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A static member whose first JoinGroup is not answered yet finds its member id by its instance id."""
-    membership = make()
-    view = group(member("other"), member("mine", instance_id="samerack"), state="PreparingRebalance")
-    monkeypatch.setattr(membership, "_join_task", SimpleNamespace(is_done=False))
-    monkeypatch.setattr(membership, "describe", lambda _timeout: view)
-    requests = sent_beside(membership, monkeypatch, leave_answer())
-    membership.leave()
-    (identity,) = requests[0].members
-    assert (identity.member_id, identity.group_instance_id) == ("mine", "samerack")
 
 
 def test_a_bootstrap_that_fails_names_the_setting(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -310,13 +271,3 @@ def test_a_failure_without_a_cause_that_is_found_is_told_as_the_library_says(mon
     monkeypatch.setattr(diagnosis, "why_unreachable", lambda _: "")
     with pytest.raises(AgentError, match=r"^kafka 127\.0\.0\.1:1: .*nobody answers.*; check kafka\.bootstrap\.servers"):
         connect({"bootstrap_servers": "127.0.0.1:1"}, timeout=0.3)
-
-
-def test_refused_heartbeats_are_told(make: Make) -> None:
-    """A heartbeat that is not authorized raises at the next poll, once."""
-    membership = make()
-    with pytest.raises(kafka_errors.GroupAuthorizationFailedError):
-        membership._handle_heartbeat_response(SimpleNamespace(error_code=30), 0.0)
-    with pytest.raises(kafka_errors.GroupAuthorizationFailedError):
-        membership.poll_heartbeat()
-    membership.poll_heartbeat()

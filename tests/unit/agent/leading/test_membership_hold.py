@@ -94,12 +94,6 @@ def membership(coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch) -> Ite
     close(client)
 
 
-def test_without_a_hold_the_agent_syncs(membership: Membership, coordinator: Coordinator) -> None:
-    """Without a hold there is one JoinGroup and one SyncGroup."""
-    assert membership.join(_WAIT)
-    assert coordinator.sent == ["JoinGroup", "SyncGroup"]
-
-
 def test_a_hold_joins_once_more_behind_a_pending_member(membership: Membership, coordinator: Coordinator) -> None:
     """The hold joins again before SyncGroup; its pending member is readable, and `let_go` releases it."""
     membership.hold()

@@ -16,11 +16,10 @@ from samerack.agent.policy import (
     GroupCondition,
     Reason,
     Rules,
-    remembering,
     rules_of,
 )
 from samerack.common.settings import PolicyRules
-from tests.unit.agent.leading.policies import MIDNIGHT, NIGHT, RULES, Run, condition, cost
+from tests.unit.agent.leading.policies import MIDNIGHT, NIGHT, RULES, Run, condition
 
 CASES = {
     "nothing to gain": (condition(7, 7), Action.NOTHING, Reason.NOTHING_TO_GAIN),
@@ -118,16 +117,6 @@ def test_no_more_in_an_hour_than_the_cap() -> None:
     assert run.decide(condition(50, conditions=2), after=1).action is Action.REBALANCE
 
 
-def test_what_was_triggered_before_a_restart_counts_for_the_hour() -> None:
-    """Rebalances before a restart count for the hourly cap, and count once if they are reported twice."""
-    run = Run(rules=replace(RULES, max_per_hour=2), now=5000.0)
-    for _ in range(2):
-        run.state = remembering(run.state, [1401.0, 1500.0])
-    waits = run.decide(condition(50))
-    assert (waits.reason, waits.until) == (Reason.HOURLY_CAP, MIDNIGHT + 5001)
-    assert run.decide(condition(50), after=1).action is Action.REBALANCE
-
-
 def test_outside_of_windows_a_trigger_waits_for_the_next_to_open() -> None:
     """The decision has the time when the next window opens; the trigger is followed until the window closes."""
     run = Run(rules=replace(RULES, windows=(NIGHT,)))
@@ -203,11 +192,6 @@ def test_what_a_stuck_member_withholds_is_no_new_partition_for_ever() -> None:
         decisions = [run.decide(stuck) for _ in range(20)]
         followed = [one.reason for one in decisions if one.action is Action.REBALANCE]
         assert followed == [Reason.PARTITIONS_CHANGED] * most
-
-
-def test_share_of_nothing_is_nothing() -> None:
-    """A group without partitions reads nothing across racks."""
-    assert cost(0, 0).cross_rack_share == 0.0
 
 
 @given(least=st.integers(0, 100), present=st.integers(0, 100), possible=st.integers(0, 100))

@@ -21,21 +21,6 @@ def at(text: str) -> float:
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
-@pytest.mark.parametrize(
-    ("wall", "opening"),
-    [
-        ("2027-01-16T01:59:59", "2027-01-16T02:00:00"),
-        ("2027-01-16T02:00:00", None),
-        ("2027-01-16T03:59:59", None),
-        ("2027-01-16T04:00:00", "2027-01-17T02:00:00"),
-    ],
-)
-def test_a_window_is_open_from_its_start_until_before_its_end(wall: str, opening: str | None) -> None:
-    """While the window is closed, the next opening is returned."""
-    window = WindowSettings(cron="0 2 * * *", minutes=120)
-    assert next_opening([window], at(wall)) == (None if opening is None else at(opening))
-
-
 def test_any_window_will_do() -> None:
     """One open window is enough; else the first opening is returned."""
     windows = [WindowSettings(cron="0 2 * * *", minutes=60), WindowSettings(cron="0 12 * * SAT,SUN", minutes=60)]

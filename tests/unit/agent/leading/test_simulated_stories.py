@@ -11,11 +11,9 @@ import pytest
 from hypothesis import settings
 
 from tests.simulator.agent import simulated
-from tests.simulator.group import Error
 from tests.simulator.judgement import ViolationError
 from tests.simulator.plants import PLANTS
 from tests.simulator.story import tell
-from tests.simulator.world import Setting, World
 
 STORIES = max(8, settings().max_examples // 4)
 MAX_SEEDS = 1000
@@ -77,23 +75,3 @@ def test_nothing_is_violated() -> None:
 def test_a_planted_mistake_is_found(plant: str, kind: str, first: int) -> None:
     """A mistake is found within a thousand seeds; the search starts where it was found, to take a second."""
     assert type(_found(plant, first)).__name__ == kind
-
-
-@pytest.mark.parametrize(("plant", "kinds"), [("", []), ("errors-end-it", ["NeedlessLeave"])])
-def test_an_error_that_proves_nothing_costs_no_membership(plant: str, kinds: list[str]) -> None:
-    """One UNKNOWN_SERVER_ERROR does not make the agent leave; with the mistake it does, and that is found."""
-    world = World(Setting())
-    found = []
-    with PLANTS[plant]():
-        try:
-            world.start_agent(0)
-            for rack in "abc":
-                world.join("java", rack)
-            world.settle()
-            world.refuse("describe", Error.UNKNOWN_SERVER_ERROR, 3000, 1)
-            world.settle()
-        except ViolationError as violation:
-            found.append(type(violation).__name__)
-        finally:
-            world.close()
-    assert found == kinds

@@ -10,18 +10,15 @@ import pytest
 
 from samerack.agent.leading.order import places_share
 from samerack.agent.leading.takeover import (
-    HELD_SECONDS,
     MAX_AHEAD,
     PREPARING,
     TakeoverParties,
     Verdict,
     is_back,
-    longest_pause,
     may_evict,
     outlook_refusal,
     place_refusal,
     refusal,
-    slow_refusal,
 )
 from samerack.cluster.group import GroupView, MemberView
 from samerack.common.settings import LeadingSettings
@@ -49,11 +46,6 @@ def held(*members: MemberView, state: str = PREPARING) -> GroupView:
 def named(client: str, number: int) -> str:
     """A member id in the brokers' form, always the same for the same number."""
     return f"{client}-{UUID(int=Random(number).getrandbits(128), version=4)}"  # noqa: S311 - the same each time
-
-
-def test_an_eager_group_may_be_taken_over() -> None:
-    """A stable eager group whose leader is a dynamic member may be taken over."""
-    assert refusal(STABLE, STANDING, LeadingSettings()) == ""
 
 
 @pytest.mark.parametrize(
@@ -108,37 +100,11 @@ def test_a_dry_run_of_a_large_group_tells_whether_a_place_can_be_had() -> None:
     assert "in nearly every place" in outlook_refusal(crowded, standing)
 
 
-def test_the_forecast_is_of_the_groups_own_rebalances() -> None:
-    """Members rejoin twice, and evicted ones have four seconds; without a past rebalance the pause is unknown."""
-    assert longest_pause(1.5) == 3.0 + HELD_SECONDS + 1.0
-    assert longest_pause(None) is None
-
-
-def test_members_that_rejoin_slowly_are_left_alone() -> None:
-    """The reason has the time that members took, and the setting that limits it."""
-    assert slow_refusal(5.0, 5.0) == ""
-    assert "took 7.5 s" in slow_refusal(7.5, 5.0)
-    assert "leading.takeover_wait_seconds (5 s)" in slow_refusal(7.5, 5.0)
-
-
-def test_nobody_is_evicted_who_has_something() -> None:
-    """A visible assignment means that the leader was faster, and the rebalance is an ordinary one."""
-    assert may_evict(STABLE, held(AGENT, M1, M2, M3), STANDING) == Verdict(go=True)
-    one_has = group(bare(AGENT), bare(M1), replace(bare(M2), assigned=OWNED), bare(M3), state=PREPARING)
-    assert may_evict(STABLE, one_has, STANDING) == Verdict(again=True)
-
-
 @pytest.mark.parametrize("state", ["CompletingRebalance", "Stable", "Empty", "Dead"])
 def test_nobody_is_evicted_in_another_state(state: str) -> None:
     """Members are evicted only while all join: one whose SyncGroup is parked would get no answer."""
     assert not may_evict(STABLE, held(AGENT, M1, M2, M3, state=state), STANDING).go
     assert state in is_back(STABLE, held(AGENT, M1, M2, M3, state=state), frozenset({"m-1"})).trouble
-
-
-def test_a_rebalance_that_ended_without_the_pending_member_is_followed_by_another() -> None:
-    """The agent joins again; the attempt ends only if the group is gone."""
-    for state, is_over in (("CompletingRebalance", False), ("Stable", False), ("Empty", True), ("Dead", True)):
-        assert bool(may_evict(STABLE, held(AGENT, M1, M2, M3, state=state), STANDING).trouble) == is_over
 
 
 def test_a_group_that_has_changed_is_left_alone() -> None:

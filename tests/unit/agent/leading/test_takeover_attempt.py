@@ -144,12 +144,6 @@ def test_the_last_of_several_evicted_is_not_waited_for_for_long() -> None:
     assert stage.joining.done[-1] == "let go"
 
 
-def test_a_leader_that_was_evicted_alone_is_waited_for() -> None:
-    """A single evicted leader is waited for, because no other member can return before it."""
-    stage = Stage(Joining(back=held(AGENT, M2, M3)))
-    assert stage.turns(30).step == "evict"
-
-
 def test_a_faster_leader_is_met_again_a_bounded_number_of_times() -> None:
     """A leader whose plan is in force is not evicted; each pending member is released before the next request."""
     plain = group(AGENT, M1, replace(M2, assigned=OWNED), M3, state="PreparingRebalance")

@@ -12,7 +12,6 @@ from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAs
 from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
 
 from samerack.agent.leading.join_metadata import user_data
-from samerack.protocol.sticky import decode_cooperative_sticky, decode_sticky
 
 TOPIC = "t"
 PARTITIONS = {0, 1, 2, 3}
@@ -48,12 +47,3 @@ def test_kafka_pythons_sticky_leader_bears_it(nudges: int) -> None:
     assigned = KafkaPythonSticky().assign(CLUSTER, group)
     assert len(assigned["m"].partitions()) == len(PARTITIONS)
     assert not assigned["agent"].partitions()
-
-
-def test_it_claims_nothing_of_a_generation_that_anybody_has() -> None:
-    """The generation is one that no member has, so that others' claims count, and another one for each nudge."""
-    for nudges in NUDGES[1:]:
-        claimed = decode_sticky(user_data("sticky", nudges))
-        assert (len(claimed.owned), claimed.generation) == (0, -1 - nudges)
-        assert decode_cooperative_sticky(user_data("cooperative-sticky", nudges)) == -1 - nudges
-    assert user_data("sticky", 0) is None

@@ -131,8 +131,3 @@ def test_a_service_that_hangs_costs_a_moment() -> None:
         settings = PodSettings(sources=("cloud",), cloud="aws", cloud_url=url, timeout_seconds=0.05)
         assert "no answer within 0.05 s" in own_rack(settings, {}).answers[0].detail
         hang.set()
-
-
-def test_nobody_is_asked_unless_switched_on() -> None:
-    """Neither the cloud nor the Kubernetes API is a source by default."""
-    assert PodSettings().sources == ("env", "file", "label")
