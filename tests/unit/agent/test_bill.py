@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from urllib.request import urlopen
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
-from samerack.agent.metrics import Metrics
 from samerack.agent.web import page as web_page
-from samerack.agent.web.server import WebServer, application
 from samerack.common import words
 from samerack.common.money import SECONDS_PER_MONTH, shipped
 from samerack.common.settings import Settings, TrafficSettings
@@ -23,25 +20,13 @@ from samerack.reporting.bill_metrics import BillCollector
 from samerack.reporting.bill_parts import bill_parts, missing
 from samerack.reporting.costs import report as report_of
 from samerack.reporting.measuring import Measuring
-from samerack.reporting.report_service import ReportService
 from samerack.traffic.log_growth import Copied, Replication
 from samerack.traffic.series import OTHER
 from tests.unit.agent.measured import GB, REPLICATED, A, B, busy, reports, snapshot
+from tests.unit.agent.serving import ask, served
 
 PRICES = shipped("aws")
 _RACKS = st.sampled_from([A, B, ""])
-
-
-def page_of(shown: ReportService) -> str:
-    """The page that shows these reports."""
-    routes = web_page.routes(shown)
-    server = WebServer(application(Metrics(), healthy=dict, ready=dict, more=routes), host="127.0.0.1", port=0)
-    server.start()
-    try:
-        with urlopen(f"http://127.0.0.1:{server.port}/") as answer:
-            return str(answer.read().decode())
-    finally:
-        server.stop()
 
 
 def per_month(crossing: float) -> float:
@@ -140,7 +125,8 @@ def test_all_places_have_the_same_figures() -> None:
     assert decoded.bill == made.bill
     rows = {part.name: part for part in bill_parts(decoded)}
     assert rows["consumers"].dollars_per_month == made.totals.dollars_per_month
-    text = page_of(shown)
+    with served(*web_page.routes(shown)) as port:
+        text = ask(port, "/")[1]
     for part in rows.values():
         row = text[text.index(f'<th scope="row">{part.name}</th>') :].partition("</tr>")[0]
         assert words.money(part.dollars_per_month) in row

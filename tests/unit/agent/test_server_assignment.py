@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import urllib.request
 from dataclasses import replace
 
 import pytest
 
-from samerack.agent.metrics import Metrics
-from samerack.agent.web import page
-from samerack.agent.web.server import WebServer, application
 from samerack.cluster.server_assignors import CLASS, LINE, ServerAssignors, from_values
 from samerack.common.money import shipped
 from samerack.reporting import costs
@@ -25,15 +21,12 @@ from tests.unit.agent.measured import (
     A,
     B,
     C,
-    busy,
     flow,
     group,
     member,
     problem,
-    reports,
     snapshot,
 )
-from tests.unit.waiting import LONGEST_SECONDS
 
 EVERYWHERE = from_values({1: f"{CLASS},uniform", 2: f"{CLASS},uniform"})
 LAST = from_values({1: f"uniform,{CLASS}", 2: f"uniform,{CLASS}"})
@@ -136,20 +129,3 @@ def test_the_json_has_it() -> None:
     assert full.groups[0].server is not None
     assert full.groups[0].server.lacking == (2,)
     assert from_json(to_json(report).replace(b',"server":null', b"")) == report
-
-
-def test_the_page_of_a_group_has_it() -> None:
-    """The page of a group that brokers assign says what to do; that of another group has nothing of it."""
-    web = application(Metrics(), healthy=dict, ready=dict, more=page.routes(reports(busy())))
-    server = WebServer(web, host="127.0.0.1", port=0)
-    server.start()
-    shown = {}
-    for name in ("billing-kip848", "orders"):
-        with urllib.request.urlopen(
-            f"http://127.0.0.1:{server.port}/group?name={name}", timeout=LONGEST_SECONDS
-        ) as answer:
-            shown[name] = answer.read().decode()
-    server.stop()
-    assert "The brokers assign it (KIP-848) with uniform. Not known: which assignors" in shown["billing-kip848"]
-    assert LINE in shown["billing-kip848"]
-    assert "The brokers assign it" not in shown["orders"]

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from io import StringIO
-from urllib.request import urlopen
 
 import pytest
 
 from samerack.agent.leading.progress import Gain, from_json
 from samerack.agent.leading.takeover_gain import worth_refusal
-from samerack.agent.metrics import Metrics
 from samerack.agent.policy import Action, Decision, GroupCondition, Reason, decide, fresh
 from samerack.agent.policy.measured import byte_rates, shares_of, weighed_shares
-from samerack.agent.web import page
-from samerack.agent.web.server import WebServer, application
 from samerack.assignors.build import MemberInput, build_problem
 from samerack.assignors.consumer.registry import Options
 from samerack.assignors.evaluate import evaluate
@@ -30,9 +26,8 @@ from samerack.reporting import costs
 from samerack.reporting.baseline import curve_of
 from samerack.traffic.model import Shares
 from tests.unit.agent.leading.policies import RULES
-from tests.unit.agent.measured import GB, NEAR, RANGE, ROTATED, SPREAD, A, B, C, flow, group, problem, reports, snapshot
+from tests.unit.agent.measured import GB, NEAR, RANGE, ROTATED, SPREAD, A, B, C, flow, group, problem, snapshot
 from tests.unit.agent.values import UNSET, cluster
-from tests.unit.waiting import LONGEST_SECONDS
 
 BARE = {"m1": None, "m2": None, "m3": None}
 MODE = Mode(cooperative=False, keep_copartitioned=False, rack_aware_fetch=True)
@@ -140,25 +135,6 @@ def test_cost_has_no_figure_for_bytes_without_racks() -> None:
     console.print(groups_table(report, width=100))
     row = next(line for line in console.export_text().splitlines() if line.strip().startswith("bare"))
     assert row.split()[3:] == ["-", "-", "-", "67", "%", "-", "-"]
-
-
-def test_the_page_shows_no_zero_for_a_group_without_racks() -> None:
-    """Neither page nor curve says 0 % or "as near as it can be"; the cure is there."""
-    routes = page.routes(reports(snapshot(BARE_GROUP)))
-    server = WebServer(application(Metrics(), healthy=dict, ready=dict, more=routes), host="127.0.0.1", port=0)
-    server.start()
-    try:
-        one, every = (
-            urlopen(f"http://127.0.0.1:{server.port}{path}", timeout=LONGEST_SECONDS).read().decode()
-            for path in ("/group?name=bare", "/")
-        )
-    finally:
-        server.stop()
-    assert "as near as it can be" not in one
-    assert "racks.client_ids" in one
-    for text in (one, every):
-        assert "0 %" not in text.replace("100 %", "")
-        assert "<dt>costs a month</dt><dd>-</dd>" in text
 
 
 def test_a_plan_shows_unknown_and_the_cure() -> None:

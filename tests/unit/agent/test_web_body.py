@@ -17,13 +17,13 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from samerack.agent.metrics import Metrics
 from samerack.agent.web import client_reports as traffic_web
 from samerack.agent.web import server as web
 from samerack.agent.web import takeover as web_takeover
 from samerack.agent.web.body import BodyReader, RequestError
-from samerack.agent.web.server import WebServer, application
+from samerack.agent.web.server import WebServer
 from samerack.traffic.model import ObservedMember
+from tests.unit.agent.serving import served
 from tests.unit.agent.test_web_takeover import Leader
 from tests.unit.traffic.test_exact import member
 from tests.unit.waiting import LONGEST_SECONDS
@@ -37,8 +37,8 @@ def _take(_group: str, _body: bytes, _member: str | None) -> ObservedMember:
 
 
 @contextmanager
-def served(app: Starlette) -> Iterator[int]:
-    """The port of a server."""
+def serving(app: Starlette) -> Iterator[int]:
+    """The port of a server of this application."""
     server = WebServer(app, host="127.0.0.1", port=0)
     server.start()
     try:
@@ -53,7 +53,7 @@ def agent(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     defaults = {**(BodyReader.__init__.__kwdefaults__ or {}), "seconds": 10 * LONGEST_SECONDS}
     monkeypatch.setattr(BodyReader.__init__, "__kwdefaults__", defaults)
     more = (*traffic_web.routes(_take), *web_takeover.routes({"orders": Leader()}))
-    with served(application(Metrics(), healthy=dict, ready=dict, more=more)) as port:
+    with served(*more) as port:
         yield port
 
 
@@ -70,7 +70,7 @@ def small() -> Iterator[int]:
             return error.answer()
 
     routes: list[BaseRoute] = [Route("/", read, methods=["POST"])]
-    with served(Starlette(routes=routes)) as port:
+    with serving(Starlette(routes=routes)) as port:
         yield port
 
 
@@ -114,7 +114,7 @@ def test_many_slow_bodies_hold_nobody_up(agent: int, path: str) -> None:
 def test_a_connection_without_a_request_is_closed(begun: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """A request head that is not complete in time ends the connection; other requests are answered meanwhile."""
     monkeypatch.setattr(web, "HEAD_SECONDS", 0.3)
-    with served(application(Metrics(), healthy=dict, ready=dict)) as port, ExitStack() as stack:
+    with served() as port, ExitStack() as stack:
         connection = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=0.05))
         connection.sendall(begun)
         while True:

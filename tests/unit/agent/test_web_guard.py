@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 
+from samerack.agent.web import requests, streams, takeover
 from samerack.agent.web.guard import KnownHosts, refused_change
+from tests.unit.agent.serving import post, served
 
 
 def _answer(host: str) -> int:
@@ -72,3 +76,31 @@ def test_changes_are_for_programs_on_this_machine(request_: Request, refused: st
     told = refused_change(request_, "do it there")
     assert told.startswith(refused)
     assert bool(told) is bool(refused)
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    """The port of an agent with what may change something: each request is refused before anybody is asked."""
+    with served(*takeover.routes({}), *requests.routes({}), *streams.routes(Mock(), at_once=4)) as port:
+        yield port
+
+
+@pytest.mark.parametrize(
+    "path", ["takeover", "requests", "streams/assign", "streams/computed", "streams/prepare"], ids=str
+)
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"host": "attacker.example"}, 403),
+        ({"host": "192.0.2.1:9464"}, 403),
+        ({"host": "[bad"}, 403),
+        ({"origin": "http://localhost"}, 403),
+        ({"x_forwarded_for": "192.0.2.7"}, 403),
+        ({"content_type": "text/plain"}, 415),
+        ({"content_type": "application/x-www-form-urlencoded"}, 415),
+    ],
+)
+def test_only_programs_on_this_machine_may_ask(port: int, path: str, headers: dict[str, str], status: int) -> None:
+    """Other hosts, pages, names rebound to this machine, and what a form can send are refused everywhere."""
+    found, answer = post(port, f"/v1/{path}", {"group": "orders", "action": "leave"}, **headers)
+    assert (found, bool(answer["error"])) == (status, True)

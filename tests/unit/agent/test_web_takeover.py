@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,12 +9,10 @@ from typing import Any
 import pytest
 
 from samerack.agent.leading.progress import Did, Gain, Outcome, Progress, from_json, to_json
-from samerack.agent.metrics import Metrics
 from samerack.agent.web import takeover as web_takeover
-from samerack.agent.web.server import WebServer, application
 from samerack.cli import lead
 from samerack.common.errors import AgentError
-from tests.unit.waiting import LONGEST_SECONDS
+from tests.unit.agent.serving import post, served
 
 GAIN = Gain(
     members=3,
@@ -51,86 +47,38 @@ class Leader:
         return Progress(group="orders", number=1, outcome=Outcome.WOULD if dry_run else Outcome.ASKED, gain=GAIN)
 
 
-LEADERS: dict[str, Leader] = {}
-"""The leaders, for the server of all tests."""
+def posted(port: int, body: object, **headers: str) -> tuple[int, Any]:
+    """Status and JSON of the answer."""
+    return post(port, "/v1/takeover", body, **headers)
 
 
 @pytest.fixture
 def leader() -> Leader:
     """A leader of its own for each test."""
-    LEADERS["orders"] = Leader()
-    return LEADERS["orders"]
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[int]:
-    """A server's port."""
-    more = web_takeover.routes(LEADERS)
-    running = WebServer(application(Metrics(), healthy=dict, ready=dict, more=more), host="127.0.0.1", port=0)
-    running.start()
-    yield running.port
-    running.stop()
+    return Leader()
 
 
 @pytest.fixture
-def port(server: int, leader: Leader) -> int:
-    """The same, with a fresh leader."""
-    assert not leader.asked
-    return server
-
-
-def post(port: int, body: object, **headers: str) -> tuple[int, Any]:
-    """Status and JSON of the answer."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=LONGEST_SECONDS)
-    sent = {"content-type": "application/json"} | {key.replace("_", "-"): value for key, value in headers.items()}
-    content = body if isinstance(body, bytes) else json.dumps(body).encode()
-    try:
-        connection.request("POST", "/v1/takeover", body=content, headers=sent)
-        answer = connection.getresponse()
-        return answer.status, json.loads(answer.read())
-    finally:
-        connection.close()
+def port(leader: Leader) -> Iterator[int]:
+    """The port of an agent with this leader."""
+    with served(*web_takeover.routes({"orders": leader})) as port:
+        yield port
 
 
 def test_a_program_of_this_machine_is_heeded(port: int, leader: Leader) -> None:
     """A local program may request a takeover or a dry run, by any name of the loopback address."""
-    assert post(port, {"group": "orders"})[0] == 202
-    assert post(port, {"group": "orders", "dry_run": True}, host=f"localhost:{port}")[1]["outcome"] == "would"
-    assert post(port, {"group": "orders"}, host="[::1]:9464")[0] == 202
+    assert posted(port, {"group": "orders"})[0] == 202
+    assert posted(port, {"group": "orders", "dry_run": True}, host=f"localhost:{port}")[1]["outcome"] == "would"
+    assert posted(port, {"group": "orders"}, host="[::1]:9464")[0] == 202
     assert leader.asked == [False, True, False]
-
-
-@pytest.mark.parametrize(
-    ("headers", "status"),
-    [
-        ({"host": "attacker.example"}, 403),
-        ({"host": "192.0.2.1:9464"}, 403),
-        ({"host": "[bad"}, 403),
-        ({"origin": "http://localhost"}, 403),
-        ({"x_forwarded_for": "192.0.2.7"}, 403),
-        ({"content_type": "text/plain"}, 415),
-        ({"content_type": "application/x-www-form-urlencoded"}, 415),
-    ],
-)
-def test_pages_and_others_are_not(port: int, leader: Leader, headers: dict[str, str], status: int) -> None:
-    """Other hosts, pages, names rebound to this machine, and what a form can send are refused."""
-    answer = post(port, {"group": "orders"}, **headers)
-    assert answer[0] == status
-    assert answer[1]["error"]
-    assert leader.asked == []
 
 
 @pytest.mark.parametrize(
     "body",
     [
         b"",
-        b"{",
         b"[]",
-        b"\xff",
         b"[" * 4000,
-        b"1" * 4090,
-        b"NaN",
-        b'{"group": Infinity}',
         {"group": 3},
         {"group": "orders", "dry_run": "no"},
         {"group": "orders", "more": 1},
@@ -138,7 +86,7 @@ def test_pages_and_others_are_not(port: int, leader: Leader, headers: dict[str, 
 )
 def test_what_makes_no_sense_is_refused(port: int, leader: Leader, body: object) -> None:
     """An invalid body is refused with the expected form."""
-    status, answer = post(port, body)
+    status, answer = posted(port, body)
     assert status == 400
     assert "expected" in answer["error"]
     assert leader.asked == []
@@ -146,12 +94,12 @@ def test_what_makes_no_sense_is_refused(port: int, leader: Leader, body: object)
 
 def test_long_questions_are_refused(port: int) -> None:
     """A body above some thousand bytes is refused."""
-    assert post(port, {"group": "o" * 5000})[0] == 413
+    assert posted(port, {"group": "o" * 5000})[0] == 413
 
 
 def test_other_groups_are_unknown(port: int) -> None:
     """The answer for an unknown group lists the known ones."""
-    status, answer = post(port, {"group": "payments"})
+    status, answer = posted(port, {"group": "payments"})
     assert status == 404
     assert "orders" in answer["error"]
 

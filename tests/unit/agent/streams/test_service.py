@@ -211,18 +211,6 @@ def test_a_wrong_outcome_changes_nothing(agent: Endpoint, body: Any, reason: str
     assert agent.service.board.all() == ()
 
 
-@pytest.mark.parametrize(
-    ("headers", "status"),
-    [({"origin": "http://evil.example"}, 403), ({"host": "evil"}, 403), ({"content-type": "text/plain"}, 415)],
-)
-@pytest.mark.parametrize("path", ["assign", "computed", "prepare"])
-def test_only_programs_on_this_machine_may_ask(
-    agent: Endpoint, path: str, headers: dict[str, str], status: int
-) -> None:
-    """Pages, rebound names and other content types are refused."""
-    assert agent.post(f"/v1/streams/{path}", question("orders"), **headers)[0] == status
-
-
 def test_a_question_is_bounded(agent: Endpoint) -> None:
     """A body above the limit, and one without a name in front, are refused."""
     assert agent.post("/v1/streams/assign", b" " * (MAX_BYTES + 1))[0] == 413
