@@ -1,31 +1,52 @@
-"""What every page of the documentation must have, and the rows of the page on the documents."""
+"""The documentation is true: links, tables, commands, settings, metrics, and the tests that it names."""
 
 from __future__ import annotations
 
+import json
+import os
 import re
+from functools import cache
 from pathlib import Path
-from typing import get_args
+from typing import Any, Final, get_args
 
 import pytest
+import yaml
+from typer.testing import CliRunner, Result
 
+from samerack.agent.metrics import Metrics
+from samerack.agent.policy import Reason
+from samerack.agent.policy.back_off_causes import RULES
+from samerack.agent.web.api import POLICY
 from samerack.assignors.consumer.registry import ASSIGNORS
+from samerack.cli.main import app
 from samerack.cluster.racks import SOURCES, Source
+from samerack.cluster.server_assignors import LINE
+from samerack.common.records import TrafficSample
+from samerack.common.settings import PolicySettings, Settings, load
 from tests import doc_tables
-from tests.docs import ROOT, dead_links, named_tests, pages
+from tests.docs import ROOT, Command, dead_links, named_tests, pages, spans, yaml_of
 
-_CONFORMANCE = (ROOT / "docs" / "conformance.md").read_text(encoding="utf-8")
+
+def _text(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
 _KIPS = ROOT / "tests" / "kips.md"
-_DOCUMENTS = _KIPS.read_text(encoding="utf-8")
+_DOCUMENTS = _text("tests/kips.md")
+_OPERATING, _POLICY = _text("docs/operating.md"), _text("docs/policy.md")
 _ROW = re.compile(r"^\| (?P<section>[^|]+) \| (?P<claim>[^|]+) \| `(?P<place>[^`|]+)` \| (?P<held>[^|]+) \|$")
 _HELD = re.compile(r"(?:Differs: (?P<instead>.+); told in \[[^]]+\]\((?P<page>[^)]+)\)\. )?`test_\w+`")
+_CLAIMS = re.compile(r"^\|[^\n]*\| held by \|\n\|[-| ]+\|\n((?:\|.*\n)+)", re.MULTILINE)
+"""A table with the last column `held by`."""
 
 
 @pytest.mark.parametrize(
     "page", [*pages(), ROOT / "SECURITY.md", ROOT / "CHANGELOG.md", _KIPS], ids=lambda page: page.name
 )
-def test_links_lead_somewhere(page: Path) -> None:
-    """Each link leads to a file that exists, and to a heading in it."""
+def test_links_and_named_tests_exist(page: Path) -> None:
+    """Each link leads to a file and a heading, and each test that a page names is in a file of the tests."""
     assert dead_links(page) == []
+    assert named_tests(page.read_text(encoding="utf-8"))[1] == set()
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
@@ -35,30 +56,46 @@ def test_tables_are_generated(page: Path) -> None:
     assert text == doc_tables.replaced(text), "run: python -m tests.doc_tables"
 
 
-def test_the_page_of_the_plug_ins_lists_all_assignors() -> None:
-    """Each assignor that members may agree on has a row, and the page says what `optimal` is."""
-    page = (ROOT / "docs" / "plugins.md").read_text(encoding="utf-8")
-    offered = [assignor.name for assignor in ASSIGNORS.values() if assignor.for_members]
-    assert re.findall(r"^\| `([^`]+)`", page, re.MULTILINE) == offered
-    assert f"`optimal` stands for {ASSIGNORS['optimal'].about}." in page
+@cache
+def _help(*words: str) -> Result:
+    return CliRunner().invoke(app, [*words, "--help"])
 
 
-def test_each_source_of_racks_is_in_the_table() -> None:
-    """Each name of a source has its function and its text."""
-    assert [*SOURCES, "none"] == list(get_args(Source))
+@pytest.mark.parametrize("command", sorted(set(spans()), key=str), ids=str)
+def test_a_command_in_the_text_exists(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The help names every option; a script exists and is executable."""
+    monkeypatch.setenv("COLUMNS", "300")
+    monkeypatch.setenv("TERM", "dumb")
+    program, *words = command.words
+    if program != "samerack":
+        assert os.access(ROOT / program, os.X_OK), f"{program} is no program"
+        return
+    path = [word for word in words if word.islower() and word.isalpha()][:2]
+    answers = [_help(*path[:depth]) for depth in range(len(path), -1, -1)]
+    shown = next(answer for answer in answers if answer.exit_code == 0)
+    assert not path or shown is not answers[-1], f"no such command: {command}"
+    for option in (word for word in words if word.startswith("--")):
+        assert option.partition("=")[0] in shown.stdout
 
 
-def _rows_on_the_documents() -> list[str]:
-    tables = re.findall(r"^\| section .*\n\|[-| ]+\|\n((?:\|.*\n)+)", _DOCUMENTS, re.MULTILINE)
-    assert len(tables) == _DOCUMENTS.count("## KIP-") == 5
-    return [row for table in tables for row in table.splitlines()]
+@pytest.mark.parametrize("page", ["SECURITY.md", "docs/operating.md"])
+def test_every_claim_in_a_table_names_its_test(page: str) -> None:
+    """A row without a test has a dash, and claims nothing that a test could check."""
+    tables = _CLAIMS.findall(_text(page))
+    assert tables
+    assert page != "SECURITY.md" or len(tables) == len(re.findall(r"^\|[-| ]+\|$", _text(page), re.MULTILINE))
+    for row in (row for table in tables for row in table.splitlines()):
+        assert re.search(r"\| (.*`test_\w+`|-) \|$", row), row
+
+
+# documents of Kafka
 
 
 def test_every_row_on_the_documents_has_its_place_and_its_test() -> None:
     """A row that differs names the difference, and the page on which a user reads of it."""
-    rows = _rows_on_the_documents()
-    assert len(rows) > 80
-    for row in rows:
+    tables = re.findall(r"^\| section .*\n\|[-| ]+\|\n((?:\|.*\n)+)", _DOCUMENTS, re.MULTILINE)
+    assert len(tables) == _DOCUMENTS.count("## KIP-") > 0
+    for row in (row for table in tables for row in table.splitlines()):
         found = _ROW.match(row)
         assert found, row
         assert (ROOT / found["place"]).exists(), row
@@ -72,10 +109,159 @@ def test_the_page_on_conformance_counts_the_differences() -> None:
         held = [found for row in rows if (found := _HELD.fullmatch(row["held"])) and found["instead"]]
         pages = sorted({found["page"].removeprefix("../docs/").partition("#")[0] for found in held})
         told = ", ".join(f"[{page.removesuffix('.md')}]({page})" for page in pages)
-        assert f"| {section.partition(chr(10))[0]} | {len(rows)} | {len(held)} | {told} |\n" in _CONFORMANCE
+        row = f"| {section.partition(chr(10))[0]} | {len(rows)} | {len(held)} | {told} |\n"
+        assert row in _text("docs/conformance.md")
 
 
-@pytest.mark.parametrize("page", [*pages(), ROOT / "SECURITY.md", _KIPS], ids=lambda page: page.name)
-def test_every_named_test_exists(page: Path) -> None:
-    """Each test that a page names is in a file of the tests."""
-    assert named_tests(page.read_text(encoding="utf-8"))[1] == set()
+# assignors, racks, publishing
+
+
+def test_the_page_of_the_plug_ins_lists_all_assignors() -> None:
+    """Each assignor that members may agree on has a row, and the page says what `optimal` is."""
+    page = _text("docs/plugins.md")
+    offered = [assignor.name for assignor in ASSIGNORS.values() if assignor.for_members]
+    assert re.findall(r"^\| `([^`]+)`", page, re.MULTILINE) == offered
+    assert f"`optimal` stands for {ASSIGNORS['optimal'].about}." in page
+
+
+def test_each_source_of_racks_is_in_the_table() -> None:
+    """Each name of a source has its function and its text."""
+    assert [*SOURCES, "none"] == list(get_args(Source))
+
+
+def test_the_line_of_the_new_protocols_page_is_that_of_the_commands() -> None:
+    """Bare brokers and Strimzi get the same value, and both get the selector without which reads stay far."""
+    key, _, value = LINE.partition("=")
+    assert f"   {LINE}\n" in _text("docs/new-protocol.md")
+    config = yaml.safe_load(yaml_of("new-protocol.md"))["spec"]["kafka"]["config"]
+    assert config[key] == value
+    assert config["replica.selector.class"].endswith("RackAwareReplicaSelector")
+
+
+def test_the_page_on_publishing_has_settings_that_exist_and_every_field_of_a_sample() -> None:
+    """Its settings load, with both topics."""
+    flags = {**yaml.safe_load(yaml_of("publishing.md")), "kafka": {"bootstrap.servers": "x"}}
+    assert all(load(flags=flags, environment={}).publishing.topics)
+    names = {info.alias or name for name, info in TrafficSample.model_fields.items()}
+    assert {name for name in names if f"`{name}`" not in _text("docs/publishing.md")} == set()
+
+
+# the policy
+
+_BLOCKS: Final = re.findall(r"```yaml\n(.*?)```", _POLICY, re.DOTALL)
+
+
+def _policy_of(block: str) -> PolicySettings:
+    settings: Settings = load(flags={**yaml.safe_load(block), "kafka": {"bootstrap.servers": "x"}}, environment={})
+    return settings.policy
+
+
+@pytest.mark.parametrize("block", _BLOCKS)
+def test_each_block_on_the_policy_is_read(block: str) -> None:
+    """Each block loads and sets something of the policy."""
+    assert _policy_of(block) != PolicySettings()
+
+
+def test_the_page_on_the_policy_has_defaults_fields_and_reasons_of_the_program() -> None:
+    """Each field of `/v1/policy`, each reason that the rules give, and the defaults that a table shows."""
+    for key in ("burst", "refill_seconds", "max_per_hour"):
+        assert f"| `policy.{key}` | {getattr(PolicySettings(), key):g} |" in _POLICY
+    waits = [
+        Reason.BELOW_LEAST_SAVING,
+        Reason.NOT_MEASURED,
+        Reason.OUTSIDE_WINDOW,
+        Reason.BREAKER_OPEN,
+        Reason.OUT_OF_BUDGET,
+        Reason.HOURLY_CAP,
+        Reason.PROPOSED,
+    ]
+    names = {*POLICY, *(reason.value for reason in waits)} - {"group", "role"}
+    assert {name for name in names if f"`{name}`" not in _POLICY} == set()
+
+
+# operating
+
+
+def test_the_causes_of_back_offs_are_those_of_the_program() -> None:
+    """Each cause is on the page with its symptom, its pauses and what has to be gone."""
+
+    def shown(seconds: float) -> str:
+        return f"{seconds:g} s" if seconds else "-"
+
+    rows = re.findall(r"^\| `([\w-]+)` \| (.*) \| (.*) \| (.*) \| (.*) \|$", _OPERATING, re.MULTILINE)
+    assert rows == [
+        (cause.value, rule.symptom, shown(rule.first_seconds), shown(rule.max_seconds), rule.return_when or "-")
+        for cause, rule in RULES.items()
+    ]
+
+
+def test_the_metrics_that_the_page_on_operating_names_exist() -> None:
+    """The metrics of alerts exist too."""
+    families = {family.name for family in Metrics().registry.collect()}
+    named = {re.sub(r"_(total|bucket)$", "", name) for name in re.findall(r"samerack_\w+", _OPERATING)}
+    assert named
+    assert named - families == set()
+
+
+@pytest.mark.parametrize(
+    ("run", "name"), [("chaos --faults 300", "chaos"), ("soak", "soak"), ("soak --busy 50", "soak-starved")]
+)
+def test_each_figure_of_a_long_run_is_one_of_its_document(run: str, name: str) -> None:
+    """The row on the page has no figure that was not measured, and the document names no loss."""
+    told = json.loads(_text(f"docs/benchmarks-{name}.json"))
+    (row,) = re.findall(rf"^\| `scripts/{re.escape(run)}`: [^|]+ \| ([^|]+) \|$", _OPERATING, re.MULTILINE)
+    measured = set(_figures(told))
+    claimed = [float(figure.replace(",", "")) for figure in re.findall(r"\d[\d,]*(?:\.\d+)?(?![\w%])", row)]
+    assert claimed
+    assert [figure for figure in claimed if figure not in measured] == []
+    assert told.get("with_agents", told)["lost"] == told.get("with_agents", told)["owned_twice"] == 0
+
+
+def _figures(value: Any) -> list[float]:
+    """All numbers in a document as a page rounds them: bytes in MiB, seconds to tenths, and how long lists are."""
+    if isinstance(value, dict):
+        return [figure for one in value.values() for figure in _figures(one)]
+    if isinstance(value, list):
+        return [float(len(value)), *(figure for one in value for figure in _figures(one))]
+    if isinstance(value, str):
+        return [float(figure) for figure in re.findall(r"\d+(?:\.\d+)?", value)]
+    return [float(value or 0), round(float(value or 0), 1), float(round((value or 0) / 2**20))]
+
+
+# alerts and the dashboard
+
+_ALERTS: Final[list[dict[str, Any]]] = yaml.safe_load(_text("monitoring/alerts.yaml"))["groups"][0]["rules"]
+_PANELS: Final = json.loads(_text("monitoring/dashboard.json"))
+
+
+def test_each_alert_has_its_runbook_and_is_tested() -> None:
+    """The sections are the alerts, each alert's link leads to its own, and promtool has it firing and not firing."""
+    assert re.findall(r"^## (\w+)$", _text("docs/alerts.md"), re.MULTILINE) == [rule["alert"] for rule in _ALERTS]
+    cases = yaml.safe_load(_text("monitoring/alerts_test.yaml"))["tests"]
+    tested = [case for test in cases for case in test["alert_rule_test"]]
+    for rule in _ALERTS:
+        name = rule["alert"]
+        assert rule["annotations"]["runbook"] == f"docs/alerts.md#{name.lower()}"
+        assert {bool(case["exp_alerts"]) for case in tested if case["alertname"] == name} == {True, False}, name
+
+
+def test_nothing_is_compared_or_summed_across_clusters() -> None:
+    """Labels by which two metrics are matched have the cluster, and panels show the chosen clusters."""
+    for rule in _ALERTS:
+        for labels in re.findall(r"\b(?:by|on) ?\(([^)]*)\)", rule["expr"]):
+            assert "cluster" in labels, rule["alert"]
+    assert "cluster" in [variable["name"] for variable in _PANELS["templating"]["list"]]
+    for target in (target for panel in _PANELS["panels"] for target in panel["targets"]):
+        metrics = re.findall(r"samerack_\w+\{?[^,}]*", target["expr"])
+        assert all('{cluster=~"$cluster"' in metric for metric in metrics), target["expr"]
+
+
+def test_the_share_of_the_dashboard_is_that_of_the_page() -> None:
+    """Both are of bytes with both racks known; bytes of members without rack are in neither."""
+    (share,) = (
+        target["expr"]
+        for panel in _PANELS["panels"]
+        for target in panel["targets"]
+        if "samerack_cross_rack_ratio" in target["expr"] and "samerack_consumed_bytes_total" in target["expr"]
+    )
+    assert share.count('client_rack!="", replica_rack!=""') == share.count("samerack_consumed_bytes_total") == 2

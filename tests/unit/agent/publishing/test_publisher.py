@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import pytest
-import yaml
 from prometheus_client import CollectorRegistry
 
 from samerack.agent.publishing import publisher as publisher_module
@@ -18,7 +17,6 @@ from samerack.common.records import GroupEvent, GroupState, TrafficSample
 from samerack.common.settings import Settings, load
 from samerack.events import EventLog
 from samerack.traffic.board import TrafficBoard
-from tests.docs import ROOT, yaml_of
 from tests.unit.agent.measured import A, B, flow, group, publish, snapshot
 
 TOPICS = {"traffic_topic": "samples", "states_topic": "states"}
@@ -173,18 +171,3 @@ def test_the_producers_settings_have_dots_in_the_environment_too() -> None:
     """Underscores become dots in the producer's variables, as in those of `kafka`."""
     names = {"SAMERACK_PUBLISHING__KAFKA__BOOTSTRAP_SERVERS": "fleet:9092", "SAMERACK_KAFKA__BOOTSTRAP_SERVERS": "x"}
     assert load(environment=names).publishing.kafka == {"bootstrap.servers": "fleet:9092"}
-
-
-def test_the_settings_of_the_page_are_right() -> None:
-    """docs/publishing.md shows settings that exist."""
-    shown = load(
-        flags={**yaml.safe_load(yaml_of("publishing.md")), "kafka": {"bootstrap.servers": "x"}}, environment={}
-    )
-    assert shown.publishing.topics == ("samerack-traffic", "samerack-states")
-
-
-def test_the_page_names_every_field_of_a_sample() -> None:
-    """docs/publishing.md names every field of a sample."""
-    page = (ROOT / "docs" / "publishing.md").read_text(encoding="utf-8")
-    names = {info.alias or name for name, info in TrafficSample.model_fields.items()}
-    assert {name for name in names if f"`{name}`" not in page} == set()
