@@ -1,4 +1,4 @@
-"""A group that does not exist is waited for: nothing is sent to it, and every place says that it does not exist."""
+"""A group is waited for from outside: without consumers, and after another process has taken the membership."""
 
 from __future__ import annotations
 
@@ -10,49 +10,50 @@ import pytest
 
 from samerack.agent.leading.consumer_wait import MISSING, ConsumerWait
 from samerack.agent.leading.group_reporter import GroupReporter
-from samerack.agent.leading.parts import GroupParts
 from samerack.agent.leading.rebalance_evaluator import Outlook
-from samerack.agent.leading.roles import FOLLOWING, OBSERVING, WAITING
+from samerack.agent.leading.responsibility import Responsibility
+from samerack.agent.leading.roles import FENCED, OUTSIDE, STANDBY, WAITING
 from samerack.agent.metrics import Metrics
 from samerack.agent.policy import Breaker
 from samerack.cluster.group import GroupView
-from samerack.cluster.group_poller import GroupPoll, GroupPoller
+from samerack.cluster.group_poller import GroupPoll
 from samerack.cluster.racks import NO_HOSTS
 from samerack.common.settings import Settings
+from samerack.election.leadership_state import Alone
 from samerack.events import EventLog
 from tests.unit.agent.values import cluster, group, member
 
 SETTINGS = Settings(kafka={"bootstrap.servers": "h:1"})
+OWN = member("samerack-1", instance_id=SETTINGS.leading.instance_id)
+CONSUMER = member("c-1", "clicks")
 
 
-class Polls:
-    """Gives the polls one after the other, and sets the event for the next one."""
+class _Polls:
+    """Describes the group once a second, and wakes whoever waits; the last poll stays, and none is no description."""
 
     def __init__(self, *views: GroupView) -> None:
+        self.now = 0.0
         self._polls = [GroupPoll(view=view) for view in views]
 
     def watch(self, _: str, listener: Any, **__: Any) -> None:
-        """Wake the waiter whenever it waits."""
         self._wake = listener
 
     def unwatch(self, _: str) -> None:
-        """Nothing to stop."""
+        pass
 
-    def latest(self, _: str) -> GroupPoll:
-        """The next poll, the last one again and again."""
+    def latest(self, _: str) -> GroupPoll | None:
         self._wake()
-        return self._polls.pop(0) if len(self._polls) > 1 else self._polls[0]
+        self.now += 1
+        return (self._polls.pop(0) if len(self._polls) > 1 else self._polls[0]) if self._polls else None
 
 
-def _joins_nothing(_: object) -> Any:
-    pytest.fail("a membership was made for a group without consumers")
+def _reporter(metrics: Metrics) -> GroupReporter:
+    return GroupReporter(group="orders", settings=SETTINGS, metrics=metrics, events=EventLog())
 
 
-def waiting(*views: GroupView) -> tuple[Metrics, EventLog]:
-    """What is shown after these polls."""
-    metrics, events = Metrics(), EventLog()
-    reporter = GroupReporter(group="orders", settings=SETTINGS, metrics=metrics, events=events)
-    parts = SimpleNamespace(
+def _wait(polls: _Polls, reporter: GroupReporter) -> ConsumerWait:
+    """A wait that must make no membership."""
+    parts: Any = SimpleNamespace(
         group="orders",
         reporter=reporter,
         settings=SETTINGS,
@@ -61,47 +62,120 @@ def waiting(*views: GroupView) -> tuple[Metrics, EventLog]:
         hosts=NO_HOSTS,
         evaluator=SimpleNamespace(outlook=Outlook(mode="act", decision=None, tokens=3.0, breaker=Breaker())),
     )
-    left = len(views)
-
-    def wanted() -> bool:
-        nonlocal left
-        left -= 1
-        return left >= 0
-
-    wait = ConsumerWait(cast("GroupParts", parts), cast("GroupPoller", Polls(*views)), _joins_nothing)
-    wait.wait(threading.Event(), wanted)
-    return metrics, events
+    return ConsumerWait(parts, cast(Any, polls), lambda _: pytest.fail("a membership was made"))
 
 
-def test_a_name_that_does_not_exist_is_waited_for_and_said() -> None:
-    """The role is waiting, the reason says so in the status and in the metrics, and no membership is made."""
-    metrics, _ = waiting(group(state="Dead"))
-    (status,) = metrics.board.all()
-    assert (status.role, status.state, status.why) == (WAITING, "Dead", MISSING)
-    assert metrics.registry.get_sample_value("samerack_group_reason", {"group": "orders", "why": MISSING}) == 1
+@pytest.mark.parametrize(
+    ("views", "shown"),
+    [
+        ([group(state="Dead")], [(WAITING, "Dead", MISSING)]),
+        ([group(state="Dead"), group(state="Empty")], [(WAITING, "Empty", "")]),
+        ([group(CONSUMER)], []),
+    ],
+    ids=["does not exist", "is seen", "has consumers"],
+)
+def test_a_group_without_consumers_is_waited_for(views: list[GroupView], shown: list[tuple[str, str, str]]) -> None:
+    """A name that does not exist is said in status and metrics until the group is seen; consumers end the wait."""
+    metrics, polls = Metrics(), _Polls(*views)
+    _wait(polls, _reporter(metrics)).wait(threading.Event(), lambda: polls.now < len(views))
+    assert [(one.role, one.state, one.why) for one in metrics.board.all()] == shown
+    missing = metrics.registry.get_sample_value("samerack_group_reason", {"group": "orders", "why": MISSING})
+    assert missing == (1 if MISSING in [why for *_, why in shown] else None)
 
 
-def test_the_reason_ends_with_the_first_sight_of_the_group() -> None:
-    """An empty group that exists is waited for without a reason."""
-    metrics, _ = waiting(group(state="Dead"), group(state="Empty"))
-    (status,) = metrics.board.all()
-    assert (status.role, status.state, status.why) == (WAITING, "Empty", "")
+# fenced
 
 
-def test_consumers_end_the_wait() -> None:
-    """A group with members is no missing one."""
-    metrics, _ = waiting(group(member("m", "clicks")))
-    assert [status.why for status in metrics.board.all()] == []
+class _Elected(Alone):
+    """An election that gave this agent its responsibilities."""
+
+    term = 1
+    active = True
+    sure = True
+
+    def is_active(self, _: str) -> bool:
+        return self.active
+
+    def is_surely_active(self, _: str) -> bool:
+        return self.active and self.sure
 
 
-def test_why_the_agent_only_observes_is_in_status_and_metrics() -> None:
-    """The reason of an observed group is shown until the agent follows it."""
-    metrics = Metrics()
-    reporter = GroupReporter(group="orders", settings=SETTINGS, metrics=metrics, events=EventLog())
-    reporter.trouble = "its protocol type is 'connect', not consumer"
-    reporter.become(OBSERVING)
-    labels = {"group": "orders", "why": reporter.trouble}
-    assert metrics.registry.get_sample_value("samerack_group_reason", labels) == 1
-    reporter.become(FOLLOWING)
-    assert metrics.registry.get_sample_value("samerack_group_reason", labels) is None
-    assert [status.why for status in metrics.board.all()] == [""]
+class _Fenced:
+    """A responsibility whose membership has just been taken."""
+
+    def __init__(self, leadership: Alone) -> None:
+        self.now = 0.0
+        self.reporter = _reporter(Metrics())
+        self.responsibility = Responsibility(
+            "orders", leadership, self.reporter, prepare=lambda: None, clock=lambda: self.now
+        )
+        assert self.responsibility.is_active()
+        self.fence()
+
+    def fence(self) -> None:
+        """Another process takes the membership."""
+        self.responsibility.fence()
+        self.reporter.is_fenced()
+        assert (self.responsibility.is_active(), self.reporter.role) == (False, FENCED)
+
+    def returns_after(self, seconds: float, *views: GroupView) -> float | None:
+        """The seconds after which it returns within this time, while the group looks like this."""
+        polls, began = _Polls(*views), self.now
+
+        def wanted() -> bool:
+            self.now = began + polls.now
+            return self.responsibility.is_fenced and polls.now < seconds
+
+        if not _wait(polls, self.reporter).wait_fenced(
+            threading.Event(), wanted, lambda is_free: self.responsibility.may_return(is_free=is_free)
+        ):
+            return None
+        self.responsibility.end_fence()
+        assert (self.responsibility.is_active(), self.reporter.role) == (True, OUTSIDE)
+        return polls.now
+
+
+@pytest.mark.parametrize("views", [[group(OWN, CONSUMER)], []], ids=["is a member still", "cannot be described"])
+def test_one_that_was_fenced_returns_as_the_election_holds(views: list[GroupView]) -> None:
+    """Brokers that lost a group's latest state keep the former member id, which belongs to no process any more."""
+    assert _Fenced(_Elected()).returns_after(60, *views)
+
+
+def test_the_pauses_become_longer() -> None:
+    """Two agents of two elections with one instance id take the membership from each other ever more rarely."""
+    fenced = _Fenced(_Elected())
+    pauses = []
+    for _ in range(8):
+        pauses.append(fenced.returns_after(10_000, group(OWN, CONSUMER)))
+        fenced.fence()
+    assert pauses == pytest.approx([10, 20, 40, 80, 160, 320, 600, 600], abs=1)
+
+
+@pytest.mark.parametrize(("active", "sure"), [(True, False), (False, False)])
+def test_one_that_cannot_be_sure_stays_out(*, active: bool, sure: bool) -> None:
+    """Another agent may have been elected meanwhile, and is that member then."""
+    leadership = _Elected()
+    fenced = _Fenced(leadership)
+    leadership.active, leadership.sure = active, sure
+    assert not fenced.returns_after(100, group(OWN, CONSUMER))
+
+
+def test_without_an_election_it_returns_when_the_other_has_left() -> None:
+    """Only the group itself shows whether there is another agent with the instance id."""
+    fenced = _Fenced(Alone())
+    assert not fenced.returns_after(100, group(OWN, CONSUMER))
+    assert not fenced.returns_after(100)
+    assert fenced.returns_after(100, group(OWN, CONSUMER), group(CONSUMER))
+
+
+def test_a_new_election_ends_the_pause() -> None:
+    """The agent that took the membership is gone: nobody else would lead the group."""
+    leadership = _Elected()
+    fenced = _Fenced(leadership)
+    leadership.active = False
+    leadership.term = 2
+    assert (fenced.responsibility.is_active(), fenced.reporter.role) == (False, STANDBY)
+    leadership.active = True
+    leadership.term = 3
+    assert not fenced.responsibility.is_fenced
+    assert fenced.responsibility.is_active()

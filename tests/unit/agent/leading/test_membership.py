@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterator
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from kafka import errors as kafka_errors
@@ -14,6 +15,7 @@ from kafka.net.compat import KafkaNetClient
 from kafka.net.manager import KafkaConnectionManager
 from kafka.structs import MemberState
 
+from samerack.agent.leading import membership as membership_module
 from samerack.agent.leading.membership import Membership
 from samerack.cluster import client, diagnosis
 from samerack.cluster.client import close, connect
@@ -271,3 +273,18 @@ def test_a_failure_without_a_cause_that_is_found_is_told_as_the_library_says(mon
     monkeypatch.setattr(diagnosis, "why_unreachable", lambda _: "")
     with pytest.raises(AgentError, match=r"^kafka 127\.0\.0\.1:1: .*nobody answers.*; check kafka\.bootstrap\.servers"):
         connect({"bootstrap_servers": "127.0.0.1:1"}, timeout=0.3)
+
+
+def test_a_moving_group_is_described(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Temporary errors are retried for a while, and a permanent one is raised at once."""
+    monkeypatch.setattr(membership_module, "_AGAIN_SECONDS", 0.01)
+    membership, view = make(), object()
+    moved, refused = kafka_errors.NotCoordinatorError(), kafka_errors.GroupAuthorizationFailedError()
+    describe = Mock(side_effect=[moved, kafka_errors.CoordinatorLoadInProgressError(), view, *[moved] * 100])
+    monkeypatch.setattr(membership, "describe", describe)
+    assert membership.describe_patiently() is view
+    with pytest.raises(kafka_errors.NotCoordinatorError):
+        membership.describe_patiently(0.05)
+    describe.side_effect = [refused]
+    with pytest.raises(kafka_errors.GroupAuthorizationFailedError):
+        membership.describe_patiently()

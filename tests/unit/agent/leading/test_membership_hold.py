@@ -1,4 +1,4 @@
-"""Holding a group: requests between JoinGroup and SyncGroup, and that every reserved id is released."""
+"""Joining in steps: requests between JoinGroup and SyncGroup, and that every reserved id is released."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from kafka import errors as kafka_errors
 from kafka.future import Future
 from kafka.net.compat import KafkaNetClient
+from kafka.structs import MemberState
 
 from samerack.agent.leading.member import Hold
 from samerack.agent.leading.membership import Membership
@@ -92,6 +93,18 @@ def membership(coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch) -> Ite
     client._manager.send = send
     yield joined
     close(client)
+
+
+def test_a_join_that_ends_between_two_calls_is_told_once_and_not_repeated(
+    membership: Membership, coordinator: Coordinator
+) -> None:
+    """The next call returns it: the library would forget it, and a leader's second JoinGroup rebalance once more."""
+    coordinator.parks = 1
+    assert (membership.wants_join, membership.join(0.05)) == (True, False)
+    _answer(membership, coordinator)
+    wait_until(lambda: membership.state is MemberState.STABLE, "it has joined")
+    assert (membership.wants_join, membership.join(_WAIT), membership.wants_join) == (True, True, False)
+    assert coordinator.sent == ["JoinGroup", "SyncGroup"]
 
 
 def test_a_hold_joins_once_more_behind_a_pending_member(membership: Membership, coordinator: Coordinator) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +21,7 @@ from samerack.cluster.client import close, connect
 from samerack.cluster.coordinator_requests import EndedError
 from samerack.common.settings import LeadingSettings
 from tests.unit.agent.leading.scripted import clear_away, leader_of
-from tests.unit.cluster.scripted_broker import CONSUMER, ScriptedBroker
+from tests.unit.cluster.scripted_broker import CONSUMER, REBALANCE_IN_PROGRESS, ScriptedBroker
 from tests.unit.waiting import LONGEST_SECONDS, until
 
 # kafka-python does not close the socket of a client that is closed while it connects
@@ -71,14 +72,6 @@ def test_a_reserved_id_that_is_forgotten_is_not_replaced_by_another(
     assert stepped.value.cause is Cause.PLACE_LOST
     assert broker.members == {}
     assert broker.count("JoinGroup") == 2
-
-
-def test_a_reserved_id_is_joined_with(broker: ScriptedBroker, membership: Membership) -> None:
-    """The agent joins with a reserved id if the coordinator knows it."""
-    chosen = membership.reserve()
-    membership.adopt(chosen)
-    assert membership.join(LONGEST_SECONDS)
-    assert broker.members == {chosen: None}
 
 
 # C2: the answer to a reservation is lost
@@ -183,3 +176,31 @@ def test_a_parked_first_join_is_known_by_its_place_in_the_group(broker: Scripted
     assert membership.member_id == ""
     membership.describe()
     assert membership.parked_id == "agent-7"
+
+
+# a coordinator that metadata do not list yet, and polls that fail
+
+
+def test_a_coordinator_that_was_just_started_is_found(broker: ScriptedBroker, request: pytest.FixtureRequest) -> None:
+    """A started broker coordinates before it is in the metadata, which were refreshed only minutes later."""
+    broker.listed_as = 7
+    membership: Membership = request.getfixturevalue("membership")
+    with pytest.raises(kafka_errors.NodeNotReadyError):
+        membership.describe()
+    threading.Timer(0.2, lambda: setattr(broker, "listed_as", 1)).start()
+    assert membership.describe().members
+
+
+def test_a_look_that_fails_keeps_no_group_waiting(broker: ScriptedBroker) -> None:
+    """Each turn failed at its poll, while heartbeats kept the membership alive: the group waited for minutes."""
+    with _following(broker):
+        begun = time.monotonic()
+
+        def waits(api: str, _request: Any) -> int:
+            if api == "DescribeGroups":
+                return -1
+            rejoined = broker.count("JoinGroup", begun) > 0
+            return REBALANCE_IN_PROGRESS if api == "Heartbeat" and not rejoined else 0
+
+        broker.script = waits
+        assert until(lambda: broker.count("JoinGroup", begun) > 0)

@@ -1,20 +1,31 @@
 """The real leader in simulated worlds: no invariant is violated, and mistakes made on purpose are found.
 
-A short run; `scripts/simulate --seeds 10000` is the long one.
+A short run; `scripts/simulate --seeds 10000` is the long one. The model of a group's coordinator is compared with
+answers of real brokers, which `tests/integration/test_coordinator_model.py` records with SAMERACK_RECORD=1.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 from hypothesis import settings
 
 from tests.simulator.agent import simulated
+from tests.simulator.deploys import restarts_until_led
+from tests.simulator.desk import play
+from tests.simulator.group import AGENTS, State
 from tests.simulator.judgement import ViolationError
 from tests.simulator.plants import PLANTS
+from tests.simulator.scenarios import SCENARIOS
 from tests.simulator.story import tell
+from tests.simulator.world import Setting, World
 
+_DATA: Final = Path(__file__).parents[3] / "data" / "coordinator"
 STORIES = max(8, settings().max_examples // 4)
 MAX_SEEDS = 1000
 _FOUND = [
@@ -46,16 +57,20 @@ _FOUND_LATER = [
 """Mistakes that only a longer story shows: a second or more for each."""
 
 
-@pytest.fixture(autouse=True)
-def _simulation() -> Iterator[None]:
-    """Leaders are built on simulated processes."""
+@contextmanager
+def _world(**setting: Any) -> Iterator[World]:
+    """A world that ends with the test."""
     with simulated():
-        yield
+        world = World(Setting(**setting))
+        try:
+            yield world
+        finally:
+            world.close()
 
 
 def _found(plant: str, first: int) -> ViolationError:
     """The violation that the simulator finds for a mistake."""
-    with PLANTS[plant]():
+    with simulated(), PLANTS[plant]():
         for number in range(first, first + MAX_SEEDS):
             try:
                 tell(number, shorten=False)
@@ -66,7 +81,8 @@ def _found(plant: str, first: int) -> ViolationError:
 
 def test_nothing_is_violated() -> None:
     """All invariants hold whatever happens to clients, agents and the cluster, and an hour later too."""
-    tell(0, stories=STORIES)  # one run, because each begins with the simplest story, and with reading the rules
+    with simulated():
+        tell(0, stories=STORIES)  # one run, because each begins with the simplest story, and with reading the rules
 
 
 @pytest.mark.parametrize(
@@ -75,3 +91,80 @@ def test_nothing_is_violated() -> None:
 def test_a_planted_mistake_is_found(plant: str, kind: str, first: int) -> None:
     """A mistake is found within a thousand seeds; the search starts where it was found, to take a second."""
     assert type(_found(plant, first)).__name__ == kind
+
+
+# births
+
+SECOND_JOINS_AFTER_MS = range(600, 800, 20)
+"""The times include the agent's JoinGroup, its first poll and its eviction."""
+
+
+def test_a_member_that_comes_between_a_look_and_an_eviction_does_not_lead() -> None:
+    """A poll from before the agent's wait in JoinGroup missed it: three such in a row, and the agent followed."""
+    leaders = {}
+    for milliseconds in SECOND_JOINS_AFTER_MS:
+        with _world(seed=1, initial_delay_ms=3000) as world:
+            world.start_agent(0)
+            world.settle()
+            world.join("java", "a")
+            world.wait(milliseconds)
+            world.join("kafka-python", "b")
+            world.wait(7000)
+            group = world.coordinator.group
+            assert group is not None
+            leader = next((one.client_id for one in group.members if one.id == group.leader), None)
+            leaders[milliseconds] = (group.generation, leader)
+    assert leaders == dict.fromkeys(SECOND_JOINS_AFTER_MS, (1, AGENTS))
+
+
+@pytest.mark.parametrize("clients", ["any", "kafka-go"])
+def test_clients_that_pause_after_a_failed_join_get_their_partitions_in_time(clients: str) -> None:
+    """kafka-go waits for five seconds: evicted at once, its members joined in a third delay of the coordinator.
+
+    Meanwhile the agent is alone, and the group must not be Stable: offsets would expire by their own age.
+    """
+    seconds = {}
+    for agents in (0, 1):
+        with _world(seed=1, initial_delay_ms=3000, clients=clients) as world:
+            for number in range(agents):
+                world.start_agent(number)
+            world.settle()
+            began = world.timeline.now
+            for rack in "abc":
+                world.join("java", rack)
+            while not all(one.owned for one in world.consumers):
+                world.wait(10)
+                group = world.coordinator.group
+                assert group is None or group.state is not State.STABLE or len(group.members) > 1
+            seconds[agents] = (world.timeline.now - began) / 1000
+            assert [one.leading for one in world.consumers].count(True) == 1 - agents
+    assert seconds[1] - seconds[0] <= 1.0
+
+
+# deploys
+
+
+def test_a_group_with_range_is_led_within_one_deploy() -> None:
+    """The agent is next to lead, and the leader is the oldest member."""
+    assert [restarts_until_led("range", 3, seed) for seed in range(2)] == [1, 1]
+
+
+def test_a_group_with_a_sticky_assignor_is_led_by_chance() -> None:
+    """The agent keeps the place with which it joined: some deploys make it the leader, and some do not."""
+    found = [restarts_until_led("sticky", 3, seed) for seed in (2, 4)]
+    assert min(one or 9 for one in found) <= 3 < max(one or 9 for one in found)
+
+
+# the model of the coordinator
+
+
+@pytest.mark.parametrize("name", sorted(SCENARIOS))
+def test_the_model_answers_as_a_broker_did(name: str) -> None:
+    """Answers, parked requests and the order of members are the same, given the broker's member ids."""
+    recorded: Any = json.loads((_DATA / f"{name}.json").read_text(encoding="utf-8"))
+    assert json.loads(json.dumps(play(SCENARIOS[name], recorded["ids"]))) == recorded["answers"]
+
+
+def test_every_record_has_its_scenario() -> None:
+    """No record belongs to a scenario that does not exist any more."""
+    assert {path.stem for path in _DATA.glob("*.json")} == set(SCENARIOS)

@@ -1,4 +1,4 @@
-"""What is reported of the policy: each decision, and each opening or closing of the breaker, once."""
+"""What is reported of a group: each decision, each opening or closing of the breaker once, and why it is observed."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 
 from samerack.agent.leading.group_reporter import GroupReporter
 from samerack.agent.leading.rebalance_evaluator import Outlook
+from samerack.agent.leading.roles import FOLLOWING, OBSERVING
 from samerack.agent.metrics import Metrics
 from samerack.agent.policy import Action, Breaker, Decision, Reason
 from samerack.common.settings import Settings
@@ -51,3 +52,14 @@ def test_the_breaker_is_told_when_it_opens_opens_again_and_closes() -> None:
         reporter.broken(outlook)
     told = [(event.action, event.detail) for event in reversed(events.latest(kinds=("breaker",)))]
     assert told == [("open", "it brought nothing"), ("open", "nor did it now"), ("close", "")]
+
+
+def test_why_the_agent_only_observes_is_in_status_and_metrics() -> None:
+    """The reason of an observed group is shown until the agent follows it."""
+    reporter, _, metrics = telling()
+    reporter.trouble = "its protocol type is 'connect', not consumer"
+    labels = {"group": "orders", "why": reporter.trouble}
+    for role, shown, why in ((OBSERVING, 1, reporter.trouble), (FOLLOWING, None, "")):
+        reporter.become(role)
+        assert metrics.registry.get_sample_value("samerack_group_reason", labels) == shown
+        assert [status.why for status in metrics.board.all()] == [why]
