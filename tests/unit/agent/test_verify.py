@@ -46,6 +46,11 @@ def judged(
     return verdict(Evidence(snapshot=taken, report=report, leading=leading or LeadingSettings(), own_rack=own_rack))
 
 
+def monthly(wire_bytes: float) -> float:
+    """The dollars a month of so many bytes a minute."""
+    return shipped("aws").dollars(wire_bytes) / 60 * 730 * 3600
+
+
 def found(taken: TrafficSnapshot) -> list[Finding]:
     """The findings of a snapshot."""
     return list(judged(taken).findings)
@@ -58,14 +63,6 @@ def only(taken: TrafficSnapshot, code: Code) -> Finding:
     return finding
 
 
-def test_a_sound_set_up_has_no_findings() -> None:
-    """With racks everywhere and near reads only, there are no findings and no costs."""
-    judgement = judged(snapshot(group(flows=NEAR_FLOWS, shares=SOUND)))
-    assert judgement.findings == ()
-    assert not judgement.costs
-    assert (judgement.groups, judgement.brokers) == (1, 3)
-
-
 @pytest.mark.parametrize(
     ("own", "code"),
     [("RACK-A", Code.RACKS_DIFFER_IN_CASE), ("us-east-1a", Code.RACKS_NEVER_MEET)],
@@ -74,18 +71,7 @@ def test_a_pod_whose_rack_no_broker_is_in(own: str, code: Code) -> None:
     """A pod whose rack has no broker is a finding: clients beside the agent have that rack and read nothing near."""
     (finding,) = judged(snapshot(group(flows=NEAR_FLOWS, shares=SOUND)), own_rack=own).findings
     assert (finding.code, finding.where, finding.costs) == (code, "this pod", True)
-    assert finding.cause == f"its rack {own!r} is none of a broker; they are in rack-a, rack-b, rack-c"
-    assert "pod.zones" in finding.cure
-
-
-def test_a_pod_among_brokers_is_no_finding() -> None:
-    """A pod in a rack of brokers is no finding; neither is a pod without a known rack."""
-    assert judged(snapshot(group(flows=NEAR_FLOWS, shares=SOUND)), own_rack=B).findings == ()
-
-
-def test_an_empty_cluster_has_no_findings() -> None:
-    """A cluster without groups has no findings."""
-    assert found(snapshot()) == []
+    assert all(part in finding.cause for part in (repr(own), A, B, C))
 
 
 def test_brokers_without_rack() -> None:
@@ -96,29 +82,10 @@ def test_brokers_without_rack() -> None:
     assert finding.cause.startswith("1 of 3 brokers")
 
 
-def test_an_absent_broker_is_not_without_rack() -> None:
-    """A broker whose rack is unknown is not one without rack."""
-    taken = snapshot(group(flows=NEAR_FLOWS, shares=SOUND), brokers={1: A, 2: NoRack.UNKNOWN, 3: C})
-    assert found(taken) == []
-
-
-def test_a_broker_that_is_away_may_be_the_one_of_a_rack() -> None:
-    """While the only broker of a rack restarts, members in that rack are no finding."""
-    taken = snapshot(group(flows=NEAR_FLOWS, shares=SOUND), brokers={1: A, 3: C})
-    assert found(taken) == []
-
-
 def test_no_rack_aware_selector() -> None:
     """Replicas in other racks that may not serve fetches are a finding."""
     taken = snapshot(group(flows=NEAR_FLOWS, shares=SOUND), replicas=((1, 2), (2, 3)), rack_aware_fetch=False)
     assert "replica.selector.class=" in only(taken, Code.NO_RACK_AWARE_SELECTOR).cure
-
-
-@pytest.mark.parametrize("aware", [False, None])
-def test_a_selector_that_would_not_matter_is_no_finding(aware: bool | None) -> None:  # noqa: FBT001 - a table of states
-    """Without other replicas, or where the configuration could not be read, there is no finding."""
-    replicas: Sequence[Sequence[int]] = ((1, 2),) if aware is None else ((1,),)
-    assert found(snapshot(group(flows=NEAR_FLOWS, shares=SOUND), replicas=replicas, rack_aware_fetch=aware)) == []
 
 
 def test_members_without_rack() -> None:
@@ -127,13 +94,7 @@ def test_members_without_rack() -> None:
     taken = snapshot(group(members=bare, flows=[*NEAR_FLOWS, flow("", A, 3 * GB)], shares=SOUND))
     finding = only(taken, Code.MEMBERS_WITHOUT_RACK)
     assert finding.cause.startswith("1 of 3 members have no rack (client-m2)")
-    assert finding.dollars_per_month == pytest.approx(shipped("aws").dollars(2 * GB) / 60 * 730 * 3600)
-
-
-def test_members_without_rack_do_not_matter_in_one_rack() -> None:
-    """Members without rack are no finding where all brokers are in one rack."""
-    bare: Mapping[str, str | None] = {"m1": None}
-    assert found(snapshot(group(members=bare, shares=Shares()), brokers={1: A, 2: A})) == []
+    assert finding.dollars_per_month == pytest.approx(monthly(2 * GB))
 
 
 @pytest.mark.parametrize(
@@ -149,20 +110,11 @@ def test_members_without_rack_do_not_matter_in_one_rack() -> None:
     ],
 )
 def test_names_that_do_not_meet(members: set[str], brokers: set[str], code: Code, part: str) -> None:
-    """One reason says why the racks of members and brokers do not match."""
+    """One reason says why the racks of members and brokers do not match; there is none where one side has no racks."""
+    assert [*rack_names(members & brokers, brokers), *rack_names(set(), brokers), *rack_names(members, set())] == []
     (reason,) = rack_names(members, brokers)
     assert reason.code is code
     assert part in reason.cause
-
-
-@pytest.mark.parametrize(
-    ("members", "brokers"),
-    [({A, B}, {A, B, C}), (set(), {A}), ({A}, set()), ({A}, {A})],
-    ids=["some racks", "no members", "no brokers", "one rack"],
-)
-def test_names_that_meet(members: set[str], brokers: set[str]) -> None:
-    """There is no finding if every rack of a member has a broker, or if one side has no racks."""
-    assert list(rack_names(members, brokers)) == []
 
 
 @pytest.mark.parametrize(
@@ -184,16 +136,11 @@ def test_zone_names_of_other_accounts_have_zone_ids_as_their_cure(
 
 
 def test_a_measured_share_at_the_random_baseline() -> None:
-    """A group whose members have racks, and whose bytes cross racks as at random, is a finding."""
+    """Members have racks, and bytes cross racks as at random; half of the random share has another code."""
+    assert only(snapshot(group(flows=[flow(A, B, GB)], shares=HALF)), Code.AVOIDABLE).cause.startswith("33%")
     finding = only(snapshot(group(flows=[flow(A, B, GB)], shares=RANDOM)), Code.AT_RANDOM_BASELINE)
     assert "66% of its bytes cross racks, as at random (67%); 0% would do" in finding.cause
     assert "samerack run --group orders" in finding.cure
-
-
-def test_less_than_random_is_avoidable_traffic() -> None:
-    """Half of the random share is a finding with another code."""
-    finding = only(snapshot(group(flows=[flow(A, B, GB)], shares=HALF)), Code.AVOIDABLE)
-    assert finding.cause == "33% crosses racks, 0% would do"
 
 
 def test_members_that_share_only_a_foreign_protocol() -> None:
@@ -207,7 +154,7 @@ def test_members_that_share_only_a_foreign_protocol() -> None:
     assert sound.cure.startswith("give all members a common assignor, range for instance")
     costly = found(snapshot(group(assignor="mine", flows=[flow(A, B, GB)], shares=HALF)))
     assert [(one.code, one.costs) for one in costly] == [(Code.NO_COMMON_PROTOCOL, True)]
-    assert costly[0].dollars_per_month == pytest.approx(shipped("aws").dollars(0.33 * GB) / 60 * 730 * 3600)
+    assert costly[0].dollars_per_month == pytest.approx(monthly(0.33 * GB))
 
 
 def test_a_protocol_that_the_agent_could_offer_has_that_as_its_cure() -> None:
@@ -225,7 +172,7 @@ def test_another_finding_does_not_hide_what_is_avoidable() -> None:
     folded = group(members={"m1": "Rack-A", "m2": B, "m3": C}, flows=[flow(B, C, GB)], shares=HALF)
     codes = {one.code: one.dollars_per_month for one in found(snapshot(folded))}
     assert codes.keys() == {Code.RACKS_DIFFER_IN_CASE, Code.AVOIDABLE}
-    assert codes[Code.AVOIDABLE] == pytest.approx(shipped("aws").dollars(0.33 * GB) / 60 * 730 * 3600)
+    assert codes[Code.AVOIDABLE] == pytest.approx(monthly(0.33 * GB))
 
 
 def test_the_total_of_verify_is_that_of_cost_and_page() -> None:
@@ -250,20 +197,12 @@ def test_the_total_of_verify_is_that_of_cost_and_page() -> None:
     assert (bare.dollars_per_month, bare.avoidable_dollars_per_month) == (None, None)
 
 
-def test_a_group_that_reads_no_topics_is_no_finding() -> None:
-    """Members of Connect workers or schema registries need no rack, as they read nothing by assignment."""
-    assert found(snapshot(group("connect", kind="other", members={"m1": None}, shares=Shares(random=2 / 3)))) == []
-
-
 def test_a_group_that_brokers_assign_without_racks() -> None:
     """The loss of a KIP-848 group is priced against the best plan, and reported once."""
     taken = snapshot(group(kind="consumer", assignor="uniform", flows=[flow(A, B, GB)], shares=RANDOM))
     finding = only(taken, Code.BROKER_ASSIGNED)
-    assert finding.dollars_per_month == pytest.approx(shipped("aws").dollars(0.66 * GB) / 60 * 730 * 3600)
-    assert finding.cause == (
-        "the brokers assign it (KIP-848, uniform) without regard to racks: 66% crosses racks, 0% would do, 0% with "
-        "samerack's assignor"
-    )
+    assert finding.dollars_per_month == pytest.approx(monthly(0.66 * GB))
+    assert all(part in finding.cause for part in ("uniform", "66%", "0% with samerack's assignor"))
     assert LINE in finding.cure
 
 
@@ -338,29 +277,50 @@ def uneven(racks: Mapping[str, str | None] = UNEVEN, *, any_replica: bool = True
     return group(members=racks, flows=[flow(A, B, GB)], shares=traits.pop("shares", THIRD), made=made, **traits)
 
 
+NEAR_GROUP = group(flows=NEAR_FLOWS, shares=SOUND)
+NINETY_NINE: Mapping[str, str | None] = {f"m{at}": (A, B, C)[at % 3] for at in range(99)} | {"m1": A, "m2": A}
+
+
+@pytest.mark.parametrize(
+    "taken",
+    [
+        pytest.param(snapshot(NEAR_GROUP), id="a sound group"),
+        pytest.param(snapshot(), id="no group"),
+        pytest.param(snapshot(replace(group(shares=Shares()), members=(), problem=None)), id="no members"),
+        pytest.param(snapshot(NEAR_GROUP, brokers={1: A, 2: NoRack.UNKNOWN, 3: C}), id="a broker of unknown rack"),
+        pytest.param(snapshot(NEAR_GROUP, brokers={1: A, 3: C}), id="the only broker of a rack is away"),
+        pytest.param(snapshot(NEAR_GROUP, replicas=((1,),), rack_aware_fetch=False), id="a selector is of no use"),
+        pytest.param(snapshot(NEAR_GROUP, replicas=((1, 2),), rack_aware_fetch=None), id="an unknown selector"),
+        pytest.param(snapshot(group(members={"m1": None}, shares=Shares()), brokers={1: A, 2: A}), id="one rack"),
+        pytest.param(
+            snapshot(group("connect", kind="other", members={"m1": None}, shares=Shares(random=2 / 3))),
+            id="a group that reads no topics",
+        ),
+        pytest.param(
+            snapshot(replace(uneven(replicas=EVERYWHERE, shares=SOUND), flows=NEAR_FLOWS), replicas=EVERYWHERE),
+            id="uneven members with a replica in each rack",
+        ),
+        pytest.param(
+            snapshot(uneven(NINETY_NINE, replicas=((1,), (2,), (3,)) * 33, shares=replace(SOUND, optimal=0.06))),
+            id="a little unevenness, which makes 2 % cross",
+        ),
+    ],
+)
+def test_what_is_no_finding(taken: TrafficSnapshot) -> None:
+    """Nothing costs, whether the agent's pod has no rack or one of the brokers'."""
+    for own in ("", A):
+        judgement = judged(taken, own_rack=own)
+        assert (judgement.findings, judgement.costs) == ((), False)
+    assert judgement.brokers == len(taken.cluster.brokers)
+
+
 def test_members_in_few_racks() -> None:
     """The finding names racks with too many and too few, what is near them, and prices what even ones would save."""
     finding = only(snapshot(uneven()), Code.UNEVEN_OVER_RACKS)
-    assert finding.cause == (
-        "any balanced plan reads at least 33% across racks (2 of 6 partitions), 0% if members were spread evenly; "
-        "members and partitions near them: rack-a 4 and 2 (2 kB/s), rack-b 1 and 2 (2 kB/s), rack-c 1 and 2 (2 kB/s)"
-    )
+    assert all(part in finding.cause for part in ("33% across racks (2 of 6", "0% if", "rack-a 4 and 2 (2 kB/s)"))
     assert "fewer in rack-a (2, not 4), more in rack-b (2, not 1), rack-c (2, not 1)" in finding.cure
     assert "`samerack plan orders --curve`" in finding.cure
-    assert finding.dollars_per_month == pytest.approx(shipped("aws").dollars(GB / 3) / 60 * 730 * 3600)
-
-
-def test_uneven_members_with_a_replica_in_each_rack_are_no_finding() -> None:
-    """Where they are does not matter then; the optimum, which is computed in each cycle, is 0."""
-    near = uneven(replicas=EVERYWHERE, shares=SOUND)
-    assert found(snapshot(replace(near, flows=NEAR_FLOWS), replicas=EVERYWHERE)) == []
-
-
-def test_a_little_unevenness_is_no_finding() -> None:
-    """35 of 99 members in a rack with a third of the partitions make 2 % cross: less than the least saving."""
-    racks = {f"m{at}": (A, B, C)[at % 3] for at in range(99)} | {"m1": A, "m2": A}
-    taken = snapshot(uneven(racks, replicas=((1,), (2,), (3,)) * 33, shares=replace(SOUND, optimal=0.06)))
-    assert found(taken) == []
+    assert finding.dollars_per_month == pytest.approx(monthly(GB / 3))
 
 
 @pytest.mark.parametrize("aware", [False, None])
@@ -378,10 +338,7 @@ def test_leaders_in_few_racks() -> None:
     replicas = ((1, 2, 3),) * 4 + ((2, 3, 1), (3, 1, 2))
     taken = uneven(SPREAD, replicas=replicas, any_replica=False, source="client-id")
     finding = only(snapshot(taken, replicas=replicas), Code.UNEVEN_OVER_RACKS)
-    assert finding.cause == (
-        "3 of 3 members are not known to fetch with their rack, so only leaders are near them (rack-a 4, rack-b 1, "
-        "rack-c 1): any balanced plan reads at least 33% across racks, 0% if any replica in their rack served them"
-    )
+    assert all(part in finding.cause for part in ("3 of 3 members", "rack-a 4, rack-b 1, rack-c 1", "33%"))
     assert "racks.fetch_with_rack" in finding.cure
 
 
@@ -396,7 +353,7 @@ def test_each_cause_has_its_part_of_what_must_cross() -> None:
     assert (members.code, others.code) == (Code.UNEVEN_OVER_RACKS, Code.REPLICAS_PREVENT_LOCALITY)
     assert "50% across racks (6 of 12 partitions), 33% if members were spread evenly" in members.cause
     assert "at least 33% has to cross racks in any balanced plan, also with members spread evenly" in others.cause
-    total = shipped("aws").dollars(GB / 2) / 60 * 730 * 3600
+    total = monthly(GB / 2)
     assert (members.dollars_per_month or 0) + (others.dollars_per_month or 0) == pytest.approx(total)
 
 
@@ -449,13 +406,9 @@ def test_brokers_that_send_members_elsewhere_are_the_cause_and_not_the_assignmen
     judgement = judged(taken)
     (finding,) = judgement.findings
     assert (finding.code, finding.costs) == (Code.FOLLOWERS_DO_NOT_SERVE, True)
-    assert finding.cause == (
-        "67% of its bytes in 60 s came from other racks, although its members are known to fetch with theirs and every "
-        "partition has an in-sync replica there: the brokers answer fetches with these racks so, of 6 partitions now. "
-        "No assignment changes that"
-    )
+    assert all(part in finding.cause for part in ("67%", "60 s", "6 partitions"))
     assert "replica.selector.class" in finding.cure
-    assert finding.dollars_per_month == pytest.approx(shipped("aws").dollars(6 * GB) / 60 * 730 * 3600)
+    assert finding.dollars_per_month == pytest.approx(monthly(6 * GB))
     assert judgement.avoidable_dollars_per_month == 0
 
 
@@ -505,20 +458,14 @@ def test_what_plans_avoid_lacks_what_followers_do_not_serve() -> None:
     single = tuple(PartitionView(leader=at, replicas=(at,), in_sync=(at,)) for at in (1, 2, 3))
     taken = replace(taken, cluster=replace(taken.cluster, topics={**taken.cluster.topics, "audit": single}))
     prices = {one.code: one.dollars_per_month for one in found(taken)}
-    each = pytest.approx(shipped("aws").dollars(2 * GB) / 60 * 730 * 3600)
+    each = pytest.approx(monthly(2 * GB))
     assert prices == {Code.FOLLOWERS_DO_NOT_SERVE: each, Code.AT_RANDOM_BASELINE: each}
 
 
 def test_what_was_refused_is_told_and_costs_nothing() -> None:
     """A missing permission and a failure have different codes, and neither costs."""
     gaps = [
-        Gap(
-            what=Family.LOG_DIRS,
-            refused=True,
-            where="broker 1",
-            reason="CLUSTER_AUTHORIZATION_FAILED",
-            consequence="x",
-        ),
+        Gap(what=Family.LOG_DIRS, refused=True, where="broker 1", reason="r", consequence="x"),
         Gap(what=Family.PROBE, refused=False, where="", reason="timed out", consequence="y"),
     ]
     told = found(snapshot(group(flows=NEAR_FLOWS, shares=SOUND), gaps=gaps))
@@ -549,12 +496,6 @@ def test_a_verdict_survives_its_json() -> None:
     assert findings.from_json(findings.to_json(judgement)) == judgement
     with pytest.raises(AgentError, match="the answer is no verdict"):
         findings.from_json(b"[]")
-
-
-def test_groups_without_members_are_left_out() -> None:
-    """A group without members has no findings."""
-    empty = replace(group(shares=Shares()), members=(), problem=None)
-    assert found(snapshot(empty)) == []
 
 
 def test_a_cure_can_be_copied_into_a_shell() -> None:
