@@ -152,15 +152,6 @@ def test_who_is_another_agent() -> None:
     assert foreign(group(READER, dynamic, protocol="sticky"), leading)
 
 
-def test_a_group_of_kafkajs_is_refused_with_what_helps() -> None:
-    """The agent offers its assignor only to new groups; a running one is not joined."""
-    running = group(READER, protocol="RoundRobinAssigner")
-    assert "RoundRobinAssigner" in LeadingSettings().protocols
-    assert "only from its first generation" in refusal(running, LeadingSettings())
-    assert "only from its first generation" in refusal(running, LeadingSettings(protocols=("range",)))
-    assert refusal(ALONE, LeadingSettings()) == ""
-
-
 _OLD = replace(READER, subscription=Subscription(version=0, topics=("clicks",)))
 
 
@@ -193,3 +184,22 @@ def test_kafka_pythons_roundrobin_fails_on_a_member_without_topics() -> None:
     assert len(assigned) == 2
     with pytest.raises(KeyError):
         RoundRobinPartitionAssignor.assign(cluster, members([], ["t"]))
+
+
+@pytest.mark.parametrize(
+    ("view", "reason"),
+    [
+        (ALONE, ""),
+        (group(READER, protocol="sticky"), ""),
+        (group(READER, protocol="ours"), "'ours', which the agent does not offer"),
+        (group(READER, protocol="stream"), "Kafka Streams"),
+        (group(READER, protocol="RoundRobinAssigner"), "only from its first generation"),
+        (group(READER, member("other"), protocol="sticky"), "another agent"),
+    ],
+)
+def test_each_refusal_has_its_reason(view: GroupView, reason: str) -> None:
+    """The agent offers kafkajs' assignor only to new groups, and an instance of its own is no other agent."""
+    for leading in (LeadingSettings(), LeadingSettings(protocols=("range", "sticky"))):
+        told = refusal(view, leading)
+        assert reason in told
+        assert bool(told) is bool(reason)

@@ -22,7 +22,7 @@ def forming(*members: MemberView, state: str = "PreparingRebalance", kind: str =
     return GroupView(name="orders", state=state, protocol_type=kind, protocol="", members=members)
 
 
-class Presence:
+class _Presence:
     """A membership whose JoinGroup is parked; stores the evicted members."""
 
     group_instance_id = "samerack"
@@ -33,11 +33,9 @@ class Presence:
         self._error = error
 
     def await_return(self, seconds: float) -> None:
-        """Store the time."""
         self.awaited_seconds = seconds
 
     def evict(self, *member_ids: str) -> None:
-        """Store the members."""
         self.evicted.append(member_ids)
         if self._error is not None:
             raise self._error
@@ -48,7 +46,7 @@ class Attempt:
 
     def __init__(self, error: Exception | None = None) -> None:
         self.now = 100.0
-        self.presence = Presence(error)
+        self.presence = _Presence(error)
         log: Any = structlog.get_logger()
         self.birth = Birth(
             begin=100.0, until=safe_until(99.5, 3.0), clock=lambda: self.now, log=log, own_client_id="samerack"
@@ -106,36 +104,29 @@ def test_before_it_begins_nobody_is_evicted() -> None:
     assert attempt.presence.awaited_seconds == 6.0
 
 
-def test_all_who_came_before_are_evicted_once() -> None:
-    """Evicted members join again under new ids behind the agent, and are not evicted again."""
+@pytest.mark.parametrize(
+    ("turns", "evicted"),
+    [
+        ([(A, AGENT, B), (AGENT,), (C, AGENT, D)], [("a", "b")]),
+        ([(A, B)], []),
+        ([(A, AGENT), (B, AGENT, C)], [("a",), ("b",)]),
+        ([(A, AGENT), (AGENT, B, C)], [("a",)]),
+        ([(A, replace(AGENT, id="samerack-2", instance_id="other"), AGENT)], []),
+    ],
+    ids=[
+        "all who came before, once: they join again under new ids behind the agent",
+        "nobody before the agent is listed: the group could be left without members",
+        "one that joined between look and eviction: only a member before the agent can lead",
+        "none behind the agent, which is the first in the coordinator's order",
+        "nobody beside another agent: two would evict each other for ever",
+    ],
+)
+def test_who_is_evicted(turns: list[tuple[MemberView, ...]], evicted: list[tuple[str, ...]]) -> None:
+    """Of these polls in turn."""
     attempt = Attempt()
-    assert attempt.turn(A, AGENT, B)
-    assert attempt.presence.evicted == [("a", "b")]
-    assert not attempt.turn(AGENT)
-    assert not attempt.turn(C, AGENT, D)
-    assert len(attempt.presence.evicted) == 1
-
-
-def test_before_the_agent_is_listed_nobody_is_evicted() -> None:
-    """Until its JoinGroup is at the coordinator, an eviction could leave the group without members."""
-    attempt = Attempt()
-    assert not attempt.turn(A, B)
-    assert attempt.presence.evicted == []
-
-
-def test_a_member_that_joined_between_look_and_eviction_is_evicted_too() -> None:
-    """A new member before the agent in the order is evicted: only such a member can lead."""
-    attempt = Attempt()
-    attempt.turn(A, AGENT)
-    assert attempt.turn(B, AGENT, C)
-    assert attempt.presence.evicted == [("a",), ("b",)]
-
-
-def test_a_member_more_behind_the_agent_is_left_alone() -> None:
-    """The first member in the coordinator's order leads, and that is the agent."""
-    attempt = Attempt()
-    attempt.turn(A, AGENT)
-    assert not attempt.turn(AGENT, B, C)
+    for members in turns:
+        attempt.turn(*members)
+    assert attempt.presence.evicted == evicted
 
 
 def test_evictions_end() -> None:
@@ -148,30 +139,16 @@ def test_evictions_end() -> None:
 
 def test_nobody_is_evicted_when_the_delay_may_be_over() -> None:
     """In CompletingRebalance a member whose SyncGroup is parked would get no answer."""
-    attempt = Attempt()
+    attempt, late = Attempt(), Attempt()
     attempt.now += 5.0
     assert not attempt.turn(A, AGENT)
-    late = Attempt()
     assert not late.turn(A, AGENT, state="CompletingRebalance")
     assert (attempt.presence.evicted, late.presence.evicted) == ([], [])
 
 
-def test_another_agent_is_not_fought() -> None:
-    """Two agents would evict each other for ever, so a group with another agent is left alone."""
-    other = replace(AGENT, id="samerack-2", instance_id="other")
-    attempt = Attempt()
-    assert not attempt.turn(A, other, AGENT)
-    assert attempt.presence.evicted == []
-
-
-def test_a_member_that_has_left_meanwhile_is_no_failure() -> None:
-    """Members that have left do not keep the others of the request from being evicted."""
-    assert Attempt(kafka_errors.UnknownMemberIdError()).turn(A, B, AGENT)
-
-
 def test_a_refused_eviction_is_the_last() -> None:
-    """After a refused eviction the agent stays in the group as a follower."""
+    """The agent stays in the group as a follower then; a member that has left meanwhile is no failure."""
+    assert Attempt(kafka_errors.UnknownMemberIdError()).turn(A, B, AGENT)
     attempt = Attempt(kafka_errors.GroupAuthorizationFailedError())
-    assert not attempt.turn(A, AGENT)
-    assert not attempt.turn(A, AGENT)
+    assert [attempt.turn(A, AGENT) for _ in range(2)] == [False, False]
     assert len(attempt.presence.evicted) == 1
