@@ -11,7 +11,7 @@ import pytest
 from samerack.agent.leading.group_reporter import GroupReporter
 from samerack.agent.leading.join_position import JoinPosition
 from samerack.agent.leading.member import Member
-from samerack.agent.leading.progress import Outcome
+from samerack.agent.leading.progress import Outcome, Progress
 from samerack.agent.leading.rebalance_evaluator import Evaluation, RebalanceEvaluator
 from samerack.agent.leading.roles import FOLLOWING, LEADING, STANDBY
 from samerack.agent.leading.takeover_controller import TakeoverController
@@ -33,8 +33,8 @@ BEHIND = group(M2, AGENT, M1, M3)
 
 
 @dataclass
-class Judging:
-    """Replaces the evaluator."""
+class _Judging:
+    """Replaces the evaluator: gives the decision that is set, and counts what is spent."""
 
     action: Action = Action.REBALANCE
     after: float = 0.0
@@ -44,11 +44,9 @@ class Judging:
     spent: int = 0
 
     def dry_run(self, _: Evaluation) -> Decision:
-        """The decision that is set."""
         return Decision(action=self.action, reason=Reason.RACKS_CHANGED, before=0.5, after=self.after)
 
     def decide(self, evaluation: Evaluation) -> tuple[Decision, bool]:
-        """The same decision, counted as spent."""
         self.spent += 1
         return self.dry_run(evaluation), True
 
@@ -59,7 +57,7 @@ class Stage:
 
     leading: LeadingSettings = field(default_factory=LeadingSettings)
     lock: TakeoverLock = field(default_factory=TakeoverLock)
-    judging: Judging = field(default_factory=Judging)
+    judging: _Judging = field(default_factory=_Judging)
     joining: Joining = field(default_factory=Joining)
     approached: int = 0
     now: float = 100.0
@@ -87,6 +85,15 @@ class Stage:
         """The membership."""
         return cast("Member", self.joining)
 
+    @property
+    def progress(self) -> Progress:
+        """What it reports."""
+        return self.takeovers.request.progress
+
+    def ask(self, *, dry_run: bool = False) -> Progress:
+        """Request a takeover."""
+        return self.takeovers.request.ask(dry_run=dry_run)
+
     def approach(self, _member: Member, _look: GroupView, *, max_ahead: int, rejoins: int) -> bool:
         """Replaces the join position: counts attempts that find no better place."""
         self.approached += 1
@@ -97,33 +104,27 @@ class Stage:
         return self.takeovers.consider(self.member, look, EVALUATION)
 
 
-def test_it_begins_when_asked_to() -> None:
-    """A requested takeover asks for a rebalance, spends its token, and reports its progress."""
-    stage = Stage()
+@pytest.mark.parametrize("action", [Action.REBALANCE, Action.PROPOSE])
+def test_it_begins_when_asked_to(action: Action) -> None:
+    """A requested takeover asks for a rebalance, spends its token, and is what later requests get while it lasts."""
+    stage = Stage(judging=_Judging(action=action))
     assert not stage.consider()
-    assert stage.takeovers.request.ask(dry_run=False).outcome is Outcome.ASKED
+    asked = stage.ask()
+    assert asked.outcome is Outcome.ASKED
     assert stage.consider()
     assert stage.takeovers.is_under_way
-    assert stage.takeovers.request.progress.outcome is Outcome.RUNNING
+    assert stage.progress.outcome is Outcome.RUNNING
     assert stage.joining.done == ["hold", "nudge"]
     assert stage.judging.spent == 1
-
-
-def test_who_asks_again_gets_the_one_under_way() -> None:
-    """A second request gets the number of the takeover that is under way."""
-    stage = Stage()
-    number = stage.takeovers.request.ask(dry_run=False).number
-    stage.consider()
-    assert stage.takeovers.request.ask(dry_run=False).number == number
-    assert stage.takeovers.request.ask(dry_run=True).number == number
+    assert stage.ask().number == stage.ask(dry_run=True).number == asked.number
 
 
 def test_a_dry_run_answers_and_changes_nothing() -> None:
     """A dry run reports the gain, also from a place that the agent would have to leave first."""
     stage = Stage()
-    stage.takeovers.request.ask(dry_run=True)
+    stage.ask(dry_run=True)
     assert not stage.consider(BEHIND)
-    progress = stage.takeovers.request.progress
+    progress = stage.progress
     assert (progress.outcome, progress.dry_run) == (Outcome.WOULD, True)
     assert progress.gain is not None
     assert (progress.gain.rejoin_seconds, progress.gain.pause_seconds_at_most) == (0.5, 6.0)
@@ -133,28 +134,21 @@ def test_a_dry_run_answers_and_changes_nothing() -> None:
 @pytest.mark.parametrize(
     ("judging", "look", "words"),
     [
-        (Judging(action=Action.SUPPRESS), STABLE, "not worth a rebalance now (racks-changed): 50.0%"),
-        (Judging(action=Action.NOTHING), STABLE, "not worth"),
-        (Judging(after=0.5), STABLE, "not worth"),
-        (Judging(), group(AGENT, M1, protocol="cooperative-sticky"), "is cooperative"),
-        (Judging(), group(AGENT, M1, state="PreparingRebalance"), "not Stable"),
+        (_Judging(action=Action.SUPPRESS), STABLE, "not worth a rebalance now (racks-changed): 50.0%"),
+        (_Judging(action=Action.NOTHING), STABLE, "not worth"),
+        (_Judging(after=0.5), STABLE, "not worth"),
+        (_Judging(), group(AGENT, M1, protocol="cooperative-sticky"), "is cooperative"),
+        (_Judging(), group(AGENT, M1, state="PreparingRebalance"), "not Stable"),
     ],
 )
-def test_each_refusal_is_an_answer(judging: Judging, look: GroupView, words: str) -> None:
+def test_each_refusal_is_an_answer(judging: _Judging, look: GroupView, words: str) -> None:
     """A refusal has the reason and leaves the group unchanged."""
     stage = Stage(judging=judging)
-    stage.takeovers.request.ask(dry_run=False)
+    stage.ask()
     assert not stage.consider(look)
-    assert stage.takeovers.request.progress.outcome is Outcome.REFUSED
-    assert words in stage.takeovers.request.progress.reason
+    assert stage.progress.outcome is Outcome.REFUSED
+    assert words in stage.progress.reason
     assert stage.joining.done == []
-
-
-def test_what_is_only_proposed_may_be_asked_for() -> None:
-    """A takeover that the policy only proposes can be requested."""
-    stage = Stage(judging=Judging(action=Action.PROPOSE))
-    stage.takeovers.request.ask(dry_run=False)
-    assert stage.consider()
 
 
 def test_slow_members_are_remembered() -> None:
@@ -162,20 +156,20 @@ def test_slow_members_are_remembered() -> None:
     stage = Stage()
     stage.joining.waited_seconds = 7.0
     stage.takeovers.joined(stage.member)
-    stage.takeovers.request.ask(dry_run=False)
+    stage.ask()
     stage.consider()
-    assert "took 7.0 s to rejoin" in stage.takeovers.request.progress.reason
+    assert "took 7.0 s to rejoin" in stage.progress.reason
     stage.joining.waited_seconds = 0.4
     for _ in range(5):
         stage.takeovers.joined(stage.member)
-    stage.takeovers.request.ask(dry_run=False)
+    stage.ask()
     assert stage.consider()
 
 
 def test_a_better_place_is_looked_for_once() -> None:
     """One better place is tried; members that are still ahead of the agent are evicted too."""
     stage = Stage()
-    stage.takeovers.request.ask(dry_run=False)
+    stage.ask()
     assert stage.consider(BEHIND)
     assert (stage.approached, stage.takeovers.is_under_way) == (1, False)
     assert stage.consider(BEHIND)
@@ -187,11 +181,11 @@ def test_one_group_at_a_time() -> None:
     lock = TakeoverLock()
     assert lock.take("payments") == "payments"
     stage = Stage(lock=lock)
-    stage.takeovers.request.ask(dry_run=False)
+    stage.ask()
     assert not stage.consider()
-    assert "taking the lead of payments over" in stage.takeovers.request.progress.reason
+    assert "taking the lead of payments over" in stage.progress.reason
     lock.give("payments")
-    stage.takeovers.request.ask(dry_run=False)
+    stage.ask()
     assert stage.consider()
 
 
@@ -200,7 +194,7 @@ def test_only_one_that_follows_takes_over(role: str, words: str) -> None:
     """An agent that leads or is standby refuses a takeover."""
     stage = Stage()
     stage.reporter.become(role)
-    progress = stage.takeovers.request.ask(dry_run=False)
+    progress = stage.ask()
     assert progress.outcome is Outcome.REFUSED
     assert words in progress.reason
 
@@ -208,9 +202,9 @@ def test_only_one_that_follows_takes_over(role: str, words: str) -> None:
 def test_a_question_that_nobody_takes_up_is_answered() -> None:
     """A request is refused after a time in which the group's thread did not take it."""
     stage = Stage()
-    stage.takeovers.request.ask(dry_run=False)
+    stage.ask()
     stage.now += 6
-    assert stage.takeovers.request.progress.outcome is Outcome.REFUSED
+    assert stage.progress.outcome is Outcome.REFUSED
     assert not stage.consider()
 
 
@@ -218,7 +212,7 @@ def test_the_setting_takes_over_whenever_the_lead_is_lost() -> None:
     """The setting starts a takeover only if the policy would act, and again after the agent has led."""
     stage = Stage(leading=LeadingSettings(takeover="clean"))
     stage.judging.action = Action.PROPOSE
-    assert not stage.consider()
+    assert not stage.consider(), "what is only proposed has to be asked for"
     stage.judging.action = Action.REBALANCE
     assert stage.consider()
     stage.takeovers.end(stage.member)
@@ -248,11 +242,11 @@ def test_the_setting_tries_twice_more_what_was_undone() -> None:
 def test_the_end_of_the_membership_undoes_it() -> None:
     """The pending member is released, the lock is free, and the progress is `undone`."""
     stage = Stage()
-    stage.takeovers.request.ask(dry_run=False)
+    stage.ask()
     stage.consider()
     stage.takeovers.turn(stage.member)
     stage.takeovers.end(stage.member)
-    assert stage.takeovers.request.progress.outcome is Outcome.UNDONE
+    assert stage.progress.outcome is Outcome.UNDONE
     assert not stage.joining.pending
     assert stage.lock.take("payments") == "payments"
 
@@ -260,7 +254,7 @@ def test_the_end_of_the_membership_undoes_it() -> None:
 def test_ids_that_could_not_be_given_back_are_kept_for_the_next_membership() -> None:
     """A reserved id that could not be released is kept until a later membership releases it."""
     stage = Stage()
-    stage.takeovers.request.ask(dry_run=False)
+    stage.ask()
     stage.consider()
     stage.joining.breaks = True
     stage.takeovers.end(stage.member)
