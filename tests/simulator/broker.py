@@ -34,7 +34,7 @@ from kafka.protocol.metadata import (
     MetadataResponse,
 )
 
-from tests.simulator.group import AGENTS, Described, Error, Join, Joined, Synced
+from tests.simulator.group import AGENTS, Described, Error, Join, Joined, Sync, Synced
 
 if TYPE_CHECKING:
     from tests.simulator.network import Network, Trouble
@@ -230,14 +230,14 @@ def _sync(network: Network, _: str, request: Any, reply: Reply) -> None:
             )
         )
 
-    network.coordinator.sync(
+    sync = Sync(
         member_id=request.member_id,
         instance_id=request.group_instance_id,
         generation=request.generation_id,
         protocol=request.protocol_name,
-        assignments=[(one.member_id, bytes(one.assignment)) for one in request.assignments],
-        answer=answer,
+        assignments=tuple((one.member_id, bytes(one.assignment)) for one in request.assignments),
     )
+    network.coordinator.sync(sync, answer)
 
 
 def _heartbeat(network: Network, _: str, request: Any, reply: Reply) -> None:

@@ -1,10 +1,9 @@
-"""The `Desk` for a real broker: each name has its own connection, because requests are parked."""
+"""The coordination of a real broker: each name has its own connection, because requests are parked."""
 
 from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Sequence
 from itertools import count
 from typing import Any, Final, Self
 
@@ -15,35 +14,22 @@ from kafka.protocol.metadata import FindCoordinatorRequest
 
 from samerack.cluster.client import close, connect
 from samerack.common.kafka_config import for_kafka_python
-from tests.simulator.desk import GIVES_ID, PARKED, PATIENCE, Line, Record, play, wrapped
-from tests.simulator.group import Described, DescribedMember, Error, Joined, Synced
-from tests.simulator.scenarios import LONG, RANGE, REBALANCE, Scenario
+from tests.simulator.desk import PARKED, PATIENCE, Answer, Desk, Record, Scenario, play
+from tests.simulator.group import Described, DescribedMember, Error, Join, Joined, Sync, Synced
 
 _MILLISECONDS: Final = 60_000
 _BUSY_SECONDS: Final = 5.0
 
 
-class BrokerDesk:
-    """Sends requests to a real broker; a context manager that closes all connections."""
+class _Broker:
+    """A context manager that closes all connections; the group has a coordinator from the start."""
 
-    def __init__(self, bootstrap: str, group: str, expected: Sequence[Line]) -> None:
-        """Waits until the group has a coordinator.
-
-        Args:
-            bootstrap: The cluster's `bootstrap.servers`.
-            group: The group of this scenario.
-            expected: The model's record: where it has an answer, a busy broker gets more time.
-        """
-        self._expected = expected
-        self.record = Record()
+    def __init__(self, bootstrap: str, group: str) -> None:
         self._bootstrap = bootstrap
         self._group = group
         self._clients: dict[str, Any] = {}
         self._coordinator: int | None = None
-        self._waiting: dict[str, dict[str, Any]] = {}
-        self._generation: dict[str, int] = {}
-        self._protocol: dict[str, str] = {}
-        self._instance: dict[str, str | None] = {}
+        self._waiting: dict[tuple[str, str], Any] = {}
         deadline = time.monotonic() + 30.0
         while self._described().error_code:
             assert time.monotonic() < deadline
@@ -59,149 +45,94 @@ class BrokerDesk:
             for client in self._clients.values():
                 close(client)
 
-    def join(
-        self,
-        who: str,
-        *,
-        instance: str | None = None,
-        anew: bool = False,
-        protocols: tuple[tuple[str, bytes], ...] = RANGE,
-        session: float = LONG,
-        rebalance: float = REBALANCE,
-        kind: str = "consumer",
-    ) -> None:
-        """JoinGroup."""
-        self._instance[who] = instance
-        request = JoinGroupRequest(
+    def join(self, who: str, request: Join) -> None:
+        join = JoinGroupRequest(
             group_id=self._group,
-            session_timeout_ms=round(session * 1000),
-            rebalance_timeout_ms=round(rebalance * 1000),
-            member_id="" if anew else self.record.names.of.get(who, ""),
-            group_instance_id=instance,
-            protocol_type=kind,
-            protocols=list(wrapped(protocols)),
+            session_timeout_ms=request.session_ms,
+            rebalance_timeout_ms=request.rebalance_ms,
+            member_id=request.member_id,
+            group_instance_id=request.instance_id,
+            protocol_type=request.protocol_type,
+            protocols=list(request.protocols),
             reason="a scenario",
             max_version=9,
         )
-        self._waiting.setdefault(who, {})["join"] = self._send(who, request)
-        self._take(who, "join", PATIENCE / 3)
+        self._waiting[who, "join"] = self._send(who, join)
 
-    def sync(self, who: str, *, plan: dict[str, bytes] | None = None, generation: int | None = None) -> None:
-        """SyncGroup."""
-        of = self.record.names.of
-        request = SyncGroupRequest(
+    def sync(self, who: str, request: Sync) -> None:
+        sync = SyncGroupRequest(
             group_id=self._group,
-            generation_id=self._generation.get(who, -1) if generation is None else generation,
-            member_id=of.get(who, ""),
-            group_instance_id=self._instance.get(who),
+            generation_id=request.generation,
+            member_id=request.member_id,
+            group_instance_id=request.instance_id,
             protocol_type="consumer",
-            protocol_name=self._protocol.get(who, "range"),
-            assignments=[(of[name], assignment) for name, assignment in (plan or {}).items()],
+            protocol_name=request.protocol,
+            assignments=list(request.assignments),
             max_version=5,
         )
-        self._waiting.setdefault(who, {})["sync"] = self._send(who, request)
+        self._waiting[who, "sync"] = self._send(who, sync)
         time.sleep(0.03)  # so that requests over several connections arrive in the order in which they were sent
 
-    def beat(self, who: str, *, generation: int | None = None, instance: str | None = None) -> None:
-        """Heartbeat."""
-        request = HeartbeatRequest(
-            group_id=self._group,
-            generation_id=self._generation.get(who, -1) if generation is None else generation,
-            member_id=self.record.names.of.get(who, ""),
-            group_instance_id=instance,
+    def answer(self, who: str, kind: str, seconds: float) -> Answer:
+        waiting = self._waiting[who, kind]
+        deadline = time.monotonic() + seconds
+        while not waiting.is_done:
+            if time.monotonic() > deadline:
+                return None
+            time.sleep(0.005)
+        answer = waiting.value
+        if kind == "sync":
+            return Synced(error=Error(answer.error_code), assignment=bytes(answer.assignment))
+        return Joined(
+            error=Error(answer.error_code),
+            member_id=answer.member_id,
+            generation=answer.generation_id,
+            protocol=answer.protocol_name or "",
+            leader=answer.leader,
+            skip_assignment=answer.skip_assignment,
+            members=tuple(
+                (one.member_id, one.group_instance_id or None, bytes(one.metadata)) for one in answer.members
+            ),
         )
-        self.record.add(f"beat {who}", error=Error(self._ask(request).error_code).name)
 
-    def leave(self, who: str, *, instance: str | None = None, by_instance: bool = False) -> None:
-        """LeaveGroup."""
-        member_id = "" if by_instance else self.record.names.of.get(who, "")
+    def heartbeat(self, member_id: str, instance_id: str | None, generation: int) -> Error:
+        request = HeartbeatRequest(
+            group_id=self._group, generation_id=generation, member_id=member_id, group_instance_id=instance_id
+        )
+        return Error(self._ask(request).error_code)
+
+    def leave(self, member_id: str, instance_id: str | None) -> Error:
         identity = LeaveGroupRequest.MemberIdentity(
-            member_id=member_id, group_instance_id=instance, reason="a scenario"
+            member_id=member_id, group_instance_id=instance_id, reason="a scenario"
         )
         answer = self._ask(LeaveGroupRequest(group_id=self._group, member_id=member_id, members=[identity]))
-        code = answer.error_code or answer.members[0].error_code
-        self.record.add(f"leave {who}", error=Error(code).name)
+        return Error(answer.error_code or answer.members[0].error_code)
 
-    def describe(self) -> None:
-        """DescribeGroups."""
+    def describe(self) -> Described:
         found = self._described()
-        self.record.described(
-            Described(
-                state=found.group_state,
-                protocol_type=found.protocol_type,
-                protocol=found.protocol_data,
-                members=tuple(
-                    DescribedMember(
-                        member_id=one.member_id,
-                        group_instance_id=one.group_instance_id or None,
-                        client_id=one.client_id,
-                        client_host=one.client_host,
-                        member_metadata=bytes(one.member_metadata),
-                        member_assignment=bytes(one.member_assignment),
-                    )
-                    for one in found.members
-                ),
-            )
+        return Described(
+            state=found.group_state,
+            protocol_type=found.protocol_type,
+            protocol=found.protocol_data,
+            members=tuple(
+                DescribedMember(
+                    member_id=one.member_id,
+                    group_instance_id=one.group_instance_id or None,
+                    client_id=one.client_id,
+                    client_host=one.client_host,
+                    member_metadata=bytes(one.member_metadata),
+                    member_assignment=bytes(one.member_assignment),
+                )
+                for one in found.members
+            ),
         )
 
     def _described(self) -> Any:
         request = DescribeGroupsRequest(groups=[self._group], include_authorized_operations=False, max_version=5)
         return self._ask(request).groups[0]
 
-    def hear(self, *names: str) -> None:
-        """Record the answers."""
-        waiting = [(who, kind) for who in names for kind in ("join", "sync") if kind in self._waiting.get(who, {})]
-        for number, (who, kind) in enumerate(waiting, len(self.record.lines)):
-            parked = number >= len(self._expected) or self._expected[number]["error"] == PARKED
-            self._take(who, kind, PATIENCE if parked else _BUSY_SECONDS)
-        for who, kind in waiting:
-            (self._write_join if kind == "join" else self._write_sync)(who)
-
     def wait(self, seconds: float) -> None:
-        """Let time pass."""
         time.sleep(seconds)
-
-    # answers
-
-    def _take(self, who: str, kind: str, seconds: float) -> None:
-        """Wait a while for an answer, and keep its member id and generation for later requests."""
-        answer = self._waiting[who][kind]
-        deadline = time.monotonic() + seconds
-        while not answer.is_done and time.monotonic() < deadline:
-            time.sleep(0.005)
-        if kind == "join" and answer.is_done:
-            joined = answer.value
-            if joined.error_code in GIVES_ID:
-                self.record.names.learn(who, joined.member_id)
-            if joined.error_code == Error.NONE:
-                self._generation[who], self._protocol[who] = joined.generation_id, joined.protocol_name
-
-    def _write_join(self, who: str) -> None:
-        if not self._waiting[who]["join"].is_done:
-            self.record.add(f"join {who}", error=PARKED)
-            return
-        answer = self._waiting[who].pop("join").value
-        self.record.joined(
-            who,
-            Joined(
-                error=Error(answer.error_code),
-                member_id=answer.member_id,
-                generation=answer.generation_id,
-                protocol=answer.protocol_name or "",
-                leader=answer.leader,
-                skip_assignment=answer.skip_assignment,
-                members=tuple(
-                    (one.member_id, one.group_instance_id or None, bytes(one.metadata)) for one in answer.members
-                ),
-            ),
-        )
-
-    def _write_sync(self, who: str) -> None:
-        if not self._waiting[who]["sync"].is_done:
-            self.record.add(f"sync {who}", error=PARKED)
-            return
-        answer = self._waiting[who].pop("sync").value
-        self.record.synced(who, Synced(error=Error(answer.error_code), assignment=bytes(answer.assignment)))
 
     # connections
 
@@ -252,8 +183,13 @@ class BrokerDesk:
 
 
 def record(bootstrap: str, group: str, scenario: Scenario) -> Record:
-    """The record of a scenario on a real broker."""
+    """The record of a scenario on a real broker; where the model has an answer, a busy broker gets more time."""
     expected = play(scenario, (f"member-{number}" for number in count()))
-    with BrokerDesk(bootstrap, group, expected) as desk:
+
+    def patience(number: int) -> float:
+        return PATIENCE if number >= len(expected) or expected[number]["error"] == PARKED else _BUSY_SECONDS
+
+    with _Broker(bootstrap, group) as broker:
+        desk = Desk(broker, patience)
         scenario(desk)
         return desk.record

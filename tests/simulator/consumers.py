@@ -20,7 +20,7 @@ from samerack.protocol.consumer import decode_assignment, decode_subscription, e
 from samerack.protocol.errors import ProtocolError
 from samerack.protocol.java import put_order, string_hash
 from samerack.protocol.model import NO_PARTITIONS, Assignment, Subscription, TopicPartitions, from_pairs, to_pairs
-from tests.simulator.group import Error, Join, Joined, Protocols, Synced
+from tests.simulator.group import Error, Join, Joined, Protocols, Sync, Synced
 from tests.simulator.network import Host, Network
 from tests.simulator.place import Place
 from tests.simulator.timeline import Timeline
@@ -196,15 +196,14 @@ class Consumer:
             if attempt == self._attempt:
                 self._synced(said)
 
-        self._network.sync(
-            self.host,
+        request = Sync(
             member_id=self.member_id,
             instance_id=self._instance,
             generation=self.generation,
             protocol=self._protocol,
-            assignments=plan.items(),
-            answer=synced,
+            assignments=tuple(plan.items()),
         )
+        self._network.sync(self.host, request, synced)
 
     def _synced(self, answer: Synced) -> None:
         if self._failed(answer.error, self.member_id):

@@ -18,6 +18,7 @@ from tests.simulator.group import (
     Join,
     Joined,
     State,
+    Sync,
     Synced,
     Table,
 )
@@ -76,27 +77,19 @@ class Coordinator:
         else:
             self._join_again(group, request, answer)
 
-    def sync(
-        self,
-        *,
-        member_id: str,
-        instance_id: str | None,
-        generation: int,
-        protocol: str,
-        assignments: Iterable[tuple[str, bytes]],
-        answer: Callable[[Synced], None],
-    ) -> None:
+    def sync(self, request: Sync, answer: Callable[[Synced], None]) -> None:
         """SyncGroup; parked until the leader has sent its plan."""
+        member_id = request.member_id
         if self.converted_at is not None:
             known = member_id in self.converted
             answer(Synced(error=Error.NONE if known else Error.UNKNOWN_MEMBER_ID))
             return
         group = self.group
-        error = self._refusal(member_id, instance_id, generation)
+        error = self._refusal(member_id, request.instance_id, request.generation)
         if group is None or error is not Error.NONE:
             answer(Synced(error=error))
             return
-        if protocol != group.protocol:
+        if request.protocol != group.protocol:
             answer(Synced(error=Error.INCONSISTENT_GROUP_PROTOCOL))
         elif group.state is State.PREPARING:
             answer(Synced(error=Error.REBALANCE_IN_PROGRESS))
@@ -110,7 +103,7 @@ class Coordinator:
                 return
             member.syncing = answer
             if group.leader == member_id:
-                plan = dict(assignments)
+                plan = dict(request.assignments)
                 for one in group.members:
                     one.assignment = plan.get(one.id, b"")
                 group.become(State.STABLE)

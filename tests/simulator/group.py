@@ -118,6 +118,17 @@ class Joined:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Sync:
+    """A SyncGroup request, version 5; only the leader sends assignments, by member id."""
+
+    member_id: str
+    instance_id: str | None
+    generation: int
+    protocol: str
+    assignments: tuple[tuple[str, bytes], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Synced:
     """The answer to SyncGroup."""
 

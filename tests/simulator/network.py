@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from tests.simulator.coordinator import Coordinator
-from tests.simulator.group import Described, Error, Join, Joined, Synced
+from tests.simulator.group import Described, Error, Join, Joined, Sync, Synced
 from tests.simulator.timeline import Action, Event, Timeline
 
 LATENCY_MS: Final = 2
@@ -105,30 +105,9 @@ class Network:
         refused = Joined(error=Error.NOT_COORDINATOR, member_id=request.member_id)
         self._send(host, partial(self.coordinator.join, request), refused, answer)
 
-    def sync(
-        self,
-        host: Host,
-        *,
-        member_id: str,
-        instance_id: str | None,
-        generation: int,
-        protocol: str,
-        assignments: Iterable[tuple[str, bytes]],
-        answer: Callable[[Synced], None],
-    ) -> None:
+    def sync(self, host: Host, request: Sync, answer: Callable[[Synced], None]) -> None:
         """SyncGroup."""
-        deliver = partial(
-            self._sync,
-            member_id=member_id,
-            instance_id=instance_id,
-            generation=generation,
-            protocol=protocol,
-            assignments=tuple(assignments),
-        )
-        self._send(host, deliver, Synced(error=Error.NOT_COORDINATOR), answer)
-
-    def _sync(self, answer: Callable[[Synced], None], **fields: Any) -> None:
-        self.coordinator.sync(**fields, answer=answer)
+        self._send(host, partial(self.coordinator.sync, request), Synced(error=Error.NOT_COORDINATOR), answer)
 
     def heartbeat(
         self, host: Host, member_id: str, instance_id: str | None, generation: int, answer: Callable[[Error], None]

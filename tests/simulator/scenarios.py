@@ -6,52 +6,12 @@ are long enough for a real broker and short enough for a test.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from inspect import isfunction
-from typing import Any, Protocol
+from typing import Any
 
-RANGE = (("range", b"a"),)
-SHORT, LONG = 6.0, 20.0
-"""Session timeouts: the shortest that brokers allow, and one that does not expire within a scenario."""
-REBALANCE = 1.2
-
-
-class Desk(Protocol):
-    """Sends requests, each for a named member; answers are recorded."""
-
-    def join(
-        self,
-        who: str,
-        *,
-        instance: str | None = None,
-        anew: bool = False,
-        protocols: tuple[tuple[str, bytes], ...] = RANGE,
-        session: float = LONG,
-        rebalance: float = REBALANCE,
-        kind: str = "consumer",
-    ) -> None:
-        """JoinGroup with the member's last member id, or without one if `anew`; the answer may come later."""
-
-    def sync(self, who: str, *, plan: dict[str, bytes] | None = None, generation: int | None = None) -> None:
-        """SyncGroup in the generation of the member's last JoinGroup; with a plan by member name as the leader."""
-
-    def beat(self, who: str, *, generation: int | None = None, instance: str | None = None) -> None:
-        """Heartbeat."""
-
-    def leave(self, who: str, *, instance: str | None = None, by_instance: bool = False) -> None:
-        """LeaveGroup."""
-
-    def describe(self) -> None:
-        """DescribeGroups."""
-
-    def hear(self, *names: str) -> None:
-        """Record the state of these members' requests: the answer, or that the request is parked."""
-
-    def wait(self, seconds: float) -> None:
-        """Let time pass."""
-
-
-Scenario = Callable[[Desk], None]
+from tests.simulator.desk import LONG, RANGE, REBALANCE, SHORT, Desk, Scenario
+from tests.simulator.group import Protocols
 
 
 def _enter(
@@ -59,7 +19,7 @@ def _enter(
     *names: str,
     session: float = LONG,
     rebalance: float = REBALANCE,
-    protocols: Mapping[str, tuple[tuple[str, bytes], ...]] | None = None,
+    protocols: Mapping[str, Protocols] | None = None,
 ) -> None:
     """These join one group as dynamic members; the first one leads, and no member has synced yet."""
     offered = dict.fromkeys(names, RANGE) | dict(protocols or {})
