@@ -103,14 +103,6 @@ def test_nothing_known_is_no_plot() -> None:
 
 
 @pytest.mark.parametrize(
-    ("highest", "top"), [(1.0, 1.0), (1.1, 1.5), (999.0, 1000.0), (4.2e6, 5e6), (1e-9, 1e-9), (1e15, 1e15), (7.0, 8.0)]
-)
-def test_the_scale_ends_at_a_round_number(highest: float, top: float) -> None:
-    """The top is the next round number."""
-    assert drawn(highest).rates.top == pytest.approx(top)
-
-
-@pytest.mark.parametrize(
     ("count", "step", "labels"),
     [
         (288, 300.0, ["12:00", "16:00", "20:00", "00:00", "04:00"]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -83,35 +84,17 @@ def test_the_own_share_is_not_worked_out_at_each_look() -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "text"),
+    ("written", "numbers"),
     [
-        (None, "-"),
-        (0, "0 B"),
-        (999, "999 B"),
-        (1000, "1 kB"),
-        (43e9, "43 GB"),
-        (1.234e6, "1.23 MB"),
-        (123456, "123 kB"),
+        (words.size, {0: "0 B", 999: "999 B", 1000: "1 kB", 43e9: "43 GB", 1.234e6: "1.23 MB", 123456: "123 kB"}),
+        (words.money, {0.0: "$0", 1e-9: "<$0.000001", 0.037: "$0.037", 12.5: "$12.50", -1632.4: "-$1,632"}),
+        (words.percent, {0.0: "0 %", 0.0165: "1.7 %", 2 / 3: "67 %"}),
     ],
 )
-def test_sizes(count: float | None, text: str) -> None:
-    """Sizes have decimal units and three digits."""
-    assert words.size(count) == text
-
-
-@pytest.mark.parametrize(
-    ("dollars", "text"),
-    [(None, "-"), (0.0, "$0"), (1e-9, "<$0.000001"), (0.037, "$0.037"), (12.5, "$12.50"), (-1632.4, "-$1,632")],
-)
-def test_money(dollars: float | None, text: str) -> None:
-    """Small amounts keep two significant digits, large ones have no cents."""
-    assert words.money(dollars) == text
-
-
-@pytest.mark.parametrize(("share", "text"), [(None, "-"), (0.0, "0 %"), (0.0165, "1.7 %"), (2 / 3, "67 %")])
-def test_percent(share: float | None, text: str) -> None:
-    """Small shares have one decimal."""
-    assert words.percent(share) == text
+def test_numbers_as_text(written: Callable[[float | None], str], numbers: dict[float, str]) -> None:
+    """Sizes have decimal units and three digits, small amounts two, small shares one decimal; unknown is no zero."""
+    assert {number: written(number) for number in numbers} == numbers
+    assert written(None) == "-"
 
 
 def test_the_matrix_has_a_field_for_every_pair() -> None:

@@ -43,18 +43,19 @@ def group(folder: Path, names: tuple[str, str, str], limit: object, used: int = 
     (folder / "memory.stat").write_text(f"anon 1\n{names[2]} {cache}\nunevictable 0\n", encoding="ascii")
 
 
-def test_a_container_of_version_2(tmp_path: Path) -> None:
-    """A container of version 2 sees itself as the root; page cache that can be dropped does not count as used."""
-    group(told(tmp_path, "0::/\n") / "sys/fs/cgroup", V2, 384 * MIB, used=300 * MIB, cache=100 * MIB)
+@pytest.mark.parametrize(
+    ("proc", "folder", "names"),
+    [
+        ("0::/\n", "sys/fs/cgroup", V2),
+        ("12:cpu,cpuacct:/docker/abc\n5:memory:/docker/abc\n0::/docker/abc\n", "sys/fs/cgroup/memory", V1),
+    ],
+    ids=["version 2, which sees itself as the root", "version 1, with the host's path, which does not exist inside"],
+)
+def test_a_container(tmp_path: Path, proc: str, folder: str, names: tuple[str, str, str]) -> None:
+    """Page cache that can be dropped does not count as used."""
+    group(told(tmp_path, proc) / folder, names, 384 * MIB, used=300 * MIB, cache=100 * MIB)
     assert limits(tmp_path) == (Limit(limit_bytes=384 * MIB, used_bytes=200 * MIB),)
     assert limits(tmp_path)[0].left_bytes == 184 * MIB
-
-
-def test_a_container_of_version_1(tmp_path: Path) -> None:
-    """A container of version 1 has the host's path, which does not exist inside."""
-    root = told(tmp_path, "12:cpu,cpuacct:/docker/abc\n5:memory:/docker/abc\n0::/docker/abc\n")
-    group(root / "sys/fs/cgroup/memory", V1, 512 * MIB, used=10 * MIB)
-    assert limits(root) == (Limit(limit_bytes=512 * MIB, used_bytes=10 * MIB),)
 
 
 @pytest.mark.parametrize("names", [V1, V2])
@@ -131,19 +132,15 @@ def test_a_command_takes_no_more_than_its_container_has_left(tmp_path: Path) -> 
     assert (code, out.split()[0]) == (0, "400")
     group(root / "sys/fs/cgroup", V2, 512 * MIB, used=212 * MIB)
     assert _run(root, 200) == (0, "200 1000", "")
-    refused = (
-        "samerack: not enough memory left in this container: {} MiB of 512 MiB, of which 32 MiB stay the agent's; "
-    )
-    code, out, told_ = _run(root, 400)
-    assert (code, out) == (1, "")
-    assert told_.startswith(refused.format(300))
-    code, out, told_ = _run(root, "abort")
-    assert (code, out) == (1, "")
-    assert told_.endswith("(it ended by signal 6)")
-    group(root / "sys/fs/cgroup", V2, 512 * MIB, used=492 * MIB)
-    code, out, told_ = _run(root, 1)
-    assert (code, out) == (1, "")
-    assert told_.startswith(refused.format(20))
+    refused = "not enough memory left in this container: {} MiB of 512 MiB"
+    for used, asked, message in (
+        (212, 400, refused.format(300)),
+        (212, "abort", "signal 6"),
+        (492, 1, refused.format(20)),
+    ):
+        group(root / "sys/fs/cgroup", V2, 512 * MIB, used=used * MIB)
+        code, out, told_ = _run(root, asked)
+        assert (code, out, message in told_) == (1, "", True), told_
 
 
 def test_the_console_script_bounds_what_runs_beside_an_agent(tmp_path: Path) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import threading
+from dataclasses import replace
 
+import pytest
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -146,21 +148,10 @@ def test_every_query_uses_metrics_that_exist() -> None:
 
 def test_the_page_names_every_reason_and_kind() -> None:
     """The page explains each value that a label may have."""
-    values = [reason.value for reason in (*TRIGGERS, *REFUSALS)]
-    values += [
-        *GROUP_ERRORS,
-        "watch",
-        "broker-absent",
-        "outside",
-        "observing",
-        "following",
-        "leading",
-        "standby",
-        "fenced",
-    ]
-    values += [family.value for family in Family]
-    values += [*FAILURES.values(), "internal"]
-    values += [each.value for one in (Kind, Loss, Refusal) for each in one]
+    roles = ("outside", "observing", "following", "leading", "standby", "fenced")
+    kinds = (*TRIGGERS, *REFUSALS, *Family, *Kind, *Loss, *Refusal)
+    values = [*GROUP_ERRORS, "watch", "broker-absent", *roles, *FAILURES.values(), "internal"]
+    values += [one.value for one in kinds]
     assert [value for value in values if f"`{value}`" not in PAGE] == []
 
 
@@ -199,15 +190,6 @@ def test_unknown_values_have_no_sample() -> None:
     assert fresh["samerack_cross_rack_partitions"].samples == []
 
 
-def test_the_latest_status_replaces_the_one_before() -> None:
-    """A group has one state and one role at a time; groups are sorted by name."""
-    metrics = Metrics()
-    metrics.board.publish(GroupStatus(group="b", role="following"))
-    metrics.board.publish(GroupStatus(group="a"))
-    metrics.board.publish(GroupStatus(group="b", role="leading"))
-    assert [(status.group, status.role) for status in metrics.board.all()] == [("a", "outside"), ("b", "leading")]
-
-
 def test_a_scrape_sees_whole_statuses() -> None:
     """While statuses are replaced, every scrape shows numbers that belong together."""
     metrics = Metrics()
@@ -233,3 +215,27 @@ def test_a_scrape_sees_whole_statuses() -> None:
     finally:
         stop.set()
         thread.join()
+
+
+LED = GroupStatus(group="orders", state="Stable", role="leading", first_in_order=True, members=3)
+
+
+@pytest.mark.parametrize(
+    ("before", "role", "shown"),
+    [
+        (LED, "fenced", replace(LED, role="fenced", first_in_order=False)),
+        (LED, "outside", replace(LED, role="outside", first_in_order=False)),
+        (LED, "following", replace(LED, role="following")),
+        (LED, "standby", GroupStatus(group="orders", role="standby")),
+        (None, "outside", GroupStatus(group="orders", role="outside")),
+    ],
+    ids=["fenced", "outside", "following", "a standby's members are counted by another agent", "never polled"],
+)
+def test_a_new_role_shows_at_once(before: GroupStatus | None, role: str, shown: GroupStatus) -> None:
+    """Only the role changes, even if the group is never polled again; who is outside is not next to lead either."""
+    board = Metrics().board
+    board.publish(GroupStatus(group="payments"))
+    if before is not None:
+        board.publish(before)
+    board.become("orders", role)
+    assert board.all() == (shown, GroupStatus(group="payments"))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +17,10 @@ from samerack.agent.group_status import GroupStatus
 from samerack.agent.program import only_observing
 from samerack.common.errors import SettingsError
 from samerack.common.settings import load
+from tests.docs import ROOT
+
+_ROOMS = ("agent", "cli", "cluster", "common", "election", "offline", "planning", "traffic")
+_STARTS = re.compile(r"sys\.executable,\s*(?P<options>(\"-\w+\",\s*)*)\"-m\"")
 
 
 def built(groups: tuple[str, ...]) -> ClusterAgent:
@@ -98,3 +104,22 @@ def test_sigterm_before_the_first_answer_ends_it_at_once() -> None:
     assert agent.returncode == 0, said
     assert '"stopping"' in said
     assert "kafka-unreachable" not in said
+
+
+def test_programs_are_started_without_the_working_directory() -> None:
+    """Each `python -m` of the agent has -P, without which Python looks for modules in the working directory first."""
+    starts = {
+        (path.name, "-P" in found["options"])
+        for room in _ROOMS
+        for path in (ROOT / room).rglob("*.py")
+        for found in _STARTS.finditer(path.read_text(encoding="utf-8"))
+    }
+    assert starts == {("pickle_process.py", True), ("process.py", True)}
+
+
+def test_nothing_is_imported_from_the_working_directory(tmp_path: Path) -> None:
+    """A file there with the name of a module is not run."""
+    for name in ("pickle", "json", "samerack", "numpy"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'run')!r}, 'w')", encoding="utf-8")
+    subprocess.run([sys.executable, "-P", "-m", "samerack.planning.worker"], input=b"", cwd=tmp_path, check=False)
+    assert not (tmp_path / "run").exists()

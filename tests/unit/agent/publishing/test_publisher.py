@@ -19,13 +19,13 @@ from samerack.events import EventLog
 from samerack.traffic.board import TrafficBoard
 from tests.unit.agent.measured import A, B, flow, group, publish, snapshot
 
+FLAGS: dict[str, Any] = {"kafka": {"bootstrap.servers": "127.0.0.1:1"}, "groups": ["orders"]}
 TOPICS = {"traffic_topic": "samples", "states_topic": "states"}
 
 
 def settings(**publishing: Any) -> Settings:
     """Settings of an agent that publishes."""
-    kafka = {"bootstrap.servers": "127.0.0.1:1"}
-    return load(flags={"kafka": kafka, "groups": ["orders"], "publishing": {**TOPICS, **publishing}}, environment={})
+    return load(flags={**FLAGS, "publishing": {**TOPICS, **publishing}}, environment={})
 
 
 def publisher(given: Settings, *, cluster_id: str = "id-of-cluster") -> Publisher:
@@ -75,15 +75,7 @@ def test_what_happened_becomes_records(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rebalances of groups that this agent owns, and all its actions, become records once the cluster has a name."""
     monkeypatch.setattr(publisher_module, "_TURN_SECONDS", 0.01)
     monkeypatch.setattr(topics, "_ASK_SECONDS", 0.1)
-    given = load(
-        flags={
-            "kafka": {"bootstrap.servers": "127.0.0.1:1"},
-            "groups": ["orders"],
-            "events": {"topic": "happened"},
-            "traffic": {"enabled": False},
-        },
-        environment={},
-    )
+    given = load(flags={**FLAGS, "events": {"topic": "happened"}, "traffic": {"enabled": False}}, environment={})
     one = publisher(given, cluster_id="")
     events = EventLog(clock=lambda: 5.0)
     events.listen(one.take_event)
@@ -99,21 +91,6 @@ def test_what_happened_becomes_records(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (first.event, first.at, first.group, first.left, first.cluster) == (left.id, 5_000, "orders", ("a",), "eu")
     assert (second.kind, second.group) == ("role", "of another agent")
     assert first.id != second.id
-
-
-def test_events_have_a_topic_of_their_own() -> None:
-    """Events may not share a topic with another kind, because its readers do not know them."""
-    given = load(
-        flags={
-            "kafka": {"bootstrap.servers": "127.0.0.1:1"},
-            "groups": ["orders"],
-            "publishing": TOPICS,
-            "events": {"topic": "states"},
-        },
-        environment={},
-    )
-    with pytest.raises(SettingsError, match=r"events\.topic: is states, as another topic in publishing"):
-        publisher(given)
 
 
 def test_the_clusters_id_is_its_name_unless_it_has_one() -> None:
@@ -141,13 +118,18 @@ def test_a_topic_that_is_not_named_has_no_records() -> None:
     assert states._windows.rest() == []
 
 
-def test_nothing_measured_is_nothing_to_publish() -> None:
-    """Publishing without measuring traffic is refused."""
-    given = load(
-        flags={"kafka": {"bootstrap.servers": "x"}, "traffic": {"enabled": False}, "publishing": TOPICS}, environment={}
-    )
-    with pytest.raises(SettingsError, match=r"publishing: .* traffic\.enabled"):
-        publisher(given)
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"events": {"topic": "states"}}, r"events\.topic: is states, as another topic in publishing"),
+        ({"traffic": {"enabled": False}}, r"publishing: .* traffic\.enabled"),
+    ],
+    ids=["events share a topic, whose readers do not know them", "nothing is measured"],
+)
+def test_what_cannot_be_published_is_refused(wrong: dict[str, Any], message: str) -> None:
+    """The message has the key."""
+    with pytest.raises(SettingsError, match=message):
+        publisher(load(flags={**FLAGS, "publishing": TOPICS, **wrong}, environment={}))
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,8 +23,8 @@ FATAL = KafkaError(KafkaError._FATAL, "no way back", True)  # noqa: FBT003 - lib
 NOT_ALLOWED = KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED, "not allowed", True)  # noqa: FBT003 - see above
 
 
-class Fake:
-    """A producer whose answers the test sets."""
+class _Fake:
+    """A producer whose answers the test sets: the first ones in turn, then success; or errors of its calls."""
 
     def __init__(self, config: dict[str, Any]) -> None:
         self.config = config
@@ -34,20 +35,16 @@ class Fake:
         self.fails: KafkaError | None = None
 
     def list_topics(self, topic: str, timeout: float) -> Any:
-        """Show every topic, unless it refuses."""
         assert timeout < 5
-        answer = type("Answer", (), {"error": self.refuses})
-        return type("Topics", (), {"topics": {topic: answer}})
+        return SimpleNamespace(topics={topic: SimpleNamespace(error=self.refuses)})
 
     def produce(self, topic: str, value: bytes, *, key: bytes, on_delivery: Any) -> None:
-        """Store the record."""
         assert (topic in TOPICS.values(), key) == (True, b"k")
         if self.raises is not None:
             raise KafkaException(self.raises)
         self.sent.append((value, on_delivery))
 
     def poll(self, _seconds: float) -> None:
-        """Answer what was sent, with `answers` first and success after; or raise `fails`."""
         if self.fails is not None:
             raise KafkaException(self.fails)
         sent, self.sent = self.sent, []
@@ -55,7 +52,12 @@ class Fake:
             told(self.answers.pop(0) if self.answers else None, None)
 
     def purge(self) -> None:
-        """Do nothing."""
+        pass
+
+
+def record(number: int, kind: Kind = Kind.SAMPLE) -> OutgoingRecord:
+    """A record of this number."""
+    return OutgoingRecord(number=number, kind=kind, topic=TOPICS[kind], key=b"k", value=b"%d" % number, group="g")
 
 
 class Setting:
@@ -63,7 +65,7 @@ class Setting:
 
     def __init__(self) -> None:
         self.now = 0.0
-        self.made: list[Fake] = []
+        self.made: list[_Fake] = []
         self.registry = CollectorRegistry()
         self.outbox = Outbox(max_records=100, max_bytes=10_000)
         self.sender = Sender(
@@ -76,20 +78,18 @@ class Setting:
         )
 
     @property
-    def producer(self) -> Fake:
+    def producer(self) -> _Fake:
         """The latest producer."""
         return self.made[-1]
 
-    def _make(self, config: dict[str, Any]) -> Fake:
-        self.made.append(Fake(config))
+    def _make(self, config: dict[str, Any]) -> _Fake:
+        self.made.append(_Fake(config))
         return self.made[-1]
 
     def add(self, *numbers: int, kind: Kind = Kind.SAMPLE) -> None:
         """Add records to the outbox."""
         for number in numbers:
-            self.outbox.add(
-                OutgoingRecord(number=number, kind=kind, topic=TOPICS[kind], key=b"k", value=b"%d" % number, group="g")
-            )
+            self.outbox.add(record(number, kind))
 
     def count(self, name: str, **labels: str) -> float | None:
         """A metric's value."""
@@ -236,15 +236,26 @@ def test_what_is_left_at_the_end_is_counted(setting: Setting) -> None:
     assert len(setting.outbox) == 0
 
 
-def test_a_wrong_setting_is_named() -> None:
-    """A wrong setting of the producer is named, as an unknown key of `kafka` is."""
-    with pytest.raises(SettingsError, match=r'publishing\.kafka: No such configuration property: "bootstrap.server"'):
-        Sender(
+def _no_token(_: str) -> str:
+    raise TokenError("nobody gives a token; ask them")
+
+
+@pytest.mark.parametrize(
+    ("config", "error", "message"),
+    [
+        (
             {"bootstrap.server": "here:9092", "log_level": "0"},
-            topics=TOPICS,
-            outbox=Outbox(max_records=1, max_bytes=1),
-            metrics=PublishingMetrics(CollectorRegistry(), ()),
-        )
+            SettingsError,
+            r'publishing\.kafka: No such configuration property: "bootstrap.server"',
+        ),
+        ({"oauth_cb": _no_token}, RefusedError, r"^publishing\.kafka: nobody gives a token; ask them$"),
+    ],
+)
+def test_what_no_producer_can_be_made_of_is_named(config: dict[str, Any], error: type[Exception], message: str) -> None:
+    """A wrong setting, and a first token that is not to be had: the agent does not start, and says why."""
+    outbox, metrics = Outbox(max_records=1, max_bytes=1), PublishingMetrics(CollectorRegistry(), ())
+    with pytest.raises(error, match=message):
+        Sender(config, topics=TOPICS, outbox=outbox, metrics=metrics)
 
 
 def test_the_producers_own_settings_win() -> None:
@@ -275,9 +286,7 @@ def test_librdkafka_takes_what_we_send() -> None:
         clock=lambda: 20 * time.monotonic(),  # the pause after a topic that is not there yet is a second
     )
     for number in range(5):
-        outbox.add(
-            OutgoingRecord(number=number, kind=Kind.SAMPLE, topic="samples", key=b"k", value=b"%d" % number, group="g")
-        )
+        outbox.add(record(number))
 
     def all_sent() -> bool:
         sender.turn()
@@ -304,12 +313,7 @@ def test_a_producer_waits_for_its_token(setting: Setting) -> None:
     """After a fatal error a producer is made once there is a token for it; until then topics refuse."""
     tokens: list[str] = []
 
-    def token(_: str) -> str:
-        if not tokens:
-            raise TokenError("nobody gives a token; ask them")
-        return tokens[0]
-
-    setting.sender._config["oauth_cb"] = token
+    setting.sender._config["oauth_cb"] = lambda one: tokens[0] if tokens else _no_token(one)
     setting.add(1)
     setting.turns(1)
     setting.producer.answers = [FATAL]
@@ -323,18 +327,3 @@ def test_a_producer_waits_for_its_token(setting: Setting) -> None:
     setting.turns(3)
     assert len(setting.made) == 2
     assert setting.count("published_records_total", kind="sample") == 1
-
-
-def test_a_first_token_that_is_not_to_be_had() -> None:
-    """Without a first token the agent does not start, and says why, as with a wrong password."""
-
-    def token(_: str) -> str:
-        raise TokenError("nobody gives a token; ask them")
-
-    with pytest.raises(RefusedError, match=r"^publishing\.kafka: nobody gives a token; ask them$"):
-        Sender(
-            {"oauth_cb": token},
-            topics=TOPICS,
-            outbox=Outbox(max_records=1, max_bytes=1),
-            metrics=PublishingMetrics(CollectorRegistry(), ()),
-        )

@@ -16,8 +16,7 @@ from samerack.agent.streams.own_assignors import OwnAssignors
 from samerack.agent.streams.question import read_question
 from samerack.cluster.racks import Hosts
 from samerack.common.settings import RackSettings
-from tests.parity.streams_cases import random_case
-from tests.streams_http import Json, question_of
+from tests.streams_http import Json
 
 RACKS = ("a", "b", "c")
 
@@ -168,19 +167,3 @@ def test_racks_come_from_the_sources_of_members_racks() -> None:
     assert find("orders", replace(client, tags=(("zone", "b"),))) == "b"
     assert find("orders", replace(client, tags=(("zone", "b"),), host="10.0.0.7")) == "a"
     assert find("orders", replace(client, consumers=("other",))) is None
-
-
-@pytest.mark.parametrize("seed", range(10))
-def test_a_second_plan_from_the_first_moves_nothing(seed: int) -> None:
-    """With all lags acceptable, what was planned stays: no rebalance goes on for ever."""
-    question = question_of(random_case(seed, "ha"), "orders")
-    question["configs"]["acceptable_recovery_lag"] = 2**40
-    question["clients"] = [one | {"lags": [[t, max(lag, 0)] for t, lag in one["lags"]]} for one in question["clients"]]
-    first = plan(question)
-    index = {task[0]: number for number, task in enumerate(question["tasks"])}
-    again = json.loads(json.dumps(question))
-    for client, state in zip(again["clients"], first.question.clients, strict=True):
-        tasks = first.plan[state.process_id].tasks
-        client["active"] = [index[str(task)] for task, role in tasks.items() if role.value == "ACTIVE"]
-        client["standby"] = [index[str(task)] for task, role in tasks.items() if role.value == "STANDBY"]
-    assert summary(plan(again), plan="2").moved == 0
