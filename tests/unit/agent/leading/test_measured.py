@@ -8,13 +8,19 @@ from typing import Any
 import pytest
 
 from samerack.agent.policy import Crossing
-from samerack.agent.policy.measured import UNMEASURED, check_min_savings, measured
+from samerack.agent.policy.measured import UNMEASURED, check_min_savings, measured, shares_of
+from samerack.assignors.build import MemberInput, build_problem
+from samerack.assignors.consumer.registry import Options
+from samerack.cli.curve import points_of
 from samerack.common.errors import SettingsError
 from samerack.common.money import shipped
 from samerack.common.settings import load
+from samerack.planning import planner
+from samerack.planning.mode import Mode
+from samerack.reporting.baseline import curve_of
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.model import Shares
-from samerack.traffic.weights import WeightBook
+from samerack.traffic.weights import WeightBook, weights_of_rates
 from tests.unit.agent.measured import group, publish, snapshot
 
 
@@ -70,3 +76,35 @@ def test_what_can_be_judged_is_accepted() -> None:
     check({"policy": {"min_saving_bytes_per_second": 1, "min_saving_dollars_per_day": 1}})
     check({"policy": {"min_saving_bytes_per_second": 1}}, "azure")
     check({"traffic": {"enabled": False}}, "azure")
+
+
+# shares of measured bytes, not of the rounded weights that planning makes of them
+
+FAR, ALL = 12, 120
+MODE = Mode(cooperative=False, keep_copartitioned=False, rack_aware_fetch=False)
+
+
+def _plan(rates: dict[tuple[str, int], float]) -> planner.Plan:
+    """A plan for a group of one member, which reads the first partitions across racks."""
+    racks = [["b"]] * FAR + [["a"]] * (ALL - FAR)
+    member = MemberInput(id="m", topics=("t",), rack="a", owned={"t": list(range(ALL))})
+    return planner.make_plan(
+        build_problem(topics={"t": racks}, members=[member], weights=weights_of_rates(rates)), MODE
+    )
+
+
+def test_shares_are_of_bytes_in_plans_and_curves() -> None:
+    """12 of 120 partitions were shown as 5.6 %: most of the others had been rounded to the next power of two."""
+    rates = {("t", number): 99.0 if number < FAR else 100.0 if number % 2 else 199.0 for number in range(ALL)}
+    plan, crossing = _plan(rates), pytest.approx(FAR * 99 / sum(rates.values()), abs=1e-6)
+    shares = [*shares_of(plan, rates), points_of(plan.problem, Options(), rates=rates)[0]["cross_rack_share"]]
+    assert [*shares, curve_of(plan.problem, rates)[0].share] == [crossing] * 4
+    assert plan.before.cross_rack_share != crossing
+    assert points_of(plan.problem, Options())[0]["cross_rack_share"] != crossing
+
+
+def test_without_bytes_partitions_count_as_they_do_in_planning() -> None:
+    """If nothing was measured or read, each partition counts as in planning."""
+    plan = _plan({})
+    assert shares_of(plan, None) == (0.1, 0.1)
+    assert shares_of(plan, {("t", 0): 0.0}) == (0.1, 0.1)

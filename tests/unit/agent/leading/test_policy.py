@@ -79,31 +79,15 @@ def test_a_rebalance_for_racks_spends_a_token() -> None:
     assert (waits.action, waits.reason, waits.until) == (Action.SUPPRESS, Reason.OUT_OF_BUDGET, MIDNIGHT + 60)
 
 
-@pytest.mark.parametrize(("after", "action"), [(59.9, Action.SUPPRESS), (60.0, Action.REBALANCE)])
-def test_an_empty_budget_gains_one_token_in_the_refill_time(after: float, action: Action) -> None:
-    """With an empty budget one trigger is followed per refill time."""
-    run = Run()
-    run.spend(3)
-    assert run.decide(condition(50), after=after).action is action
-
-
-def test_the_budget_is_shown_refilled_without_a_trigger() -> None:
-    """Decisions without a trigger refill the budget, so that its gauge is correct."""
-    run = Run()
-    run.spend(3)
-    run.decide(condition(), after=90)
-    assert run.state.budget.tokens == 1.5
-    run.decide(condition(), after=1e6)
-    assert run.state.budget.tokens == 3.0
-
-
-def test_a_clock_that_steps_back_gives_nothing() -> None:
-    """A clock that steps back does not refill the same time twice."""
+def test_an_empty_budget_gains_one_token_in_the_refill_time() -> None:
+    """Also without a trigger, so that its gauge is correct; a clock that steps back refills no time twice."""
     run = Run(now=100.0)
     run.spend(3)
-    run.decide(condition(), after=-60)
-    run.decide(condition(), after=60)
-    assert run.state.budget.tokens == 0.0
+    assert run.decide(condition(50), after=59.9).action is Action.SUPPRESS
+    assert run.decide(condition(50), after=0.1).action is Action.REBALANCE
+    for after, tokens in ((90, 1.5), (-60, 1.5), (60, 1.5), (1e6, 3.0)):
+        run.decide(condition(), after=after)
+        assert run.state.budget.tokens == pytest.approx(tokens)
 
 
 def test_no_more_in_an_hour_than_the_cap() -> None:

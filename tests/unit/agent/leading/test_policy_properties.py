@@ -113,11 +113,3 @@ def test_the_breaker_opens_and_closes_as_ruled(steps: Steps, rules: Rules) -> No
         if breaker.opened != before.opened:
             assert before.trial is not None
             assert breaker.trial is None
-
-
-@given(pauses=st.lists(st.floats(0.1, 100.0), min_size=1, max_size=60))
-def test_rebalances_that_never_bring_anything_are_few(pauses: list[float]) -> None:
-    """A group that never improves has three rebalances in an hour, then one an hour, and not the hourly cap."""
-    run = Run(rules=Rules(min_saving=0.05, burst=3, refill_seconds=60.0, max_per_hour=12))
-    acts = [run.now for pause in pauses if run.decide(condition(50, 10), after=pause).action is Action.REBALANCE]
-    assert all(sum(start <= act < start + HOUR_SECONDS for act in acts) <= 4 for start in acts)
