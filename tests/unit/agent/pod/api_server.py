@@ -34,33 +34,19 @@ class PodObject:
 
 
 class ApiServer:
-    """The server and the service account that it knows; a context manager that ends it.
-
-    Attributes:
-        nodes: labels by node.
-        pods: by namespace and name.
-        rules: what the account may do: (verb, resource, namespace), the namespace "" for the whole cluster.
-        token: the token that it accepts.
-        asked: paths of all questions.
-        account: folder with token, ca.crt and namespace.
-    """
+    """The server and the service account that it knows; a context manager that ends it."""
 
     def __init__(self, folder: Path, certificates: Path) -> None:
-        """Start.
-
-        Args:
-            folder: for the service account.
-            certificates: what `certify` has made.
-        """
+        """Starts it with what `certify` has made; the folder is for the service account."""
         self.nodes: dict[str, dict[str, str]] = {}
+        """Labels by node."""
         self.pods: dict[tuple[str, str], PodObject] = {}
-        self.rules: set[tuple[str, str, str]] = {
-            ("get", "nodes", ""),
-            ("get", "pods", "shop"),
-            ("list", "pods", "shop"),
-        }
+        """By namespace and name."""
+        self.rules = {("get", "nodes", ""), ("get", "pods", "shop"), ("list", "pods", "shop")}
+        """What the account may do: verb, resource and namespace, "" for the whole cluster."""
         self.token = "first"  # noqa: S105 - of nothing real
         self.asked: list[str] = []
+        """The paths of all questions."""
         self.account = folder / "account"
         self.account.mkdir()
         shutil.copy(certificates / "ca.crt", self.account)
@@ -85,13 +71,8 @@ class ApiServer:
 
     def settings(self, **more: Any) -> PodSettings:
         """Settings of a pod with this account in this cluster."""
-        given = {
-            "sources": ("kubernetes",),
-            "kubernetes_url": self.url,
-            "kubernetes_account": str(self.account),
-            **more,
-        }
-        return PodSettings(**given)
+        given = {"sources": ("kubernetes",), "kubernetes_url": self.url, "kubernetes_account": str(self.account)}
+        return PodSettings.model_validate({**given, **more})
 
     def answer(self, path: str, authorization: str) -> tuple[int, dict[str, Any]]:
         """Status and body for one question."""

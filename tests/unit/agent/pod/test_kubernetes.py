@@ -12,8 +12,9 @@ from samerack.agent.pod import members
 from samerack.agent.pod.kubernetes import KubernetesError
 from samerack.agent.pod.members import PodRacks
 from samerack.agent.pod.own import own_rack
+from samerack.common.service import Service
 from tests.unit.agent.pod.api_server import ZONE, ApiServer, PodObject, certify
-from tests.unit.waiting import LONGEST_SECONDS, until
+from tests.unit.waiting import until
 
 NODE = {"NODE_NAME": "node-1"}
 
@@ -64,40 +65,42 @@ def test_a_token_that_was_replaced_is_read_again(api: ApiServer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rules", "environment", "needed"),
+    ("rules", "environment", "rule"),
     [
-        ((), NODE, 'a ClusterRole with the rule {apiGroups: [""], resources: [nodes], verbs: [get]}'),
-        (
-            (),
-            {"POD_NAME": "orders-1"},
-            'a Role in namespace shop with the rule {apiGroups: [""], resources: [pods], verbs: [get]}',
-        ),
+        ((), NODE, "a ClusterRole with the rule {}, resources: [nodes], verbs: [get]"),
+        ((), {"POD_NAME": "orders-1"}, "a Role in namespace shop with the rule {}, resources: [pods], verbs: [get]"),
         (
             (("get", "pods", "shop"),),
             {"POD_IP": "10.0.0.1"},
-            'a Role in namespace shop with the rule {apiGroups: [""], resources: [pods], verbs: [list]}',
+            "a Role in namespace shop with the rule {}, resources: [pods], verbs: [list]",
         ),
     ],
 )
 def test_a_refusal_names_the_rule_that_is_missing(
-    api: ApiServer, rules: tuple[tuple[str, str, str], ...], environment: dict[str, str], needed: str
+    api: ApiServer, rules: tuple[tuple[str, str, str], ...], environment: dict[str, str], rule: str
 ) -> None:
     """A refusal has the server's message and the rule to grant."""
     api.rules = set(rules)
     answer = said(api, environment)
     assert "(403)" in answer
     assert 'User "system:serviceaccount:shop:agent" cannot' in answer
-    assert needed in answer
+    assert rule.format('{apiGroups: [""]') in answer
 
 
-def test_what_goes_wrong_is_said(api: ApiServer) -> None:
+@pytest.mark.parametrize(
+    ("environment", "more", "part"),
+    [
+        ({"POD_NAME": "gone"}, {}, "there is no pod shop/gone; let the downward API give NODE_NAME"),
+        ({"NODE_NAME": "gone"}, {}, "there is no node 'gone'"),
+        ({"NODE_NAME": "bare"}, {}, f"node bare has no label {ZONE}"),
+        (NODE, {"kubernetes_url": "https://127.0.0.1:1"}, "Connection refused"),
+        (NODE, {"kubernetes_account": "/nowhere"}, "automountServiceAccountToken: true"),
+        (NODE, {"kubernetes_url": ""}, "this is no pod; set pod.kubernetes_url"),
+    ],
+)
+def test_what_goes_wrong_is_said(api: ApiServer, environment: dict[str, str], more: dict[str, str], part: str) -> None:
     """A missing pod, node, label, server, account or cluster gives one line with the cure."""
-    assert "there is no pod shop/gone; let the downward API give NODE_NAME" in said(api, {"POD_NAME": "gone"})
-    assert "there is no node 'gone'" in said(api, {"NODE_NAME": "gone"})
-    assert said(api, {"NODE_NAME": "bare"}) == f"node bare has no label {ZONE}"
-    assert "Connection refused" in said(api, NODE, kubernetes_url="https://127.0.0.1:1")
-    assert "automountServiceAccountToken: true" in said(api, NODE, kubernetes_account="/nowhere")
-    assert "this is no pod; set pod.kubernetes_url" in said(api, NODE, kubernetes_url="")
+    assert part in said(api, environment, **more)
 
 
 def test_only_the_clusters_own_ca_is_trusted(api: ApiServer, tmp_path: Path) -> None:
@@ -122,6 +125,14 @@ def asking(api: ApiServer, outcomes: list[str] | None = None, **more: Any) -> Po
     """The racks of pods, not started: tests poll."""
     told = outcomes if outcomes is not None else []
     return PodRacks(api.settings(**more), asked=told.append, environment={})
+
+
+def looked(racks: PodRacks, *hosts: str) -> list[str | None]:
+    """The racks of these hosts after a poll for them."""
+    for host in hosts:
+        racks.rack_of(host)
+    racks.look(time.monotonic())
+    return [racks.rack_of(host) for host in hosts]
 
 
 def test_addresses_are_asked_for_after_they_are_wanted(api: ApiServer) -> None:
@@ -149,10 +160,7 @@ def test_a_pod_that_has_ended_does_not_keep_its_address(api: ApiServer) -> None:
         ("shop", "pending"): PodObject(node="", address="10.0.0.7", phase="Pending"),
         ("shop", "runs"): PodObject(node="node-2", address="10.0.0.7"),
     }
-    racks = asking(api)
-    racks.rack_of("10.0.0.7")
-    racks.look(time.monotonic())
-    assert racks.rack_of("10.0.0.7") == "zone-2"
+    assert looked(asking(api), "10.0.0.7") == ["zone-2"]
 
 
 def test_answers_age_and_unwanted_ones_are_forgotten(api: ApiServer) -> None:
@@ -174,8 +182,7 @@ def test_answers_age_and_unwanted_ones_are_forgotten(api: ApiServer) -> None:
 def test_what_was_known_counts_while_the_api_refuses(api: ApiServer) -> None:
     """A permission that is revoked takes no known rack from a member."""
     racks = asking(api, kubernetes_refresh_seconds=60)
-    racks.rack_of("10.0.0.1")
-    racks.look(time.monotonic())
+    assert looked(racks, "10.0.0.1") == ["zone-1"]
     api.rules = set()
     with pytest.raises(KubernetesError, match=r"verbs: \[list\]"):
         racks.look(time.monotonic() + 61)
@@ -185,27 +192,18 @@ def test_what_was_known_counts_while_the_api_refuses(api: ApiServer) -> None:
 def test_a_node_that_has_gone_keeps_nobody_waiting(api: ApiServer) -> None:
     """Pods of a node that does not exist have no rack; pods of other nodes do."""
     api.pods["shop", "orders-1"].node = "gone"
-    racks = asking(api)
-    for host in ("10.0.0.1", "10.0.0.2"):
-        racks.rack_of(host)
-    racks.look(time.monotonic())
-    assert [racks.rack_of(host) for host in ("10.0.0.1", "10.0.0.2")] == [None, "zone-2"]
+    assert looked(asking(api), "10.0.0.1", "10.0.0.2") == [None, "zone-2"]
 
 
 def test_all_namespaces_need_a_cluster_role(api: ApiServer) -> None:
     """`*` asks for the pods of the whole cluster; several namespaces are asked one after the other."""
     api.pods["bank", "ledger"] = PodObject(node="node-2", address="10.0.0.9")
     racks = asking(api, kubernetes_namespaces=("*",))
-    racks.rack_of("10.0.0.9")
     with pytest.raises(KubernetesError, match=r"a ClusterRole with the rule .*pods.*list"):
-        racks.look(time.monotonic())
+        looked(racks, "10.0.0.9")
     api.rules |= {("list", "pods", "")}
-    racks.look(time.monotonic())
-    assert racks.rack_of("10.0.0.9") == "zone-2"
-    both = asking(api, kubernetes_namespaces=("shop", "bank"))
-    both.rack_of("10.0.0.9")
-    both.look(time.monotonic())
-    assert both.rack_of("10.0.0.9") == "zone-2"
+    assert looked(racks, "10.0.0.9") == ["zone-2"]
+    assert looked(asking(api, kubernetes_namespaces=("shop", "bank")), "10.0.0.9") == ["zone-2"]
 
 
 def test_one_look_asks_a_bounded_number(api: ApiServer) -> None:
@@ -219,15 +217,10 @@ def test_one_look_asks_a_bounded_number(api: ApiServer) -> None:
     assert len(api.asked) == members.MAX_QUESTIONS + 10
 
 
-def test_the_thread_asks_by_itself(api: ApiServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_thread_asks_by_itself(api: ApiServer, monkeypatch: pytest.MonkeyPatch, started: list[Service]) -> None:
     """The thread finds wanted addresses, and ends when it is stopped."""
     monkeypatch.setattr(members, "_PAUSE_SECONDS", 0.01)
     racks = asking(api)
+    started.append(racks)
     racks.start()
-    try:
-        until(lambda: racks.rack_of("10.0.0.1") is not None)
-        assert racks.rack_of("10.0.0.1") == "zone-1"
-    finally:
-        racks.stop()
-        racks.join(LONGEST_SECONDS)
-    assert not racks.is_alive()
+    assert until(lambda: racks.rack_of("10.0.0.1") == "zone-1")
