@@ -125,7 +125,6 @@ def test_the_json_has_it() -> None:
     taken = snapshot(managed())
     report = costs.report(taken, shipped("aws"), roles={})
     full = with_servers(report, taken, offered=lambda: SOME, share_of=server_share)
-    assert from_json(to_json(full)) == full
     assert full.groups[0].server is not None
     assert full.groups[0].server.lacking == (2,)
     assert from_json(to_json(report).replace(b',"server":null', b"")) == report

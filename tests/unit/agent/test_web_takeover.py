@@ -85,23 +85,14 @@ def test_a_program_of_this_machine_is_heeded(port: int, leader: Leader) -> None:
     ],
 )
 def test_what_makes_no_sense_is_refused(port: int, leader: Leader, body: object) -> None:
-    """An invalid body is refused with the expected form."""
+    """An invalid body is refused with the expected form, a long one, and an unknown group with those there are."""
+    assert posted(port, {"group": "o" * 5000})[0] == 413
+    unknown, answer = posted(port, {"group": "payments"})
+    assert (unknown, "orders" in answer["error"]) == (404, True)
     status, answer = posted(port, body)
     assert status == 400
     assert "expected" in answer["error"]
     assert leader.asked == []
-
-
-def test_long_questions_are_refused(port: int) -> None:
-    """A body above some thousand bytes is refused."""
-    assert posted(port, {"group": "o" * 5000})[0] == 413
-
-
-def test_other_groups_are_unknown(port: int) -> None:
-    """The answer for an unknown group lists the known ones."""
-    status, answer = posted(port, {"group": "payments"})
-    assert status == 404
-    assert "orders" in answer["error"]
 
 
 def test_the_command_follows_it_to_its_end(port: int) -> None:
@@ -112,10 +103,6 @@ def test_the_command_follows_it_to_its_end(port: int) -> None:
     assert [did.step for did in told] == ["gather"]
     with pytest.raises(AgentError, match="404"):
         lead._asked(base, "payments", dry_run=False)
-
-
-def test_the_command_says_that_nobody_answers() -> None:
-    """The message says what to set."""
     with pytest.raises(AgentError, match=r"give --url or web\.port"):
         lead._asked("http://127.0.0.1:1", "orders", dry_run=False)
 

@@ -24,26 +24,21 @@ NUDGES = (0, 1, 2, 1000)
 
 
 @pytest.mark.parametrize("nudges", NUDGES)
-def test_aiokafkas_sticky_leader_bears_it(nudges: int) -> None:
-    """The assignor iterates over the former partitions: a list of length -1 made it and its application fail."""
-    members = {
-        "m": ConsumerProtocolMemberMetadata(0, [TOPIC], b""),
-        "agent": ConsumerProtocolMemberMetadata(0, [], user_data("sticky", nudges) or b""),
-    }
-    assigned = AiokafkaSticky.assign(CLUSTER, members)
-    assert len(assigned["m"].partitions()) == len(PARTITIONS)
-    assert not assigned["agent"].partitions()
-
-
-@pytest.mark.parametrize("nudges", NUDGES)
-def test_kafka_pythons_sticky_leader_bears_it(nudges: int) -> None:
-    """The assignor has the same code in a later version."""
+def test_sticky_leaders_bear_it(nudges: int) -> None:
+    """Their assignors iterate over the former partitions: a list of length -1 made one and its application fail."""
     data = user_data("sticky", nudges) or b""
+    of_aiokafka = AiokafkaSticky.assign(
+        CLUSTER,
+        {
+            "m": ConsumerProtocolMemberMetadata(0, [TOPIC], b""),
+            "agent": ConsumerProtocolMemberMetadata(0, [], data),
+        },
+    )
     members = [
         ("m", ConsumerProtocolSubscription(0, [TOPIC], b"")),
         ("agent", ConsumerProtocolSubscription(0, [], data)),
     ]
     group = [SimpleNamespace(member_id=one, group_instance_id=None, metadata=metadata) for one, metadata in members]
-    assigned = KafkaPythonSticky().assign(CLUSTER, group)
-    assert len(assigned["m"].partitions()) == len(PARTITIONS)
-    assert not assigned["agent"].partitions()
+    for assigned in (of_aiokafka, KafkaPythonSticky().assign(CLUSTER, group)):
+        assert len(assigned["m"].partitions()) == len(PARTITIONS)
+        assert not assigned["agent"].partitions()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from samerack.agent.publishing.states import LastPublished, state_record
 from samerack.assignors.streams.whole_tasks import WholeTasks
@@ -12,11 +13,6 @@ from samerack.traffic.model import TrafficSnapshot
 from tests.unit.agent.measured import A, B, C, group, member, snapshot
 
 AT = 1_800_000_000.0
-
-
-def due(told: LastPublished, seen: TrafficSnapshot, after: float, *, interval: bool = False) -> list[str]:
-    """Names of the groups that are due so many seconds after the first poll."""
-    return [one.group for one in told.due(seen.groups, seen.cluster, at=AT + after, interval=interval)]
 
 
 def test_a_group_is_pictured_by_index() -> None:
@@ -62,54 +58,57 @@ def test_unknown_rates_and_owners_are_left_out() -> None:
     assert len(topic.replicas) == 6
 
 
-def test_a_state_is_due_at_first_and_at_each_interval() -> None:
-    """Between intervals an unchanged group is not due."""
-    told, seen = LastPublished(), snapshot(group("orders"), group("payments"))
-    assert due(told, seen, 0) == ["orders", "payments"]
-    assert due(told, seen, 30) == []
-    assert due(told, seen, 60, interval=True) == ["orders", "payments"]
+ONE = group()
+FASTER = replace(ONE, partitions=tuple(replace(one, bytes_per_second=9.0) for one in ONE.partitions))
+MOVED = replace(ONE, partitions=tuple(replace(one, member="m2") for one in ONE.partitions))
+NEARER = replace(MOVED, members=(*MOVED.members[:2], member("m3", A)))
+MAPPED = replace(MOVED, members=(*MOVED.members[:2], member("m3", A, source="network")))
+JOINING = replace(ONE, problem=None, state="PreparingRebalance", partitions=())
+OTHER_BROKERS = {1: A, 2: B, 3: A}
+MOVING = [
+    replace(ONE, partitions=tuple(replace(one, member=f"m{2 + second % 2}") for one in ONE.partitions))
+    for second in range(5)
+]
 
 
-def test_members_assignment_and_replica_racks_are_told_at_once() -> None:
-    """Each of these changes alone makes the group due; changed rates do not."""
-    told, first = LastPublished(), group()
-    due(told, snapshot(first), 0)
-    faster = replace(first, partitions=tuple(replace(one, bytes_per_second=9.0) for one in first.partitions))
-    assert due(told, snapshot(faster), 10) == []
-    moved = replace(first, partitions=tuple(replace(one, member="m2") for one in first.partitions))
-    assert due(told, snapshot(moved), 20) == ["orders"]
-    elsewhere = replace(moved, members=(*moved.members[:2], member("m3", A)))
-    assert due(told, snapshot(elsewhere), 30) == ["orders"]
-    assert due(told, snapshot(elsewhere, brokers={1: A, 2: B, 3: A}), 40) == ["orders"]
-    assert due(told, snapshot(elsewhere, brokers={1: A, 2: B, 3: A}), 50) == []
-    mapped = replace(elsewhere, members=(*moved.members[:2], member("m3", A, source="network")))
-    assert due(told, snapshot(mapped, brokers={1: A, 2: B, 3: A}), 60) == ["orders"]
-
-
-def test_a_group_is_not_told_twice_in_some_seconds() -> None:
-    """A group that changes again and again is due once, after some seconds."""
-    told, first = LastPublished(), group()
-    due(told, snapshot(first), 0)
-    for second in range(1, 5):
-        moving = replace(first, partitions=tuple(replace(one, member=f"m{2 + second % 2}") for one in first.partitions))
-        assert due(told, snapshot(moving), second) == []
-    assert due(told, snapshot(moving), 5) == ["orders"]
-
-
-def test_a_rebalance_is_told_when_it_is_over() -> None:
-    """While members do not show what they own, a group is due at the interval only."""
-    told, first = LastPublished(), group()
-    due(told, snapshot(first), 0)
-    busy = replace(first, problem=None, state="PreparingRebalance", partitions=())
-    assert due(told, snapshot(busy), 10) == []
-    assert due(told, snapshot(busy), 20, interval=True) == ["orders"]
-    assert due(told, snapshot(first), 30) == ["orders"]
-    assert due(told, snapshot(replace(first, members=(), problem=None)), 40) == ["orders"]
-
-
-def test_a_group_that_went_is_new_when_it_comes_back() -> None:
-    """A group that is gone is forgotten."""
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [(snapshot(ONE), 0, True), (snapshot(ONE), 30, False), (snapshot(ONE), 60, "interval")],
+        [
+            (snapshot(ONE), 0, True),
+            (snapshot(FASTER), 10, False),
+            (snapshot(MOVED), 20, True),
+            (snapshot(NEARER), 30, True),
+            (snapshot(NEARER, brokers=OTHER_BROKERS), 40, True),
+            (snapshot(NEARER, brokers=OTHER_BROKERS), 50, False),
+            (snapshot(MAPPED, brokers=OTHER_BROKERS), 60, True),
+        ],
+        [
+            (snapshot(ONE), 0, True),
+            *((snapshot(MOVING[second]), second, False) for second in range(1, 5)),
+            (snapshot(MOVING[4]), 5, True),
+        ],
+        [
+            (snapshot(ONE), 0, True),
+            (snapshot(JOINING), 10, False),
+            (snapshot(JOINING), 20, "interval"),
+            (snapshot(ONE), 30, True),
+            (snapshot(replace(ONE, members=(), problem=None)), 40, True),
+        ],
+        [(snapshot(ONE), 0, True), (snapshot(), 1, False), (snapshot(ONE), 2, True)],
+    ],
+    ids=[
+        "at first and at each interval",
+        "members, assignment and racks of replicas at once, rates not",
+        "not twice in some seconds",
+        "a rebalance when it is over",
+        "a group that went is new when it comes back",
+    ],
+)
+def test_when_a_state_is_due(steps: list[tuple[TrafficSnapshot, float, bool | str]]) -> None:
+    """After so many seconds each, at an interval or not."""
     told = LastPublished()
-    due(told, snapshot(group()), 0)
-    assert due(told, snapshot(), 1) == []
-    assert due(told, snapshot(group()), 2) == ["orders"]
+    for seen, after, expected in steps:
+        found = told.due(seen.groups, seen.cluster, at=AT + after, interval=expected == "interval")
+        assert [one.group for one in found] == (["orders"] if expected else []), after

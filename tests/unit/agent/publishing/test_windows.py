@@ -46,18 +46,6 @@ def test_what_lies_on_both_sides_of_a_boundary_is_divided_by_time() -> None:
     assert shown(windows.rest()) == [(60_000, 63_000, 61, 7)]
 
 
-def test_short_windows_are_parts_of_a_minute() -> None:
-    """A poll over several windows adds its share to each."""
-    windows = Windows(2)
-    windows.add({}, NOON + 59)
-    windows.add(totals(100), NOON + 64)
-    assert shown(windows.closed()) == [
-        (59_000, 60_000, 20, 0),
-        (60_000, 62_000, 40, 0),
-        (62_000, 64_000, 40, 0),
-    ]
-
-
 def test_what_was_read_in_a_long_pause_counts_at_its_end() -> None:
     """After a machine's sleep the time of the reads is unknown."""
     windows = Windows(60)

@@ -101,26 +101,23 @@ sys.exit(run_until_death(work))
 """A supervisor whose worker lives for a while, reports how brokers received it, and exits with a code or stays."""
 
 
-def _supervised(code: int, *received: str) -> subprocess.CompletedProcess[str]:
-    """Run such a supervisor in a process of its own, because a fork copies no threads."""
+@pytest.mark.parametrize(
+    ("code", "received", "ended", "said"),
+    [
+        (0, ["who are you?"], 1, "samerack.common.errors.AgentError: who are you?"),
+        (3, [], 3, ""),
+        (3, ["", "who are you?"], 0, "died: exit code 3"),
+    ],
+    ids=["a refusal from the start", "a failure before it was let in", "a refusal once it was let in"],
+)
+def test_a_supervisor_ends_with_a_worker_that_brokers_never_let_in(
+    code: int, received: list[str], ended: int, said: str
+) -> None:
+    """However long it has lived, the brokers' message is the error, else the worker has said why.
+
+    Once let in it goes on: the worker is replaced when it dies. It is a process of its own: a fork copies no threads.
+    """
     line = [sys.executable, "-c", _PROGRAM, str(code), *received]
-    return subprocess.run(line, capture_output=True, text=True, check=False)
-
-
-def test_a_refusal_from_the_start_ends_it() -> None:
-    """However long the worker has lived, it is ended, and the brokers' message is the error."""
-    ended = _supervised(0, "who are you?")
-    assert ended.returncode == 1
-    assert ended.stderr.splitlines()[-1] == "samerack.common.errors.AgentError: who are you?"
-
-
-def test_a_worker_that_fails_before_it_was_let_in_ends_it() -> None:
-    """The exit code of the worker is the supervisor's: the worker has said why."""
-    ended = _supervised(3)
-    assert (ended.returncode, ended.stdout) == (3, "")
-
-
-def test_once_let_in_it_goes_on() -> None:
-    """A refusal after a successful login does not end the worker, which is replaced when it dies."""
-    ended = _supervised(3, "", "who are you?")
-    assert (ended.returncode, ended.stdout) == (0, "died: exit code 3\n")
+    done = subprocess.run(line, capture_output=True, text=True, check=False)
+    assert done.returncode == ended
+    assert (done.stdout.strip() or (done.stderr if ended == 1 else "").strip().rpartition("\n")[2]) == said
