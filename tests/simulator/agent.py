@@ -126,15 +126,7 @@ def build(
 ) -> GroupLeader:
     """Build the leader of the group on this process; the caller runs it with `run`.
 
-    Args:
-        process: The process that it runs on.
-        settings: All settings.
-        watch: The watch of the cluster.
-        standing: The agent's standing in the election; None without one.
-        broke: Called with unexpected errors of the agent.
-        backs_off: Called with the cause when it backs off.
-        told: Reports the agent's member ids to the supervisor at once.
-        group_type: The group type as brokers list it.
+    `broke` is called with its unexpected errors, `backs_off` with causes, and `told` when it reports its member ids.
     """
     before, Process.current = Process.current, process
     try:

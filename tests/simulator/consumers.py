@@ -5,11 +5,9 @@ They are driven by events; a client that leads assigns with the project's assign
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from random import Random
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from samerack.assignors.build import MemberInput, build_problem
 from samerack.assignors.consumer.registry import ASSIGNORS, DEFAULTS
@@ -21,9 +19,11 @@ from samerack.protocol.errors import ProtocolError
 from samerack.protocol.java import put_order, string_hash
 from samerack.protocol.model import NO_PARTITIONS, Assignment, Subscription, TopicPartitions, from_pairs, to_pairs
 from tests.simulator.group import Error, Join, Joined, Protocols, Sync, Synced
-from tests.simulator.network import Host, Network
+from tests.simulator.network import Host
 from tests.simulator.place import Place
-from tests.simulator.timeline import Timeline
+
+if TYPE_CHECKING:
+    from tests.simulator.world import World
 
 Partition = tuple[str, int]
 _AGAIN_MS: Final = 100
@@ -77,22 +77,19 @@ class Consumer:
 
     def __init__(
         self,
+        world: World,
         name: str,  # its client id, which ends with the rack
         kind: Kind,
         *,
         rack: str,
         topics: tuple[str, ...],
         protocols: tuple[str, ...],
-        timeline: Timeline,
-        network: Network,
-        place: Place,
-        random: Random,  # for the delay until it notices a rebalance
-        owns: Callable[[Consumer], None],  # called whenever its partitions or its generation change
     ) -> None:
         self.name, self.kind, self.rack, self.topics = name, kind, rack, topics
-        self.host = Host(timeline)
+        self.host = Host(world.timeline)
         self._protocols = protocols
-        self._timeline, self._network, self._place, self._random, self._owns = timeline, network, place, random, owns
+        self._timeline, self._network, self._place = world.timeline, world.network, world.place
+        self._random, self._owns = world.random, world.judgement.owns
         self._instance = name if kind.static else None
         self._attempt = 0
         self._rejoins = False

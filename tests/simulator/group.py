@@ -36,38 +36,28 @@ class Error(IntEnum):
     FENCED_INSTANCE_ID = 82
 
 
-_MOVES = (Error.COORDINATOR_LOAD_IN_PROGRESS, Error.COORDINATOR_NOT_AVAILABLE, Error.NOT_COORDINATOR)
-_ALWAYS = (*_MOVES, Error.UNKNOWN_SERVER_ERROR, Error.GROUP_AUTHORIZATION_FAILED)
+_ALWAYS = (
+    "COORDINATOR_LOAD_IN_PROGRESS COORDINATOR_NOT_AVAILABLE NOT_COORDINATOR UNKNOWN_SERVER_ERROR "
+    "GROUP_AUTHORIZATION_FAILED"
+)
+
+
+def _errors(names: str = "") -> tuple[Error, ...]:
+    return tuple(Error[name] for name in f"{_ALWAYS} {names}".split())
+
+
 ERRORS: dict[str, tuple[Error, ...]] = {
-    "join": (
-        *_ALWAYS,
-        Error.INCONSISTENT_GROUP_PROTOCOL,
-        Error.INVALID_GROUP_ID,
-        Error.UNKNOWN_MEMBER_ID,
-        Error.INVALID_SESSION_TIMEOUT,
-        Error.REBALANCE_IN_PROGRESS,
-        Error.UNSUPPORTED_VERSION,
-        Error.GROUP_MAX_SIZE_REACHED,
-        Error.FENCED_INSTANCE_ID,
+    "join": _errors(
+        "INCONSISTENT_GROUP_PROTOCOL INVALID_GROUP_ID UNKNOWN_MEMBER_ID INVALID_SESSION_TIMEOUT REBALANCE_IN_PROGRESS "
+        "UNSUPPORTED_VERSION GROUP_MAX_SIZE_REACHED FENCED_INSTANCE_ID"
     ),
-    "sync": (
-        *_ALWAYS,
-        Error.ILLEGAL_GENERATION,
-        Error.INCONSISTENT_GROUP_PROTOCOL,
-        Error.UNKNOWN_MEMBER_ID,
-        Error.REBALANCE_IN_PROGRESS,
-        Error.FENCED_INSTANCE_ID,
+    "sync": _errors(
+        "ILLEGAL_GENERATION INCONSISTENT_GROUP_PROTOCOL UNKNOWN_MEMBER_ID REBALANCE_IN_PROGRESS FENCED_INSTANCE_ID"
     ),
-    "heartbeat": (
-        *_ALWAYS,
-        Error.ILLEGAL_GENERATION,
-        Error.UNKNOWN_MEMBER_ID,
-        Error.REBALANCE_IN_PROGRESS,
-        Error.FENCED_INSTANCE_ID,
-    ),
-    "leave": (*_ALWAYS, Error.UNKNOWN_MEMBER_ID, Error.FENCED_INSTANCE_ID),
-    "find": (*_ALWAYS, Error.INVALID_GROUP_ID),
-    "describe": _ALWAYS,
+    "heartbeat": _errors("ILLEGAL_GENERATION UNKNOWN_MEMBER_ID REBALANCE_IN_PROGRESS FENCED_INSTANCE_ID"),
+    "leave": _errors("UNKNOWN_MEMBER_ID FENCED_INSTANCE_ID"),
+    "find": _errors("INVALID_GROUP_ID"),
+    "describe": _errors(),
 }
 """The possible errors of each request of a member."""
 

@@ -13,14 +13,13 @@ from samerack.agent.leading.leader import GroupLeader
 from samerack.agent.supervisor.line import MemberIdentity
 from samerack.common.settings import SupervisorSettings
 from tests.simulator.agent import build, settings_of
-from tests.simulator.network import Host, Network
-from tests.simulator.place import Place, Watch
+from tests.simulator.network import Host
+from tests.simulator.place import Watch
 from tests.simulator.process import Process
-from tests.simulator.standing import SimulatedElection, SimulatedStanding
-from tests.simulator.timeline import Timeline
+from tests.simulator.standing import SimulatedStanding
 
 if TYPE_CHECKING:
-    from tests.simulator.judgement import Judgement
+    from tests.simulator.world import World
 
 START_MS: Final = 1300
 """Measured time from the start of a process to its first request."""
@@ -36,24 +35,13 @@ _RULES: Final = SupervisorSettings()
 class SupervisedAgent:
     """One agent with its supervisor."""
 
-    def __init__(
-        self,
-        name: str,  # its client id, and its identity in the election
-        *,
-        instance_id: str,
-        takeover: str,
-        timeline: Timeline,
-        network: Network,
-        place: Place,
-        election: SimulatedElection | None,
-        witness: Judgement,
-        plan_ms: int,  # how long a plan takes, and the metadata request that it waits for
-        look_ms: int,
-    ) -> None:
-        self.name, self.instance_id = name, instance_id
-        self.settings = settings_of(instance_id, takeover)
-        self._timeline, self._network, self._place, self._election = timeline, network, place, election
-        self._witness, self._plan_ms, self._look_ms = witness, plan_ms, look_ms
+    def __init__(self, world: World, number: int) -> None:
+        self.name = f"samerack-{number}"
+        """Its client id, and its identity in the election."""
+        self.instance_id = self.name if world.setting.strangers else "samerack"
+        self.settings = settings_of(self.instance_id, "clean" if world.setting.clean else "patient")
+        self._setting, self._election, self._witness = world.setting, world.election, world.judgement
+        self._timeline, self._network, self._place = world.timeline, world.network, world.place
         self._restarts: deque[int] = deque()
         self._told: list[tuple[int, frozenset[MemberIdentity]]] = []
         self._known: frozenset[MemberIdentity] = frozenset()
@@ -159,7 +147,7 @@ class SupervisedAgent:
         if not self.wanted or self.up:
             return
         process = Process(self, timeline=self._timeline, network=self._network)
-        process.plan_ms, process.look_ms = self._plan_ms, self._look_ms
+        process.plan_ms, process.look_ms = self._setting.plan_ms, self._setting.look_ms
         self._watch = Watch(process, self._place, self._network.coordinator.initial_delay_ms / 1000)
         self.standing = self._election.enter(self.name, process.host) if self._election is not None else None
         leader = build(

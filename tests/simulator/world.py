@@ -92,21 +92,7 @@ class World:
         self.coordinator.refused = self.judgement.guest.refused
         elected = setting.agents > 1 and not setting.strangers
         self.election = SimulatedElection(self.timeline, GROUP) if elected else None
-        self.agents = [
-            SupervisedAgent(
-                f"samerack-{number}",
-                instance_id=f"samerack-{number}" if setting.strangers else "samerack",
-                takeover="clean" if setting.clean else "patient",
-                timeline=self.timeline,
-                network=self.network,
-                place=self.place,
-                election=self.election,
-                witness=self.judgement,
-                plan_ms=setting.plan_ms,
-                look_ms=setting.look_ms,
-            )
-            for number in range(setting.agents)
-        ]
+        self.agents = [SupervisedAgent(self, number) for number in range(setting.agents)]
         self._names = 0
         self._foreign_since: int | None = None
         self.timeline.after(0, self._look)
@@ -204,16 +190,12 @@ class World:
             protocol = FOREIGN
         java = kind == "java" and protocol == "range"
         consumer = Consumer(
+            self,
             f"{kind}-{self._names}-{rack}",
             one_kind or KINDS[kind],
             rack=rack,
             topics=tuple(self.place.topics) if self.patterns else (TOPIC,),
             protocols=(protocol, "cooperative-sticky") if java else (protocol,),
-            timeline=self.timeline,
-            network=self.network,
-            place=self.place,
-            random=self.random,
-            owns=self.judgement.owns,
         )
         self.consumers.append(consumer)
         self.judgement.excuse(f"{consumer.name} joins", self.slowest_ms())
