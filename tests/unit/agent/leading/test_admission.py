@@ -1,4 +1,4 @@
-"""Whether the agent may be in a group: after a back-off, beside another agent, and on brokers that are too old."""
+"""Whether the agent may be in a group: after a back-off, beside another agent, on old brokers; and what it promises."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from samerack.agent.leading.admission import Admission, foreign, refusal
 from samerack.agent.leading.foreign_protocols import ForeignProtocols
 from samerack.agent.leading.group_reporter import GroupReporter
+from samerack.agent.leading.prospect import prospect
 from samerack.agent.leading.roles import OBSERVING
 from samerack.agent.metrics import Metrics
 from samerack.agent.policy.back_off_causes import RULES, Cause
@@ -196,3 +197,31 @@ def test_each_refusal_has_its_reason(view: GroupView, reason: str) -> None:
         told = refusal(view, leading)
         assert reason in told
         assert bool(told) is bool(reason)
+
+
+# what is promised about leading a running group: no more than was measured
+
+ONE, TWO, STATIC = member("one", "t"), member("two", "t"), member("three", "t", instance_id="pod-3")
+AGENT = member("samerack-1", instance_id="samerack")
+
+
+@pytest.mark.parametrize(
+    ("view", "promised", "not_promised"),
+    [
+        (group(ONE, TWO), ("within one rolling deploy", "samerack lead orders --takeover clean"), ("static",)),
+        (group(AGENT, ONE), ("within one rolling deploy",), ("static",)),
+        (group(ONE, TWO, protocol="sticky"), ("by chance only", "--takeover clean"), ("within one",)),
+        (
+            group(ONE, TWO, protocol="cooperative-sticky"),
+            ("once all have been stopped", "by chance only"),
+            ("--takeover",),
+        ),
+        (group(ONE, STATIC), ("1 of its members are static", "keeps the lead"), ()),
+        (group(ONE, protocol="RoundRobinAssigner"), ("not while it runs: its leader's assignor",), ("deploy",)),
+    ],
+)
+def test_what_is_promised(view: GroupView, promised: tuple[str, ...], not_promised: tuple[str, ...]) -> None:
+    """The promise depends on the protocol and the kind of members."""
+    told = prospect(view, LeadingSettings())
+    assert all(words in told for words in promised), told
+    assert not any(words in told for words in not_promised), told

@@ -1,8 +1,13 @@
-"""The buffer of records that Kafka has not acknowledged: bounds, order, and which record is dropped first."""
+"""What waits to be published: the buffer of records with its bounds, and windows of samples."""
 
 from __future__ import annotations
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from samerack.agent.publishing.outbox import Kind, Outbox, OutgoingRecord
+from samerack.agent.publishing.windows import Counted, Windows
+from samerack.traffic.model import FlowKey, Volume
 
 
 def record(number: int, kind: Kind = Kind.SAMPLE, *, size: int = 10) -> OutgoingRecord:
@@ -64,3 +69,90 @@ def test_what_did_not_arrive_is_sent_again_in_its_place() -> None:
     assert box.numbers() == {1, 2, 3}
     assert numbers(box.empty()) == [1, 2, 3]
     assert (len(box), box.bytes) == (0, 0)
+
+
+# windows of samples
+
+NOON = 1_800_000_000
+"""A whole minute, in seconds since 1970."""
+KEY = FlowKey(group="orders", topic="clicks", client_rack="a", replica_rack="b", method="estimated")
+OTHER = FlowKey(group="orders", topic="clicks", client_rack="a", replica_rack="a", method="exact")
+
+
+def totals(wire_bytes: int, records: int = 0) -> dict[FlowKey, Volume]:
+    """Totals of one key."""
+    return {KEY: Volume(wire_bytes=wire_bytes, records=records)}
+
+
+def shown(found: list[Counted]) -> list[tuple[int, int, int, int]]:
+    """Start and end in milliseconds after noon, bytes and records."""
+    return [
+        (one.begin - NOON * 1000, one.end - NOON * 1000, one.volume.wire_bytes, one.volume.records) for one in found
+    ]
+
+
+def test_a_window_is_told_once_it_is_over() -> None:
+    """Differences are summed in their window; what was counted before the first poll is at that time."""
+    windows = Windows(60)
+    windows.add(totals(100), NOON)
+    windows.add(totals(150), NOON + 30)
+    assert windows.closed() == []
+    windows.add(totals(150), NOON + 60)
+    assert shown(windows.closed()) == [(0, 60_000, 150, 0)]
+    assert windows.closed() == windows.rest() == []
+
+
+def test_what_lies_on_both_sides_of_a_boundary_is_divided_by_time() -> None:
+    """Two of five seconds are in the minute before; bytes are whole, and none is lost."""
+    windows = Windows(60)
+    windows.add({}, NOON + 58)
+    windows.add(totals(101, 11), NOON + 63)
+    assert shown(windows.closed()) == [(58_000, 60_000, 40, 4)]
+    assert shown(windows.rest()) == [(60_000, 63_000, 61, 7)]
+
+
+def test_what_was_read_in_a_long_pause_counts_at_its_end() -> None:
+    """After a machine's sleep the time of the reads is unknown."""
+    windows = Windows(60)
+    windows.add({}, NOON)
+    windows.add(totals(100), NOON + 3_605)
+    assert shown(windows.rest()) == [(3_605_000, 3_605_001, 100, 0)]
+
+
+def test_a_clock_that_was_set_back_takes_nothing_back() -> None:
+    """What is counted after the step is at the new time."""
+    windows = Windows(60)
+    windows.add(totals(100), NOON + 60)
+    assert windows.closed() == []
+    windows.add(totals(130), NOON + 10)
+    assert shown(windows.rest()) == [(10_000, 10_001, 30, 0), (60_000, 60_001, 100, 0)]
+
+
+@given(
+    looks=st.lists(
+        st.tuples(st.floats(-90, 300, allow_nan=False), st.integers(0, 10**12), st.integers(0, 10**6)), max_size=30
+    ),
+    seconds=st.sampled_from([1, 5, 15, 60]),
+)
+def test_every_byte_is_in_exactly_one_window(looks: list[tuple[float, int, int]], seconds: int) -> None:
+    """For any clock the samples add up to the total, none is negative, and none spans two minutes."""
+    windows = Windows(seconds)
+    at, grown = float(NOON), {KEY: Volume(), OTHER: Volume()}
+    found: list[Counted] = []
+    for place, (step, wire_bytes, records) in enumerate(looks):
+        at += step
+        key = (KEY, OTHER)[place % 2]
+        before = grown[key]
+        after = Volume(wire_bytes=before.wire_bytes + wire_bytes, records=before.records + records)
+        grown = {**grown, key: after}
+        windows.add(grown, at)
+        found += windows.closed()
+    found += windows.rest()
+    for key, volume in grown.items():
+        ours = [one.volume for one in found if one.key == key]
+        assert sum(one.wire_bytes for one in ours) == volume.wire_bytes
+        assert sum(one.records for one in ours) == volume.records
+    for one in found:
+        assert min(one.volume.wire_bytes, one.volume.records) >= 0
+        assert one.begin < one.end
+        assert one.begin // (seconds * 1000) == (one.end - 1) // (seconds * 1000)

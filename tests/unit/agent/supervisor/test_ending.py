@@ -1,22 +1,25 @@
-"""When a supervisor ends: on SIGTERM, leaving groups also for a worker that died shortly before; or on a refusal."""
+"""What a supervisor hears of its worker, and when it ends: on SIGTERM, for a worker that died before, or on a refusal."""
 
 from __future__ import annotations
 
 import socket
 import subprocess
 import sys
+import threading
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from samerack.agent.supervisor import watchdog
-from samerack.agent.supervisor.line import MemberIdentity
+from samerack.agent.supervisor.lifeline import Lifeline
+from samerack.agent.supervisor.line import ALIVE, MemberIdentity, decode, encode, encode_reception
 from samerack.agent.supervisor.watchdog import Supervisor
 from tests.unit.agent.supervisor.programs import settings_of_a_test
+from tests.unit.waiting import LONGEST_SECONDS
 
 DEAD = frozenset({MemberIdentity(group="orders", member_id="samerack-1", instance_id="samerack")})
-ALIVE = frozenset({MemberIdentity(group="orders", member_id="samerack-2", instance_id="samerack")})
+SUCCESSOR = frozenset({MemberIdentity(group="orders", member_id="samerack-2", instance_id="samerack")})
 
 
 def _idle(_line: socket.socket, /, *, observing: bool, why: str) -> None:
@@ -31,7 +34,7 @@ def _worker(present: frozenset[MemberIdentity] | None, code: int) -> Any:
 
 @pytest.mark.parametrize(
     ("present", "code", "left"),
-    [(None, 0, DEAD), (None, -9, DEAD), (frozenset(), 0, None), (ALIVE, 0, ALIVE), (ALIVE, -9, ALIVE)],
+    [(None, 0, DEAD), (None, -9, DEAD), (frozenset(), 0, None), (SUCCESSOR, 0, SUCCESSOR), (SUCCESSOR, -9, SUCCESSOR)],
     ids=["had not joined", "died before it joined", "left by itself", "ended without leaving", "died"],
 )
 def test_nobody_is_left_behind(
@@ -74,9 +77,9 @@ def test_a_worker_that_does_not_end_is_left_for_before_it_is_killed(monkeypatch:
     asked: list[tuple[frozenset[MemberIdentity], bool, float]] = []
     monkeypatch.setattr(supervisor, "_leave", lambda gone, *, wait: asked.append((gone, wait, now[0] - 100)))
     process = SimpleNamespace(exitcode=None, terminate=lambda: None)
-    worker: Any = SimpleNamespace(member_ids=ALIVE, process=process, listen=lambda: None, kill=lambda: None)
+    worker: Any = SimpleNamespace(member_ids=SUCCESSOR, process=process, listen=lambda: None, kill=lambda: None)
     supervisor._stop(worker)
-    assert [(gone, wait) for gone, wait, _ in asked] == [(ALIVE, False), (ALIVE, True)]
+    assert [(gone, wait) for gone, wait, _ in asked] == [(SUCCESSOR, False), (SUCCESSOR, True)]
     assert asked[0][2] < 5.0 - watchdog._TURN_SECONDS
 
 
@@ -121,3 +124,56 @@ def test_a_supervisor_ends_with_a_worker_that_brokers_never_let_in(
     done = subprocess.run(line, capture_output=True, text=True, check=False)
     assert done.returncode == ended
     assert (done.stdout.strip() or (done.stderr if ended == 1 else "").strip().rpartition("\n")[2]) == said
+
+
+# what the worker reports: everything that is new in one message, else a sign of life
+
+PLACE = MemberIdentity(group="orders", member_id="samerack-1", instance_id="samerack")
+
+
+def test_news_are_told_at_once_and_together() -> None:
+    """A place reported before a step that may delay a group must not wait for another report."""
+    present: frozenset[MemberIdentity] = frozenset()
+    received: str | None = None
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        lifeline = Lifeline(
+            theirs,
+            member_ids=lambda: present,
+            makes_progress=lambda: True,
+            reception=lambda: received,
+            on_lost=lambda: None,
+        )
+        lifeline.send()
+        assert ours.recv(4096) == ALIVE
+        present, received = frozenset({PLACE}), ""
+        lifeline.send()
+        assert ours.recv(4096) == encode_reception("") + encode(present)
+        lifeline.send()
+        assert ours.recv(4096) == ALIVE
+
+
+def test_a_supervisor_that_is_slow_is_not_gone() -> None:
+    """The socket fills up while the supervisor does not read; it gets whole lines when it reads again."""
+    present: frozenset[MemberIdentity] = frozenset()
+    lost = threading.Event()
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        lifeline = Lifeline(
+            theirs, member_ids=lambda: present, makes_progress=lambda: True, reception=lambda: "", on_lost=lost.set
+        )
+        lifeline.start()
+        for number in range(2000):
+            present = frozenset({MemberIdentity(group="orders" * 20, member_id=f"samerack-{number}")})
+            lifeline.send()
+        assert not lost.wait(0.5)
+        ours.settimeout(LONGEST_SECONDS)
+        heard = b""
+        while not heard.endswith(encode(present)):
+            heard += ours.recv(65_536)
+        assert all(decode(line) is None or decode(line) == "" or decode(line) for line in heard.split(b"\n"))
+        assert lifeline.is_alive()
+        ours.close()
+        assert lost.wait(LONGEST_SECONDS)
+        lifeline.join()
