@@ -5,19 +5,16 @@ They are driven by events; a client that leads assigns with the project's assign
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from samerack.assignors.build import MemberInput, build_problem
-from samerack.assignors.consumer.registry import ASSIGNORS, DEFAULTS
-from samerack.assignors.model import NOBODY
-from samerack.assignors.transfer import withhold
-from samerack.protocol.claims import COOPERATIVE_STICKY, claims
-from samerack.protocol.consumer import decode_assignment, decode_subscription, encode_assignment, encode_subscription
+from samerack.plugins.planning import NAMES, MemberConfig, Replicas, plan
+from samerack.protocol.claims import COOPERATIVE_STICKY
+from samerack.protocol.consumer import decode_assignment, decode_subscription, encode_subscription
 from samerack.protocol.errors import ProtocolError
 from samerack.protocol.java import put_order, string_hash
-from samerack.protocol.model import NO_PARTITIONS, Assignment, Subscription, TopicPartitions, from_pairs, to_pairs
+from samerack.protocol.model import NO_PARTITIONS, Subscription, TopicPartitions, from_pairs, to_pairs
 from tests.simulator.group import Error, Join, Joined, Protocols, Sync, Synced
 from tests.simulator.network import Host
 from tests.simulator.place import Place
@@ -319,44 +316,20 @@ def assign(joined: Joined, place: Place, kind: Kind = KINDS["java"]) -> dict[str
     """
     if kind.cut_short and any(int.from_bytes(metadata[:2], "big") > 1 for _, _, metadata in joined.members):
         return {member_id: b"" for member_id, _, _ in joined.members}
-    topics = {
-        topic: tuple(tuple(place.racks[broker] for broker in replicas) for replicas in partitions)
-        for topic, partitions in place.topics.items()
-    }
-    members = []
-    first = put_order([member_id for member_id, _, _ in joined.members], string_hash)[0]
     subscriptions = {member_id: read_subscription(metadata) for member_id, _, metadata in joined.members}
+    first = put_order([*subscriptions], string_hash)[0]
     everything = tuple({topic for one in subscriptions.values() for topic in one.topics})
+    members = []
     for member_id, instance_id, _ in joined.members:
-        subscription = subscriptions[member_id]
-        wanted = subscription.topics
-        if kind.assigns_to_all or (not wanted and member_id == first and joined.protocol not in _SOUND):
-            wanted = everything
-        owned, generation = claims(subscription, joined.protocol)
-        by_topic: dict[str, list[int]] = {}
-        for topic, number in to_pairs(owned):
-            by_topic.setdefault(topic, []).append(number)
-        members.append(
-            MemberInput(
-                id=member_id,
-                topics=wanted,
-                rack=subscription.rack,
-                instance_id=instance_id,
-                owned=by_topic,
-                generation=generation,
-            )
-        )
-    problem = build_problem(topics={topic: topics[topic] for topic in everything if topic in topics}, members=members)
-    assignor = ASSIGNORS.get(joined.protocol, ASSIGNORS["range"])
-    owner = assignor.assign(problem, DEFAULTS)
-    if assignor.cooperative:
-        owner = withhold(problem, owner)
-    given: dict[str, list[Partition]] = {member: [] for member in problem.members}
-    for index, member in enumerate(owner.tolist()):
-        if member != NOBODY:
-            partition = problem.topics[problem.topic_of[index]], int(problem.number_of[index])
-            given[problem.members[member]].append(partition)
-    return {
-        member: encode_assignment(Assignment(version=0, partitions=_as_runs(frozenset(pairs))))
-        for member, pairs in given.items()
-    }
+        one = subscriptions[member_id]
+        if kind.assigns_to_all or (not one.topics and member_id == first and joined.protocol not in _SOUND):
+            one = replace(one, topics=everything)
+        members.append((member_id, instance_id, one))
+
+    def replicas_of(topic: str) -> Replicas | None:
+        if topic not in place.topics:
+            return None
+        return tuple(tuple(place.racks[broker] for broker in replicas) for replicas in place.topics[topic])
+
+    name = joined.protocol if joined.protocol in NAMES else "range"
+    return plan(MemberConfig(name=name), members, replicas_of)

@@ -1,4 +1,4 @@
-"""The bill: the same figures in report, JSON, page and metrics, money over time, and unknown where nothing was measured."""
+"""The bill: the same figures in report, JSON, page and metrics; money over time; unknown where nothing was measured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables of groups, members and partitions: their order, a search, bounds, and that what was chosen stays with links."""
+"""Tables of groups, members and partitions: their order, a search, bounds, and links that keep what was chosen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What operators ask for groups, and what is remembered of them: how long it is in force, and what outlives a process."""
+"""What operators ask for groups and what is remembered of them: how long it counts, and what outlives a process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a supervisor hears of its worker, and when it ends: on SIGTERM, for a worker that died before, or on a refusal."""
+"""What a supervisor hears of its worker, and when it ends: on SIGTERM, or on a refusal; it leaves for dead workers."""
 
 from __future__ import annotations
 
