@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
@@ -31,54 +31,10 @@ from samerack.common.settings import LeadingSettings
 from samerack.protocol.claims import claims
 from samerack.protocol.consumer import decode_subscription
 from samerack.protocol.model import NO_PARTITIONS
+from tests.unit.agent.leading.conftest import WAIT_SECONDS, Coordinator
 
 OFFERED = ("range", "roundrobin", "sticky", "cooperative-sticky", "RoundRobinAssigner")
-Make = Callable[..., Membership]
-
-
-class Wire:
-    """Replaces the connection to the coordinator: stores requests and gives the answers in turn."""
-
-    def __init__(self, *answers: SimpleNamespace) -> None:
-        self.answers = list(answers)
-        self.requests: list[Any] = []
-
-    async def send(self, request: Any, **_: object) -> SimpleNamespace:
-        """Store one request and answer it."""
-        self.requests.append(request)
-        return self.answers.pop(0)
-
-
-def finished(steps: Coroutine[Any, Any, bytes]) -> bytes:
-    """The result of a coroutine that never waits."""
-    try:
-        steps.send(None)
-    except StopIteration as end:
-        return bytes(end.value)
-    raise AssertionError("it waits for the network")
-
-
-def join_answer(leader: str = "me", member_id: str = "me", *, skip: bool = False, error: int = 0) -> SimpleNamespace:
-    """A JoinGroup answer."""
-    members = [
-        SimpleNamespace(member_id="me", group_instance_id="samerack", metadata=b"mine"),
-        SimpleNamespace(member_id="other", group_instance_id="", metadata=bytearray(b"theirs")),
-    ]
-    return SimpleNamespace(
-        error_code=error,
-        protocol_type="consumer",
-        protocol_name="range",
-        generation_id=7,
-        leader=leader,
-        member_id=member_id,
-        members=members if leader == member_id else [],
-        skip_assignment=skip,
-    )
-
-
-def sync_answer(error: int = 0) -> SimpleNamespace:
-    """A SyncGroup answer."""
-    return SimpleNamespace(error_code=error, protocol_type="consumer", protocol_name="range", assignment=b"")
+Make = Callable[[], Membership]
 
 
 @pytest.fixture
@@ -86,12 +42,8 @@ def make() -> Iterator[Make]:
     """Makes memberships whose client never connects."""
     client = KafkaNetClient(bootstrap_servers="127.0.0.1:1")
 
-    def build(assign: Callable[[Joined], dict[str, bytes]] = lambda _: {}, wire: Wire | None = None) -> Membership:
-        membership = Membership(client, group="orders", settings=LeadingSettings(), assign=assign, wake=lambda: None)
-        if wire is not None:
-            membership._manager = wire
-            membership.coordinator_unknown = lambda: False
-        return membership
+    def build() -> Membership:
+        return Membership(client, group="orders", settings=LeadingSettings(), assign=lambda _: {}, wake=lambda: None)
 
     yield build
     close(client)
@@ -151,20 +103,18 @@ def test_a_long_question_costs_no_membership(make: Make) -> None:
     assert heartbeat.poll_timeout_expired()
 
 
-def test_a_leader_assigns_between_join_and_sync(make: Make) -> None:
+def test_a_leader_assigns_between_join_and_sync(membership: Membership, coordinator: Coordinator) -> None:
     """The members of the JoinGroup answer go to the planner, and its assignments into SyncGroup."""
-    asked: list[Joined] = []
-
-    def assign(joined: Joined) -> dict[str, bytes]:
-        asked.append(joined)
-        return {"me": b"", "other": b"plan"}
-
-    wire = Wire(join_answer(), sync_answer())
-    membership = make(assign, wire)
-    finished(membership._do_join_and_sync_async())
+    coordinator.leaders = ["me"]
+    coordinator.members = [
+        SimpleNamespace(member_id="me", group_instance_id="samerack", metadata=b"mine"),
+        SimpleNamespace(member_id="other", group_instance_id="", metadata=bytearray(b"theirs")),
+    ]
+    coordinator.assign = Mock(return_value={"me": b"", "other": b"plan"})
+    assert membership.join(WAIT_SECONDS)
     members = (("me", "samerack", b"mine"), ("other", None, b"theirs"))
-    assert asked == [Joined(generation=7, protocol="range", me="me", members=members)]
-    join, sync = wire.requests
+    coordinator.assign.assert_called_once_with(Joined(generation=7, protocol="range", me="me", members=members))
+    join, sync = coordinator.requests
     assert join.max_version == JOIN_VERSION
     assert (sync.generation_id, sync.member_id, sync.protocol_name) == (7, "me", "range")
     assert sync.assignments == [("me", b""), ("other", b"plan")]
@@ -172,79 +122,43 @@ def test_a_leader_assigns_between_join_and_sync(make: Make) -> None:
     assert (membership.member_id, membership.leader_id, membership.generation_id) == ("me", "me", 7)
 
 
-@pytest.mark.parametrize("answer", [join_answer(leader="other"), join_answer(skip=True)], ids=["follows", "skips"])
-def test_nothing_is_assigned_where_nothing_is_asked(make: Make, answer: SimpleNamespace) -> None:
+@pytest.mark.parametrize("leader", ["other", "me"], ids=["follows", "skips"])
+def test_nothing_is_assigned_where_nothing_is_asked(
+    membership: Membership, coordinator: Coordinator, leader: str
+) -> None:
     """A follower, and a restarted leader whose assignment stays in force (KIP-814), send no assignments."""
-    wire = Wire(answer, sync_answer())
-    membership = make(lambda _: pytest.fail("asked for a plan"), wire)
-    finished(membership._do_join_and_sync_async())
-    assert list(wire.requests[1].assignments) == []
-    assert membership.leading == answer.skip_assignment
+    coordinator.leaders, coordinator.skips = [leader], leader == "me"
+    coordinator.assign = lambda _: pytest.fail("asked for a plan")
+    assert membership.join(WAIT_SECONDS)
+    assert list(coordinator.requests[1].assignments) == []
+    assert membership.leading == coordinator.skips
 
 
-def test_the_reason_of_a_trigger_is_told_once(make: Make) -> None:
-    """JoinGroup carries the reason of a trigger, and the next JoinGroup does not."""
-    wire = Wire(*(join_answer(leader="other"), sync_answer()) * 2)
-    membership = make(wire=wire)
-    membership.trigger("racks-changed")
-    assert membership.need_rejoin()
-    for _ in range(2):
-        finished(membership._do_join_and_sync_async())
-    assert [request.reason for request in wire.requests[::2]] == [
-        "samerack: racks-changed",
-        "samerack: follows the group",
-    ]
+def test_the_reason_of_a_trigger_is_told_once(membership: Membership, coordinator: Coordinator) -> None:
+    """JoinGroup carries the reason of a trigger up to the limit of brokers, and the next JoinGroup does not.
 
-
-def test_a_long_reason_is_cut(make: Make) -> None:
-    """A reason is cut to 255 characters, the limit of brokers."""
-    wire = Wire(join_answer(leader="other"), sync_answer())
-    membership = make(wire=wire)
+    A roll joins without its member id and with its instance id, and so gets another place in the order.
+    """
+    coordinator.leaders = ["other"] * 2
     membership.trigger("x" * 300)
-    finished(membership._do_join_and_sync_async())
-    assert len(wire.requests[0].reason) == 255
-
-
-def test_a_roll_joins_as_somebody_new(make: Make) -> None:
-    """The agent rejoins without its member id and with its instance id, and so gets another place in the order."""
-    wire = Wire(*(join_answer(leader="other"), sync_answer()) * 2)
-    membership = make(wire=wire)
-    finished(membership._do_join_and_sync_async())
+    assert membership.join(WAIT_SECONDS)
     assert membership.member_id == "me"
     membership.rejoin_for_position()
     assert (membership.member_id, membership.state, membership.need_rejoin()) == ("", MemberState.UNJOINED, True)
     assert not membership.leading
-    finished(membership._do_join_and_sync_async())
-    assert [request.member_id for request in wire.requests[::2]] == ["", ""]
-    assert {request.group_instance_id for request in wire.requests} == {"samerack"}
+    assert membership.join(WAIT_SECONDS)
+    joins = coordinator.of("JoinGroup")
+    assert joins[0].reason == f"samerack: {'x' * 300}"[:255]
+    assert "xxx" not in joins[1].reason
+    assert [(one.member_id, one.group_instance_id) for one in joins] == [("", "samerack")] * 2
 
 
-def leave_answer(error: int = 0) -> SimpleNamespace:
-    """A LeaveGroup answer."""
-    return SimpleNamespace(error_code=error, members=[])
-
-
-def sent_beside(membership: Membership, monkeypatch: pytest.MonkeyPatch, *answers: SimpleNamespace) -> list[Any]:
-    """The requests that the membership sends over its ordinary connection, which gives these answers in turn."""
-    requests: list[Any] = []
-    given = list(answers)
-
-    def send(request: Any, _timeout: float) -> SimpleNamespace:
-        requests.append(request)
-        return given.pop(0)
-
-    monkeypatch.setattr(membership, "_send_beside", send)
-    return requests
-
-
-def test_leaving_outlasts_a_move_of_the_coordinator(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_leaving_outlasts_a_move_of_the_coordinator(membership: Membership, coordinator: Coordinator) -> None:
     """A LeaveGroup that a former coordinator refused is sent again to the next one."""
-    membership = make(wire=Wire(join_answer(leader="other"), sync_answer()))
-    finished(membership._do_join_and_sync_async())
-    moved = kafka_errors.NotCoordinatorError.errno
-    requests = sent_beside(membership, monkeypatch, leave_answer(moved), leave_answer())
+    coordinator.leaves = [kafka_errors.NotCoordinatorError.errno, 0]
+    assert membership.join(WAIT_SECONDS)
     membership.leave()
-    assert [request.members[0].member_id for request in requests] == ["me", "me"]
+    assert [one.members[0].member_id for one in coordinator.of("LeaveGroup")] == ["me", "me"]
     assert membership.member_id == ""
 
 
