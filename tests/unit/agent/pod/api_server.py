@@ -9,15 +9,13 @@ import json
 import shutil
 import ssl
 import subprocess
-import threading
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from samerack.common.settings import PodSettings
+from sandbox.http_server import Answer, Asked, Server
 
 ZONE: Final = "topology.kubernetes.io/zone"
 HOST: Final = "127.0.0.1"
@@ -33,11 +31,12 @@ class PodObject:
     phase: str = "Running"
 
 
-class ApiServer:
+class ApiServer(Server):
     """The server and the service account that it knows; a context manager that ends it."""
 
     def __init__(self, folder: Path, certificates: Path) -> None:
-        """Starts it with what `certify` has made; the folder is for the service account."""
+        """Makes it of what `certify` has made; the folder is for the service account."""
+        super().__init__()
         self.nodes: dict[str, dict[str, str]] = {}
         """Labels by node."""
         self.pods: dict[tuple[str, str], PodObject] = {}
@@ -45,8 +44,6 @@ class ApiServer:
         self.rules = {("get", "nodes", ""), ("get", "pods", "shop"), ("list", "pods", "shop")}
         """What the account may do: verb, resource and namespace, "" for the whole cluster."""
         self.token = "first"  # noqa: S105 - of nothing real
-        self.asked: list[str] = []
-        """The paths of all questions."""
         self.account = folder / "account"
         self.account.mkdir()
         shutil.copy(certificates / "ca.crt", self.account)
@@ -54,16 +51,13 @@ class ApiServer:
         self.give_token(self.token)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificates / "server.crt", certificates / "server.key")
-        self._server = ThreadingHTTPServer((HOST, 0), _handler(self))
-        self._server.daemon_threads = True
         self._server.socket = context.wrap_socket(self._server.socket, server_side=True, do_handshake_on_connect=False)
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
-        self._thread.start()
+        self._server.handle_error = lambda *_: None  # type: ignore[method-assign]  # of clients that do not trust it
 
     @property
     def url(self) -> str:
         """Its address."""
-        return f"https://{HOST}:{self._server.server_port}"
+        return super().url.replace("http:", "https:")
 
     def give_token(self, token: str) -> None:
         """Put a token where the pod reads it."""
@@ -74,9 +68,12 @@ class ApiServer:
         given = {"sources": ("kubernetes",), "kubernetes_url": self.url, "kubernetes_account": str(self.account)}
         return PodSettings.model_validate({**given, **more})
 
-    def answer(self, path: str, authorization: str) -> tuple[int, dict[str, Any]]:
-        """Status and body for one question."""
-        self.asked.append(path)
+    def answer(self, asked: Asked) -> Answer:
+        """The answer as JSON."""
+        status, body = self._answer(asked.path, asked.headers.get("Authorization", ""))
+        return Answer(status=status, text=json.dumps(body), headers={"Content-Type": "application/json"})
+
+    def _answer(self, path: str, authorization: str) -> tuple[int, dict[str, Any]]:
         if authorization != f"Bearer {self.token}":
             return _status(401, "Unauthorized")
         parts = [unquote(part) for part in urlsplit(path).path.removeprefix("/api/v1/").split("/")]
@@ -106,41 +103,6 @@ class ApiServer:
             if namespace in ("", place) and all(_selects(rule, pod) for rule in wanted)
         ]
         return 200, {"kind": "PodList", "apiVersion": "v1", "items": found[: int(query["limit"][0])]}
-
-    def __enter__(self) -> Self:
-        """Returns itself."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None:
-        """Ends it."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
-
-
-def _handler(api: ApiServer) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            status, body = api.answer(self.path, self.headers.get("Authorization", ""))
-            text = json.dumps(body).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(text)))
-            self.end_headers()
-            self.wfile.write(text)
-
-        def handle(self) -> None:
-            try:
-                super().handle()
-            except (ssl.SSLError, ConnectionError):
-                self.close_connection = True  # the client does not trust this server
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's own name
-            """Log nothing."""
-
-    return Handler
 
 
 def _selects(rule: str, pod: PodObject) -> bool:

@@ -4,47 +4,29 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable, Mapping
 
 import pytest
 
 from samerack.agent.pod.model import OwnRack
 from samerack.agent.pod.own import own_rack
 from samerack.common.settings import PodSettings
+from sandbox.http_server import Answer, Asked, Server
 
 Answers = Callable[[str, str, Mapping[str, str]], tuple[int, str]]
 """From method, path and headers to status and body."""
 
 
-@contextmanager
-def metadata(answers: Answers) -> Iterator[str]:
-    """The address of a metadata service."""
+class _Metadata(Server):
+    """A metadata service."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def _answer(self) -> None:
-            status, text = answers(self.command, self.path, dict(self.headers))
-            with suppress(BrokenPipeError):  # the client may have stopped waiting
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(text)))
-                self.end_headers()
-                self.wfile.write(text.encode())
+    def __init__(self, answers: Answers) -> None:
+        super().__init__()
+        self._answers = answers
 
-        do_GET = do_PUT = _answer  # noqa: N815 - the library's own names
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's own name
-            """Log nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    def answer(self, asked: Asked) -> Answer:
+        status, text = self._answers(asked.method, asked.path, asked.headers)
+        return Answer(status=status, text=text)
 
 
 def aws(method: str, path: str, headers: Mapping[str, str]) -> tuple[int, str]:
@@ -79,8 +61,8 @@ def azure(zone: str) -> Answers:
 
 def found(answers: Answers, **settings: object) -> OwnRack:
     """The rack that is found with this service."""
-    with metadata(answers) as url:
-        return own_rack(PodSettings.model_validate({"sources": ["cloud"], "cloud_url": url, **settings}), {})
+    with _Metadata(answers) as server:
+        return own_rack(PodSettings.model_validate({"sources": ["cloud"], "cloud_url": server.url, **settings}), {})
 
 
 @pytest.mark.parametrize("cloud", ["auto", "named"])
@@ -127,7 +109,7 @@ def test_a_service_that_hangs_costs_a_moment() -> None:
         hang.wait()
         return 200, "late"
 
-    with metadata(answers) as url:
-        settings = PodSettings(sources=("cloud",), cloud="aws", cloud_url=url, timeout_seconds=0.05)
+    with _Metadata(answers) as server:
+        settings = PodSettings(sources=("cloud",), cloud="aws", cloud_url=server.url, timeout_seconds=0.05)
         assert "no answer within 0.05 s" in own_rack(settings, {}).answers[0].detail
         hang.set()
