@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
 import subprocess
 import sys
 from collections.abc import Callable
@@ -101,18 +99,6 @@ def test_levels_and_the_console(run: Run) -> None:
     assert "ValueError: broken" in quiet
     _, loud = run("debug", "console")
     assert all(text in loud for text in ("seen", "decision", "reason=racks-changed", "join failed"))
-
-
-def test_a_terminal_gets_text() -> None:
-    """On a terminal `auto` writes no JSON."""
-    master, terminal = pty.openpty()
-    try:
-        subprocess.run([sys.executable, "-c", PROGRAM, "", "info-auto"], stderr=terminal, check=True)
-        shown = os.read(master, 10_000).decode()
-    finally:
-        os.close(master)
-        os.close(terminal)
-    assert ("decision" in shown, '{"' in shown) == (True, False)
 
 
 THREADS = """

@@ -12,7 +12,6 @@ import yaml
 
 from samerack.agent.settings_source import SettingsSource, continues
 from samerack.common.settings import Settings, load
-from samerack.common.settings.difference import difference
 from sandbox.agent_process import AgentProcess
 
 NOWHERE = "127.0.0.1:1"
@@ -105,14 +104,6 @@ def test_wrong_settings_are_refused_and_said(running: Running) -> None:
     running.hang_up()
     agent.wait(lambda: agent.metric("samerack_settings_refused") == 0, "the metric shows that the file is right")
     assert len(agent.events("started")) == 1
-
-
-def test_a_difference_shows_no_secret() -> None:
-    """Passwords are among `kafka`'s settings: that one has changed is all that is told."""
-    before = settings()
-    now = settings(kafka={"bootstrap.servers": NOWHERE, "sasl.password": "secret"}, policy={"burst": 4})
-    told = difference(before, now)
-    assert told == {"kafka.sasl.password": ("(not shown)", "(not shown)"), "policy.burst": (3, 4)}
 
 
 def test_the_identity_and_the_store_of_events_survive_other_groups(

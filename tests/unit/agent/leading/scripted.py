@@ -6,6 +6,7 @@ import gc
 import warnings
 
 from samerack.agent.leading.foreign_protocols import ForeignProtocols
+from samerack.agent.leading.group_reporter import GroupReporter
 from samerack.agent.leading.leader import GroupLeader
 from samerack.agent.leading.parts import build_group_parts
 from samerack.agent.metrics import Metrics
@@ -44,6 +45,14 @@ def leader_of(broker: ScriptedBroker, group: str, metrics: Metrics) -> GroupLead
         events=EventLog(),
     )
     return GroupLeader(parts, poller=poller)
+
+
+def reporter_of(*, metrics: Metrics | None = None, events: EventLog | None = None) -> GroupReporter:
+    """The reporter of a group that no broker has."""
+    settings = Settings(kafka={"bootstrap.servers": "h:1"}, groups=("orders",))
+    return GroupReporter(
+        group="orders", settings=settings, metrics=metrics or Metrics(), events=EventLog() if events is None else events
+    )
 
 
 def clear_away() -> None:

@@ -11,15 +11,14 @@ from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 
 from samerack.agent.leading.admission import Admission, foreign, refusal
 from samerack.agent.leading.foreign_protocols import ForeignProtocols
-from samerack.agent.leading.group_reporter import GroupReporter
 from samerack.agent.leading.prospect import prospect
 from samerack.agent.leading.roles import OBSERVING
-from samerack.agent.metrics import Metrics
 from samerack.agent.policy.back_off_causes import RULES, Cause
 from samerack.cluster.group import GroupView
 from samerack.common.settings import LeadingSettings, Settings
 from samerack.events import EventLog
 from samerack.protocol.model import Subscription
+from tests.unit.agent.leading.scripted import reporter_of
 from tests.unit.agent.values import group, member
 
 READER = member("reader", "clicks")
@@ -39,7 +38,7 @@ class Scene:
         self.foreign_protocols = ForeignProtocols(None)
         settings = Settings.model_validate({"kafka": {"bootstrap.servers": "127.0.0.1:1"}})
         self.events = EventLog()
-        self.reporter = GroupReporter(group="orders", settings=settings, metrics=Metrics(), events=self.events)
+        self.reporter = reporter_of(events=self.events)
         watch: Any = SimpleNamespace(unseen=lambda _: self.unseen)
         self.admission = Admission(
             group="orders",

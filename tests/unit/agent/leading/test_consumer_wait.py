@@ -20,7 +20,7 @@ from samerack.cluster.group_poller import GroupPoll
 from samerack.cluster.racks import NO_HOSTS
 from samerack.common.settings import Settings
 from samerack.election.leadership_state import Alone
-from samerack.events import EventLog
+from tests.unit.agent.leading.scripted import reporter_of
 from tests.unit.agent.values import cluster, group, member
 
 SETTINGS = Settings(kafka={"bootstrap.servers": "h:1"})
@@ -45,10 +45,6 @@ class _Polls:
         self._wake()
         self.now += 1
         return (self._polls.pop(0) if len(self._polls) > 1 else self._polls[0]) if self._polls else None
-
-
-def _reporter(metrics: Metrics) -> GroupReporter:
-    return GroupReporter(group="orders", settings=SETTINGS, metrics=metrics, events=EventLog())
 
 
 def _wait(polls: _Polls, reporter: GroupReporter) -> ConsumerWait:
@@ -77,7 +73,7 @@ def _wait(polls: _Polls, reporter: GroupReporter) -> ConsumerWait:
 def test_a_group_without_consumers_is_waited_for(views: list[GroupView], shown: list[tuple[str, str, str]]) -> None:
     """A name that does not exist is said in status and metrics until the group is seen; consumers end the wait."""
     metrics, polls = Metrics(), _Polls(*views)
-    _wait(polls, _reporter(metrics)).wait(threading.Event(), lambda: polls.now < len(views))
+    _wait(polls, reporter_of(metrics=metrics)).wait(threading.Event(), lambda: polls.now < len(views))
     assert [(one.role, one.state, one.why) for one in metrics.board.all()] == shown
     missing = metrics.registry.get_sample_value("samerack_group_reason", {"group": "orders", "why": MISSING})
     assert missing == (1 if MISSING in [why for *_, why in shown] else None)
@@ -105,7 +101,7 @@ class _Fenced:
 
     def __init__(self, leadership: Alone) -> None:
         self.now = 0.0
-        self.reporter = _reporter(Metrics())
+        self.reporter = reporter_of()
         self.responsibility = Responsibility(
             "orders", leadership, self.reporter, prepare=lambda: None, clock=lambda: self.now
         )

@@ -19,6 +19,7 @@ from samerack.events import EventLog
 from samerack.events.rebalance_tracker import RebalanceTracker
 from samerack.protocol.model import from_pairs
 from tests.unit.agent.leading.policies import MIDNIGHT
+from tests.unit.agent.leading.scripted import reporter_of
 from tests.unit.agent.values import cluster, group, member
 
 CLOSED = Outlook(mode="act", decision=None, tokens=3.0, breaker=Breaker())
@@ -27,8 +28,7 @@ CLOSED = Outlook(mode="act", decision=None, tokens=3.0, breaker=Breaker())
 def telling() -> tuple[GroupReporter, EventLog, Metrics]:
     """A reporter with its events and metrics."""
     metrics, events = Metrics(), EventLog()
-    settings = Settings(kafka={"bootstrap.servers": "h:1"})
-    return GroupReporter(group="orders", settings=settings, metrics=metrics, events=events), events, metrics
+    return reporter_of(metrics=metrics, events=events), events, metrics
 
 
 @pytest.mark.parametrize(

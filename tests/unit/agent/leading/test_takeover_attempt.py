@@ -8,15 +8,12 @@ from typing import Any, cast
 import pytest
 from kafka import errors as kafka_errors
 
-from samerack.agent.leading.group_reporter import GroupReporter
 from samerack.agent.leading.member import Hold, Member
 from samerack.agent.leading.progress import Outcome, Progress
 from samerack.agent.leading.takeover import HELD_SECONDS, MAX_TRIES
 from samerack.agent.leading.takeover_attempt import TakeoverAttempt
-from samerack.agent.metrics import Metrics
 from samerack.cluster.group import GroupView
-from samerack.common.settings import Settings
-from samerack.events import EventLog
+from tests.unit.agent.leading.scripted import reporter_of
 from tests.unit.agent.leading.test_takeover import AGENT, M1, M2, M3, OWNED, STABLE, held
 from tests.unit.agent.values import group, member
 
@@ -87,12 +84,11 @@ class Stage:
 
     def __post_init__(self) -> None:
         """Start the attempt."""
-        settings = Settings.model_validate({"kafka": {"bootstrap.servers": "127.0.0.1:1"}, "groups": ["orders"]})
         self.run = TakeoverAttempt(
             progress=Progress(group="orders", number=1),
             before=STABLE,
             wait_seconds=5.0,
-            reporter=GroupReporter(group="orders", settings=settings, metrics=Metrics(), events=EventLog()),
+            reporter=reporter_of(),
             notify_supervisor=lambda: self.told.append("told"),
             publish=self.seen.append,
             clock=lambda: self.now,

@@ -8,7 +8,6 @@ from typing import Any, cast
 
 import pytest
 
-from samerack.agent.leading.group_reporter import GroupReporter
 from samerack.agent.leading.join_position import JoinPosition
 from samerack.agent.leading.member import Member
 from samerack.agent.leading.progress import Outcome, Progress
@@ -16,12 +15,11 @@ from samerack.agent.leading.rebalance_evaluator import Evaluation, RebalanceEval
 from samerack.agent.leading.roles import FOLLOWING, LEADING, STANDBY
 from samerack.agent.leading.takeover_controller import TakeoverController
 from samerack.agent.leading.takeover_lock import TakeoverLock
-from samerack.agent.metrics import Metrics
 from samerack.agent.policy import Action, Decision, Reason
 from samerack.cluster.group import GroupView
-from samerack.common.settings import LeadingSettings, Settings
-from samerack.events import EventLog
+from samerack.common.settings import LeadingSettings
 from tests.unit.agent.leading.policies import cost
+from tests.unit.agent.leading.scripted import reporter_of
 from tests.unit.agent.leading.test_takeover import AGENT, M1, M2, M3, STABLE
 from tests.unit.agent.leading.test_takeover_attempt import Joining
 from tests.unit.agent.values import group
@@ -64,8 +62,7 @@ class Stage:
 
     def __post_init__(self) -> None:
         """Let the agent follow for a minute."""
-        settings = Settings.model_validate({"kafka": {"bootstrap.servers": "127.0.0.1:1"}, "groups": ["orders"]})
-        self.reporter = GroupReporter(group="orders", settings=settings, metrics=Metrics(), events=EventLog())
+        self.reporter = reporter_of()
         self.reporter.become(FOLLOWING)
         self.joining.waited_seconds = 0.5
         self.takeovers = TakeoverController(

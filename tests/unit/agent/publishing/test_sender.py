@@ -91,6 +91,11 @@ class Setting:
         for number in numbers:
             self.outbox.add(record(number, kind))
 
+    def sends(self, *numbers: int) -> None:
+        """Add records, and run a turn."""
+        self.add(*numbers)
+        self.turns(1)
+
     def count(self, name: str, **labels: str) -> float | None:
         """A metric's value."""
         return self.registry.get_sample_value(f"samerack_{name}", labels)
@@ -121,8 +126,7 @@ def test_records_arrive_and_are_counted(setting: Setting) -> None:
 
 def test_a_refusal_is_left_alone_and_then_asked_with_one_record(setting: Setting) -> None:
     """After a refusal nothing is sent for half a minute, then one record, and the rest once that has arrived."""
-    setting.add(1, 2, 3)
-    setting.turns(1)
+    setting.sends(1, 2, 3)
     setting.producer.answers = [KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)] * 3
     setting.turns(1)
     (trouble,) = setting.sender.troubles
@@ -144,8 +148,7 @@ def test_a_refusal_is_left_alone_and_then_asked_with_one_record(setting: Setting
 def test_a_missing_topic_does_not_keep_the_other_from_records(setting: Setting) -> None:
     """A missing topic does not stop the records of the other one."""
     setting.producer.refuses = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)
-    setting.add(1)
-    setting.turns(1)
+    setting.sends(1)
     assert [one.why for one in setting.sender.troubles] == [Refusal.MISSING, Refusal.MISSING]
     setting.producer.refuses, setting.now = None, 31
     setting.turns(2)
@@ -157,8 +160,7 @@ def test_a_missing_topic_does_not_keep_the_other_from_records(setting: Setting) 
 
 def test_a_fatal_error_makes_another_producer(setting: Setting) -> None:
     """Records in flight are sent again by the next producer; late answers of the former one are ignored."""
-    setting.add(1, 2)
-    setting.turns(1)
+    setting.sends(1, 2)
     former, late = setting.producer, setting.producer.sent[1][1]
     setting.producer.answers = [FATAL]
     setting.producer.sent = setting.producer.sent[:1]
@@ -190,8 +192,7 @@ def test_a_fatal_error_is_heard_without_any_record(setting: Setting) -> None:
 
 def test_records_that_librdkafka_discards_are_no_refusal(setting: Setting) -> None:
     """After a fatal error librdkafka may report discarded records before the error: only the error is the reason."""
-    setting.add(1)
-    setting.turns(1)
+    setting.sends(1)
     setting.producer.answers = [KafkaError(KafkaError._PURGE_QUEUE)]
     setting.turns(1)
     assert (len(setting.outbox), setting.sender.troubles) == (1, ())
@@ -206,8 +207,7 @@ def test_records_that_librdkafka_discards_are_no_refusal(setting: Setting) -> No
 def test_a_record_that_is_too_large_goes(setting: Setting) -> None:
     """A record above the producer's limit is dropped, and the others are sent."""
     setting.producer.raises = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
-    setting.add(1)
-    setting.turns(1)
+    setting.sends(1)
     setting.producer.raises = None
     setting.add(2)
     setting.turns(2)
@@ -217,8 +217,7 @@ def test_a_record_that_is_too_large_goes(setting: Setting) -> None:
 
 def test_a_request_that_is_too_large_is_sent_in_pieces(setting: Setting) -> None:
     """After a request above the topic's limit each record is sent alone; only what is refused alone is dropped."""
-    setting.add(1, 2, 3)
-    setting.turns(1)
+    setting.sends(1, 2, 3)
     large = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
     setting.producer.answers = [large, large, large, large]
     setting.turns(5)
@@ -314,8 +313,7 @@ def test_a_producer_waits_for_its_token(setting: Setting) -> None:
     tokens: list[str] = []
 
     setting.sender._config["oauth_cb"] = lambda one: tokens[0] if tokens else _no_token(one)
-    setting.add(1)
-    setting.turns(1)
+    setting.sends(1)
     setting.producer.answers = [FATAL]
     setting.turns(1)
     setting.now = 40
