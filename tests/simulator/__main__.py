@@ -24,13 +24,7 @@ _PROGRESS_SECONDS: Final = 5.0
 
 
 def play(first: int, count: int, plant: str = "") -> list[dict[str, Any]]:
-    """The violations in the stories of some seeds.
-
-    Args:
-        first: The first seed.
-        count: The number of seeds.
-        plant: The name of a deliberate bug.
-    """
+    """The violations in the stories of some seeds."""
     found = []
     with simulated(), PLANTS[plant](), redirect_stdout(sys.stderr):  # hypothesis prints messages, which are no JSON
         for number in range(first, first + count):

@@ -49,22 +49,14 @@ class Fiber:
             self.resume()
 
     def park(self) -> None:
-        """Return control to the caller of `resume`; only for the code itself.
-
-        Raises:
-            Killed: It was killed meanwhile.
-        """
+        """Return control to the caller of `resume`; only for the code itself."""
         self.heed()
         self._back.release()
         self._go.acquire()
         self.heed()
 
     def heed(self) -> None:
-        """Stop here if the code was killed.
-
-        Raises:
-            Killed: It was.
-        """
+        """Stop here if the code was killed."""
         if self._doomed:
             raise Killed
 

@@ -98,11 +98,7 @@ class Judgement:
             self._found = _kind_of(kind)(what + "\n" + "\n".join(self._tale))
 
     def deliver(self) -> None:
-        """Raise the recorded violation.
-
-        Raises:
-            ViolationError: There is one.
-        """
+        """Raise the recorded violation."""
         if self._found is not None:
             raise self._found
 
@@ -316,23 +312,12 @@ class Judgement:
     # at rest
 
     def never_settles(self, why: str) -> None:
-        """Fail, because the world did not come to rest in time.
-
-        Raises:
-            ViolationError: Always.
-        """
+        """Fail, because the world did not come to rest in time."""
         self.fail("NeverSettles", f"never settles: {why or 'generations go on'}")
         self.deliver()
 
     def settled(self, *, rested: bool = False) -> None:
-        """Check the world at rest: each partition is read and, if an agent leads, at the least cost.
-
-        Args:
-            rested: The agents' budgets have been refilled.
-
-        Raises:
-            ViolationError: Something does not hold.
-        """
+        """Check that each partition is read and, if an agent leads and its budget is refilled, at the least cost."""
         missing = self._unread()
         if missing:
             self.fail("Unread", f"nobody reads {sorted(missing)}")

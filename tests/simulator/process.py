@@ -95,20 +95,12 @@ class Process:
     # from its own thread
 
     def heed(self) -> None:
-        """Stop here if the process was killed.
-
-        Raises:
-            Killed: It was.
-        """
+        """Stop here if the process was killed."""
         assert self._fiber is not None
         self._fiber.heed()
 
     def block(self, until: Callable[[], bool]) -> None:
-        """Wait without limit until a condition holds; code that changes it calls `stepped`.
-
-        Raises:
-            Killed: The process was killed meanwhile.
-        """
+        """Wait without limit until a condition holds; code that changes it calls `stepped`."""
         self.heed()
         if not until():
             assert self._fiber is not None
@@ -116,19 +108,11 @@ class Process:
             self._fiber.park()
 
     def sleep(self, seconds: float) -> None:
-        """Wait for some seconds.
-
-        Raises:
-            Killed: The process was killed meanwhile.
-        """
+        """Wait for some seconds."""
         self.wait(lambda: False, round(seconds * 1000))
 
     def wait(self, until: Callable[[], bool], milliseconds: int) -> bool:
-        """Wait until a condition holds, up to a limit; return whether it holds.
-
-        Raises:
-            Killed: The process was killed meanwhile.
-        """
+        """Wait until a condition holds, up to a limit; return whether it holds."""
         fiber = self._fiber
         assert fiber is not None
         fiber.heed()

@@ -193,17 +193,7 @@ for _name, (_event, _drawn) in _EVENTS.items():
 
 
 def tell(number: int, *, stories: int = 1, steps: int = STEPS_OF_A_STORY, shorten: bool = True) -> None:
-    """Run the stories of one seed.
-
-    Args:
-        number: The seed.
-        stories: How many, in addition to the simplest one, which always comes first.
-        steps: The number of steps of each.
-        shorten: Whether a failing story is shrunk, which takes a while.
-
-    Raises:
-        ViolationError: A story failed; the shortest failing one is printed.
-    """
+    """Run the stories of one seed, after the simplest one; the shortest that fails is printed if it is shortened."""
     phases = (Phase.generate, Phase.shrink) if shorten else (Phase.generate,)
     told = settings(
         max_examples=stories + 1,

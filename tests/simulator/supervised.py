@@ -114,12 +114,7 @@ class SupervisedAgent:
             self._timeline.after(_NOTICE_MS, self._handle_worker_exit)
 
     def freeze(self, milliseconds: int, *, whole: bool) -> None:
-        """Suspend the process, as by SIGSTOP, and resume it later, as by SIGCONT.
-
-        Args:
-            milliseconds: How long.
-            whole: Suspend the supervisor too; otherwise it kills a process that hangs.
-        """
+        """Suspend the process and resume it later, with `whole` its supervisor too, which kills it otherwise."""
         process = self.process
         if not self.up or process is None or process.host.stopped:
             return

@@ -40,13 +40,7 @@ class Timeline:
         return self.now / 1000
 
     def after(self, milliseconds: int, action: Action, *, repeats: bool = False) -> Event:
-        """Schedule an action.
-
-        Args:
-            milliseconds: the delay from now.
-            action: the action.
-            repeats: whether it moves along when time leaps.
-        """
+        """Schedule an action; one that repeats moves along when time leaps."""
         self.scheduled += 1
         event = Event(action, repeats)
         heapq.heappush(self._queue, (self.now + max(0, milliseconds), self.scheduled, event))
