@@ -34,13 +34,11 @@ from samerack.agent.policy.back_off_causes import Cause
 from samerack.cluster import client, connections, coordinator_requests, group_member, group_poller, member_session
 from samerack.common.settings import Settings
 from samerack.events import EventLog
-from tests.simulator.loop import VirtualLoop
-from tests.simulator.membership import ObservedMembership
+from tests.simulator.loop import SimulatedConnections, VirtualLoop
+from tests.simulator.membership import ObservedMembership, polling
 from tests.simulator.place import RACKS, Watch
-from tests.simulator.poller import polling
 from tests.simulator.process import Process, Signal
 from tests.simulator.standing import SimulatedStanding
-from tests.simulator.wire import SimulatedConnections
 
 GROUP: Final = "orders"
 _EPOCH: Final = 1_750_000_000.0

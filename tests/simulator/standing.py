@@ -97,7 +97,7 @@ class SimulatedElection:
             self._timeline.after(VERDICT_MS, self.elect)
 
     def elect(self, *, other: bool = False) -> None:
-        """Hold an election; with `other`, another agent than now must become active, as when an agent's duties change."""
+        """Hold an election; with `other`, another agent than now must become active, as when duties change."""
         present = {identity: standing for identity, standing in self._standings.items() if standing.host.alive}
         self._term += 1
         if not present:
