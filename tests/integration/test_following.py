@@ -1,4 +1,4 @@
-"""A led group follows its racks, partitions and topics; how fast is measured by `scripts/soak`."""
+"""A led group follows its racks, partitions and topics."""
 
 import time
 
