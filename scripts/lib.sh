@@ -355,9 +355,6 @@ setup_parity() {
     die "the peer with Kafka's own classes could not be built (see above)"
 }
 
-# setup_connect: what a Kafka Connect worker needs beyond Kafka's own jars, for the integration tests.
-setup_connect() { setup_jars "Kafka Connect" "$root/tests/java/connect" "$cache/connect-$kafka_version"; }
-
 # find_go: sets go to a Go from 1.21 on, which fetches the newer one that a go.mod asks for, and puts it on PATH.
 find_go() {
   local candidate minor
