@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from typing import Any
 
+from starlette.applications import Starlette
 from starlette.routing import BaseRoute
 
 from samerack.agent.metrics import Metrics
@@ -18,14 +19,21 @@ Check = Callable[[], dict[str, str]]
 
 
 @contextmanager
-def served(*routes: BaseRoute, healthy: Check = dict, ready: Check = dict) -> Iterator[int]:
-    """The port of a server that has these routes beside those of every agent."""
-    server = WebServer(application(Metrics(), healthy=healthy, ready=ready, more=routes), host="127.0.0.1", port=0)
+def running(app: Starlette) -> Iterator[int]:
+    """The port of a server of this application."""
+    server = WebServer(app, host="127.0.0.1", port=0)
     server.start()
     try:
         yield server.port
     finally:
         server.stop()
+
+
+@contextmanager
+def served(*routes: BaseRoute, healthy: Check = dict, ready: Check = dict) -> Iterator[int]:
+    """The port of a server that has these routes beside those of every agent."""
+    with running(application(Metrics(), healthy=healthy, ready=ready, more=routes)) as port:
+        yield port
 
 
 def ask(port: int, path: str, method: str = "GET", body: bytes | None = None, **headers: str) -> tuple[int, str]:

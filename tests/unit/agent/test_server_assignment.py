@@ -7,7 +7,6 @@ from io import StringIO
 
 import pytest
 
-from samerack.agent.leading.progress import Gain
 from samerack.agent.leading.progress import from_json as progress_of
 from samerack.agent.leading.takeover_gain import worth_refusal
 from samerack.agent.policy import Action, Decision, GroupCondition, Reason, decide, fresh
@@ -46,6 +45,7 @@ from tests.unit.agent.measured import (
     problem,
     snapshot,
 )
+from tests.unit.agent.test_web_requests import GAIN
 from tests.unit.agent.values import UNSET, cluster
 
 EVERYWHERE = from_values({1: f"{CLASS},uniform", 2: f"{CLASS},uniform"})
@@ -219,23 +219,10 @@ def test_the_policy_decides_nothing_by_an_unknown_share() -> None:
     assert (decision.action, decision.before, decision.after) == (Action.NOTHING, None, None)
 
 
-GAIN = Gain(
-    members=3,
-    cross_rack_now=None,
-    cross_rack_then=None,
-    share_now=None,
-    share_then=None,
-    saved_bytes_per_second=None,
-    saved_dollars_per_day=None,
-    rejoin_seconds=None,
-    held_seconds_at_most=3.0,
-    pause_seconds_at_most=None,
-)
-
-
 def test_a_takeover_of_unknown_gain_says_so_and_how_to_know_it() -> None:
     """`lead --dry-run` prints unknown with the cure, and the refusal is not `0.0% would be`."""
-    words = lead.gain_words(GAIN)
+    unknown = replace(GAIN, cross_rack_now=None, cross_rack_then=None, share_now=None, share_then=None)
+    words = lead.gain_words(replace(unknown, saved_bytes_per_second=None, saved_dollars_per_day=None))
     assert "read across racks: unknown now, unknown under the agent" in words
     assert "racks.client_ids" in words
     assert "%" not in words

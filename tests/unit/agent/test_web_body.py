@@ -7,7 +7,7 @@ import logging
 import socket
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from typing import Final
 from urllib.request import urlopen
 
@@ -21,10 +21,9 @@ from samerack.agent.web import client_reports as traffic_web
 from samerack.agent.web import server as web
 from samerack.agent.web import takeover as web_takeover
 from samerack.agent.web.body import BodyReader, RequestError
-from samerack.agent.web.server import WebServer
 from samerack.traffic.model import ObservedMember
-from tests.unit.agent.serving import served
-from tests.unit.agent.test_web_takeover import Leader
+from tests.unit.agent.serving import running, served
+from tests.unit.agent.test_web_requests import Leader
 from tests.unit.traffic.test_exact import member
 from tests.unit.waiting import LONGEST_SECONDS
 
@@ -34,17 +33,6 @@ _SLOW: Final = 129
 
 def _take(_group: str, _body: bytes, _member: str | None) -> ObservedMember:
     return member("m1", "c", 0)
-
-
-@contextmanager
-def serving(app: Starlette) -> Iterator[int]:
-    """The port of a server of this application."""
-    server = WebServer(app, host="127.0.0.1", port=0)
-    server.start()
-    try:
-        yield server.port
-    finally:
-        server.stop()
 
 
 @pytest.fixture
@@ -70,7 +58,7 @@ def small() -> Iterator[int]:
             return error.answer()
 
     routes: list[BaseRoute] = [Route("/", read, methods=["POST"])]
-    with serving(Starlette(routes=routes)) as port:
+    with running(Starlette(routes=routes)) as port:
         yield port
 
 

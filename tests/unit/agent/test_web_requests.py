@@ -1,4 +1,4 @@
-"""Which requests to leave, pause and resume the agent accepts, and what the commands make of its answers."""
+"""Which requests to leave, pause, resume and take over the agent accepts, and what the commands make of its answers."""
 
 from __future__ import annotations
 
@@ -11,23 +11,40 @@ import pytest
 from typer.testing import CliRunner
 
 from samerack.agent.leading.group_requests import GroupRequests, RequestStatus
+from samerack.agent.leading.progress import Did, Gain, Outcome, Progress, from_json, to_json
 from samerack.agent.policy.requests import Wish
 from samerack.agent.web import requests as web_requests
+from samerack.agent.web import takeover as web_takeover
+from samerack.cli import lead
 from samerack.cli import requests as commands
 from samerack.cli.main import app
 from samerack.common.errors import AgentError
 from tests.unit.agent.serving import post, served
 
 _WALL = 1_800_057_600.0
+GAIN = Gain(
+    members=3,
+    cross_rack_now=4,
+    cross_rack_then=0,
+    share_now=0.66,
+    share_then=0.0,
+    saved_bytes_per_second=2_000_000.0,
+    saved_dollars_per_day=3.5,
+    rejoin_seconds=None,
+    held_seconds_at_most=4.0,
+    pause_seconds_at_most=None,
+)
 
 
 @dataclass
 class Leader:
-    """Replaces the leader of a group: out at the second look after it was asked to leave."""
+    """Replaces the leader of a group: out at the second look after it was asked to leave, and leads in two polls."""
 
     requests: GroupRequests = field(default_factory=lambda: GroupRequests(wall=lambda: _WALL))
     asked: list[tuple[Wish | None, float | None, str, str]] = field(default_factory=list)
     roles: list[str] = field(default_factory=lambda: ["leading", "leading", "observing"])
+    takeovers: list[bool] = field(default_factory=list)
+    outcomes: list[Outcome] = field(default_factory=lambda: [Outcome.RUNNING, Outcome.LEADS])
 
     @property
     def operators(self) -> Leader:
@@ -49,6 +66,17 @@ class Leader:
             self.requests.ask("orders", wish, seconds=seconds, by=by, why=why)
         return self.status
 
+    @property
+    def takeover(self) -> Progress:
+        """The next outcome."""
+        outcome = self.outcomes.pop(0) if len(self.outcomes) > 1 else self.outcomes[0]
+        return Progress(group="orders", number=1, outcome=outcome, did=(Did(step="gather", seconds=0.5),), gain=GAIN)
+
+    def take_over(self, *, dry_run: bool) -> Progress:
+        """Store the request."""
+        self.takeovers.append(dry_run)
+        return Progress(group="orders", number=1, outcome=Outcome.WOULD if dry_run else Outcome.ASKED, gain=GAIN)
+
 
 def posted(port: int, body: object, **headers: str) -> tuple[int, Any]:
     """Status and JSON of the answer."""
@@ -64,7 +92,8 @@ def leader() -> Leader:
 @pytest.fixture
 def port(leader: Leader) -> Iterator[int]:
     """The port of an agent with this leader."""
-    with served(*web_requests.routes({"orders": leader})) as port:
+    leaders = {"orders": leader}
+    with served(*web_requests.routes(leaders), *web_takeover.routes(leaders)) as port:
         yield port
 
 
@@ -177,3 +206,69 @@ def test_where_no_agent_answers_the_cure_is_told(command: str) -> None:
     code, _, error = run(1, command, "orders")
     assert (code, "give --url or web.port, on the agent's machine" in error) == (1, True)
     assert CliRunner().invoke(app, [command, "orders", "--url", "localhost"]).exit_code == 2
+
+
+# takeovers
+
+
+def taken(port: int, body: object, **headers: str) -> tuple[int, Any]:
+    """Status and JSON of the answer."""
+    return post(port, "/v1/takeover", body, **headers)
+
+
+def test_a_program_of_this_machine_is_heeded(port: int, leader: Leader) -> None:
+    """A local program may request a takeover or a dry run, by any name of the loopback address."""
+    assert taken(port, {"group": "orders"})[0] == 202
+    assert taken(port, {"group": "orders", "dry_run": True}, host=f"localhost:{port}")[1]["outcome"] == "would"
+    assert taken(port, {"group": "orders"}, host="[::1]:9464")[0] == 202
+    assert leader.takeovers == [False, True, False]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b"[" * 4000,
+        {"group": 3},
+        {"group": "orders", "dry_run": "no"},
+        {"group": "orders", "more": 1},
+    ],
+)
+def test_what_makes_no_sense_is_refused(port: int, leader: Leader, body: object) -> None:
+    """An invalid body is refused with the expected form, a long one, and an unknown group with those there are."""
+    assert taken(port, {"group": "o" * 5000})[0] == 413
+    unknown, answer = taken(port, {"group": "payments"})
+    assert (unknown, "orders" in answer["error"]) == (404, True)
+    status, answer = taken(port, body)
+    assert status == 400
+    assert "expected" in answer["error"]
+    assert leader.takeovers == []
+
+
+def test_the_command_follows_it_to_its_end(port: int) -> None:
+    """The command reports each finished step once."""
+    base, told = f"http://127.0.0.1:{port}", list[Did]()
+    progress = lead.follow(base, lead._asked(base, "orders", dry_run=False), told.append)
+    assert progress.outcome is Outcome.LEADS
+    assert [did.step for did in told] == ["gather"]
+    with pytest.raises(AgentError, match="404"):
+        lead._asked(base, "payments", dry_run=False)
+    with pytest.raises(AgentError, match=r"give --url or web\.port"):
+        lead._asked("http://127.0.0.1:1", "orders", dry_run=False)
+
+
+def test_a_progress_is_told_and_read_back() -> None:
+    """A progress is read back equal, and other JSON is refused."""
+    progress = Progress(group="orders", number=2, outcome=Outcome.UNDONE, reason="why", gain=GAIN)
+    assert from_json(to_json(progress)) == progress
+    with pytest.raises(AgentError, match="reports no takeover"):
+        from_json("{}")
+
+
+def test_the_gain_in_words() -> None:
+    """The text has the partitions that cross racks, and the members that pause."""
+    text = lead.gain_words(GAIN)
+    assert "4 partitions (66 %) now, 0 partitions (0 %) under the agent" in text
+    assert "3 members pause" in text
+    assert "not known yet" in text
