@@ -311,18 +311,23 @@ _HANDLERS: Final[dict[int, Callable[[Network, str, Any, Reply], None]]] = {
 
 def find(request: Any, network: Network) -> Any:
     """Any broker's answer to FindCoordinator."""
-    error = Error.NONE if network.available else Error.COORDINATOR_NOT_AVAILABLE
-    broker = network.broker if network.available else -1
+    if not network.available:
+        return _refused(request, Error.COORDINATOR_NOT_AVAILABLE)
+    return _found(request, network.broker, Error.NONE)
+
+
+def _found(request: Any, broker: int, error: Error) -> Any:
+    good = error is Error.NONE
     return FindCoordinatorResponse(
         throttle_time_ms=0,
         coordinators=[
             FindCoordinatorResponse.Coordinator(
                 key=key,
                 node_id=broker,
-                host="simulated",
-                port=FIRST_PORT + broker,
+                host="simulated" if good else "",
+                port=FIRST_PORT + broker if good else -1,
                 error_code=int(error),
-                error_message=None,
+                error_message=None if good else error.name,
             )
             for key in request.coordinator_keys
         ],
@@ -341,15 +346,7 @@ def _refused(request: Any, error: Error) -> Any:
     if key == DescribeGroupsRequest.API_KEY:
         return _described(request.groups, Described(state=""), error)
     if key == FindCoordinatorRequest.API_KEY:
-        return FindCoordinatorResponse(
-            throttle_time_ms=0,
-            coordinators=[
-                FindCoordinatorResponse.Coordinator(
-                    key=one, node_id=-1, host="", port=-1, error_code=int(error), error_message=error.name
-                )
-                for one in request.coordinator_keys
-            ],
-        )
+        return _found(request, -1, error)
     return HeartbeatResponse(throttle_time_ms=0, error_code=int(error))
 
 
@@ -405,22 +402,20 @@ def _request(kind: bytes, rest: bytes) -> Any:
 def _encoded(request: Any, response: Any, correlation: bytes) -> bytes:
     version = request.API_VERSION
     if request.API_KEY == HeartbeatRequest.API_KEY:
-        content = _beat(response.error_code, version)
+        content = _known("beat", response.error_code, version)
     elif response is _VERSIONS or response is _METADATA:
-        content = _constant(response is _VERSIONS, version)
+        content = _known("versions" if response is _VERSIONS else "metadata", 0, version)
     else:
         content = _frame(response, version)
     return content[:4] + correlation + content[8:]
 
 
 @lru_cache(maxsize=64)
-def _beat(code: int, version: int) -> bytes:
-    return _frame(HeartbeatResponse(throttle_time_ms=0, error_code=code), version)
-
-
-@lru_cache(maxsize=8)
-def _constant(versions: bool, version: int) -> bytes:  # noqa: FBT001 - which of two
-    return _frame(_VERSIONS if versions else _METADATA, version)
+def _known(kind: str, code: int, version: int) -> bytes:
+    """One of the answers that are always the same."""
+    if kind == "beat":
+        return _frame(HeartbeatResponse(throttle_time_ms=0, error_code=code), version)
+    return _frame(_VERSIONS if kind == "versions" else _METADATA, version)
 
 
 def _frame(response: Any, version: int) -> bytes:

@@ -30,30 +30,19 @@ _SOUND: Final = ("range", "roundrobin")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """One kind of client.
+    """One kind of client."""
 
-    Attributes:
-        version: The version of its subscription.
-        tells_rack: Whether the subscription carries the rack; else only the client id does.
-        heartbeat_ms, session_ms, rebalance_ms: Its timers.
-        poll_ms: How long it may process records before it notices that it has to rejoin.
-        static: Whether it has an instance id, and so sends no LeaveGroup when it ends.
-        cut_short: Whether its subscription says version 1 but ends like version 0, and as leader it reads no version
-            above 1 (segmentio/kafka-go).
-        join_backoff_ms: How long it waits after a JoinGroup that failed (segmentio/kafka-go).
-        assigns_to_all: Whether as leader it gives partitions to all members, whatever they subscribe to (kafkajs).
-    """
-
-    version: int = 3
-    tells_rack: bool = True
-    heartbeat_ms: int = 500
+    version: int = 3  # the version of its subscription
+    tells_rack: bool = True  # whether the subscription carries the rack; else only the client id does
+    heartbeat_ms: int = 500  # its timers
     session_ms: int = 10_000
     rebalance_ms: int = 30_000
-    poll_ms: int = 50
-    static: bool = False
+    poll_ms: int = 50  # how long it may process records before it notices that it has to rejoin
+    static: bool = False  # whether it has an instance id, and so sends no LeaveGroup when it ends
+    # its subscription says version 1 but ends like 0; as leader it reads none above 1 (kafka-go)
     cut_short: bool = False
-    join_backoff_ms: int = 0
-    assigns_to_all: bool = False
+    join_backoff_ms: int = 0  # how long it waits after a JoinGroup that failed (kafka-go)
+    assigns_to_all: bool = False  # as leader it gives partitions to all, whatever they subscribe to (kafkajs)
 
 
 KINDS: Final = {

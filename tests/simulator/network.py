@@ -55,23 +55,14 @@ class Host:
 
 @dataclass(slots=True, kw_only=True)
 class Trouble:
-    """A fault for requests of one kind.
+    """A fault for requests of one kind."""
 
-    Attributes:
-        name: The kind: join, sync, heartbeat, leave, find or describe.
-        error: The error in the answer; None without one.
-        lost: Whether the connection breaks instead of an answer.
-        before: Whether it breaks before the request takes effect.
-        until: When the fault ends.
-        times: The number of affected requests.
-    """
-
-    name: str
-    error: Error | None = None
-    lost: bool = False
-    before: bool = False
-    until: int = 0
-    times: int = 1
+    name: str  # the kind: join, sync, heartbeat, leave, find or describe
+    error: Error | None = None  # the error in the answer; None without one
+    lost: bool = False  # whether the connection breaks instead of an answer
+    before: bool = False  # whether it breaks before the request takes effect
+    until: int = 0  # when the fault ends
+    times: int = 1  # the number of affected requests
 
 
 class Network:

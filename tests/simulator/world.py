@@ -37,39 +37,22 @@ STEPS: Final = ("join-sent", "join-answered", "sync-sent", "synced", "reserved",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """The start conditions of a story.
+    """The start conditions of a story."""
 
-    Attributes:
-        seed: For ids and durations.
-        protocol: The group's protocol.
-        partitions: The number of partitions of the topic.
-        agents: The number of agents: 1, or 2 that elect one of them.
-        strangers: Whether the second agent has its own instance id and no election, as by mistake.
-        forbidden: Whether the group is one that the agent may not join: kafka-python with roundrobin.
-        initial_delay_ms: `group.initial.rebalance.delay.ms` of the brokers.
-        max_size: `group.max.size`; 0 if there is no limit.
-        patterns: Whether clients subscribe by pattern, and so find new topics.
-        plan_ms: How long an agent's plan takes.
-        look_ms: How long the metadata request takes that a plan waits for.
-        clients: The kind of all clients: any, kafka-go or kafkajs.
-        agent_first: Whether the agent joins the group first, and so leads it.
-        clean: Whether the agent takes over the lead of eager groups without waiting (`leading.takeover`).
-    """
-
-    seed: int = 0
-    protocol: str = "range"
-    partitions: int = 6
-    agents: int = 1
-    strangers: bool = False
-    forbidden: bool = False
-    initial_delay_ms: int = 0
-    max_size: int = 0
-    patterns: bool = False
-    plan_ms: int = 0
-    look_ms: int = 0
-    clients: str = "any"
-    agent_first: bool = True
-    clean: bool = False
+    seed: int = 0  # for ids and durations
+    protocol: str = "range"  # the group's protocol
+    partitions: int = 6  # the number of partitions of the topic
+    agents: int = 1  # the number of agents: 1, or 2 that elect one of them
+    strangers: bool = False  # whether the second agent has its own instance id and no election, as by mistake
+    forbidden: bool = False  # whether the group is one that the agent may not join: kafka-python with roundrobin
+    initial_delay_ms: int = 0  # `group.initial.rebalance.delay.ms` of the brokers
+    max_size: int = 0  # `group.max.size`; 0 if there is no limit
+    patterns: bool = False  # whether clients subscribe by pattern, and so find new topics
+    plan_ms: int = 0  # how long an agent's plan takes
+    look_ms: int = 0  # how long the metadata request takes that a plan waits for
+    clients: str = "any"  # the kind of all clients: any, kafka-go or kafkajs
+    agent_first: bool = True  # whether the agent joins the group first, and so leads it
+    clean: bool = False  # whether the agent takes over the lead of eager groups without waiting (`leading.takeover`)
 
 
 class World:

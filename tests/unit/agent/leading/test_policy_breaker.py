@@ -152,13 +152,6 @@ def test_a_good_trial_closes_it() -> None:
     assert run.state.breaker.opened is None
 
 
-def test_changed_partitions_are_followed_while_it_is_open() -> None:
-    """Changed partitions are followed with an open breaker, because the group needs them."""
-    run = triggered(breaker_failures=1)
-    assert run.decide(WORTH_IT, after=1).reason is Reason.BREAKER_OPEN
-    assert run.decide(condition(50, 10, partitions_changed=True)).action is Action.REBALANCE
-
-
 @pytest.mark.parametrize("opened", [False, True])
 def test_changed_conditions_void_a_trial(*, opened: bool) -> None:
     """Other members or racks void the prediction; a half-open breaker then allows another trial."""
