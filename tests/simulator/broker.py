@@ -42,8 +42,7 @@ if TYPE_CHECKING:
 
 Reply = Callable[[Any], None]
 BROKERS: Final = (1, 2, 3)
-FIRST_PORT: Final = 9092
-"""The port of the bootstrap server; broker 1 has the next one."""
+FIRST_PORT: Final = 9092  # the port of the bootstrap server; broker 1 has the next one
 _REQUESTS: Final = {
     one.API_KEY: one
     for one in (

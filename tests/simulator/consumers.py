@@ -82,10 +82,8 @@ class Consumer:
         self._protocol = ""
         self._planned_for: tuple[int, ...] = ()
         self._group_topics = topics
-        self.joined_topics = topics
-        """The topics of the subscription in its last JoinGroup."""
-        self.keeps_until = 0
-        """Until when it keeps revoked partitions."""
+        self.joined_topics = topics  # the topics of the subscription in its last JoinGroup
+        self.keeps_until = 0  # until when it keeps revoked partitions
         self.cooperative = protocols[0] == COOPERATIVE_STICKY
         self.member_id = ""
         self.generation = -1
@@ -93,8 +91,7 @@ class Consumer:
         self.stable = False
         self.owned: frozenset[Partition] = frozenset()
         self.failure = ""
-        self.joins_at = 0
-        """When it retries JoinGroup after an error."""
+        self.joins_at = 0  # when it retries JoinGroup after an error
 
     def start(self) -> None:
         """Start the client: it joins the group."""

@@ -40,8 +40,7 @@ class Coordinator:
         self._join_timer: Event | None = None
         self._sync_timer: Event | None = None
         self._written: Group | None = None
-        self.max_size = 0
-        """`group.max.size`; 0 if there is no limit."""
+        self.max_size = 0  # `group.max.size`; 0 if there is no limit
         self.refused: Callable[[Join, Group], None] = lambda *_: None
         """Called with a JoinGroup that shares no protocol with the group."""
         self.converted_at: int | None = None

@@ -25,8 +25,7 @@ REBALANCE = 1.2
 PARKED = "parked"
 GIVES_ID = (Error.NONE, Error.MEMBER_ID_REQUIRED, Error.FENCED_INSTANCE_ID)
 """Answers to JoinGroup with a member id; a member that is fenced while parked gets the id that it would have had."""
-PATIENCE = 0.35
-"""Seconds until a request without an answer counts as parked."""
+PATIENCE = 0.35  # seconds until a request without an answer counts as parked
 
 
 def wrapped(protocols: Protocols) -> Protocols:
@@ -141,8 +140,7 @@ class Desk:
         self.record = Record()
         self.wait = coordination.wait
         self._coordination = coordination
-        self._patience = patience
-        """Seconds until the answer with this number in the record counts as parked."""
+        self._patience = patience  # seconds until the answer with this number in the record counts as parked
         self._asked: dict[str, list[str]] = {}
         self._generation: dict[str, int] = {}
         self._protocol: dict[str, str] = {}

@@ -11,8 +11,7 @@ from enum import IntEnum
 
 from samerack.protocol.java import FIRST_TABLE, put_order, spread_hash, string_hash
 
-AGENTS = "samerack"
-"""`client.id` of all agents: the default."""
+AGENTS = "samerack"  # `client.id` of all agents: the default
 
 
 class Error(IntEnum):

@@ -21,10 +21,8 @@ if TYPE_CHECKING:
 
 ALONE_MS: Final = 2500
 """How long an agent may be in a group without consumers: 2 s, and up to 0.5 s until a check sees it."""
-RETENTION_MS: Final = 60_000
-"""`offsets.retention.minutes`, shortened."""
-_CLEANING_MS: Final = 5000
-"""The broker's cleaner may see a state that lasts this long."""
+RETENTION_MS: Final = 60_000  # `offsets.retention.minutes`, shortened
+_CLEANING_MS: Final = 5000  # the broker's cleaner may see a state that lasts this long
 _BACK_MS: Final = 4000
 _CONVERTED_MS: Final = 15_000
 _SEEN_MS: Final = 3000

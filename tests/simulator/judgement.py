@@ -29,10 +29,8 @@ if TYPE_CHECKING:
     from tests.simulator.supervised import SupervisedAgent
     from tests.simulator.world import World
 
-_SLACK_MS: Final = 6000
-"""Three rounds of a rebalance, and the short delays between them."""
-_KILLED_MS: Final = 2300
-"""The time that a killed agent process may cost: the supervisor replaces it."""
+_SLACK_MS: Final = 6000  # three rounds of a rebalance, and the short delays between them
+_KILLED_MS: Final = 2300  # the time that a killed agent process may cost: the supervisor replaces it
 AGENT_SESSION_MS: Final = 9500
 _GOODBYE_MS: Final = 4000
 _LOOK_MS: Final = 1100
@@ -44,11 +42,9 @@ _RESERVED_MS: Final = 7000
 _END_MS: Final = 5000
 _HAND_OVER_MS: Final = 2000
 _MAX_IN_REST: Final = 4
-_OF_TAKEOVERS: Final = 6
-"""An agent tries a takeover three times before it stops trying, and each costs two rebalances."""
+_OF_TAKEOVERS: Final = 6  # an agent tries a takeover three times before it stops trying, and each costs two rebalances
 _LONGEST_TALE: Final = 60
-_MAX_REFUSED: Final = 20
-"""Answers with one error to one kind of request within a second: the library pauses for 0.1 s."""
+_MAX_REFUSED: Final = 20  # answers with one error to one kind of request within a second: the library pauses for 0.1 s
 
 
 class ViolationError(AssertionError):
@@ -79,8 +75,7 @@ class Judgement:
         self._generations: deque[int] = deque(maxlen=64)
         self.guest = Guest(world, self.fail, lambda: self._excused_until)
         self._last: Described | None = None
-        self.former: Described | None = None
-        """The group as it was described in a generation before this one."""
+        self.former: Described | None = None  # the group as it was described in a generation before this one
 
     @property
     def tale(self) -> list[str]:

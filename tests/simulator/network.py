@@ -72,11 +72,9 @@ class Network:
         self._timeline = timeline
         self.coordinator = coordinator
         self.available = True
-        self.broker = 1
-        """The broker that coordinates the group."""
+        self.broker = 1  # the broker that coordinates the group
         self.troubles: list[Trouble] = []
-        self.outdated: Described | None = None
-        """The former state of the group that a new coordinator still describes."""
+        self.outdated: Described | None = None  # the former state of the group that a new coordinator still describes
 
     def group_type(self, _: str) -> str:
         """The group type as brokers list it."""

@@ -30,8 +30,7 @@ class Place:
     absent: set[int] = field(default_factory=set)
     topics: dict[str, list[tuple[int, ...]]] = field(default_factory=dict)
     listeners: list[Callable[[], None]] = field(default_factory=list)
-    hidden: bool = False
-    """Whether all metadata requests fail."""
+    hidden: bool = False  # whether all metadata requests fail
     stale: tuple[int, int] = (0, 0)
     """How many times a broker has lagged, and for how many polls of each watch this time."""
 

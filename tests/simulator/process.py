@@ -93,8 +93,7 @@ _LONGEST_REPEATED_MS = 2500
 class Process:
     """A simulated process that can wait; `run` starts its work."""
 
-    current: Process | None = None
-    """The process whose thread runs at the moment."""
+    current: Process | None = None  # the process whose thread runs at the moment
 
     def __init__(
         self,
@@ -107,8 +106,7 @@ class Process:
         self.network = network
         self.host = Host(timeline, around=self._switch)
         self.timeline = timeline
-        self.loops: list[Any] = []
-        """Its event loops, one for each client."""
+        self.loops: list[Any] = []  # its event loops, one for each client
         self._busy_until = 0
         self._spent = 0
         self._fiber: Fiber | None = None
@@ -116,10 +114,8 @@ class Process:
         self._deadline = 0
         self._poked = False
         self._then: Callable[[], None] = lambda: None
-        self.plan_ms = self.look_ms = 0
-        """How long a plan takes, and the metadata request that a plan waits for."""
-        self.planned = -1
-        """The last generation that it has planned for."""
+        self.plan_ms = self.look_ms = 0  # how long a plan takes, and the metadata request that a plan waits for
+        self.planned = -1  # the last generation that it has planned for
         self.presences: Callable[[], frozenset[MemberIdentity]] = frozenset
 
     def played(self) -> int:

@@ -21,11 +21,9 @@ from tests.simulator.standing import SimulatedStanding
 if TYPE_CHECKING:
     from tests.simulator.world import World
 
-START_MS: Final = 1300
-"""Measured time from the start of a process to its first request."""
+START_MS: Final = 1300  # measured time from the start of a process to its first request
 _NOTICE_MS: Final = 100
-_TOLD_MS: Final = 200
-"""The supervisor does not receive the changes of the last moments before a process dies."""
+_TOLD_MS: Final = 200  # the supervisor does not receive the changes of the last moments before a process dies
 _LEAVING_MS: Final = 500
 _FREE_RESTARTS: Final = 2
 _MAX_PAUSE_MS: Final = 30_000
@@ -36,8 +34,7 @@ class SupervisedAgent:
     """One agent with its supervisor."""
 
     def __init__(self, world: World, number: int) -> None:
-        self.name = f"samerack-{number}"
-        """Its client id, and its identity in the election."""
+        self.name = f"samerack-{number}"  # its client id, and its identity in the election
         self.instance_id = self.name if world.setting.strangers else "samerack"
         self.settings = settings_of(self.instance_id, "clean" if world.setting.clean else "patient")
         self._setting, self._election, self._witness = world.setting, world.election, world.judgement

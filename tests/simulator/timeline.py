@@ -31,8 +31,7 @@ class Timeline:
     def __init__(self) -> None:
         self.now = 0
         self.leapt = 0
-        self._queue: list[tuple[int, int, Event]] = []
-        """Time, sequence number (the order at equal times), and event."""
+        self._queue: list[tuple[int, int, Event]] = []  # time, sequence number (the order at equal times), and event
         self.scheduled = 0
 
     def seconds(self) -> float:

@@ -24,8 +24,7 @@ from tests.simulator.supervised import START_MS, SupervisedAgent
 from tests.simulator.timeline import Action, Timeline
 
 TOPIC: Final = "t"
-FOREIGN: Final = "mine"
-"""A protocol that agents do not offer."""
+FOREIGN: Final = "mine"  # a protocol that agents do not offer
 _MAX_TOPICS: Final = 4
 _TURN_MS: Final = 500
 _CALM_TURNS: Final = 12

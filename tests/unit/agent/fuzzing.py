@@ -13,8 +13,7 @@ EXAMPLES: Final = int(_GIVEN or settings().max_examples)
 """The examples of each fuzz test; SAMERACK_TESTS_FUZZ_EXAMPLES=10000 takes some minutes for each."""
 EXAMPLES_OF_A_PATH: Final = int(_GIVEN or min(30, settings().max_examples // 2))
 """The examples of each path of the port; there are many paths."""
-SECONDS: Final = 300 + EXAMPLES
-"""The time limit of a test with this many examples."""
+SECONDS: Final = 300 + EXAMPLES  # the time limit of a test with this many examples
 MANY: Final = settings(
     max_examples=EXAMPLES,
     deadline=None,
@@ -57,8 +56,7 @@ _ODD: Final = (
     "---\n...\n---",
     "x" * 20_000,
 )
-TEXT: Final[st.SearchStrategy[str]] = st.sampled_from(_ODD) | st.text(max_size=30)
-"""Texts that break careless code."""
+TEXT: Final[st.SearchStrategy[str]] = st.sampled_from(_ODD) | st.text(max_size=30)  # texts that break careless code
 
 SCALAR: Final[Strategy] = st.none() | st.booleans() | st.integers() | st.floats() | TEXT
 JSON: Final[Strategy] = st.recursive(

@@ -64,9 +64,7 @@ def svg(found: Plot) -> ET.Element:
 
 
 @given(VALUES, MARKS)
-def test_all_is_drawn_within_its_panel(
-    values: list[tuple[float | None, float | None]], marks: list[tuple[float, Kind]]
-) -> None:
+def test_all_is_in_its_panel(values: list[tuple[float | None, float | None]], marks: list[tuple[float, Kind]]) -> None:
     """Each known value is drawn once, in order, within its panel, and no line leads over an unknown one."""
     span = STEP * len(values)
     found = plot(history(values, [Mark(at=BEGIN + part * span, kind=kind) for part, kind in marks]))

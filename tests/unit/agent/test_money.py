@@ -145,7 +145,7 @@ def test_range_without_racks_is_what_range_deals() -> None:
 
 
 @pytest.mark.parametrize(("seen", "share"), [(0.05, 0.0), (0.57, 4 / 6), (0.3, 0.3), (None, None)])
-def test_whether_an_assignor_heeds_racks_that_members_tell_is_known_by_what_was_seen(
+def test_whether_an_assignor_uses_racks_of_members_is_known_by_what_was(
     seen: float | None, share: float | None
 ) -> None:
     """Kafka's range uses racks (KIP-881), franz-go's does not: 0-4.8 % were reported where 43-57 % crossed."""

@@ -60,9 +60,7 @@ def test_a_collector_gets_what_prometheus_gets(collector: Collector) -> None:
     export.stop()
 
 
-def test_a_collector_that_refuses_is_named_and_gets_the_sums_later(
-    collector: Collector, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_collector_that_refuses_gets_the_sums_later(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error has the address, the reason and the cure; the variables of OpenTelemetry count, as in any program."""
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-tenant=team-a")
     registry = CollectorRegistry()

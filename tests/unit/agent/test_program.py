@@ -132,8 +132,7 @@ def test_nothing_is_imported_from_the_working_directory(tmp_path: Path) -> None:
 
 # changed settings
 
-NOWHERE = "127.0.0.1:1"
-"""No broker answers here: the agent runs, and says so."""
+NOWHERE = "127.0.0.1:1"  # no broker answers here: the agent runs, and says so
 
 
 def settings(**given: Any) -> Settings:
@@ -224,9 +223,7 @@ def test_wrong_settings_are_refused_and_said(running: Running) -> None:
     assert len(agent.events("started")) == 1
 
 
-def test_the_identity_and_the_store_of_events_survive_other_groups(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_identity_and_store_of_events_survive_other_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both have names made of the groups; an agent that kept neither was unknown to its election and had no history."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     versions = [settings(), settings(groups=("orders", "payments"))]

@@ -124,7 +124,7 @@ def test_names_that_do_not_meet(members: set[str], brokers: set[str], code: Code
         ({"x"}, {A, B}, False),
     ],
 )
-def test_zone_names_of_other_accounts_have_zone_ids_as_their_cure(
+def test_zone_ids_are_the_cure_of_names_in_other_accounts(
     members: set[str], brokers: set[str], *, accounts: bool
 ) -> None:
     """A zone name that no broker has may be of another account of AWS; names that are equal show nothing."""

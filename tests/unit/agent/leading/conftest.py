@@ -25,18 +25,14 @@ class Coordinator:
     """Replaces a broker: `leaders` has the leader for each JoinGroup; a pending member is granted or not."""
 
     leaders: list[str] = field(default_factory=lambda: ["other", "me"])
-    members: list[Any] = field(default_factory=list)
-    """What a leader is told."""
-    skips: bool = False
-    """Whether a leader's assignment stays in force (KIP-814)."""
+    members: list[Any] = field(default_factory=list)  # what a leader is told
+    skips: bool = False  # whether a leader's assignment stays in force (KIP-814)
     assign: Callable[[Joined], dict[str, bytes]] = lambda _: {}
     reserves: int = kafka_errors.MemberIdRequiredError.errno
-    leaves: list[int] = field(default_factory=lambda: [0])
-    """The errors of LeaveGroup in turn; the last one stays."""
+    leaves: list[int] = field(default_factory=lambda: [0])  # the errors of LeaveGroup in turn; the last one stays
     sent: list[str] = field(default_factory=list)
     requests: list[Any] = field(default_factory=list)
-    parks: int = 0
-    """The number of the JoinGroup that is answered only on demand."""
+    parks: int = 0  # the number of the JoinGroup that is answered only on demand
     parked: tuple[Any, Any] = (None, None)
     meanwhile: Callable[[], None] = lambda: None
 

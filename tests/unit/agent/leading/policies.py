@@ -9,8 +9,7 @@ from samerack.assignors.model import Cost
 from samerack.common.settings import WindowSettings
 
 RULES = Rules(min_saving=0.05, burst=3, refill_seconds=60.0, max_per_hour=100)
-MIDNIGHT = 1_800_057_600.0
-"""2027-01-16 00:00 UTC."""
+MIDNIGHT = 1_800_057_600.0  # 2027-01-16 00:00 UTC
 NIGHT = WindowSettings(cron="0 2 * * *", minutes=120)
 
 

@@ -49,8 +49,7 @@ class Does(Enum):
 
 
 RETRIES, ANEW, OBSERVES, STOPS, _REPORTS, IS_OUT = Does
-_ROLES: Final = {OBSERVES: ("outside", "observing"), STOPS: ("fenced",)}
-"""What the group's role is after it."""
+_ROLES: Final = {OBSERVES: ("outside", "observing"), STOPS: ("fenced",)}  # what the group's role is after it
 _MOVES: Final = "UNKNOWN_SERVER_ERROR COORDINATOR_LOAD_IN_PROGRESS COORDINATOR_NOT_AVAILABLE"
 _ELSEWHERE: Final = f"{_MOVES} NOT_COORDINATOR"
 
@@ -95,8 +94,7 @@ OFFSETS: Final = (
     "GROUP_AUTHORIZATION_FAILED GROUP_ID_NOT_FOUND UNSTABLE_OFFSET_COMMIT STALE_MEMBER_EPOCH"
 ).split()
 _MAX_A_SECOND: Final = 8
-_COUNTED_SECONDS: Final = 1.2
-"""How long an error is answered at least."""
+_COUNTED_SECONDS: Final = 1.2  # how long an error is answered at least
 
 pytestmark = [
     # kafka-python does not close the socket of a client that is closed while it connects
@@ -254,8 +252,7 @@ def test_an_error_of_a_member(api: str, error: str, runs: dict[tuple[str, str], 
         assert list(ran.members) == ["agent-1"]
 
 
-_SHARING: Final = test_an_error_of_a_member.__name__
-"""The test that shares the runs."""
+_SHARING: Final = test_an_error_of_a_member.__name__  # the test that shares the runs
 
 
 @pytest.mark.parametrize("error", OFFSETS)

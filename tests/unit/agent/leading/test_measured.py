@@ -62,9 +62,7 @@ def test_what_crossed_racks_is_of_the_window() -> None:
         ),
     ],
 )
-def test_a_least_saving_that_can_never_be_exceeded_is_refused(
-    flags: Mapping[str, Any], prices: str, parts: tuple[str, ...]
-) -> None:
+def test_a_least_saving_out_of_reach_is_refused(flags: Mapping[str, Any], prices: str, parts: tuple[str, ...]) -> None:
     """The message has the key, and what to set instead."""
     with pytest.raises(SettingsError) as error:
         check(flags, prices)

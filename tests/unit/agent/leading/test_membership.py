@@ -123,9 +123,7 @@ def test_a_leader_assigns_between_join_and_sync(membership: Membership, coordina
 
 
 @pytest.mark.parametrize("leader", ["other", "me"], ids=["follows", "skips"])
-def test_nothing_is_assigned_where_nothing_is_asked(
-    membership: Membership, coordinator: Coordinator, leader: str
-) -> None:
+def test_nothing_is_assigned_if_nothing_is_asked(membership: Membership, coordinator: Coordinator, leader: str) -> None:
     """A follower, and a restarted leader whose assignment stays in force (KIP-814), send no assignments."""
     coordinator.leaders, coordinator.skips = [leader], leader == "me"
     coordinator.assign = lambda _: pytest.fail("asked for a plan")

@@ -15,9 +15,7 @@ from sandbox.admin import wait_until
 from tests.unit.agent.leading.conftest import WAIT_SECONDS, Coordinator
 
 
-def test_a_join_that_ends_between_two_calls_is_told_once_and_not_repeated(
-    membership: Membership, coordinator: Coordinator
-) -> None:
+def test_a_join_that_ends_between_two_calls_is_not_repeated(membership: Membership, coordinator: Coordinator) -> None:
     """The next call returns it: the library would forget it, and a leader's second JoinGroup rebalance once more."""
     coordinator.parks = 1
     assert (membership.wants_join, membership.join(0.05)) == (True, False)
@@ -55,9 +53,7 @@ def _answer(membership: Membership, coordinator: Coordinator) -> None:
     membership._net.call_soon_threadsafe(lambda: future.success(answer))
 
 
-def test_a_member_has_its_second_join_ready_before_the_first_is_answered(
-    membership: Membership, coordinator: Coordinator
-) -> None:
+def test_the_second_join_is_ready_before_the_first_answer(membership: Membership, coordinator: Coordinator) -> None:
     """The second JoinGroup, with other metadata, is at the broker before the leader's plan can be."""
     _park_both(membership, coordinator)
     assert coordinator.sent[2:] == ["JoinGroup", "JoinGroup"]
@@ -68,9 +64,7 @@ def test_a_member_has_its_second_join_ready_before_the_first_is_answered(
     assert membership.hold_state is Hold.HELD
 
 
-def test_a_pending_member_that_came_too_late_holds_the_next_rebalance(
-    membership: Membership, coordinator: Coordinator
-) -> None:
+def test_a_late_pending_member_holds_the_next_rebalance(membership: Membership, coordinator: Coordinator) -> None:
     """Another member leads again if all joined before the pending member: the agent joins once more."""
     coordinator.leaders = ["other", "other", "me"]
     membership.hold()
@@ -80,9 +74,7 @@ def test_a_pending_member_that_came_too_late_holds_the_next_rebalance(
     assert membership.leading
 
 
-def test_a_hold_that_is_given_up_before_the_first_answer_takes_the_second(
-    membership: Membership, coordinator: Coordinator
-) -> None:
+def test_a_hold_given_up_before_an_answer_takes_the_second(membership: Membership, coordinator: Coordinator) -> None:
     """The second JoinGroup cannot be cancelled: SyncGroup uses its generation, without a pending member."""
     _park_both(membership, coordinator)
     membership.let_go()
@@ -101,9 +93,7 @@ def test_who_leads_holds_nothing(membership: Membership, coordinator: Coordinato
     assert membership.leading
 
 
-def test_a_hold_can_be_asked_for_again_while_the_second_join_waits(
-    membership: Membership, coordinator: Coordinator
-) -> None:
+def test_a_hold_can_be_asked_for_again_while_a_join_waits(membership: Membership, coordinator: Coordinator) -> None:
     """Another JoinGroup waits behind the second one, and gets its own pending member."""
     coordinator.leaders = ["other", "other", "me"]
     coordinator.parks = 2
@@ -118,9 +108,7 @@ def test_a_hold_can_be_asked_for_again_while_the_second_join_waits(
     assert membership.leading
 
 
-def test_a_hold_that_is_given_up_meanwhile_leaves_no_pending_member(
-    membership: Membership, coordinator: Coordinator
-) -> None:
+def test_a_hold_given_up_meanwhile_leaves_none_pending(membership: Membership, coordinator: Coordinator) -> None:
     """An id that arrives after the hold was cancelled is released at once."""
     coordinator.meanwhile = membership.let_go  # nothing is pending yet
     membership.hold()
@@ -157,9 +145,7 @@ def test_without_a_pending_member_the_hold_has_failed(membership: Membership, co
     assert membership.pending == frozenset()
 
 
-def test_a_pending_member_that_is_not_taken_back_is_kept_in_mind(
-    membership: Membership, coordinator: Coordinator
-) -> None:
+def test_a_pending_member_that_stays_is_kept_in_mind(membership: Membership, coordinator: Coordinator) -> None:
     """An id stays pending if the coordinator has moved, and not if the coordinator does not know it."""
     membership.hold()
     membership.join(WAIT_SECONDS)

@@ -61,9 +61,7 @@ def _following(broker: ScriptedBroker) -> Iterator[GroupLeader]:
 # C1: a reserved id that the next coordinator does not know
 
 
-def test_a_reserved_id_that_is_forgotten_is_not_replaced_by_another(
-    broker: ScriptedBroker, membership: Membership
-) -> None:
+def test_a_reserved_id_that_is_forgotten_is_not_replaced(broker: ScriptedBroker, membership: Membership) -> None:
     """Reserved ids are not in the group's log: after a move of the coordinator the chosen place is lost."""
     membership.adopt(membership.reserve())
     broker.forget()
@@ -103,9 +101,7 @@ def test_a_reservation_lasts_as_short_as_brokers_allow(broker: ScriptedBroker, m
 
 
 @pytest.mark.parametrize("unanswered", ["DescribeGroups", "JoinGroup"])
-def test_a_stop_does_not_wait_for_an_answer(
-    broker: ScriptedBroker, unanswered: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stop_waits_for_no_answer(broker: ScriptedBroker, unanswered: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The agent leaves by member id at once, whichever request is not answered."""
     # with the usual limit of five seconds the thread would also end if it waited for the answer
     monkeypatch.setattr(Membership.describe, "__defaults__", (10 * LONGEST_SECONDS,))

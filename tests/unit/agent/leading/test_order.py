@@ -78,9 +78,7 @@ def by_bucket(buckets: int) -> dict[int, str]:
         ("sticky", 3, 2 + 16, True),  # before the other only while the table has 16 buckets: it may have grown
     ],
 )
-def test_a_member_before_all_others_is_exposed_to_sticky_leaders(
-    protocol: str, mine: int, other: int, *, exposed: bool
-) -> None:
+def test_a_member_before_all_others_is_exposed(protocol: str, mine: int, other: int, *, exposed: bool) -> None:
     """Java's sticky assignors give partitions to a member without topics that comes first in their table."""
     names = by_bucket(32)
     view = group(member(names[mine]), member(names[other]), protocol=protocol)

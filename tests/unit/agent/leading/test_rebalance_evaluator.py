@@ -124,9 +124,7 @@ def test_rates_are_summed_up_anew_every_few_seconds() -> None:
         ({"orders-eu": {"min_saving": 0.5}, "orders-*": {"mode": "propose"}}, "act", Action.SUPPRESS),
     ],
 )
-def test_a_group_has_the_rules_of_the_first_pattern(
-    groups: Mapping[str, Mapping[str, Any]], mode: str, action: Action
-) -> None:
+def test_the_first_pattern_has_the_rules(groups: Mapping[str, Mapping[str, Any]], mode: str, action: Action) -> None:
     """What the pattern does not set is taken from the section."""
     bench = Bench(policy={"groups": groups, "min_saving": 0.1})
     decision, _ = bench.decide()

@@ -95,8 +95,7 @@ def test_a_planted_mistake_is_found(plant: str, kind: str, first: int) -> None:
 
 # births
 
-SECOND_JOINS_AFTER_MS = range(600, 800, 20)
-"""The times include the agent's JoinGroup, its first poll and its eviction."""
+SECOND_JOINS_AFTER_MS = range(600, 800, 20)  # the times include the agent's JoinGroup, its first poll and its eviction
 
 
 def test_a_member_that_comes_between_a_look_and_an_eviction_does_not_lead() -> None:

@@ -26,8 +26,7 @@ from tests.unit.agent.values import group
 
 COST = replace(cost(2, assigned=4), sum_of_squares=8)
 EVALUATION = cast("Evaluation", SimpleNamespace(condition=SimpleNamespace(present=COST, possible=COST, rates=None)))
-BEHIND = group(M2, AGENT, M1, M3)
-"""A member other than the agent would lead next."""
+BEHIND = group(M2, AGENT, M1, M3)  # a member other than the agent would lead next
 
 
 @dataclass

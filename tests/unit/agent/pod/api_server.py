@@ -37,10 +37,8 @@ class ApiServer(Server):
     def __init__(self, folder: Path, certificates: Path) -> None:
         """Makes it of what `certify` has made; the folder is for the service account."""
         super().__init__()
-        self.nodes: dict[str, dict[str, str]] = {}
-        """Labels by node."""
-        self.pods: dict[tuple[str, str], PodObject] = {}
-        """By namespace and name."""
+        self.nodes: dict[str, dict[str, str]] = {}  # labels by node
+        self.pods: dict[tuple[str, str], PodObject] = {}  # by namespace and name
         self.rules = {("get", "nodes", ""), ("get", "pods", "shop"), ("list", "pods", "shop")}
         """What the account may do: verb, resource and namespace, "" for the whole cluster."""
         self.token = "first"  # noqa: S105 - of nothing real

@@ -114,8 +114,7 @@ def test_a_source_stands_once() -> None:
 
 # instance metadata of a cloud
 
-Answers = Callable[[str, str, Mapping[str, str]], tuple[int, str]]
-"""From method, path and headers to status and body."""
+Answers = Callable[[str, str, Mapping[str, str]], tuple[int, str]]  # from method, path and headers to status and body
 
 
 class _Metadata(Server):

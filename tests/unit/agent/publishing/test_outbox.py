@@ -73,8 +73,7 @@ def test_what_did_not_arrive_is_sent_again_in_its_place() -> None:
 
 # windows of samples
 
-NOON = 1_800_000_000
-"""A whole minute, in seconds since 1970."""
+NOON = 1_800_000_000  # a whole minute, in seconds since 1970
 KEY = FlowKey(group="orders", topic="clicks", client_rack="a", replica_rack="b", method="estimated")
 OTHER = FlowKey(group="orders", topic="clicks", client_rack="a", replica_rack="a", method="exact")
 

@@ -113,9 +113,7 @@ sys.exit(run_until_death(work))
     ],
     ids=["a refusal from the start", "a failure before it was let in", "a refusal once it was let in"],
 )
-def test_a_supervisor_ends_with_a_worker_that_brokers_never_let_in(
-    code: int, received: list[str], ended: int, said: str
-) -> None:
+def test_a_worker_that_brokers_never_let_in_ends_it(code: int, received: list[str], ended: int, said: str) -> None:
     """However long it has lived, the brokers' message is the error, else the worker has said why.
 
     Once let in it goes on: the worker is replaced when it dies. It is a process of its own: a fork copies no threads.

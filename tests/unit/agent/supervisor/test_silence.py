@@ -40,8 +40,7 @@ def work(line, /, *, observing, why):
 run_until_death(work)
 """
 """A supervisor whose worker needs 20 ms of a processor for a sign of life, at a priority that gives it 60 in 20 s."""
-_STARVES_SECONDS = 2.0
-"""Twice the silence allowed for a worker that has processor time."""
+_STARVES_SECONDS = 2.0  # twice the silence allowed for a worker that has processor time
 
 
 @pytest.fixture
