@@ -10,18 +10,7 @@ from collections.abc import Callable, Iterable
 from copy import copy
 from functools import partial
 
-from tests.simulator.group import (
-    Described,
-    Error,
-    Group,
-    GroupMember,
-    Join,
-    Joined,
-    State,
-    Sync,
-    Synced,
-    Table,
-)
+from tests.simulator.group import Described, Error, Group, GroupMember, Join, Joined, State, Sync, Synced, Table
 from tests.simulator.timeline import Event, Timeline
 
 _CONVERTED_EPOCH = 1000

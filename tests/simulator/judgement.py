@@ -386,10 +386,7 @@ class Judgement:
         plan = planner.make_plan(problem, mode)
         before, after = plan.before.cross_rack_share, plan.after.cross_rack_share
         if before - after > configured.policy.min_saving + 1e-9 and rested:
-            self.fail(
-                "NotOptimal",
-                f"{name} leads a group that reads {before:.0%} across racks, not {after:.0%}",
-            )
+            self.fail("NotOptimal", f"{name} leads a group that reads {before:.0%} across racks, not {after:.0%}")
         if bool(np.any(problem.owner < 0)):
             self.fail("PlannedUnread", f"{name} leads a group in which something is not read")
 

@@ -6,15 +6,7 @@ from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
-from samerack.cluster.view import (
-    NO_LEADER,
-    ClusterView,
-    PartitionView,
-    SettledCluster,
-    Settling,
-    SettlingTimes,
-    settle,
-)
+from samerack.cluster.view import NO_LEADER, ClusterView, PartitionView, SettledCluster, Settling, SettlingTimes, settle
 from tests.simulator.process import Process
 
 RACKS = ("a", "b", "c")

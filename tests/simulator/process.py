@@ -95,13 +95,7 @@ class Process:
 
     current: Process | None = None  # the process whose thread runs at the moment
 
-    def __init__(
-        self,
-        agent: SupervisedAgent,
-        *,
-        timeline: Timeline,
-        network: Network,
-    ) -> None:
+    def __init__(self, agent: SupervisedAgent, *, timeline: Timeline, network: Network) -> None:
         self._agent = agent
         self.network = network
         self.host = Host(timeline, around=self._switch)

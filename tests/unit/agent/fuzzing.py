@@ -60,8 +60,6 @@ TEXT: Final[st.SearchStrategy[str]] = st.sampled_from(_ODD) | st.text(max_size=3
 
 SCALAR: Final[Strategy] = st.none() | st.booleans() | st.integers() | st.floats() | TEXT
 JSON: Final[Strategy] = st.recursive(
-    SCALAR,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4),
-    max_leaves=12,
+    SCALAR, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4), max_leaves=12
 )
 """Any value of JSON and YAML."""

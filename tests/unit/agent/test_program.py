@@ -89,10 +89,7 @@ def test_readiness_asks_for_looks_and_roles(agent: ClusterAgent, monkeypatch: py
     assert agent.health.unready() == {}
     agent.parts.metrics.board.publish(GroupStatus(group="orders", role="fenced"))
     agent.parts.watch.last_look = time.monotonic() - 31
-    assert agent.health.unready() == {
-        "watch": "no poll of the cluster in the last 30 s",
-        "group orders": "fenced",
-    }
+    assert agent.health.unready() == {"watch": "no poll of the cluster in the last 30 s", "group orders": "fenced"}
 
 
 def test_sigterm_before_the_first_answer_ends_it_at_once() -> None:

@@ -30,21 +30,7 @@ from samerack.reporting.report import ServerAssignment, from_json, to_json
 from samerack.reporting.server_assignment import server_assignment, server_share, with_servers
 from samerack.traffic.model import GroupTraffic, Shares, TrafficSnapshot
 from tests.unit.agent.leading.policies import RULES
-from tests.unit.agent.measured import (
-    GB,
-    NEAR,
-    RANGE,
-    ROTATED,
-    SPREAD,
-    A,
-    B,
-    C,
-    flow,
-    group,
-    member,
-    problem,
-    snapshot,
-)
+from tests.unit.agent.measured import GB, NEAR, RANGE, ROTATED, SPREAD, A, B, C, flow, group, member, problem, snapshot
 from tests.unit.agent.test_web_requests import GAIN
 from tests.unit.agent.values import UNSET, cluster
 
@@ -173,10 +159,7 @@ def _without_broker_racks() -> Problem:
     )
 
 
-UNKNOWN_RACKS = {
-    "members without rack": problem(ROTATED, BARE, RANGE),
-    "brokers without rack": _without_broker_racks(),
-}
+UNKNOWN_RACKS = {"members without rack": problem(ROTATED, BARE, RANGE), "brokers without rack": _without_broker_racks()}
 
 
 @pytest.mark.parametrize("unknown", UNKNOWN_RACKS.values(), ids=UNKNOWN_RACKS)
@@ -208,12 +191,7 @@ def test_the_policy_decides_nothing_by_an_unknown_share() -> None:
     """It has nothing to gain, and the decision has no share that could be shown."""
     made = planner.make_plan(UNKNOWN_RACKS["members without rack"], MODE)
     condition = GroupCondition(
-        present=made.before,
-        possible=made.after,
-        partitions_changed=False,
-        withheld=0,
-        rounds=0,
-        racks_changed=True,
+        present=made.before, possible=made.after, partitions_changed=False, withheld=0, rounds=0, racks_changed=True
     )
     _, decision = decide(fresh(RULES, 0.0), condition, 0.0, 0.0, RULES)
     assert (decision.action, decision.before, decision.after) == (Action.NOTHING, None, None)

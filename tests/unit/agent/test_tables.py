@@ -83,13 +83,7 @@ def test_rows_are_bounded() -> None:
 
 NAME = "orders <&> {}"
 MEMBER = MemberLag(
-    member_id="m1",
-    client_id="b",
-    rack=B,
-    partitions=3,
-    bytes_per_second=10.0,
-    lag_records=5,
-    lag_seconds=2.0,
+    member_id="m1", client_id="b", rack=B, partitions=3, bytes_per_second=10.0, lag_records=5, lag_seconds=2.0
 )
 ONE = PartitionLag(
     topic="t",

@@ -62,8 +62,7 @@ def only(taken: TrafficSnapshot, code: Code) -> Finding:
 
 
 @pytest.mark.parametrize(
-    ("own", "code"),
-    [("RACK-A", Code.RACKS_DIFFER_IN_CASE), ("us-east-1a", Code.RACKS_NEVER_MEET)],
+    ("own", "code"), [("RACK-A", Code.RACKS_DIFFER_IN_CASE), ("us-east-1a", Code.RACKS_NEVER_MEET)]
 )
 def test_a_pod_whose_rack_no_broker_is_in(own: str, code: Code) -> None:
     """A pod whose rack has no broker is a finding: clients beside the agent have that rack and read nothing near."""

@@ -226,14 +226,7 @@ def test_a_program_of_this_machine_is_heeded(port: int, leader: Leader) -> None:
 
 @pytest.mark.parametrize(
     "body",
-    [
-        b"",
-        b"[]",
-        b"[" * 4000,
-        {"group": 3},
-        {"group": "orders", "dry_run": "no"},
-        {"group": "orders", "more": 1},
-    ],
+    [b"", b"[]", b"[" * 4000, {"group": 3}, {"group": "orders", "dry_run": "no"}, {"group": "orders", "more": 1}],
 )
 def test_what_makes_no_sense_is_refused(port: int, leader: Leader, body: object) -> None:
     """An invalid body is refused with the expected form, a long one, and an unknown group with those there are."""

@@ -79,8 +79,7 @@ EXPECTED: Final[Mapping[str, Mapping[str, Does]]] = {
         STOPS="FENCED_INSTANCE_ID",
     ),
     "FindCoordinator": _table(
-        RETRIES=f"{_MOVES} INVALID_REQUEST",
-        OBSERVES="GROUP_AUTHORIZATION_FAILED TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+        RETRIES=f"{_MOVES} INVALID_REQUEST", OBSERVES="GROUP_AUTHORIZATION_FAILED TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
     ),
     "LeaveGroup": _table(
         REPORTS=f"{_ELSEWHERE} INVALID_GROUP_ID GROUP_AUTHORIZATION_FAILED UNSUPPORTED_VERSION",
@@ -98,7 +97,7 @@ _COUNTED_SECONDS: Final = 1.2  # how long an error is answered at least
 
 pytestmark = [
     # kafka-python does not close the socket of a client that is closed while it connects
-    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 ]
 _FORCED: Final = {"JoinGroup": REBALANCE_IN_PROGRESS, "SyncGroup": REBALANCE_IN_PROGRESS, "FindCoordinator": 16}
 """The error of heartbeats that makes the agent send the request under test."""

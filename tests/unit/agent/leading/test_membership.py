@@ -214,10 +214,7 @@ def test_sticky_leaders_bear_it(nudges: int) -> None:
     data = user_data("sticky", nudges) or b""
     of_aiokafka = AiokafkaSticky.assign(
         CLUSTER,
-        {
-            "m": ConsumerProtocolMemberMetadata(0, [TOPIC], b""),
-            "agent": ConsumerProtocolMemberMetadata(0, [], data),
-        },
+        {"m": ConsumerProtocolMemberMetadata(0, [TOPIC], b""), "agent": ConsumerProtocolMemberMetadata(0, [], data)},
     )
     members = [
         ("m", ConsumerProtocolSubscription(0, [TOPIC], b"")),

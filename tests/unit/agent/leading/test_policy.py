@@ -9,16 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samerack.agent.policy import (
-    EXEMPT,
-    MAX_ROUNDS,
-    Action,
-    Decision,
-    GroupCondition,
-    Reason,
-    Rules,
-    rules_of,
-)
+from samerack.agent.policy import EXEMPT, MAX_ROUNDS, Action, Decision, GroupCondition, Reason, Rules, rules_of
 from samerack.agent.policy.windows import next_opening
 from samerack.common.settings import PolicyRules, WindowSettings
 from tests.unit.agent.leading.policies import MIDNIGHT, NIGHT, RULES, Run, condition
@@ -31,11 +22,7 @@ CASES = {
     "just more": (condition(36, 30), Action.REBALANCE, Reason.RACKS_CHANGED),
     "after a restart": (condition(36, 30, racks_changed=None), Action.REBALANCE, Reason.CHEAPER_PLAN),
     "members' racks": (condition(36, 30, racks_changed=False), Action.REBALANCE, Reason.MEMBERS_RACKS_CHANGED),
-    "traffic": (
-        condition(36, 30, racks_changed=False, traffic_changed=True),
-        Action.REBALANCE,
-        Reason.TRAFFIC_CHANGED,
-    ),
+    "traffic": (condition(36, 30, racks_changed=False, traffic_changed=True), Action.REBALANCE, Reason.TRAFFIC_CHANGED),
     "partitions changed": (condition(partitions_changed=True), Action.REBALANCE, Reason.PARTITIONS_CHANGED),
     "second round": (condition(withheld=1, rounds=1), Action.REBALANCE, Reason.SECOND_ROUND),
     "second round first": (

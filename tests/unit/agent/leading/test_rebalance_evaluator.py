@@ -46,10 +46,7 @@ class Bench:
     evaluator: RebalanceEvaluator = field(init=False)
 
     def __post_init__(self) -> None:
-        settings = Settings(
-            kafka={"bootstrap.servers": "h:1"},
-            policy=PolicySettings.model_validate(self.policy),
-        )
+        settings = Settings(kafka={"bootstrap.servers": "h:1"}, policy=PolicySettings.model_validate(self.policy))
         self.watch = SimpleNamespace(cluster=self.cluster, rack_aware_fetch=True, unknown=self._unknown)
         self.evaluator = RebalanceEvaluator(
             settings=settings,

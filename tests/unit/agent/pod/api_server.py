@@ -86,8 +86,7 @@ class ApiServer(Server):
             what = f'{resource} "{name}"' if name else resource
             user = "system:serviceaccount:shop:agent"
             return _status(
-                403,
-                f'{what} is forbidden: User "{user}" cannot {verb} resource "{resource}" in API group "" {scope}',
+                403, f'{what} is forbidden: User "{user}" cannot {verb} resource "{resource}" in API group "" {scope}'
             )
         if resource == "nodes":
             return (200, _node(name, self.nodes[name])) if name in self.nodes else _missing(resource, name)
