@@ -183,18 +183,12 @@ def booked(role: str, own: float | None) -> tuple[Ledger, TrafficBoard]:
 
 
 def test_while_the_agent_leads_its_group_is_booked_at_its_own_assignors_share() -> None:
-    """The group's bytes are booked at the share of its own assignor."""
-    ledger, board = booked("leading", 0.5)
-    for _ in range(2):
-        publish(board, snapshot(group(flows=[flow(A, A, 9 * GB), flow(A, B, GB), flow("", B, GB)])))
-    assert ledger.dollars()["orders"] == pytest.approx(PRICES.dollars(0.5 * 20 * GB))
-
-
-def test_otherwise_what_crossed_is_booked() -> None:
-    """The own assignor's result is what happened, so the bytes that crossed are booked."""
-    ledger, board = booked("following", 0.5)
-    publish(board, snapshot(group(flows=[flow(A, A, 9 * GB), flow(A, B, GB)])))
-    assert ledger.dollars()["orders"] == pytest.approx(PRICES.dollars(GB))
+    """Otherwise the own assignor's result is what happened, so the bytes that crossed are booked."""
+    for role, crossed in (("leading", 0.5 * 20 * GB), ("following", 2 * GB)):
+        ledger, board = booked(role, 0.5)
+        for _ in range(2):
+            publish(board, snapshot(group(flows=[flow(A, A, 9 * GB), flow(A, B, GB), flow("", B, GB)])))
+        assert ledger.dollars()["orders"] == pytest.approx(PRICES.dollars(crossed))
 
 
 def test_a_group_whose_own_assignor_is_not_known_is_not_booked() -> None:

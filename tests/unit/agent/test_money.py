@@ -89,8 +89,14 @@ def priced(*, role: str = "", window: float = WINDOW_SECONDS) -> report.GroupCos
 
 
 def test_bytes_are_near_across_or_unknown() -> None:
-    """Only bytes with two known, different racks are priced."""
+    """Only bytes with two known, different racks are priced; the topic with the most of them is first.
+
+    One estimated flow makes the group's figure an estimate.
+    """
     cost = priced()
+    assert [(topic.topic, topic.cross_rack_bytes) for topic in cost.topics] == [("clicks", 3 * GB), ("audit", GB)]
+    exact = group(flows=[flow(A, B, GB, method="exact")])
+    assert (cost.exact, costs.group_cost(exact, PRICES, window=60.0, role="", own=own_share).exact) == (False, True)
     assert (cost.wire_bytes, cost.cross_rack_bytes, cost.unknown_bytes) == (15 * GB, 4 * GB, 5 * GB)
     assert cost.dollars == pytest.approx(PRICES.dollars(4 * GB))
     assert cost.dollars_per_month == pytest.approx(PRICES.dollars(4 * GB) * SECONDS_PER_MONTH / WINDOW_SECONDS)
@@ -103,32 +109,16 @@ def test_bytes_are_near_across_or_unknown() -> None:
     assert [pair.dollars for pair in cost.pairs] == [None, 0.0, PRICES.dollars(3 * GB), PRICES.dollars(GB)]
 
 
-def test_topics_stand_by_what_they_cost() -> None:
-    """The topic with the most bytes across racks is first."""
-    assert [(topic.topic, topic.cross_rack_bytes) for topic in priced().topics] == [("clicks", 3 * GB), ("audit", GB)]
-
-
-def test_a_group_is_exact_only_as_a_whole() -> None:
-    """One estimated flow makes the group's figure an estimate."""
-    assert not priced().exact
-    exact = group(flows=[flow(A, B, GB, method="exact")])
-    assert costs.group_cost(exact, PRICES, window=60.0, role="", own=own_share).exact
-
-
 def test_savings_are_the_own_assignor_less_what_crossed() -> None:
-    """Savings count bytes with known racks, and only while the agent leads."""
+    """Savings count bytes with known racks, only while the agent leads, and in a window that has a length."""
     led = priced(role="leading")
     assert led.own_share == 0.9
     assert led.saved_dollars_per_month == pytest.approx(
         PRICES.dollars(0.9 * 10 * GB - 4 * GB) / WINDOW_SECONDS * SECONDS_PER_MONTH
     )
     assert priced(role="following").saved_dollars_per_month is None
-
-
-def test_before_a_window_nothing_is_projected() -> None:
-    """A window of no length gives no figure per month."""
-    cost = priced(role="leading", window=0.0)
-    assert (cost.dollars_per_month, cost.saved_dollars_per_month) == (None, None)
+    none = priced(role="leading", window=0.0)
+    assert (none.dollars_per_month, none.saved_dollars_per_month) == (None, None)
 
 
 def test_shares_are_by_partitions_until_bytes_are_known() -> None:

@@ -85,16 +85,12 @@ def test_a_wrong_endpoint_is_refused(endpoint: str) -> None:
         load(flags={"kafka": {"bootstrap.servers": "x"}, "otel": {"endpoint": endpoint}}, environment={})
 
 
-def test_without_an_endpoint_nothing_of_it_is_imported() -> None:
-    """An agent that does not use it has none of its memory."""
+def test_without_an_endpoint_nothing_of_it_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An agent that does not use it has none of its memory; it is an extra, and without it the cure is told."""
+    monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.metric_exporter", None)
+    with pytest.raises(SettingsError, match=r"pip install 'samerack\[otel\]'"):
+        MetricsExport(OtelSettings(endpoint="http://127.0.0.1:1/v1/metrics"), tuple)
     program = (
         "import sys, samerack.agent.program; print([name for name in sys.modules if name.startswith('opentelemetry')])"
     )
     assert subprocess.run([sys.executable, "-c", program], check=True, capture_output=True).stdout == b"[]\n"
-
-
-def test_without_the_library_the_cure_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is an extra of the package."""
-    monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.metric_exporter", None)
-    with pytest.raises(SettingsError, match=r"pip install 'samerack\[otel\]'"):
-        MetricsExport(OtelSettings(endpoint="http://127.0.0.1:1/v1/metrics"), tuple)

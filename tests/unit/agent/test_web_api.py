@@ -165,16 +165,11 @@ def test_what_is_shown_takes_no_posts(port: int, path: str) -> None:
     assert ask(port, path, "POST")[0] == 405
 
 
-def test_nobody_there_is_no_answer() -> None:
-    """A closed port is no error: the command then measures by itself."""
+def test_somebody_else_is_told_and_nobody_is_no_answer(port: int) -> None:
+    """A server that is no agent of this version is named with its status; at a closed port the command measures."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
-        port = taken.getsockname()[1]
-        assert asking.ask(f"http://127.0.0.1:{port}", "/v1/traffic") is None
-
-
-def test_somebody_else_is_told(port: int) -> None:
-    """A server that is no agent of this version is named with its status."""
+        assert asking.ask(f"http://127.0.0.1:{taken.getsockname()[1]}", "/v1/traffic") is None
     with pytest.raises(AgentError, match=r"/v1/nothing: answers 404; is it an agent of this version\?"):
         asking.ask(f"http://127.0.0.1:{port}", "/v1/nothing")
 

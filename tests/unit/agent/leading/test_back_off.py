@@ -37,6 +37,9 @@ def test_a_pause_doubles_up_to_its_limit(cause: Cause) -> None:
         assert not state.is_out(now)
         expected = min(rule.max_seconds, 2 * expected)
     assert expected == rule.max_seconds
+    both = backed_off(backed_off(BackOffState(), Cause.PLANS_FAILED, 0), Cause.CONVERTED, 1)
+    assert (both.seconds(Cause.PLANS_FAILED), both.seconds(Cause.CONVERTED)) == (60, 5), "each has its own"
+    assert (both.is_out(59), both.is_out(60)) == (True, False), "the longer one counts"
 
 
 def test_after_calm_the_pause_begins_anew() -> None:
@@ -53,14 +56,6 @@ def test_after_calm_the_pause_begins_anew() -> None:
     over = 3780 + 3600
     assert backed_off(longest, Cause.PLANS_FAILED, over + RESET_SECONDS).seconds(Cause.PLANS_FAILED) == 3600
     assert backed_off(longest, Cause.PLANS_FAILED, over + 3600).seconds(Cause.PLANS_FAILED) == 60
-
-
-def test_each_cause_has_a_pause_of_its_own() -> None:
-    """One cause does not lengthen another's pause, and the longer of two counts."""
-    state = backed_off(backed_off(BackOffState(), Cause.PLANS_FAILED, 0), Cause.CONVERTED, 1)
-    assert (state.seconds(Cause.PLANS_FAILED), state.seconds(Cause.CONVERTED)) == (60, 5)
-    assert state.is_out(59)
-    assert not state.is_out(60)
 
 
 def test_three_failed_plans_in_a_row_are_enough() -> None:

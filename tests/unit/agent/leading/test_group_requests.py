@@ -185,17 +185,13 @@ def test_a_restarted_agent_remembers(path: Path) -> None:
 
 
 def test_a_known_protocol_ends_it(path: Path) -> None:
-    """A group that has changed to a protocol of the agent's may be led again."""
+    """A group that has changed to a protocol of the agent's may be led again; for most nothing is ever written."""
     seen = ForeignProtocols(path)
+    seen.note("orders", "range", foreign=False)
+    assert not path.exists()
     seen.note("orders", "mine", foreign=True)
     seen.note("orders", "range", foreign=False)
     assert (seen.of("orders"), ForeignProtocols(path).of("orders")) == ("", "")
-
-
-def test_nothing_is_written_for_a_known_protocol(path: Path) -> None:
-    """Almost every group has a known protocol."""
-    ForeignProtocols(path).note("orders", "range", foreign=False)
-    assert not path.exists()
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[1]", b"\xff\xfe", b"[" * 100_000])

@@ -114,12 +114,14 @@ def test_a_static_member_reserves_no_id_where_any_place_is_good(view: GroupView)
 
 
 def test_no_safe_id_means_staying_outside() -> None:
-    """If every id would be exposed, all are released and the agent stays out."""
+    """If every id would be exposed, all are released; an exposed member that cannot rejoin elsewhere leaves."""
     exposed = [name for name in names(2000) if is_exposed(STICKY, name)]
     broker = _Broker(exposed, STICKY)
     with pytest.raises(BackOffError):
         seat().enter(of(broker), STICKY)
     assert not broker.reserved
+    with pytest.raises(BackOffError):
+        seat().keep(of(_Broker([], STICKY, member_id=exposed[0], is_static=False)), STICKY)
 
 
 def test_ids_that_the_coordinator_forgets_are_not_reserved_again_and_again() -> None:
@@ -141,10 +143,3 @@ def test_partitions_are_given_back_a_few_times() -> None:
     with pytest.raises(BackOffError):
         place.keep(of(broker), STICKY)
     assert broker.nudges == 3
-
-
-def test_an_exposed_member_without_instance_id_leaves() -> None:
-    """An exposed member that cannot rejoin in another place leaves and chooses a place again."""
-    exposed = next(name for name in names(2000) if is_exposed(STICKY, name))
-    with pytest.raises(BackOffError):
-        seat().keep(of(_Broker([], STICKY, member_id=exposed, is_static=False)), STICKY)
