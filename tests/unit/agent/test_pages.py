@@ -117,16 +117,12 @@ def test_the_page_on_conformance_counts_the_differences() -> None:
 
 
 def test_the_page_of_the_plug_ins_lists_all_assignors() -> None:
-    """Each assignor that members may agree on has a row, and the page says what `optimal` is."""
+    """Each assignor that members may agree on has a row, and the page says what `optimal` is; racks' sources too."""
+    assert [*SOURCES, "none"] == list(get_args(Source))
     page = _text("docs/plugins.md")
     offered = [assignor.name for assignor in ASSIGNORS.values() if assignor.for_members]
     assert re.findall(r"^\| `([^`]+)`", page, re.MULTILINE) == offered
     assert f"`optimal` stands for {ASSIGNORS['optimal'].about}." in page
-
-
-def test_each_source_of_racks_is_in_the_table() -> None:
-    """Each name of a source has its function and its text."""
-    assert [*SOURCES, "none"] == list(get_args(Source))
 
 
 def test_the_line_of_the_new_protocols_page_is_that_of_the_commands() -> None:

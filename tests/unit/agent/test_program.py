@@ -40,14 +40,10 @@ def agent() -> ClusterAgent:
     return built(("orders", "payments"))
 
 
-def test_groups_are_required() -> None:
-    """Without a group the agent is refused, and the message has every place that may name one."""
+def test_observing_without_groups_is_observing_all() -> None:
+    """To lead needs a group, and the message has every place that may name one; named ones are measured alone."""
     with pytest.raises(SettingsError, match=r"groups: is empty; .*--group, SAMERACK_GROUPS or in the file"):
         built(())
-
-
-def test_observing_without_groups_is_observing_all() -> None:
-    """`run --observe -b B` measures every group and leads none; named ones are measured alone."""
     flags = {"kafka": {"bootstrap.servers": "127.0.0.1:1"}, "web": {"port": 0}}
     every = only_observing(load(flags=flags, environment={}))
     assert (every.groups, every.traffic.groups) == ((), ("*",))

@@ -472,26 +472,15 @@ def test_what_was_refused_is_told_and_costs_nothing() -> None:
 
 
 def test_the_most_expensive_comes_first() -> None:
-    """Findings that cost are first, sorted by cost."""
+    """Findings that cost are first, sorted by cost; with free bytes they are the same, and other JSON is no verdict."""
+    free = judged(snapshot(group(flows=[flow(A, B, GB)], shares=RANDOM)), prices="azure")
+    assert ([one.code for one in free.findings], free.costs) == ([Code.AT_RANDOM_BASELINE], False)
+    with pytest.raises(AgentError, match="the answer is no verdict"):
+        findings.from_json(b"[]")
     gap = Gap(what=Family.PROBE, refused=True, where="", reason="r", consequence="c")
     cheap = group("cheap", flows=[flow(A, B, GB)], shares=HALF)
     dear = group("dear", flows=[flow(A, B, 9 * GB)], shares=HALF)
     assert [one.where for one in found(snapshot(cheap, dear, gaps=[gap]))] == ["group dear", "group cheap", "probe"]
-
-
-def test_where_bytes_are_free_nothing_costs() -> None:
-    """With free bytes the findings are the same, but none of them costs money."""
-    judgement = judged(snapshot(group(flows=[flow(A, B, GB)], shares=RANDOM)), prices="azure")
-    assert [one.code for one in judgement.findings] == [Code.AT_RANDOM_BASELINE]
-    assert not judgement.costs
-
-
-def test_a_verdict_survives_its_json() -> None:
-    """The answer of `GET /v1/findings` is read back equal."""
-    judgement = judged(snapshot(group(flows=[flow(A, B, GB)], shares=RANDOM)))
-    assert findings.from_json(findings.to_json(judgement)) == judgement
-    with pytest.raises(AgentError, match="the answer is no verdict"):
-        findings.from_json(b"[]")
 
 
 def test_a_cure_can_be_copied_into_a_shell() -> None:

@@ -60,7 +60,7 @@ def test_connections_wait_for_the_start() -> None:
 
 @pytest.mark.parametrize("listening", [True, False])
 def test_a_taken_port_names_the_cure(*, listening: bool) -> None:
-    """The error names the setting, whether the owner of the port listens or has only bound it."""
+    """Whether its owner listens or has only bound it; so does an address that this machine does not have."""
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         if listening:
@@ -68,17 +68,9 @@ def test_a_taken_port_names_the_cure(*, listening: bool) -> None:
         port = other.getsockname()[1]
         with pytest.raises(AgentError, match=rf"web: 127\.0\.0\.1:{port}: Address already in use; set web\.port"):
             made(port=port)
-
-
-def test_an_address_of_another_machine_names_the_cure() -> None:
-    """The error names the setting for an address that this machine does not have."""
     with pytest.raises(AgentError, match=r"web: 192\.0\.2\.1:0: .* web\.host to an address of this machine"):
         made(host="192.0.2.1")
-
-
-def test_two_programs_that_both_reuse_the_address() -> None:
-    """A port that another program with the same options has bound, without listening, is refused."""
-    first = made()
+    first = made()  # with the same options, which let an address be used again
     with pytest.raises(AgentError, match="Address already in use"):
         made(port=first.port)
     first.start()

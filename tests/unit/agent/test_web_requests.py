@@ -112,6 +112,8 @@ def test_a_program_of_this_machine_may_ask(port: int, leader: Leader) -> None:
     assert posted(port, {"group": "orders", "action": "pause"})[0] == 200
     assert posted(port, {"group": "orders", "action": "resume"})[1]["requests"] == []
     assert leader.asked == [(Wish.LEAVE, 1800.0, "alice", "w"), (Wish.PAUSE, None, "", ""), (None, None, "", "")]
+    assert posted(port, b'{"group": "orders", "action": "pause", "why": "\\u001b[31m\\ud800"}')[0] == 200
+    assert leader.asked[-1][3] == "\ufffd[31m?", "control characters and half characters are replaced"
 
 
 @pytest.mark.parametrize(
@@ -138,12 +140,6 @@ def test_an_invalid_body_is_refused(port: int, leader: Leader, body: object) -> 
     assert status == 400
     assert "expected" in answer["error"]
     assert leader.asked == []
-
-
-def test_what_it_is_told_is_safe_to_show(port: int, leader: Leader) -> None:
-    """Control characters and half characters are replaced."""
-    assert posted(port, b'{"group": "orders", "action": "pause", "why": "\\u001b[31m\\ud800"}')[0] == 200
-    assert leader.asked[0][3] == "\ufffd[31m?"
 
 
 def test_leave_returns_once_the_agent_is_out(port: int, leader: Leader) -> None:

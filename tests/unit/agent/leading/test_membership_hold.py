@@ -93,6 +93,14 @@ def test_who_leads_holds_nothing(membership: Membership, coordinator: Coordinato
     assert membership.leading
 
 
+def test_without_a_pending_member_the_hold_has_failed(membership: Membership, coordinator: Coordinator) -> None:
+    """If the coordinator grants no pending member, as for a full group, the hold fails."""
+    coordinator.reserves = kafka_errors.GroupMaxSizeReachedError.errno
+    membership.hold()
+    assert membership.join(WAIT_SECONDS)
+    assert (membership.hold_state, membership.pending) == (Hold.FAILED, frozenset())
+
+
 def test_a_hold_can_be_asked_for_again_while_a_join_waits(membership: Membership, coordinator: Coordinator) -> None:
     """Another JoinGroup waits behind the second one, and gets its own pending member."""
     coordinator.leaders = ["other", "other", "me"]
@@ -134,15 +142,6 @@ def test_a_late_pending_member_that_cannot_leave_ends_no_join(
     membership.hold()
     assert membership.join(WAIT_SECONDS)
     assert membership.pending == {"pending"}
-
-
-def test_without_a_pending_member_the_hold_has_failed(membership: Membership, coordinator: Coordinator) -> None:
-    """If the coordinator grants no pending member, as for a full group, the hold fails."""
-    coordinator.reserves = kafka_errors.GroupMaxSizeReachedError.errno
-    membership.hold()
-    assert membership.join(WAIT_SECONDS)
-    assert membership.hold_state is Hold.FAILED
-    assert membership.pending == frozenset()
 
 
 def test_a_pending_member_that_stays_is_kept_in_mind(membership: Membership, coordinator: Coordinator) -> None:

@@ -150,15 +150,11 @@ def test_a_proposal_is_made_once_and_spends_what_a_rebalance_would() -> None:
     assert run.decide(condition(50, 30)).action is Action.PROPOSE
 
 
-def test_second_rounds_end() -> None:
-    """A member that never revokes a partition causes a bounded number of second rounds."""
+def test_what_a_stuck_member_withholds_is_no_new_partition_for_ever() -> None:
+    """Second rounds end; a partition that stays withheld is then followed within the budget, and suppressed."""
     last, after = (condition(withheld=1, rounds=rounds) for rounds in (MAX_ROUNDS, MAX_ROUNDS + 1))
     assert Run().decide(last).reason is Reason.SECOND_ROUND
     assert Run().decide(after).action is Action.NOTHING
-
-
-def test_what_a_stuck_member_withholds_is_no_new_partition_for_ever() -> None:
-    """A partition that stays withheld after the last round is followed within the budget, then suppressed."""
     stuck = condition(withheld=1, rounds=MAX_ROUNDS + 1, partitions_changed=True)
     for rules, most in ((RULES, 3), (replace(RULES, max_per_hour=2), 2)):
         run = Run(rules=rules)

@@ -72,13 +72,8 @@ def test_who_stands_ahead_is_evicted_too_unless_static_or_many() -> None:
     many = [member(f"n-{number}", "orders") for number in range(MAX_AHEAD + 1)]
     assert place_refusal(group(*many[1:], AGENT, M1), STANDING) == ""
     assert f"{MAX_AHEAD + 1} members would lead" in place_refusal(group(*many, AGENT, M1), STANDING)
-
-
-def test_a_member_that_cannot_move_has_to_stand_well_already() -> None:
-    """In groups with sticky assignors the agent has no instance id, so it keeps the place that it joined with."""
-    dynamic = replace(STANDING, static=False)
+    dynamic = replace(STANDING, static=False)  # it keeps the place that it joined with
     assert refusal(replace(STABLE, protocol="sticky"), dynamic, LeadingSettings()) == ""
-    many = [member(f"n-{number}", "orders") for number in range(MAX_AHEAD + 1)]
     assert outlook_refusal(group(*many[1:], AGENT, M1), dynamic) == ""
     assert f"{MAX_AHEAD + 1} members would lead" in outlook_refusal(group(*many, AGENT, M1), dynamic)
 

@@ -79,12 +79,14 @@ def test_what_is_no_name_is_no_rack(settings: PodSettings, wrong: str) -> None:
 
 
 def test_files_that_cannot_be_read_say_why(settings: PodSettings) -> None:
-    """A folder, bytes that are no text, and a missing file each give an answer, and no failure."""
+    """A folder, bytes that are no text, and a missing file each give an answer; a source stands once."""
     Path(settings.rack_file).mkdir()
     Path(settings.label_file).write_bytes(b"\xff\xfe")
     said = [answer.detail for answer in own_rack(settings, {}).answers]
     assert "Is a directory" in said[1]
     assert "is no text" in said[2]
+    with pytest.raises(ValueError, match="names a source twice"):
+        PodSettings(sources=("env", "env"))
 
 
 @pytest.mark.parametrize(
@@ -104,12 +106,6 @@ def test_the_rack_becomes_the_agents_own() -> None:
     told = Settings(kafka=kafka, traffic=TrafficSettings(rack="rack-t"))
     assert with_own_rack(told, found).traffic.rack == "rack-t"
     assert with_own_rack(Settings(kafka=kafka), own_rack(PodSettings(sources=()), {})).traffic.rack == ""
-
-
-def test_a_source_stands_once() -> None:
-    """A source that is named twice is refused."""
-    with pytest.raises(ValueError, match="names a source twice"):
-        PodSettings(sources=("env", "env"))
 
 
 # instance metadata of a cloud
