@@ -114,6 +114,7 @@ def test_an_old_token_does_until_its_end(endpoint: str, now: list[float]) -> Non
         ((200, []), "its answer has no access_token with an end; is it a token endpoint?"),
     ],
 )
+@pytest.mark.usefixtures("now")
 def test_no_token(endpoint: str, answer: tuple[int, object], message: str) -> None:
     """The error names cause and advice without the secret, and the endpoint is not asked again at once."""
     Endpoint.answers = [answer]
