@@ -384,7 +384,7 @@ def _cluster(*, every: bool) -> Iterator[dict[str, str]]:
     """Keeps the cluster that live tests share; it ends with this program, however that ends."""
     with tempfile.TemporaryDirectory(prefix="samerack-cluster-") as folder:
         file = Path(folder) / "cluster.json"
-        room = ("scripts/room", *(["--all"] if every else []), "live")
+        room = ("scripts/room", "--silent", *(["--all"] if every else []), "live")
         line = (*room, sys.executable, "-m", "tests.integration.shared_cluster", str(file))
         process = subprocess.Popen(line, cwd=ROOT, stdin=subprocess.PIPE)
         try:
