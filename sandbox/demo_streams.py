@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -60,9 +61,9 @@ class _Measured:
     changelogs: int
 
 
-def prepare(admin: Admin, application: str) -> None:
-    """Creates the topics of an application beside its source."""
-    admin.create_topic(f"{application}-ledger-changelog", CHANGELOGS, config={"cleanup.policy": "compact"})
+def prepare(admin: Admin, application: str, changelogs: Sequence[Sequence[int]] = CHANGELOGS) -> None:
+    """Creates the topics of an application beside its source; `changelogs` are brokers by partition."""
+    admin.create_topic(f"{application}-ledger-changelog", changelogs, config={"cleanup.policy": "compact"})
     admin.create_topic(f"{application}-output", [[1, 2], [2, 3], [3, 1]])
 
 

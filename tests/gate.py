@@ -109,6 +109,11 @@ def _marked(marks: str, *, every: bool) -> tuple[str, str]:
     return "-m", marks if every else f"({marks}) and not extended"
 
 
+def _in_room(room: str, line: Sequence[str], *options: str, every: bool) -> tuple[str, ...]:
+    """The command line of a program in a room that is set up for it."""
+    return ("scripts/room", *options, *(["--all"] if every else []), room, *line)
+
+
 def steps(room: str, more: Sequence[str], *, every: bool, beside: bool = False) -> list[Step]:
     """Returns what a room runs.
 
@@ -291,10 +296,10 @@ class Runner:
         """Runs a step and returns what it came to."""
         begun = time.monotonic()
         _say(f"--- {step.name}")
-        room = ("scripts/room", *(["--all"] if self._every else []), step.room)
+        line = _in_room(step.room, step.line, every=self._every)
         with tempfile.NamedTemporaryFile(prefix="samerack-results-") as file:
             environment = {**self._environment, "TEST_RESULTS": file.name}
-            code = self._programs.run((*room, *step.line), environment, shown=shown)
+            code = self._programs.run(line, environment, shown=shown)
             outcome = _results(Path(file.name))
         explained = (
             code == 0 or (code == _TESTS_FAILED and outcome.failed) or (code == _NO_TESTS and self._may_be_empty)
@@ -384,8 +389,8 @@ def _cluster(*, every: bool) -> Iterator[dict[str, str]]:
     """Keeps the cluster that live tests share; it ends with this program, however that ends."""
     with tempfile.TemporaryDirectory(prefix="samerack-cluster-") as folder:
         file = Path(folder) / "cluster.json"
-        room = ("scripts/room", "--silent", *(["--all"] if every else []), "live")
-        line = (*room, sys.executable, "-m", "tests.integration.shared_cluster", str(file))
+        keep = (sys.executable, "-m", "tests.integration.shared_cluster", str(file))
+        line = _in_room("live", keep, "--silent", every=every)
         process = subprocess.Popen(line, cwd=ROOT, stdin=subprocess.PIPE)
         try:
             yield {"SANDBOX_CLUSTER": str(file)}

@@ -19,7 +19,7 @@ import pytest
 from sandbox.admin import Admin, wait_until
 from sandbox.agent_process import AgentProcess
 from sandbox.contract import KafkaCluster
-from sandbox.demo_streams import PLACES, STANDBYS, racks_by_task
+from sandbox.demo_streams import PLACES, STANDBYS, prepare, racks_by_task
 from sandbox.feeder import Feeder
 from sandbox.http_server import Answer, Asked, Server
 from sandbox.jvm import KAFKA_VERSION
@@ -43,12 +43,6 @@ _SLACK_MS: Final = 1500
 _LAST: Final = PLACES[-1].name
 _FORMER: Final = f"{_APPLICATION}-3-9"
 """The application on Kafka Streams 3.9."""
-
-
-def _prepare(admin: Admin, application: str) -> None:
-    """Creates the topics of an application beside its source."""
-    admin.create_topic(f"{application}-ledger-changelog", _CHANGELOGS, config={"cleanup.policy": "compact"})
-    admin.create_topic(f"{application}-output", [[1, 2], [2, 3], [3, 1]])
 
 
 class Scene:
@@ -124,7 +118,7 @@ def scene(shared_cluster: KafkaCluster, tmp_path_factory: pytest.TempPathFactory
     """The running application under load; in the end its output has each record once, counted on the right state."""
     with Admin(shared_cluster.bootstrap) as admin:
         admin.create_topic(_TOPIC, _SOURCES)
-        _prepare(admin, _APPLICATION)
+        prepare(admin, _APPLICATION, _CHANGELOGS)
         made = Scene(tmp_path_factory.mktemp("streams"), shared_cluster, admin)
         with made.application, Feeder(shared_cluster.bootstrap, {_TOPIC: _PARTITIONS}, pause=0.2) as feeder:
             agent = made.agent()
@@ -201,7 +195,7 @@ def _is_asked(port: int) -> bool:
 
 def test_kafka_streams_3_9_takes_its_tasks(scene: Scene) -> None:
     """The same jar works in the oldest Kafka Streams that it is for; without the agent it plans itself."""
-    _prepare(scene.admin, _FORMER)
+    prepare(scene.admin, _FORMER, _CHANGELOGS)
     with scene.new_application(_FORMER, version="streams-3.9") as former:
         with scene.agent() as agent:
             former.start_all()

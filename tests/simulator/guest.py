@@ -25,7 +25,6 @@ RETENTION_MS: Final = 60_000  # `offsets.retention.minutes`, shortened
 _CLEANING_MS: Final = 5000  # the broker's cleaner may see a state that lasts this long
 _BACK_MS: Final = 4000
 _CONVERTED_MS: Final = 15_000
-_SEEN_MS: Final = 3000
 
 
 class Guest:
