@@ -27,6 +27,7 @@ BROKERS: Final = ("127.0.0.1:9092", "HOST:PORT")
 GROUP: Final = "orders"
 RUN_ELSEWHERE: Final = {
     "scripts/test": "this very run",
+    "scripts/plant-faults": "tests/unit/package/test_faults.py holds that each applies; it runs seven rooms anew",
     "scripts/chart": "tests/helm, which holds what it writes",
     "scripts/demo": "test_the_demo_shows_what_it_promises, and those of its other forms",
     "scripts/simulate": "tests/unit/agent/leading/test_simulated_stories.py, with fewer seeds",
