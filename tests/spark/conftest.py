@@ -30,8 +30,9 @@ INTERPRETED: Final = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codege
 """For the session of many small queries: to generate and compile Java for each takes longer than to run it. Tests of
 processes of their own run the generated code."""
 _HERE = Path(__file__).parent
-_SECONDS = 600
-"""The time limit of one test; the first ones have it for the session and the broker as well, on any machine."""
+_SECONDS = 1200
+"""The time limit of one test, on any machine; the first ones have it for the session and the broker as well. One that
+ends in the middle of a call to Java leaves a session with which all later tests fail."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -45,8 +46,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             )
             for kind in ("ResourceWarning", "FutureWarning", "DeprecationWarning"):
                 item.add_marker(pytest.mark.filterwarnings(f"ignore::{kind}"))
-            if item.get_closest_marker("timeout") is None:
-                item.add_marker(pytest.mark.timeout(_SECONDS))
+            item.add_marker(pytest.mark.timeout(_SECONDS))
 
 
 @pytest.fixture(scope="session")

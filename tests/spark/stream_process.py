@@ -151,6 +151,10 @@ def read_to_the_end(spark: SparkSession, source: Source, folder: Path) -> None:
     stream_run.follow(query, writer, Event(), lambda _: None)
 
 
+COMMAND_SECONDS: Final = 300.0
+"""How long a command may take on any machine: it starts Java."""
+
+
 def command(*words: str, dying: bool = False) -> list[str]:
     """The command line of `samerack pipeline` in its own process; a dying one kills itself as `killed_stream` says."""
     program = Path(__file__).with_name("killed_stream.py") if dying else Path(sys.executable).with_name("samerack")

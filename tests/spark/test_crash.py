@@ -7,8 +7,6 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
-
 from samerack.pipeline.simulate_faults import Faults
 from tests.spark.stream_process import Stream, arguments, filled, in_tables, read_to_the_end, simulated, truth
 
@@ -23,7 +21,6 @@ BATCH = "records/s"
 """Part of the line that the stream prints for each written batch."""
 
 
-@pytest.mark.timeout(480)  # takes a minute or two on an idle machine
 def test_every_total_is_right_after_five_kills_at_random_moments(
     spark: SparkSession, bootstrap: str, tmp_path: Path
 ) -> None:

@@ -17,7 +17,6 @@ SMALLER: Final = ("--groups", "6", "--step", "3600")
 """The last of two equal options counts."""
 
 
-@pytest.mark.timeout(400)
 def test_the_commands_of_the_page_work_one_after_the_other(
     typed: Typed, bootstrap: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,7 +12,6 @@ from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import pytest
 from confluent_kafka import KafkaError, Message, Producer
 
 from sandbox.admin import Admin
@@ -110,7 +109,6 @@ def _send(source: Source, topic: str, values: tuple[bytes | None, ...], *, odd: 
     return refused
 
 
-@pytest.mark.timeout(400)  # two starts of a stream
 def test_hostile_records_cost_nobody_a_good_one(bootstrap: str, spark: SparkSession, tmp_path: Path) -> None:
     """Bad records are in quarantine with a reason, what looks good counts for its own group, good ones all count.
 

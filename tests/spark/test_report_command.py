@@ -15,7 +15,7 @@ from samerack.common.settings.pipeline import PipelineSettings
 from samerack.pipeline import tables
 from tests.spark.conftest import Typed
 from tests.spark.records import state
-from tests.spark.stream_process import command
+from tests.spark.stream_process import COMMAND_SECONDS, command
 from tests.spark.test_report import LED, minutes
 from tests.spark.test_report import tables as made_of
 
@@ -35,7 +35,7 @@ def test_a_page_files_and_json(kept: Path, tmp_path: Path) -> None:
     """One run in its own process, with code that Spark generates, writes all three, and they agree."""
     words = ["--json", "--tables", "all", "-s", f"pipeline.tables={kept}", "-s", "pipeline.master=local[2]"]
     line = command("report", *words)
-    done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, timeout=110, check=False)
+    done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, timeout=COMMAND_SECONDS, check=False)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     assert told["headline"]["bytes"] == 4000

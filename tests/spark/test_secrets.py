@@ -71,7 +71,6 @@ def config(tmp_path: Path) -> Path:
     return home / "samerack.yaml"
 
 
-@pytest.mark.timeout(400)
 def test_nothing_that_spark_writes_or_shows_holds_a_secret(bootstrap: str, config: Path, tmp_path: Path) -> None:
     """Command lines, info log, event log, checkpoint and tables contain none, although Java gets its settings."""
     written = tmp_path / "written"

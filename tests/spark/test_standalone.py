@@ -7,11 +7,9 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
-
 from samerack.pipeline.simulate_faults import Faults
 from tests.spark import standalone
-from tests.spark.stream_process import arguments, command, filled, in_tables, simulated, truth
+from tests.spark.stream_process import COMMAND_SECONDS, arguments, command, filled, in_tables, simulated, truth
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,12 +19,11 @@ SAMPLES = 2_000
 
 def run(words: list[str], **more: object) -> str:
     """The standard output of a command that must succeed."""
-    done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False, **more)  # type: ignore[call-overload]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=COMMAND_SECONDS, check=False, **more)  # type: ignore[call-overload]
     assert done.returncode == 0, done.stdout + done.stderr
     return str(done.stdout)
 
 
-@pytest.mark.timeout(240)
 def test_a_standalone_master_with_two_workers_makes_the_right_tables(
     spark: SparkSession, bootstrap: str, tmp_path: Path
 ) -> None:
@@ -56,7 +53,7 @@ def test_a_master_without_workers_is_waited_for_as_long_as_the_settings_say(tmp_
             command("maintain", *(part for text in chosen for part in ("-s", text))),
             capture_output=True,
             text=True,
-            timeout=100,
+            timeout=COMMAND_SECONDS,
             check=False,
         )
     assert done.returncode == 1, done.stderr

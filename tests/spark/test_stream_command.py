@@ -15,7 +15,7 @@ from samerack.cli.main import app
 from samerack.common.errors import AgentError
 from samerack.pipeline.stream_kafka import check_topics
 from sandbox.admin import Admin
-from tests.spark.stream_process import Source, arguments, command, filled, read_to_the_end
+from tests.spark.stream_process import COMMAND_SECONDS, Source, arguments, command, filled, read_to_the_end
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def refused(words: list[str]) -> tuple[int, str]:
     """Exit code and error line of a command that prints nothing else."""
-    done = subprocess.run(command(*words), capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command(*words), capture_output=True, text=True, timeout=COMMAND_SECONDS, check=False)
     assert done.stdout == ""
     (line,) = done.stderr.splitlines()
     return done.returncode, line

@@ -19,7 +19,7 @@ from samerack.pipeline.simulate_cast import Fleet
 from samerack.pipeline.simulate_sinks import FILES, folder
 from tests.docs import blocks
 from tests.spark.conftest import Typed
-from tests.spark.stream_process import command
+from tests.spark.stream_process import COMMAND_SECONDS, command
 
 DOCUMENTED = [documented for documented in blocks() if documented.page == "whatif.md"]
 
@@ -37,7 +37,9 @@ def test_a_folder_becomes_a_ranking_and_files(fleet: Path) -> None:
     """A process of its own prints JSON, and writes every scenario of every group as CSV."""
     words = ["fleet", "--json", "--top", "3", "--csv", "all", "--members", "rack-a=1,rack-b=1"]
     line = command("whatif", *words, "-s", "pipeline.master=local[2]")
-    result = subprocess.run(line, cwd=fleet.parent, capture_output=True, text=True, timeout=110, check=False)
+    result = subprocess.run(
+        line, cwd=fleet.parent, capture_output=True, text=True, timeout=COMMAND_SECONDS, check=False
+    )
     assert result.returncode == 0, result.stderr
     found = json.loads(result.stdout)
     assert found["totals"]["groups"] == 15
