@@ -212,8 +212,8 @@ class Programs:
                 self._running.add(process)
             try:
                 return process.wait()
-            except KeyboardInterrupt:
-                process.send_signal(signal.SIGINT)
+            except KeyboardInterrupt:  # only where the main thread waits: lanes are stopped from there
+                self.stop()
                 process.wait()
                 raise
             finally:
