@@ -56,10 +56,10 @@ def measured_rates(group: str, settings: Settings, seconds: float) -> Rates | No
     traffic = settings.traffic.model_copy(update={"groups": (escape(group),)})
     snapshot = observe(settings.model_copy(update={"traffic": traffic}), seconds=seconds)
     return {
-        one.partition: one.bytes_per_second
+        one.partition: rate
         for measured in snapshot.groups
         for one in measured.partitions
-        if one.bytes_per_second is not None
+        if (rate := one.long_run_per_second) is not None
     }
 
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import Final, Literal, NamedTuple
 
-from samerack.common.patterns import first_match
+from samerack.common.patterns import first_match, fits
 from samerack.common.settings import RackSettings
 from samerack.protocol.model import Subscription
 
@@ -157,7 +156,7 @@ def member_rack(  # noqa: PLR0913 - all that is known of a member
     for source, known in SOURCES.items():
         rack = known.find(member)
         if rack is not None:
-            fetches = source == "subscription" or any(fnmatchcase(client_id, one) for one in settings.fetch_with_rack)
+            fetches = source == "subscription" or any(fits(one, client_id) for one in settings.fetch_with_rack)
             return _known(rack, source, fetches=fetches)
     return _known(None, "none", fetches=False)
 

@@ -1,6 +1,7 @@
 """Shell patterns of names (`*`, `?`, `[...]`), as settings use them for groups, applications and client ids.
 
-In a list of names an entry that begins with `!` leaves out what the others include.
+In a list of names an entry that begins with `!` leaves out what the others include. A name that looks like a pattern,
+such as `orders[prod]`, stands for itself as well.
 """
 
 from __future__ import annotations
@@ -22,9 +23,14 @@ def is_pattern(name: str) -> bool:
     return bool(_SIGNS & set(name)) or name.startswith(_EXCLUDES)
 
 
+def fits(entry: str, name: str) -> bool:
+    """Returns whether an entry stands for a name; upper and lower case differ."""
+    return name == entry or fnmatchcase(name, entry)
+
+
 def first_match(patterns: Mapping[str, Value], name: str) -> Value | None:
     """Returns the value of the first pattern that fits a name, or None; upper and lower case differ."""
-    return next((value for pattern, value in patterns.items() if fnmatchcase(name, pattern)), None)
+    return next((value for pattern, value in patterns.items() if fits(pattern, name)), None)
 
 
 def selects(entries: Iterable[str], name: str) -> bool:
@@ -32,8 +38,8 @@ def selects(entries: Iterable[str], name: str) -> bool:
     included = False
     for entry in entries:
         if not entry.startswith(_EXCLUDES):
-            included = included or fnmatchcase(name, entry)
-        elif fnmatchcase(name, entry.removeprefix(_EXCLUDES)):
+            included = included or fits(entry, name)
+        elif fits(entry.removeprefix(_EXCLUDES), name):
             return False
     return included
 

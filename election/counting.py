@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import Final
 
-from samerack.common.patterns import included
+from samerack.common.patterns import fits, included
 from samerack.election.model import ReportingMember, lead, observe, observed_by
 
 
@@ -75,7 +74,7 @@ class Claims:
         if group not in self._known:
             responsibility = lead(group)
             if responsibility not in self._responsibilities:
-                responsibility = next((observe(one) for one in self._patterns if fnmatchcase(group, one)), "")
+                responsibility = next((observe(one) for one in self._patterns if fits(one, group)), "")
             self._known[group] = self.held.get(responsibility)
         return self._known[group]
 

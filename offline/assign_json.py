@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import binascii
 import json
+from collections import Counter
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -110,6 +111,9 @@ def parse(data: bytes | str, *, known_keys_only: bool = False) -> Question:
     unknown = sorted(set(json.loads(data)) - set(Question.model_fields)) if known_keys_only else []
     if unknown:
         raise QuestionError(f"key {unknown[0]!r} is unknown; there are {', '.join(Question.model_fields)}")
+    ids = Counter(broker.id for broker in question.brokers)
+    if twice := [broker for broker, times in ids.items() if times > 1]:
+        raise QuestionError(f"broker id {twice[0]} occurs more than once: a broker has one rack")
     return question
 
 

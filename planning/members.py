@@ -73,10 +73,12 @@ def members_of_join(  # noqa: PLR0913 - all that is known of a group while it jo
         racks: How racks are found.
         hosts: What other sources know about client hosts.
     """
-    seen = {member.id: member for member in group.members} if group is not None else {}
+    described = group.members if group is not None else ()
+    seen = {member.id: member for member in described}
+    static = {member.instance_id: member for member in described if member.instance_id is not None}
     members = []
     for member_id, instance_id, subscription in joined:
-        known = seen.get(member_id)
+        known = seen.get(member_id) or static.get(instance_id or "")  # one that restarted has a new member id
         owned, generation = (
             remembered.get(member_id) or remembered.get(instance_id or "") or NO_PARTITIONS,
             NO_GENERATION,

@@ -16,7 +16,7 @@ from samerack.reporting.baseline import own_share
 from samerack.reporting.bill import bill
 from samerack.reporting.report import GroupCost, PairCost, Report, TopicCost
 from samerack.traffic.lag import lag_of_all, oldest_of_all
-from samerack.traffic.model import Flow, GroupTraffic, TrafficSnapshot
+from samerack.traffic.model import Flow, GroupTraffic, TrafficSnapshot, Uncounted
 from samerack.traffic.shares import random_share
 
 _Key = TypeVar("_Key")
@@ -101,6 +101,10 @@ def _dollars(total: Sum, prices: PriceTable) -> float | None:
     return None if total.known_crossing is None else prices.dollars(total.known_crossing)
 
 
+def _not_counted(group: GroupTraffic) -> list[tuple[Uncounted, int]]:
+    return [(why, records) for why, records in sorted(group.not_counted.items()) if records]
+
+
 def group_cost(
     group: GroupTraffic,
     prices: PriceTable,
@@ -145,7 +149,11 @@ def group_cost(
         topics=_topics(group, prices),
         lag_records=lag_of_all(group.lag.values()),
         lag_seconds=oldest_of_all(group.lag_seconds.values()),
-        blind_spots=tuple(spot.value for spot in group.blind_spots),
+        blind_spots=(
+            *(spot.value for spot in group.blind_spots),
+            *(f"not counted: {records:,} records at most {why.sentence}" for why, records in _not_counted(group)),
+        ),
+        not_counted={why.value: records for why, records in _not_counted(group)},
         note=group.note,
     )
 

@@ -5,7 +5,8 @@ The page, `samerack cost` and `samerack top` show these values.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from pydantic import TypeAdapter
@@ -105,6 +106,7 @@ class GroupCost:
         pairs: bytes and cost by pair of racks.
         topics: bytes, cost and lag by topic, the most expensive first.
         blind_spots: limits of the figures, in sentences.
+        not_counted: records that no figure includes since the agent began to measure, so many at most, by reason.
         note: why the group is not shown in full, or "".
         lag_records: records that it has not read yet; None where that of a partition is not known.
         lag_seconds: the age of the oldest of them; None like them, and where it is not known itself.
@@ -138,6 +140,7 @@ class GroupCost:
     topics: tuple[TopicCost, ...]
     blind_spots: tuple[str, ...]
     note: str
+    not_counted: Mapping[str, int] = field(default_factory=dict)
     lag_records: int | None = None
     lag_seconds: float | None = None
     server: ServerAssignment | None = None

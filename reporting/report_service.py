@@ -85,7 +85,7 @@ class ReportService:
         self._report: tuple[TrafficSnapshot, Mapping[str, str], tuple[Gap, ...], Report] | None = None
         self._verdict: tuple[Report, Verdict] | None = None
         self._verdict_at = float("-inf")
-        self._own: dict[str, _Own] = {}
+        self._known_shares: dict[tuple[str, str], _Own] = {}
 
     def roles(self) -> Mapping[str, str]:
         """Returns the agent's present role in each group that it is to lead."""
@@ -126,7 +126,7 @@ class ReportService:
         group = self.board.group(name)
         if group is None or group.problem is None or group.kind in STREAMS_KINDS:
             return ()
-        known = {one.partition: one.bytes_per_second for one in group.partitions if one.bytes_per_second is not None}
+        known = {one.partition: rate for one in group.partitions if (rate := one.long_run_per_second) is not None}
         return curve_of(group.problem, known if group.problem.weights is not None else None)
 
     def history(self, name: str) -> GroupHistory:
@@ -142,19 +142,21 @@ class ReportService:
             seen = seen_share(self.events.latest(group=group.group, kinds=("rebalance",)), group.assignor)
             return own_share(group, seen)
 
-        return self._at_most_a_minute_old(group, compute)
+        return self._at_most_a_minute_old("own", group, compute)
 
     def _server_share(self, group: GroupTraffic) -> float | None:
         """Returns the cross-rack share under samerack's assignor in the brokers, at most a minute old."""
-        return self._at_most_a_minute_old(group, lambda: server_share(group))
+        return self._at_most_a_minute_old("server", group, lambda: server_share(group))
 
-    def _at_most_a_minute_old(self, group: GroupTraffic, compute: Callable[[], float | None]) -> float | None:
+    def _at_most_a_minute_old(
+        self, whose: str, group: GroupTraffic, compute: Callable[[], float | None]
+    ) -> float | None:
         members = group.problem.members if group.problem is not None else ()
         assignor = f"{group.kind} {group.assignor}"
         now = time.monotonic()
         with self._lock:
-            known = self._own.get(group.group)
+            known = self._known_shares.get((whose, group.group))
             if known is None or now - known.at > _OWN_SECONDS or (known.members, known.assignor) != (members, assignor):
                 known = _Own(share=compute(), members=members, assignor=assignor, at=now)
-                self._own[group.group] = known
+                self._known_shares[whose, group.group] = known
             return known.share

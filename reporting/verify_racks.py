@@ -84,5 +84,5 @@ def scheme(racks: AbstractSet[str]) -> str:
 
 
 def _some(racks: AbstractSet[str], max_shown: int = 3) -> str:
-    shown = sorted(racks)[:max_shown]
+    shown = map(repr, sorted(racks)[:max_shown])  # quoted, so that a blank at the end is seen
     return ", ".join(shown) + (", ..." if len(racks) > max_shown else "")

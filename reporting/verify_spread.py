@@ -90,7 +90,7 @@ def _spread(evidence: Evidence, group: GroupTraffic, *, any_replica: bool) -> Ra
         return None
     if any_replica or not evidence.snapshot.rack_aware_fetch:
         problem = replace(problem, reads_any_replica=np.ones_like(problem.reads_any_replica))
-    rates = {one.partition: one.bytes_per_second for one in group.partitions if one.bytes_per_second is not None}
+    rates = {one.partition: rate for one in group.partitions if (rate := one.long_run_per_second) is not None}
     return rack_spread(problem, evidence.snapshot.cluster, rates)
 
 

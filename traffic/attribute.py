@@ -6,33 +6,16 @@ are added.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from samerack.traffic.collect import Offsets, Partition
+from samerack.traffic.collect import Partition
 from samerack.traffic.model import ObservedMember
 from samerack.traffic.overhead import USUAL_BATCH_BYTES, overhead_bytes
+from samerack.traffic.positions import Span
 
 NOBODY: Final = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
-    """Offsets that a group read in one partition, by its commits: from `first` to before `end`."""
-
-    partition: Partition
-    first: int
-    end: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spans:
-    """What committed offsets show: spans, partitions that went back, and owned ones without any commit."""
-
-    spans: tuple[Span, ...]
-    rewound: frozenset[Partition]
-    uncommitted: frozenset[Partition]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,43 +30,6 @@ class Part:
 
 
 Serving: TypeAlias = Callable[[Partition, ObservedMember | None], int | None]
-
-
-def spans_of(
-    before: Mapping[Partition, int] | None,
-    now: Mapping[Partition, int],
-    *,
-    owned: Iterable[Partition],
-    logs_before: Mapping[Partition, Offsets],
-) -> Spans:
-    """Compute the spans between two polls of one group.
-
-    The span of a first commit begins where the consumer did: at the log's start where the commit is below the end that
-    the log had at the last poll (the consumer reads from the earliest), else at that end.
-
-    Args:
-        before: Committed offsets at the last poll; None at the first poll, which shows nothing yet.
-        now: Committed offsets now.
-        owned: Partitions that have an owner.
-        logs_before: First and end offsets at the last poll.
-    """
-    uncommitted = frozenset(partition for partition in owned if partition not in now)
-    if before is None:
-        return Spans(spans=(), rewound=frozenset(), uncommitted=uncommitted)
-    spans: list[Span] = []
-    rewound: list[Partition] = []
-    for partition, end in now.items():
-        first = before.get(partition)
-        if first is None:
-            log = logs_before.get(partition)
-            if log is None:
-                continue
-            first = log.start if end < log.end else log.end
-        if end > first:
-            spans.append(Span(partition=partition, first=first, end=end))
-        elif end < first and partition in before:
-            rewound.append(partition)
-    return Spans(spans=tuple(spans), rewound=frozenset(rewound), uncommitted=uncommitted)
 
 
 def parts_of(

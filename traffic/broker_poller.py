@@ -6,7 +6,7 @@ fail alone and leaves a gap.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -15,12 +15,13 @@ from samerack.cluster.view import ClusterView, NoRack
 from samerack.cluster.wire import Wire
 from samerack.common.settings import Settings
 from samerack.traffic import collect, describe, groups, probe
-from samerack.traffic.attribute import Spans, spans_of
 from samerack.traffic.collect import Keys, Offsets, Partition
-from samerack.traffic.curve import Curve, LogExtent, extend
+from samerack.traffic.curve import Curve, LogExtent, bytes_between, extend
 from samerack.traffic.groups import ListedGroup, ObservedGroup
 from samerack.traffic.model import Gap, ObservedMember
+from samerack.traffic.positions import Looks, Spans, spans_of
 from samerack.traffic.probe import Reader, Served
+from samerack.traffic.production import Production
 from samerack.traffic.sample import Sampler
 from samerack.traffic.sizes import Sizes
 from samerack.traffic.timeline import Timelines
@@ -37,6 +38,7 @@ class State:
     groups: dict[str, ObservedGroup] = field(default_factory=dict)
     owners: dict[str, dict[Partition, ObservedMember]] = field(default_factory=dict)
     committed: dict[str, dict[Partition, int]] = field(default_factory=dict)
+    with_epochs: set[str] = field(default_factory=set)
     logs: dict[Partition, Offsets] = field(default_factory=dict)
     curves: dict[Partition, Curve] = field(default_factory=dict)
     served: dict[Reader, Served] = field(default_factory=dict)
@@ -53,7 +55,8 @@ class Poll:
     groups: dict[str, ObservedGroup]
     owners: dict[str, dict[Partition, ObservedMember]]
     committed: dict[str, dict[Partition, int]]
-    spans: dict[str, Spans]
+    bare: dict[str, frozenset[Partition]]
+    spans: dict[str, Spans] = field(default_factory=dict)
 
 
 class BrokerPoller:
@@ -66,6 +69,8 @@ class BrokerPoller:
         self._wire = wire
         self.state = State()
         self.timelines = Timelines()
+        self.production = Production()
+        self._logs_at: float | None = None
         self._keys = Keys()
         self.gaps: list[Gap] = []
         sampler = Sampler(wire, rack=settings.traffic.rack, budget_bytes=settings.traffic.sample_bytes)
@@ -85,7 +90,9 @@ class BrokerPoller:
             for partition in (*poll.owners[group], *poll.committed.get(group, ()))
             if partition[1] < len(self.state.cluster.topics.get(partition[0], ()))
         }
+        logs_before, seconds = self.state.logs, 0.0 if self.state.at is None else now - self.state.at
         self._poll_logs(wanted, now=now)
+        poll.spans = self._spans(poll, logs_before, seconds)
         self._poll_serving(poll, now=now, rack_aware=rack_aware)
         self._sample_logs(poll, now=now, rack_aware=rack_aware)
         return poll
@@ -133,8 +140,10 @@ class BrokerPoller:
             consumer=lambda raw: self._same(groups.managed(raw, racks=racks, hosts=hosts)),
         )
         self.gaps += described.gaps
-        committed, gaps = describe.committed(self._wire, listed.values(), self._keys)
-        self.gaps += gaps
+        commits = describe.committed(self._wire, listed.values(), self._keys, before=state.committed)
+        self.gaps += commits.gaps
+        state.with_epochs = {name for name in state.with_epochs if name in listed} | commits.with_epochs
+        committed = commits.offsets
         found = described.groups
         topics = {topic for group in found for member in group.members for topic in member.topics}
         topics |= {topic for offsets in committed.values() for topic, _ in offsets}
@@ -149,16 +158,28 @@ class BrokerPoller:
             groups=observed,
             owners=owners,
             committed=committed,
-            spans={
-                name: spans_of(
-                    state.committed.get(name),
-                    committed.get(name, {}),
-                    owned=owners[name],
-                    logs_before=state.logs,
-                )
-                for name in observed
-            },
+            bare=commits.bare,
         )
+
+    def _spans(self, poll: Poll, logs_before: Mapping[Partition, Offsets], seconds: float) -> dict[str, Spans]:
+        state = self.state
+        return {
+            name: spans_of(
+                Looks(
+                    before=state.committed.get(name),
+                    now=poll.committed.get(name, {}),
+                    owned_before=state.owners.get(name, {}).keys(),
+                    owned=owners.keys(),
+                    logs_before=logs_before,
+                    logs=state.logs,
+                    bare=poll.bare.get(name, frozenset()),
+                    commits_have_epochs=name in state.with_epochs,
+                    without_members=name in poll.listed and not poll.listed[name].protocol_type and not owners,
+                    seconds=seconds,
+                )
+            )
+            for name, owners in poll.owners.items()
+        }
 
     def _owners(self, group: ObservedGroup) -> dict[Partition, ObservedMember]:
         """Return the partitions' owners; while members do not show them, the last known."""
@@ -188,14 +209,20 @@ class BrokerPoller:
         logs, gaps = collect.offsets(self._wire, led, self._keys)
         self.gaps += gaps
         curves: dict[Partition, Curve] = {}
+        appended: dict[Partition, float] = {}
         for leader, partitions in led.items():
             for partition in partitions:
                 log, size = logs.get(partition), sizes.get(partition)
-                curve = state.curves.get(partition)
+                before = curve = state.curves.get(partition)
                 if log is not None and size is not None:
                     curve = extend(curve, LogExtent(start=log.start, end=log.end, size_bytes=size, leader=leader))
                 if curve is not None:
                     curves[partition] = curve
+                    appended[partition] = (
+                        0.0 if before is None else bytes_between(curve, before.extent.end, curve.extent.end)
+                    )
+        self.production.polled(appended, now - self._logs_at if self._logs_at is not None else 0.0)
+        self._logs_at = now
         state.curves, state.logs = curves, logs
         self.timelines.polled(logs, now=now)
         self._keys.keep(curves)

@@ -13,13 +13,15 @@ from samerack.common.settings import Settings
 from samerack.election.counting import Claim, Claims
 from samerack.election.leadership_state import Alone, LeadershipState
 from samerack.traffic.allowance import MemberKey
-from samerack.traffic.attribute import Part, Spans, parts_of, with_overhead
+from samerack.traffic.attribute import Part, parts_of, with_overhead
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.broker_poller import BrokerPoller, Poll
 from samerack.traffic.collect import Partition
 from samerack.traffic.exact import ExactReads
 from samerack.traffic.gaps import merged
 from samerack.traffic.model import Gap, ObservedMember, TrafficSnapshot
+from samerack.traffic.positions import Spans
+from samerack.traffic.read_rates import ReadRates
 from samerack.traffic.replication import ReplicationMeter
 from samerack.traffic.snapshot_builder import ClusterContext, GroupObservation, SnapshotBuilder
 from samerack.traffic.statistics import Read
@@ -29,7 +31,7 @@ from samerack.traffic.window import Window
 
 _LONGEST_STEP_SECONDS: Final = 120.0
 """After a longer pause (a suspended machine) envelopes and rates of the time between are not estimated."""
-_NO_SPANS: Final = Spans(spans=(), rewound=frozenset(), uncommitted=frozenset())
+_NO_SPANS: Final = Spans()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,9 +61,10 @@ class Cycle:
         self._board = board
         self._exact = exact
         self._weights = weights
+        self._read_rates = ReadRates()
         self._tally = Tally()
         self._window = Window(settings.traffic.window_seconds)
-        self._builder = SnapshotBuilder(settings, weights)
+        self._builder = SnapshotBuilder(settings, weights, self._read_rates, self._poller.production)
         self._cycles = 0
         self._leadership = leadership or Alone()
         self._replication = ReplicationMeter(
@@ -105,8 +108,9 @@ class Cycle:
         )
         groups = self._count(poll, claims, now=now, seconds=seconds, rack_aware=aware)
         self._window.add(wall - seconds, wall, [flow for group in groups.values() for flow in group.flows])
-        self._weights.forget(state.groups.keys() - poll.groups.keys())
-        self._builder.forget(state.groups.keys() - poll.groups.keys())
+        gone = state.groups.keys() - poll.groups.keys()
+        for known in (self._weights, self._read_rates, self._builder):
+            known.forget(gone)
         snapshot = self._snapshot(poll, now=now, wall=wall, rack_aware=rack_aware)
         self._poller.done(poll, now if claims is not None else state.at)
         gaps = merged([*snapshot.gaps, *self._replication.gaps, *elsewhere, *self._exact.refused()])
@@ -155,7 +159,8 @@ class Cycle:
             owners = poll.owners[name]
             parts = self._parts(name, poll, seconds=seconds, rack_aware=rack_aware)
             if claims is not None:
-                self._weights.measured(name, parts, owners, seconds)
+                self._read_rates.measured(name, parts, owners, seconds)
+            self._weights.measured(name, self._poller.production.rates(owners))
             members = {one.id: one for one in (*group.members, *owners.values())}
             one = count(
                 self._tally,

@@ -5,7 +5,7 @@ Requests are batched per coordinator, with up to 200 groups in one. They only re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
@@ -118,10 +118,27 @@ _REQUESTS: Final[dict[str, Callable[[Sequence[str]], Any]]] = {
 }
 
 
+@dataclass(slots=True, kw_only=True)
+class Commits:
+    """Committed offsets by group; a group without an answer is left out.
+
+    Attributes:
+        offsets: Those of each partition.
+        bare: Partitions whose commit has changed, and has no leader epoch.
+        with_epochs: Groups of which some commit has one.
+        gaps: Requests that were refused or failed.
+    """
+
+    offsets: dict[str, dict[Partition, int]] = field(default_factory=dict)
+    bare: dict[str, frozenset[Partition]] = field(default_factory=dict)
+    with_epochs: set[str] = field(default_factory=set)
+    gaps: list[Gap] = field(default_factory=list)
+
+
 def committed(
-    wire: Wire, groups: Iterable[ListedGroup], key: KeyOf
-) -> tuple[dict[str, dict[Partition, int]], list[Gap]]:
-    """Request all committed offsets of these groups, by group; a group without an answer is left out."""
+    wire: Wire, groups: Iterable[ListedGroup], key: KeyOf, *, before: Mapping[str, Mapping[Partition, int]]
+) -> Commits:
+    """Request all committed offsets of these groups; `before` are those of the last time."""
     by_coordinator: dict[int, list[str]] = {}
     for group in groups:
         by_coordinator.setdefault(group.coordinator, []).append(group.group)
@@ -130,8 +147,8 @@ def committed(
         for broker, names in by_coordinator.items()
         for chunk in chunked(sorted(names), _AT_ONCE)
     ]
-    found: dict[str, dict[Partition, int]] = {}
-    gaps: list[Gap] = []
+    found = Commits()
+    gaps = found.gaps
     for answer in wire.turns(questions):
         if answer.error is not None:
             gaps.append(failed(Family.COMMITTED, f"broker {answer.question.broker}", answer.error))
@@ -140,16 +157,23 @@ def committed(
             if group.error_code:
                 gaps += refused(Family.COMMITTED, str(group.group_id), group.error_code, passing=True)
                 continue
-            found[str(group.group_id)] = {
-                key(topic.name, one.partition_index): int(one.committed_offset)
-                for topic in group.topics
-                for one in topic.partitions
-                if not one.error_code and one.committed_offset >= 0
-            }
+            name, offsets, bare = str(group.group_id), dict[Partition, int](), set[Partition]()
+            known = before.get(name, {})
+            for topic in group.topics:
+                for one in topic.partitions:
+                    if one.error_code or one.committed_offset < 0:
+                        continue
+                    partition, offset = key(topic.name, one.partition_index), int(one.committed_offset)
+                    offsets[partition] = offset
+                    if one.committed_leader_epoch >= 0:
+                        found.with_epochs.add(name)
+                    elif known.get(partition) != offset:
+                        bare.add(partition)
+            found.offsets[name], found.bare[name] = offsets, frozenset(bare)
             wrong = {(topic.name, one.error_code) for topic in group.topics for one in topic.partitions}
             for topic, code in sorted((topic, code) for topic, code in wrong if code):
                 gaps += refused(Family.COMMITTED, f"{group.group_id}, topic {topic}", code, passing=True)
-    return found, gaps
+    return found
 
 
 def _offsets_request(names: Sequence[str]) -> Any:

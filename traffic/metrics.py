@@ -98,6 +98,15 @@ class TrafficCollector(Collector):
             ((group.group, group.lag_seconds) for group in groups),
             oldest_by_key,
         )
+        left = CounterMetricFamily(
+            "samerack_not_counted_records",
+            "Records that no figure includes, so many at most, by reason.",
+            labels=["group", "reason"],
+        )
+        for group in groups:
+            for why, records in sorted(group.not_counted.items()):
+                left.add_metric([group.group, why.value], records)
+        yield left
         observed = GaugeMetricFamily("samerack_observed_groups", "Groups that are observed, by kind.", labels=["kind"])
         kinds: dict[str, int] = {}
         for group in groups:

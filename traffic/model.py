@@ -89,6 +89,26 @@ class BlindSpot(Enum):
     PARTITIONS_UNKNOWN = "the members do not show who reads which partition"
 
 
+class Uncounted(StrEnum):
+    """Why records between two offsets are not counted."""
+
+    BEGIN_UNKNOWN = "begin-unknown"
+    MOVED = "moved"
+    DELETED = "deleted"
+
+    @property
+    def sentence(self) -> str:
+        """What to show beside the number."""
+        return _SENTENCES[self]
+
+
+_SENTENCES: Final = {
+    Uncounted.BEGIN_UNKNOWN: "may have been read before the first commit of a partition; where that began is not known",
+    Uncounted.MOVED: "were skipped: offsets were moved ahead without reading",
+    Uncounted.DELETED: "were deleted before they are known to have been read",
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedMember:
     """One member as brokers describe it.
@@ -125,7 +145,8 @@ class PartitionTraffic:
         member: Member id of its owner, or None.
         serving_broker: Broker whose replica serves the owner, or None where unknown.
         serving_rack: That broker's rack, or None where unknown.
-        bytes_per_second: Smoothed rate of wire bytes, or None before there are two polls of its offsets.
+        bytes_per_second: What the group reads by its commits, smoothed, in wire bytes; None before there are two polls.
+        written_per_second: What is written to the partition: what the group reads in the long run; None while unknown.
         lag_records: Records that are not read yet, as `traffic.lag` has it; None if not known.
         lag_seconds: Age of the oldest of them; 0 if there is none, None if not known.
         committed: The committed offset, or None.
@@ -137,8 +158,14 @@ class PartitionTraffic:
     serving_rack: str | None
     bytes_per_second: float | None
     lag_records: int | None
+    written_per_second: float | None = None
     lag_seconds: float | None = None
     committed: int | None = None
+
+    @property
+    def long_run_per_second(self) -> float | None:
+        """What the group reads in the long run: what is written, or what it reads while that is not known."""
+        return self.bytes_per_second if self.written_per_second is None else self.written_per_second
 
     @property
     def topic(self) -> str:
@@ -193,6 +220,7 @@ class GroupTraffic:
         whole_tasks: The tasks of Kafka Streams in `problem`; None for other groups, and where they are not known.
         topic_share: The topic of which one member has most, or None where none is shared.
         busiest: The member that reads most, or None where rates are not known.
+        not_counted: Records that no figure includes since the agent began to measure, so many at most, by reason.
         note: Why the group is not shown in full, or "".
     """
 
@@ -213,6 +241,7 @@ class GroupTraffic:
     whole_tasks: WholeTasks | None = None
     topic_share: TopicShare | None = None
     busiest: BusiestMember | None = None
+    not_counted: Mapping[Uncounted, int] = field(default_factory=dict)
     note: str = ""
 
 

@@ -1,38 +1,23 @@
-"""Converts byte rates to weights: smoothed, rounded to powers of two, and stable, so that noise moves no partition.
+"""Converts byte rates to weights: rounded to powers of two, so that the assignment engine has few classes.
 
 A level is the power of two nearest to the rate, counted from a phase that is common to the rates of a group, so that
-similar rates lie in the middle of a level and not at a border. It changes only when the rate is more than a quarter of
-a step beyond the border, so a rate that varies around it keeps its level. Few levels keep the assignment engine's
-classes few.
+similar rates lie in the middle of a level and not at a border. A level that is known already is kept while the rate is
+not more than a quarter of a step beyond the border.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from math import atan2, cos, exp, log2, sin, tau
+from math import atan2, cos, log2, sin, tau
 from typing import Final
 
-SMOOTHING_SECONDS: Final = 60.0
-"""Time after which an old rate counts for a third."""
 LEVELS: Final = 12
 """The least weight stands for rates 2^LEVELS times below the greatest, and for everything below."""
 _WEIGHTS: Final = tuple(1 << power for power in range(LEVELS + 1))
 """All weights: each is one object, of which partitions of thousands of groups have one."""
 _REACH: Final = 0.75
-"""Levels are 1 apart, so their borders lie at 0.5; beyond 0.75 the level changes."""
+"""Levels are 1 apart, so their borders lie at 0.5."""
 _MIN_RATE: Final = 1.0
-
-
-def smooth(before: float | None, measured: float, seconds: float, age: float) -> float:
-    """Return the smoothed rate after `seconds` at rate `measured`, after `age` seconds of earlier rates.
-
-    While `age` is short it is the plain average: members commit every few seconds, and the very first poll, which
-    sees a commit or none, must not count for a minute.
-    """
-    if before is None:
-        return measured
-    share = max(1.0 - exp(-seconds / SMOOTHING_SECONDS), seconds / (age + seconds))
-    return before * (1.0 - share) + measured * share
 
 
 def phase_of(rates: Iterable[float]) -> float:
@@ -48,9 +33,7 @@ def phase_of(rates: Iterable[float]) -> float:
 def level_of(rate: float, before: int | None, *, phase: float) -> int:
     """Return the level of a rate in bytes per second, given its level until now and the group's phase."""
     exact = log2(max(rate, _MIN_RATE)) - phase
-    if before is not None and abs(exact - before) <= _REACH:
-        return before
-    return round(exact)
+    return before if before is not None and abs(exact - before) <= _REACH else round(exact)
 
 
 def weights_of(levels: Mapping[str, Sequence[int | None]]) -> dict[str, tuple[int, ...]]:

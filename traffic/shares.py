@@ -102,6 +102,17 @@ def measured(flows: Iterable[Flow]) -> float | None:
     return crossed / whole if whole else None
 
 
+def by_long_run(partitions: Iterable[PartitionTraffic], racks: Mapping[str, str | None]) -> float | None:
+    """Return the share that crosses racks of what owners read in the long run, out of those with both racks known."""
+    crossed = whole = 0.0
+    for one in partitions:
+        rack, rate = racks.get(one.member) if one.member is not None else None, one.long_run_per_second
+        if rack is not None and one.serving_rack is not None and rate is not None:
+            whole += rate
+            crossed += rate if rack != one.serving_rack else 0.0
+    return crossed / whole if whole else None
+
+
 def by_partitions(partitions: Iterable[PartitionTraffic], racks: Mapping[str, str | None]) -> float | None:
     """Return the share of owned partitions served from another rack, out of those with both racks known."""
     crossed = whole = 0

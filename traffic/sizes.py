@@ -10,10 +10,10 @@ from dataclasses import replace
 from typing import Final
 
 from samerack.cluster.view import ClusterView
-from samerack.traffic.attribute import Span
 from samerack.traffic.collect import Partition
 from samerack.traffic.curve import Curve, bytes_between
 from samerack.traffic.model import Gap
+from samerack.traffic.positions import Span
 from samerack.traffic.probe import guess
 from samerack.traffic.sample import Place, Sampler, bytes_of, places
 

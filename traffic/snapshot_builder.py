@@ -7,6 +7,7 @@ time budget per cycle; until then the last one is shown.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -16,7 +17,7 @@ from samerack.assignors.streams.whole_tasks import WholeTasks
 from samerack.cluster.view import ClusterView, SettledCluster
 from samerack.common.settings import Settings
 from samerack.traffic import shares
-from samerack.traffic.attribute import Serving, Spans
+from samerack.traffic.attribute import Serving
 from samerack.traffic.collect import Offsets, Partition
 from samerack.traffic.evenness import busiest, topic_share
 from samerack.traffic.groups import ObservedGroup
@@ -28,8 +29,12 @@ from samerack.traffic.model import (
     ObservedMember,
     PartitionTraffic,
     Shares,
+    Uncounted,
 )
+from samerack.traffic.positions import Spans, named
 from samerack.traffic.probe import Reader
+from samerack.traffic.production import Production
+from samerack.traffic.read_rates import ReadRates
 from samerack.traffic.timeline import Timeline
 from samerack.traffic.weights import WeightBook, Weights
 
@@ -85,15 +90,18 @@ class _Solved:
 class SnapshotBuilder:
     """Builds snapshots; caches problems and best shares by group."""
 
-    def __init__(self, settings: Settings, weights: WeightBook) -> None:
+    def __init__(self, settings: Settings, weights: WeightBook, read_rates: ReadRates, production: Production) -> None:
         self._leading = settings.leading
         self._weights = weights
+        self._read_rates = read_rates
+        self._production = production
         self._solved: dict[str, _Solved] = {}
         self._spent_seconds = 0.0
         self._view: ClusterView | None = None
         self._settled = SettledCluster()
         self._rewound: set[str] = set()
         self._sampled: set[str] = set()
+        self._left: dict[str, Counter[Uncounted]] = {}
 
     def cluster(self, view: ClusterView) -> SettledCluster:
         """Return the cluster as planning takes it; the same object while the view is the same."""
@@ -107,6 +115,7 @@ class SnapshotBuilder:
             self._solved.pop(group, None)
             self._rewound.discard(group)
             self._sampled.discard(group)
+            self._left.pop(group, None)
 
     def rest(self) -> None:
         """End the cycle: the next one may spend time on best shares again."""
@@ -120,6 +129,7 @@ class SnapshotBuilder:
         solved = self._solve(group, context)
         racks = {member.id: member.rack.rack for member in group.members}
         owned = [(one.member, one) for one in partitions if one.member is not None]
+        self._left.setdefault(name, Counter()).update(named(observation.spans.left))
         read = sum(flow.volume.wire_bytes for flow in observation.flows)
         return GroupTraffic(
             group=name,
@@ -151,6 +161,7 @@ class SnapshotBuilder:
                 ((member, one.topic) for member, one in owned), {member.id: member.topics for member in group.members}
             ),
             busiest=busiest(((member, one.bytes_per_second) for member, one in owned), racks),
+            not_counted=dict(self._left[name]),
             note=group.note,
         )
 
@@ -161,6 +172,7 @@ class SnapshotBuilder:
             broker = context.serving(partition, owner)
             log, offset = context.logs.get(partition), observation.committed.get(partition)
             records = None if log is None else lag_records(log.start, log.end, offset)
+            written = self._production.rate(partition)
             seconds = lag_seconds(records, offset, context.timelines.get(partition), now=context.polled_at)
             result.append(
                 PartitionTraffic(
@@ -168,7 +180,8 @@ class SnapshotBuilder:
                     member=owner.id if owner is not None else None,
                     serving_broker=broker,
                     serving_rack=context.rack_of(broker) or None,
-                    bytes_per_second=self._weights.rate(observation.group.group, partition),
+                    bytes_per_second=self._read_rates.rate(observation.group.group, partition),
+                    written_per_second=written.value if written is not None else None,
                     lag_records=records,
                     lag_seconds=seconds,
                     committed=offset,

@@ -1,87 +1,118 @@
-"""Measured byte rates of each group's partitions, and the weights that planning takes from them.
+"""Weights of partitions for planning, from what is written to them: the same until the traffic has lastingly changed.
 
 Written by the cycle, read by the leaders' threads between JoinGroup and SyncGroup: memory only, and the same object
-while no level changes, so that nothing is computed again for noise.
+while nothing has changed, so that nothing is computed again for noise.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from math import log, log2, sqrt
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
-from samerack.traffic.attribute import Part
 from samerack.traffic.collect import Partition
-from samerack.traffic.rates import level_of, phase_of, smooth, weights_of
+from samerack.traffic.production import Rate, Rates
+from samerack.traffic.rates import level_of, phase_of, weights_of
 
 Weights: TypeAlias = Mapping[str, tuple[int, ...]]
-_MIN_SECONDS: Final = 30.0
-"""Commits come every five seconds by default, so one more or less of them is a sixth of a rate then: within a level."""
+_SURE: Final = 0.1
+"""The first weights wait until the errors of the rates are at most this part of them, or until no more is to be had."""
+_CHANGE: Final = 1.0
+"""Two partitions whose traffic is so many powers of two further apart, or closer, than before have changed."""
+_ERRORS: Final = 2.5
+"""... and more than so many standard errors."""
+_SMALL: Final = 1 / 16
+"""A partition with less than this part of the average is as good as empty, and so is one with half of that."""
 
 
 class WeightBook:
     """Rates and weights by group."""
 
     def __init__(self) -> None:
-        self._rates: dict[str, dict[Partition, float]] = {}
+        self._rates: dict[str, Rates] = {}
+        self._weighed: dict[str, dict[Partition, Rate]] = {}
+        """The rates that the weights were made from."""
         self._levels: dict[str, dict[Partition, int]] = {}
         self._phases: dict[str, float] = {}
-        self._seconds: dict[str, float] = {}
         self._weights: dict[str, Weights] = {}
 
     def weights(self, group: str) -> Weights | None:
         """Return a group's weights by topic and partition; None while its rates are not known."""
         return self._weights.get(group)
 
-    def rate(self, group: str, partition: Partition) -> float | None:
-        """Return the smoothed wire bytes per second."""
-        return self._rates.get(group, {}).get(partition)
-
-    def rates(self, group: str) -> Mapping[Partition, float] | None:
-        """Return the live rates by partition; None until the group has weights."""
+    def rates(self, group: str) -> Rates | None:
+        """Return what is written to the group's partitions; None until it has weights."""
         return self._rates.get(group) if group in self._weights else None
 
-    def measured(self, group: str, parts: Iterable[Part], owned: Iterable[Partition], seconds: float) -> None:
-        """Add what was read in one cycle; owned partitions without reads have a rate of 0."""
-        if seconds <= 0:
+    def measured(self, group: str, rates: Rates) -> None:
+        """Take the rates of the partitions that a group owns, as far as they are known."""
+        if not rates:
             return
-        rates = self._rates.setdefault(group, {})
-        sizes = dict.fromkeys(owned, 0.0)
-        for part in parts:
-            sizes[part.partition] = sizes.get(part.partition, 0.0) + part.wire_bytes
-        for partition in [partition for partition in rates if partition not in sizes]:
-            del rates[partition]
-        age = self._seconds.get(group, 0.0)
-        for partition, size in sizes.items():
-            rates[partition] = smooth(rates.get(partition), size / seconds, seconds, age)
-        self._seconds[group] = age + seconds
-        if self._seconds[group] >= _MIN_SECONDS and any(rates.values()):
-            self._weigh(group, rates)
+        self._rates[group] = rates
+        before = self._weighed.get(group)
+        if before is None and not _are_sure(rates.values()):
+            return
+        if before is None or have_changed(before, rates):
+            weighed, levels = dict(rates), {}
+            self._phases[group] = phase_of(rate.value for rate in rates.values())
+        else:
+            weighed, levels = _completed(before, rates), self._levels[group]
+            if weighed == before:
+                return
+        phase = self._phases[group]
+        self._weighed[group] = weighed
+        self._levels[group] = {
+            partition: level_of(rate.value, levels.get(partition), phase=phase) for partition, rate in weighed.items()
+        }
+        weights = _weights(self._levels[group])
+        if weights != self._weights.get(group) and any(rate.value for rate in weighed.values()):
+            self._weights[group] = weights
 
     def forget(self, groups: Iterable[str]) -> None:
         """Forget groups that are gone."""
         for group in groups:
-            for weights in (self._rates, self._levels, self._phases, self._seconds, self._weights):
-                weights.pop(group, None)
+            for known in (self._rates, self._weighed, self._levels, self._phases, self._weights):
+                known.pop(group, None)
 
-    def _weigh(self, group: str, rates: Mapping[Partition, float]) -> None:
-        before = self._levels.get(group)
-        if before is None:
-            self._phases[group] = phase_of(rates.values())
-        levels = {
-            partition: level_of(rate, before.get(partition) if before is not None else None, phase=self._phases[group])
-            for partition, rate in rates.items()
-        }
-        if levels == before:
-            return
-        self._levels[group] = levels
-        weights = _weights(levels)
-        if weights != self._weights.get(group):
-            self._weights[group] = weights
+
+def have_changed(before: Rates, now: Rates) -> bool:
+    """Return whether the traffic of some partition has changed against that of another, beyond what is uncertain.
+
+    What all partitions do alike, such as a curve of day and night, is no change: weights are relative.
+    """
+    both = before.keys() & now.keys()
+    floors = [_SMALL * sum(rates[one].value for one in both) / max(1, len(both)) for rates in (before, now)]
+    if not all(floors):
+        return any(floors)
+    changes = [_change(before[one], now[one], *floors) for one in both]
+    least, most = min(changes), max(changes)
+    return most[0] - least[0] > _CHANGE + _ERRORS * sqrt(most[1] + least[1])
+
+
+def _completed(before: Rates, now: Rates) -> dict[Partition, Rate]:
+    """Return the rates that weights were made from for the partitions of now; where only now is whole, that of now."""
+    return {
+        partition: rate if (known := before.get(partition)) is None or (rate.whole and not known.whole) else known
+        for partition, rate in now.items()
+    }
+
+
+def _change(before: Rate, now: Rate, floor_before: float, floor_now: float) -> tuple[float, float]:
+    """Return by how many powers of two a rate has changed, and the variance of that."""
+    first, second = max(before.value, floor_before), max(now.value, floor_now)
+    relative = (before.error / first) ** 2 + (now.error / second) ** 2
+    return log2(second / first), relative / log(2) ** 2
+
+
+def _are_sure(rates: Iterable[Rate]) -> bool:
+    known = list(rates)
+    whole, error = sum(rate.value for rate in known), sum(rate.error for rate in known)
+    return whole > 0 and (error <= _SURE * whole or all(rate.whole for rate in known))
 
 
 def weights_of_rates(rates: Mapping[Partition, float]) -> Weights | None:
-    """Return weights from rates alone, without earlier levels; None while nothing is read."""
+    """Return weights from rates alone; None where nothing is written."""
     if not any(rates.values()):
         return None
     phase = phase_of(rates.values())

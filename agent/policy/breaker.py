@@ -1,7 +1,7 @@
 """The circuit breaker: stops rebalances for some time after several in a row did not save what was predicted.
 
 Each rebalance for racks or traffic is on trial. It fails if the group, stable again, reads hardly less across racks
-with the assignment in force, if the bytes measured afterwards show that, or if the group rebalances again and again
+with the assignment in force, if the brokers that serve its members say so, or if the group rebalances again and again
 right after it. It succeeds if none of that has happened after a minute. If members, racks or replicas change meanwhile,
 the prediction is void, and the trial ends without a result.
 """
@@ -35,7 +35,7 @@ class Trial:
         saving: Predicted reduction of that share.
         generation: The group's generation then; 0 if it was not known.
         conditions: Number of the conditions of the prediction, see `GroupCondition`.
-        crossed: The measured cross-rack share then; None if it was not measured.
+        crossed: The cross-rack share of bytes then, by the brokers that served; None if it was not measured.
         byte_saving: Predicted reduction of the cross-rack share of bytes.
         byte_share: Predicted cross-rack share of bytes.
         own_rebalances: Rebalances by the agent since, including this one.
@@ -159,14 +159,16 @@ def _concluded(breaker: Breaker, trial: Trial, crossing: Crossing | None, now: f
         return replace(breaker, trial=None) if over else breaker
     if trial.crossed is None or trial.byte_saving <= TOLERANCE:
         return Breaker()
-    if crossing is None or trial.stable is None or crossing.since < trial.stable[1]:
+    if crossing is None or trial.stable is None or crossing.at < trial.stable[1]:
         return Breaker() if over else breaker
     if _is_near_what_was_predicted(trial, crossing.share):
         return Breaker()
     brought = trial.crossed - crossing.share
     if brought >= MIN_PART * trial.byte_saving - TOLERANCE:
         return Breaker()
-    return _failed(breaker, now, rules, f"by measured bytes, {_too_little(trial.byte_saving, brought)}")
+    return _failed(
+        breaker, now, rules, f"by the brokers that serve its members, {_too_little(trial.byte_saving, brought)}"
+    )
 
 
 def _is_near_what_was_predicted(trial: Trial, crossed: float) -> bool:

@@ -14,11 +14,19 @@ MAX_ROUNDS: Final = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ByteRates:
-    """Measured bytes per second of a group: all, those across racks with the present assignment, and with the plan."""
+    """Measured bytes per second of a group.
+
+    Attributes:
+        whole: All.
+        present: Those across racks with the present assignment.
+        possible: Those across racks with the plan.
+        error: The standard error of what the plan saves.
+    """
 
     whole: float
     present: float
     possible: float
+    error: float = 0.0
 
     @property
     def saving(self) -> float:
@@ -28,10 +36,17 @@ class ByteRates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crossing:
-    """What was measured to cross racks: a share of all bytes, from `since` (seconds since 1970) until now."""
+    """What crosses racks: a share of what is written to the partitions, by the brokers that serve their owners.
+
+    It does not depend on when members commit.
+
+    Attributes:
+        share: The part, from 0 to 1.
+        at: When it was asked for (seconds since 1970): brokers answered after that.
+    """
 
     share: float
-    since: float
+    at: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +63,7 @@ class GroupCondition:
             known, as this process did not make it.
         traffic_changed: Whether the weights of partitions changed.
         rates: Bytes per second under either plan; None while they are not measured.
-        crossing: What crossed racks in the last minutes; None if it is not measured.
+        crossing: What crosses racks; None if it is not measured.
         generation: The group's generation; 0 if it is not known.
         conditions: A number that changes whenever members, cluster or the racks of hosts change.
         pause: The operator's request to start no rebalance for racks or traffic; None without one.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from samerack.agent.policy import breaker as breakers
 from samerack.agent.policy import budget as budgets
@@ -15,6 +15,8 @@ from samerack.agent.policy.model import TOLERANCE, Action, Decision, Rules
 from samerack.agent.policy.reasons import Reason, why_cheaper
 from samerack.agent.policy.windows import next_opening
 
+_ERRORS: Final = 2.0
+"""A rebalance for traffic alone must save more than so many standard errors of what it saves."""
 _Refusal: TypeAlias = tuple[Reason, float | None]
 """Why not, and until when (seconds since 1970), if known."""
 
@@ -79,6 +81,8 @@ def _evaluate(state: State, condition: GroupCondition, now: float, wall: float, 
         return replace(state, proposed=None), _decision(condition, Action.NOTHING, Reason.NOTHING_TO_GAIN)
     if saving <= rules.min_saving + TOLERANCE:
         return replace(state, proposed=None), _decision(condition, Action.SUPPRESS, Reason.BELOW_LEAST_SAVING)
+    if why_cheaper(condition) is Reason.TRAFFIC_CHANGED and _is_uncertain(condition):
+        return replace(state, proposed=None), _decision(condition, Action.SUPPRESS, Reason.BELOW_LEAST_SAVING)
     state, weighed = _weigh(state, condition, now, wall, rules)
     if weighed is not None:
         return state, _decision(condition, Action.SUPPRESS, *weighed)
@@ -88,6 +92,12 @@ def _evaluate(state: State, condition: GroupCondition, now: float, wall: float, 
     if barred is not None:
         return state, _decision(condition, Action.SUPPRESS, *barred)
     return _act(state, condition, now, rules)
+
+
+def _is_uncertain(condition: GroupCondition) -> bool:
+    """Returns whether what the plan saves in bytes is within what is uncertain in it."""
+    rates = condition.rates
+    return rates is None or rates.saving <= _ERRORS * rates.error
 
 
 def _weigh(

@@ -1,4 +1,4 @@
-"""What the policy knows from traffic measurement: bytes per second by partition, and what really crossed racks.
+"""What the policy knows from traffic measurement: bytes per second by partition, and what really crosses racks.
 
 It is read from memory that the measuring cycle updates.
 """
@@ -8,14 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
 from samerack.agent.policy import ByteRates, Crossing
+from samerack.assignors.evaluate import cross_rack_mask
 from samerack.assignors.model import Cost
 from samerack.common.errors import SettingsError
 from samerack.common.money import PriceTable
 from samerack.common.settings import Settings
 from samerack.planning.planner import Plan
+from samerack.traffic import shares
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.byte_shares import Rates, known_crossing, row_of, share_of_owners
+from samerack.traffic.production import Rates as UncertainRates
 from samerack.traffic.weights import WeightBook
 
 
@@ -28,11 +33,11 @@ class Measured:
     """Functions that return a group's figures, or None while there are none.
 
     Attributes:
-        rates: wire bytes per second by partition.
-        crossing: what crossed racks in the measuring window.
+        rates: what is written to its partitions, in bytes per second.
+        crossing: what crosses racks by the brokers that serve its members.
     """
 
-    rates: Callable[[str], Rates | None] = _nothing
+    rates: Callable[[str], UncertainRates | None] = _nothing
     crossing: Callable[[str], Crossing | None] = _nothing
 
 
@@ -44,8 +49,10 @@ def measured(board: TrafficBoard, weights: WeightBook) -> Measured:
 
     def crossing(name: str) -> Crossing | None:
         group = board.group(name)
-        share = group.shares.present_bytes if group is not None else None
-        return None if share is None else Crossing(share=share, since=board.latest().window_start)
+        if group is None:
+            return None
+        share = shares.by_long_run(group.partitions, {member.id: member.rack.rack for member in group.members})
+        return None if share is None else Crossing(share=share, at=board.latest().window_end)
 
     return Measured(rates=weights.rates, crossing=crossing)
 
@@ -70,14 +77,17 @@ def weighed_shares(before: Cost, after: Cost, sums: ByteRates | None) -> tuple[f
     )
 
 
-def byte_rates(plan: Plan, rates: Rates) -> ByteRates:
-    """Returns what the group reads, and what it reads across racks now and under the plan."""
+def byte_rates(plan: Plan, rates: UncertainRates) -> ByteRates:
+    """Returns what the group reads in the long run, and what of it crosses racks now and under the plan."""
     problem = plan.problem
-    row = row_of(problem, rates)
+    row = row_of(problem, {partition: rate.value for partition, rate in rates.items()})
+    errors = row_of(problem, {partition: rate.error for partition, rate in rates.items()})
+    moved = cross_rack_mask(problem, problem.owner) != cross_rack_mask(problem, plan.final)
     return ByteRates(
         whole=float(row.sum()),
         present=known_crossing(problem, problem.owner, row),
         possible=known_crossing(problem, plan.final, row),
+        error=float(np.sqrt((errors[moved] ** 2).sum())),
     )
 
 

@@ -50,7 +50,7 @@ class Rules:
     min_bytes_per_second: float = 0.0
     unmeasured_seconds: float = 0.0
     windows: tuple[WindowSettings, ...] = ()
-    breaker_failures: int = 3
+    breaker_failures: int = 2
     breaker_seconds: float = 3600.0
 
 

@@ -83,7 +83,7 @@ class PolicyRules(Section):
         examples=[[{"cron": "0 2 * * *", "minutes": 120, "timezone": "Europe/Berlin"}]],
     )
     breaker_failures: int = Field(
-        default=3,
+        default=2,
         ge=1,
         description="Failed rebalances in a row after which the agent triggers none.",
     )

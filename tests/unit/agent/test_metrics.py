@@ -27,7 +27,7 @@ from samerack.reporting.findings import Code
 from samerack.reporting.ledger import Ledger
 from samerack.reporting.money_metrics import MoneyCollector
 from samerack.traffic.metrics import TrafficCollector, TrafficMetrics
-from samerack.traffic.model import Family, Shares
+from samerack.traffic.model import Family, Shares, Uncounted
 from tests.integration import metrics_page
 from tests.integration.metrics_page import row, shown
 from tests.unit.agent.measured import GB, REPLICATED, A, B, flow, group, publish, reports, snapshot
@@ -124,7 +124,8 @@ def measured(metrics: Metrics) -> None:
     counted.failed(Family.LOG_DIRS)
     shares = Shares(present_bytes=0.25, present_partitions=0.5, optimal=0.0, optimal_by="bytes", random=2 / 3)
     read = [flow(A, A, 3 * GB), flow(A, B, GB)]
-    publish(shown.board, snapshot(group(flows=read, shares=shares, source="client-id"), replication=REPLICATED))
+    orders = replace(group(flows=read, shares=shares, source="client-id"), not_counted={Uncounted.MOVED: 1000})
+    publish(shown.board, snapshot(orders, replication=REPLICATED))
 
 
 def families(metrics: Metrics) -> dict[str, Metric]:

@@ -29,6 +29,7 @@ from samerack.reporting.baseline import curve_of
 from samerack.reporting.report import ServerAssignment, from_json, to_json
 from samerack.reporting.server_assignment import server_assignment, server_share, with_servers
 from samerack.traffic.model import GroupTraffic, Shares, TrafficSnapshot
+from samerack.traffic.production import Rate
 from tests.unit.agent.leading.policies import RULES
 from tests.unit.agent.measured import GB, NEAR, RANGE, ROTATED, SPREAD, A, B, C, flow, group, member, problem, snapshot
 from tests.unit.agent.test_web_requests import GAIN
@@ -170,7 +171,8 @@ def test_nothing_known_is_no_share(unknown: Problem) -> None:
     for cost in (made.before, made.after):
         assert (cost.known, cost.known_share, cost.min_share, cost.known_partitions_across) == (0, None, None, None)
     assert shares_of(made, None) == shares_of(made, rates) == (None, None)
-    assert weighed_shares(made.before, made.after, byte_rates(made, rates)) == (None, None)
+    exact = {one: Rate(value=rate, error=0.0, seconds=480.0) for one, rate in rates.items()}
+    assert weighed_shares(made.before, made.after, byte_rates(made, exact)) == (None, None)
     assert {point.share for point in curve_of(unknown, rates)} == {None}
     assert {(point["cross_rack"], point["cross_rack_share"]) for point in points_of(unknown, Options())} == {
         (None, None)

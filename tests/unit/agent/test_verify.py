@@ -98,12 +98,13 @@ def test_members_without_rack() -> None:
     ("members", "brokers", "code", "part"),
     [
         ({"RACK-A", B, C}, {A, B, C}, Code.RACKS_DIFFER_IN_CASE, "'RACK-A' and 'rack-a'"),
-        ({"x", "y"}, {A, B}, Code.RACKS_NEVER_MEET, "no rack of a member is a rack of a broker: x, y"),
-        ({A, "x"}, {A, B}, Code.RACKS_NEVER_MEET, "some racks of members are not a rack of a broker: x;"),
+        ({"x", "y"}, {A, B}, Code.RACKS_NEVER_MEET, "no rack of a member is a rack of a broker: 'x', 'y'"),
+        ({A, "x"}, {A, B}, Code.RACKS_NEVER_MEET, "some racks of members are not a rack of a broker: 'x';"),
         ({"use1-az1", "use1-az2"}, {"us-east-1a", "us-east-1b"}, Code.ZONE_NAME_AGAINST_ID, "zone ids of AWS"),
         ({"us-east-1a"}, {"use1-az1", "use1-az4"}, Code.ZONE_NAME_AGAINST_ID, "zone names of AWS"),
         ({"1", "2"}, {"westeurope-1", "westeurope-2"}, Code.ZONE_NAME_AGAINST_ID, "bare numbers"),
         ({"us-east-1a"}, {"us-west-2a"}, Code.RACKS_NEVER_MEET, "us-west-2a"),
+        ({f"{A} "}, {A}, Code.RACKS_NEVER_MEET, "'rack-a '; brokers are in 'rack-a'"),  # a blank at the end
     ],
 )
 def test_names_that_do_not_meet(members: set[str], brokers: set[str], code: Code, part: str) -> None:

@@ -32,6 +32,8 @@ def test_the_order_of_entries_does_not_count(entries: tuple[list[str], list[str]
         (("!orders-test-*", "*"), "orders-test-1", False),
         (("orders",), "orders-eu", False),
         ((), "orders", False),
+        (("orders[prod]",), "orders[prod]", True),
+        (("orders*", "!orders[prod]"), "orders[prod]", False),
     ],
 )
 def test_what_is_left_out(entries: tuple[str, ...], name: str, *, is_selected: bool) -> None:

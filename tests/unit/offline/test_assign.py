@@ -161,6 +161,7 @@ def test_repeat_runs_again() -> None:
         ('{"assignor": "\\ud800"}', "JSON"),
         (GROUP | {"weights": {"t": [1]}}, "weights of topic 't': expected 4"),
         (GROUP | {"members": [GROUP["members"][0]] * 2}, "'m1' occurs more than once"),
+        (GROUP | {"brokers": [{"id": 1, "rack": "a"}, {"id": 1, "rack": "b"}]}, "broker id 1 occurs more than once"),
         (member(0, user_data="xyz"), "hexadecimal"),
     ],
 )

@@ -95,6 +95,18 @@ def test_joining_members_get_their_host_from_the_last_look() -> None:
 
 
 @pytest.mark.parametrize(
+    ("described", "source"),
+    [({"client_host": "10.2.0.1"}, ("b", "network")), ({"client_id": "pod-c-7"}, ("c", "client-id"))],
+)
+def test_a_static_member_that_restarts_keeps_its_rack(described: dict[str, str], source: tuple[str, str]) -> None:
+    """It joins with a new member id, and is described under the former one: its instance id says who it is."""
+    seen = group(member("m-former", instance_id="pod-7", **described), state="PreparingRebalance")  # type: ignore[arg-type]
+    joined = [("pod-7-6d9f1c1e", "pod-7", Subscription(version=0, topics=("t",)))]
+    (again,) = members_of_join(joined, group=seen, remembered={}, cooperative=False, racks=RACKS)
+    assert (again.rack.rack, again.rack.source) == source
+
+
+@pytest.mark.parametrize(
     ("protocol", "keep", "mode"),
     [
         ("range", "auto", (False, True)),

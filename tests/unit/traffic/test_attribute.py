@@ -6,37 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samerack.traffic.attribute import Part, Span, parts_of, spans_of, with_overhead
-from samerack.traffic.collect import Offsets
+from samerack.traffic.attribute import Part, parts_of, with_overhead
 from samerack.traffic.overhead import PARTITION_BYTES, RESPONSE_BYTES, answers_per_second, overhead_bytes
+from samerack.traffic.positions import Span
 from tests.unit.traffic.test_exact import member
 
 P0, P1 = ("t", 0), ("t", 1)
-
-
-def test_commits_make_spans() -> None:
-    """An offset that grew is a span; one that went back, and an owned partition without one, are listed."""
-    spans = spans_of({P0: 10, P1: 9}, {P0: 15, P1: 4}, owned=[P0, P1, ("t", 2)], logs_before={})
-    assert spans.spans == (Span(partition=P0, first=10, end=15),)
-    assert spans.rewound == {P1}
-    assert spans.uncommitted == {("t", 2)}
-
-
-def test_the_first_look_tells_nothing() -> None:
-    """Offsets that were committed before the agent started are its start."""
-    assert spans_of(None, {P0: 15}, owned=[P0], logs_before={}).spans == ()
-
-
-@pytest.mark.parametrize(
-    ("end", "first"),
-    [(60, 20), (150, 100)],
-    ids=["below the end before: from the log's start", "above: from the end before"],
-)
-def test_a_first_commit_begins_where_the_consumer_did(end: int, first: int) -> None:
-    """A consumer starts at the log's start or at its end, and the commit shows which."""
-    spans = spans_of({}, {P0: end}, owned=[], logs_before={P0: Offsets(start=20, end=100)})
-    assert spans.spans == (Span(partition=P0, first=first, end=end),)
-    assert spans_of({}, {P0: end}, owned=[], logs_before={}).spans == ()
 
 
 def test_what_is_committed_at_a_handover_was_read_by_the_owner_before() -> None:

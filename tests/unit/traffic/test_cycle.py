@@ -8,12 +8,12 @@ from samerack.cluster.wire import Wire
 from samerack.common.settings import Settings
 from samerack.election.counting import NOTHING, Claim, Claims
 from samerack.election.model import ReportingMember, observe
-from samerack.traffic.attribute import spans_of
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.broker_poller import BrokerPoller, Poll
 from samerack.traffic.collect import Partition
 from samerack.traffic.cycle import Cycle
 from samerack.traffic.exact import ExactReads
+from samerack.traffic.positions import Looks, spans_of
 from samerack.traffic.weights import WeightBook
 from tests.unit.traffic.test_exact import Elected, group, member
 
@@ -39,9 +39,15 @@ class Seeing(BrokerPoller):
         self.committed += 10
         seen = group(member("m1", "c", 0), member("m2", "d", 1))
         commits: dict[Partition, int] = {("t", 0): self.committed, ("t", 1): self.committed}
-        spans = spans_of(self.state.committed.get("g"), commits, owned=seen.owners(), logs_before={})
+        owned = seen.owners().keys()
+        spans = spans_of(Looks(before=self.state.committed.get("g"), now=commits, owned_before=owned, owned=owned))
         return Poll(
-            listed={}, groups={"g": seen}, owners={"g": seen.owners()}, committed={"g": commits}, spans={"g": spans}
+            listed={},
+            groups={"g": seen},
+            owners={"g": seen.owners()},
+            committed={"g": commits},
+            bare={},
+            spans={"g": spans},
         )
 
 

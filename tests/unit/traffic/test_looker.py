@@ -6,19 +6,21 @@ import pytest
 
 from samerack.cluster.wire import Wire
 from samerack.common.settings import Settings
-from samerack.traffic.attribute import Spans
 from samerack.traffic.broker_poller import BrokerPoller, Poll
 from samerack.traffic.groups import ObservedGroup
+from samerack.traffic.positions import Spans
 from tests.unit.traffic.test_exact import group, member
 
 P0 = ("t", 0)
-NOTHING = Spans(spans=(), rewound=frozenset(), uncommitted=frozenset())
+NOTHING = Spans()
 
 
 def poll(*, committed: dict[str, dict[tuple[str, int], int]]) -> Poll:
     """A poll of group g, with the commits that could be read."""
     seen: ObservedGroup = group(member("m", "c", 0))
-    return Poll(listed={}, groups={"g": seen}, owners={"g": seen.owners()}, committed=committed, spans={"g": NOTHING})
+    return Poll(
+        listed={}, groups={"g": seen}, owners={"g": seen.owners()}, committed=committed, bare={}, spans={"g": NOTHING}
+    )
 
 
 @pytest.fixture

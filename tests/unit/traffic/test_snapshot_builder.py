@@ -7,9 +7,11 @@ from dataclasses import replace
 from samerack.cluster.racks import MemberRack
 from samerack.cluster.view import SettledCluster
 from samerack.common.settings import load
-from samerack.traffic.attribute import Spans
 from samerack.traffic.collect import Offsets
 from samerack.traffic.model import BlindSpot
+from samerack.traffic.positions import Spans
+from samerack.traffic.production import Production
+from samerack.traffic.read_rates import ReadRates
 from samerack.traffic.snapshot_builder import ClusterContext, GroupObservation, SnapshotBuilder
 from samerack.traffic.streams_client import StreamsClient
 from samerack.traffic.timeline import extend
@@ -33,7 +35,7 @@ SCENE = ClusterContext(
     rack_aware=True,
     window_seconds=60.0,
 )
-NOTHING = Spans(spans=(), rewound=frozenset(), uncommitted=frozenset())
+NOTHING = Spans()
 
 
 def seen(spans: Spans = NOTHING, *, exact: bool = True, **changed: object) -> GroupObservation:
@@ -52,7 +54,10 @@ def seen(spans: Spans = NOTHING, *, exact: bool = True, **changed: object) -> Gr
 def builder() -> SnapshotBuilder:
     """A new builder."""
     return SnapshotBuilder(
-        load(flags={"kafka": {"bootstrap.servers": "b:1"}, "groups": ["g"]}, environment={}), WeightBook()
+        load(flags={"kafka": {"bootstrap.servers": "b:1"}, "groups": ["g"]}, environment={}),
+        WeightBook(),
+        ReadRates(),
+        Production(),
     )
 
 

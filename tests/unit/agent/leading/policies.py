@@ -40,11 +40,15 @@ def condition(
     racks_changed: bool | None = True,
     traffic_changed: bool = False,
     rates: tuple[float, float] | None = None,
+    error: float = 0.0,
     crossing: tuple[float, float] | None = None,
     generation: int = 0,
     conditions: int = 0,
 ) -> GroupCondition:
-    """A led group of 100 partitions that reads 1,000 bytes per second: `rates` are those across racks, now and then."""
+    """A led group of 100 partitions that reads 1,000 bytes per second: `rates` are those across racks, now and then.
+
+    `error` is the standard error of what is between them.
+    """
     return GroupCondition(
         present=cost(present),
         possible=cost(possible),
@@ -53,8 +57,8 @@ def condition(
         rounds=rounds,
         racks_changed=racks_changed,
         traffic_changed=traffic_changed,
-        rates=ByteRates(whole=1000.0, present=rates[0], possible=rates[1]) if rates is not None else None,
-        crossing=Crossing(share=crossing[0], since=crossing[1]) if crossing is not None else None,
+        rates=ByteRates(whole=1000.0, present=rates[0], possible=rates[1], error=error) if rates is not None else None,
+        crossing=Crossing(share=crossing[0], at=crossing[1]) if crossing is not None else None,
         generation=generation,
         conditions=conditions,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ from samerack.reporting.baseline import curve_of
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.model import Shares
 from samerack.traffic.weights import WeightBook, weights_of_rates
-from tests.unit.agent.measured import group, publish, snapshot
+from tests.unit.agent.measured import B, C, group, publish, snapshot
 
 
 def check(flags: Mapping[str, Any], prices: str = "aws") -> None:
@@ -29,14 +30,24 @@ def check(flags: Mapping[str, Any], prices: str = "aws") -> None:
     check_min_savings(load(flags={"kafka": {"bootstrap.servers": "x"}, **flags}, environment={}), shipped(prices))
 
 
-def test_what_crossed_racks_is_of_the_window() -> None:
-    """The share is the last published one; it is unknown while the group or its share is."""
+def test_what_crosses_racks_is_by_the_brokers_that_serve() -> None:
+    """Of what is written to partitions, whenever members commit; unknown where no rack is known."""
     board = TrafficBoard()
     told = measured(board, WeightBook())
     assert told.crossing("orders") is None
-    taken = snapshot(group("orders", shares=Shares(present_bytes=0.25)), group("new", shares=Shares()))
+    orders = group("orders", shares=Shares(present_bytes=1.0))
+    first, second, third, unowned, unserved, unwritten = orders.partitions
+    read = (
+        replace(first, bytes_per_second=0.0, written_per_second=300.0),
+        replace(second, serving_rack=B, written_per_second=50.0),
+        replace(third, serving_rack=C, bytes_per_second=50.0),  # not known yet what is written: what is read
+        replace(unowned, member=None),
+        replace(unserved, serving_rack=None),
+        replace(unwritten, bytes_per_second=None),
+    )
+    taken = snapshot(replace(orders, partitions=read), group("new", members={"m1": None}))
     publish(board, taken)
-    assert told.crossing("orders") == Crossing(share=0.25, since=taken.window_start)
+    assert told.crossing("orders") == Crossing(share=0.25, at=taken.window_end)
     assert told.crossing("new") is None
     assert told.rates("orders") is None
     assert (UNMEASURED.crossing("orders"), UNMEASURED.rates("orders")) == (None, None)

@@ -22,7 +22,21 @@ CASES = {
     "just more": (condition(36, 30), Action.REBALANCE, Reason.RACKS_CHANGED),
     "after a restart": (condition(36, 30, racks_changed=None), Action.REBALANCE, Reason.CHEAPER_PLAN),
     "members' racks": (condition(36, 30, racks_changed=False), Action.REBALANCE, Reason.MEMBERS_RACKS_CHANGED),
-    "traffic": (condition(36, 30, racks_changed=False, traffic_changed=True), Action.REBALANCE, Reason.TRAFFIC_CHANGED),
+    "traffic": (
+        condition(36, 30, racks_changed=False, traffic_changed=True, rates=(360.0, 300.0), error=29.0),
+        Action.REBALANCE,
+        Reason.TRAFFIC_CHANGED,
+    ),
+    "traffic, within what is uncertain": (
+        condition(36, 30, racks_changed=False, traffic_changed=True, rates=(360.0, 300.0), error=30.0),
+        Action.SUPPRESS,
+        Reason.BELOW_LEAST_SAVING,
+    ),
+    "traffic that is not measured now": (
+        condition(36, 30, racks_changed=False, traffic_changed=True),
+        Action.SUPPRESS,
+        Reason.BELOW_LEAST_SAVING,
+    ),
     "partitions changed": (condition(partitions_changed=True), Action.REBALANCE, Reason.PARTITIONS_CHANGED),
     "second round": (condition(withheld=1, rounds=1), Action.REBALANCE, Reason.SECOND_ROUND),
     "second round first": (

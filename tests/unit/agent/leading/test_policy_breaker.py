@@ -48,9 +48,9 @@ def brings(present: int) -> GroupCondition:
     return condition(present, present)
 
 
-def crosses(share: float, since: float) -> GroupCondition:
-    """A group with the plan in force, of which this share was measured since then."""
-    return condition(10, 10, crossing=(share, MIDNIGHT + since))
+def crosses(share: float, at: float) -> GroupCondition:
+    """A group with the plan in force, of which this share crossed racks then."""
+    return condition(10, 10, crossing=(share, MIDNIGHT + at))
 
 
 LED = condition(50, 10, generation=7)
@@ -96,8 +96,8 @@ CALM = UNDISTURBED_SECONDS
         pytest.param(
             LED, [(PATIENCE_SECONDS, condition(60, 60, generation=90))], 0, False, id="it did not lead for minutes"
         ),
-        pytest.param(MEASURED, [(2, WELL), (CALM, crosses(0.5, 1))], 0, True, id="a window that began before"),
-        pytest.param(MEASURED, [(2, WELL), (CALM, crosses(0.3, 2))], 0, False, id="half by measured bytes"),
+        pytest.param(MEASURED, [(2, WELL), (CALM, crosses(0.5, 1))], 0, True, id="seen before it was stable"),
+        pytest.param(MEASURED, [(2, WELL), (CALM, crosses(0.3, 2))], 0, False, id="half by bytes"),
         pytest.param(MEASURED, [(2, WELL), (CALM, crosses(0.31, 2))], 1, False, id="less than half by bytes"),
         pytest.param(MEASURED, [(2, WELL), (PATIENCE_SECONDS - 3, WELL)], 0, True, id="bytes are waited for"),
         pytest.param(MEASURED, [(2, WELL), (PATIENCE_SECONDS - 3, WELL), (1, WELL)], 0, False, id="bytes do not come"),

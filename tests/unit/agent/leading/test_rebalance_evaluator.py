@@ -2,76 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
-from types import SimpleNamespace
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from samerack.agent.leading.assigning import Assigning
-from samerack.agent.leading.rebalance_evaluator import Evaluation, RebalanceEvaluator
-from samerack.agent.policy import Action, Crossing, Decision, Reason
-from samerack.agent.policy.measured import UNMEASURED, Measured
-from samerack.cluster.group import GroupView
-from samerack.cluster.racks import NO_HOSTS
-from samerack.cluster.view import SettledCluster
-from samerack.common.settings import PolicySettings, Settings
+from samerack.agent.policy import Action, Crossing, Reason
+from samerack.agent.policy.measured import Measured
 from samerack.protocol.model import from_pairs
 from samerack.traffic.collect import Partition
+from samerack.traffic.production import Rate
+from tests.unit.agent.leading.bench import FAR, NEAR, VIEW, Bench
 from tests.unit.agent.leading.policies import MIDNIGHT
 from tests.unit.agent.values import RACKS, cluster, group, member
 
-FAR = cluster(RACKS, t=[[2], [1], [1], [2]])
-"""Member a in rack a has partitions 0 and 1, b in rack b has 2 and 3: half of them are far."""
-NEAR = cluster(RACKS, t=[[1], [1], [2], [2]])
-VIEW = group(
-    member("m-a", "t", rack="a", assigned=from_pairs([("t", 0), ("t", 1)])),
-    member("m-b", "t", rack="b", assigned=from_pairs([("t", 2), ("t", 3)])),
-)
-RATES: Mapping[Partition, float] = {("t", 0): 100.0, ("t", 1): 1.0, ("t", 2): 20.0, ("t", 3): 3.0}
-
-
-@dataclass(kw_only=True)
-class Bench:
-    """An evaluator with an environment that the test controls."""
-
-    policy: Mapping[str, Any] = field(default_factory=dict)
-    measured: Measured = UNMEASURED
-    recent: Callable[[float], Iterable[float]] = lambda _since: ()
-    now: float = 1000.0
-    cluster: SettledCluster = FAR
-    watch: Any = field(init=False)
-    evaluator: RebalanceEvaluator = field(init=False)
-
-    def __post_init__(self) -> None:
-        settings = Settings(kafka={"bootstrap.servers": "h:1"}, policy=PolicySettings.model_validate(self.policy))
-        self.watch = SimpleNamespace(cluster=self.cluster, rack_aware_fetch=True, unknown=self._unknown)
-        self.evaluator = RebalanceEvaluator(
-            settings=settings,
-            watch=self.watch,
-            assigning=Assigning(group="orders-eu", settings=settings, watch=self.watch),
-            hosts=NO_HOSTS,
-            clock=lambda: self.now,
-            group="orders-eu",
-            wall=lambda: MIDNIGHT + self.now,
-            measured=self.measured,
-            recent=self.recent,
-        )
-
-    def _unknown(self, topics: AbstractSet[str], _owned: AbstractSet[str]) -> frozenset[str]:
-        return frozenset(topics - self.watch.cluster.topics.keys())
-
-    def evaluation(self, view: GroupView = VIEW, *, generation: int = 1) -> Evaluation:
-        """The evaluation of a stable group that the agent leads."""
-        evaluation, _ = self.evaluator.evaluate(view, leading=True, generation=generation)
-        assert evaluation is not None
-        return evaluation
-
-    def decide(self, view: GroupView = VIEW) -> tuple[Decision, bool]:
-        """The decision on the group as it is."""
-        return self.evaluator.decide(self.evaluation(view))
+RATES: Mapping[Partition, Rate] = {
+    ("t", number): Rate(value=value, error=0.0, seconds=480.0) for number, value in enumerate((100.0, 1.0, 20.0, 3.0))
+}
 
 
 def test_partitions_that_the_first_look_lacks_are_waited_for() -> None:
@@ -99,17 +47,17 @@ def test_rates_are_summed_up_anew_every_few_seconds() -> None:
     """Rates, of possibly many partitions, are summed every few seconds; the measured crossing is read each time."""
     asked: list[str] = []
 
-    def rates(name: str) -> Mapping[Partition, float]:
+    def rates(name: str) -> Mapping[Partition, Rate]:
         asked.append(name)
         return RATES
 
-    bench = Bench(measured=Measured(rates=rates, crossing=lambda _: Crossing(share=0.3, since=7.0)))
+    bench = Bench(measured=Measured(rates=rates, crossing=lambda _: Crossing(share=0.3, at=7.0)))
     evaluation = bench.evaluation()
     for _ in range(26):
         bench.evaluator.decide(evaluation)
         bench.now += 0.2
     assert asked == ["orders-eu"] * 2
-    assert evaluation.condition.crossing == Crossing(share=0.3, since=7.0)
+    assert evaluation.condition.crossing == Crossing(share=0.3, at=7.0)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,95 @@
+"""No rebalance for traffic while production is steady, and one for a lasting shift: from logs to the decision.
+
+Commits are not in these worlds: nothing that is decided here comes from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from random import Random
+from typing import Final
+
+import pytest
+
+from samerack.agent.leading.assigning import Sent
+from samerack.agent.leading.rebalance_evaluator import Evaluation
+from samerack.agent.policy import Action, Reason
+from samerack.agent.policy.measured import Measured
+from samerack.cluster.group import GroupView
+from samerack.planning import planner
+from samerack.traffic.production import Production
+from samerack.traffic.weights import WeightBook, Weights
+from tests import effort
+from tests.unit.agent.leading.bench import Bench
+from tests.unit.agent.values import RACKS, cluster, group, member
+from tests.unit.traffic.worlds import DAY, polls
+
+WARMING_SECONDS: Final = 600.0
+"""The first weights are known after some seconds, and better after some minutes."""
+
+
+@dataclass(kw_only=True)
+class World:
+    """A group of one member in each rack that the agent leads, with the production of a seed."""
+
+    seed: int
+    production: Production = field(default_factory=Production)
+    book: WeightBook = field(default_factory=WeightBook)
+    bench: Bench = field(init=False)
+    view: GroupView = field(init=False)
+
+    def run(self, *, seconds: float, shifted_after: float = float("inf")) -> Iterator[tuple[float, Evaluation]]:
+        """Yield the time of each rebalance for traffic, and what it was decided by."""
+        for step, appended in polls(self.seed, seconds=seconds, shifted_after=shifted_after):
+            if not step:
+                self._begin(len(appended))
+            self.bench.now += step
+            self.production.polled(appended, step)
+            self.book.measured("orders-eu", self.production.rates(appended))
+            evaluation = self.bench.evaluation(self.view)
+            decision, _ = self.bench.evaluator.decide(evaluation)
+            if decision.action is Action.REBALANCE:
+                assert decision.reason is Reason.TRAFFIC_CHANGED
+                yield self.bench.now, evaluation
+                self._take(evaluation.plan, self.book.weights("orders-eu"))
+
+    def _begin(self, count: int) -> None:
+        """The group starts before its traffic is known."""
+        dice = Random(self.seed)  # noqa: S311 - reproducible worlds, not secrets
+        racks = cluster(RACKS, t=[[dice.choice([1, 1, 1, 1, 2, 3])] for _ in range(count)])
+        self.bench = Bench(now=0.0, cluster=racks, weigh=self.book.weights, measured=Measured(rates=self.book.rates))
+        self.view = group(*(member(f"m-{rack}", "t", rack=str(rack)) for rack in RACKS.values()))
+        self._take(self.bench.evaluation(self.view).plan, None)
+
+    def _take(self, plan: planner.Plan, weights: Weights | None) -> None:
+        """The group has this plan."""
+        self.bench.assigning.sent = Sent(
+            generation=1, plan=plan, cluster=self.bench.cluster, seconds=0.0, members=3, subscriptions={},
+            weights=weights,
+        )  # fmt: skip
+        owned = planner.sent_partitions(plan)
+        self.view = group(
+            *(member(one.id, "t", rack=one.subscription.rack, assigned=owned[one.id])
+              for one in self.view.members if one.subscription is not None)
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(effort.of(100, least=4)))
+def test_steady_traffic_causes_no_rebalance(seed: int) -> None:
+    """In a day at most one, when the traffic has become known."""
+    times = [now for now, _ in World(seed=seed).run(seconds=DAY if effort.ALL else DAY / 8)]
+    assert all(now < WARMING_SECONDS for now in times), times
+
+
+@pytest.mark.parametrize("seed", range(effort.of(100, least=4)))
+def test_a_lasting_shift_is_worth_one_rebalance_at_most(seed: int) -> None:
+    """It comes within ten minutes, and after it nothing is left that is worth another one."""
+    shift = 1800.0
+    world = World(seed=seed)
+    times = [now for now, _ in world.run(seconds=shift + DAY / 8, shifted_after=shift) if now > WARMING_SECONDS]
+    assert len(times) <= 1
+    assert all(shift < now <= shift + 660.0 for now in times), times
+    condition = world.bench.evaluation(world.view).condition
+    saving = condition.present.cross_rack_share - condition.possible.cross_rack_share
+    assert saving <= 0.05

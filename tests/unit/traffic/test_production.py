@@ -1,0 +1,138 @@
+"""Rates of production, and weights that stay while production is steady."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from samerack.traffic.production import BLOCK_SECONDS, BLOCKS, Production, Rate
+from samerack.traffic.weights import WeightBook, Weights, have_changed
+from tests import effort
+from tests.unit.traffic.worlds import DAY, polls
+
+
+def weighed(seed: int, *, seconds: float, shifted_after: float = float("inf")) -> list[tuple[float, Weights | None]]:
+    """Each change of the weights in a world, with its time."""
+    production, book = Production(), WeightBook()
+    changes: list[tuple[float, Weights | None]] = []
+    now = 0.0
+    for step, appended in polls(seed, seconds=seconds, shifted_after=shifted_after):
+        now += step
+        production.polled(appended, step)
+        book.measured("g", production.rates(appended))
+        weights = book.weights("g")
+        if weights is not (changes[-1][1] if changes else None):
+            changes.append((now, weights))
+    return changes
+
+
+@pytest.mark.parametrize("seed", range(effort.of(200, least=8)))
+def test_steady_production_keeps_its_weights(seed: int) -> None:
+    """Constant, random, in bursts once a minute, or by day and night: after ten minutes they are never changed."""
+    assert max(at for at, _ in weighed(seed, seconds=DAY / 4)) < 600.0
+
+
+@pytest.mark.parametrize("seed", range(effort.of(200, least=8)))
+def test_a_lasting_shift_is_followed_once(seed: int) -> None:
+    """After ten minutes of four times the traffic one partition has more weight, by one change."""
+    shift = 1800.0
+    *_, before, after = weighed(seed, seconds=shift + 1800.0, shifted_after=shift)
+    assert before[0] < 600.0
+    assert shift < after[0] <= shift + 660.0
+    assert before[1] != after[1]
+
+
+def test_a_rate_needs_three_steps_and_knows_its_error() -> None:
+    """Equal steps have no error; a step without growth has one."""
+    production = Production()
+    production.polled({("t", 0): 0.0}, 0.0)
+    found = []
+    for size in (500.0, 500.0, 500.0, 0.0):
+        production.polled({("t", 0): size}, 5.0)
+        found.append(production.rate(("t", 0)))
+    assert found[:2] == [None, None]
+    assert found[2] == Rate(value=100.0, error=0.0, seconds=15.0)
+    assert found[3] is not None
+    assert (found[3].value, found[3].error) == pytest.approx((75.0, 25.0))
+
+
+@given(st.lists(st.tuples(st.floats(1, 100), st.floats(0, 1e9)), min_size=3, max_size=300))
+def test_a_rate_is_what_was_appended_in_its_time(steps: list[tuple[float, float]]) -> None:
+    """Whatever blocks are made of the steps, the rate is that of the last ones together."""
+    production = Production()
+    production.polled({("t", 0): 0.0}, 0.0)
+    for seconds, size in steps:
+        production.polled({("t", 0): size}, seconds)
+    rate = production.rate(("t", 0))
+    assert rate is not None
+    whole, seconds = 0.0, 0.0
+    for step, size in reversed(steps):
+        whole, seconds = whole + size, seconds + step
+        if seconds >= rate.seconds - 1e-6:
+            break
+    assert seconds == pytest.approx(rate.seconds)
+    assert rate.value == pytest.approx(whole / seconds)
+    longest = max(BLOCK_SECONDS, *(step for step, _ in steps))
+    assert rate.seconds <= (BLOCKS + 1) * 2 * longest
+
+
+def test_a_partition_that_comes_later_has_its_own_time() -> None:
+    """It is measured from the next block on; one that goes is forgotten."""
+    production = Production()
+    production.polled({("t", 0): 0.0}, 0.0)
+    for _ in range(20):
+        production.polled({("t", 0): 100.0}, 5.0)
+    for _ in range(30):
+        production.polled({("t", 0): 100.0, ("t", 1): 50.0}, 5.0)
+    late = production.rate(("t", 1))
+    assert late is not None
+    assert late.value == pytest.approx(10.0)
+    assert late.seconds < 150.0
+    production.polled({("t", 0): 100.0}, 5.0)
+    assert production.rate(("t", 1)) is None
+
+
+def test_a_pause_of_the_machine_is_no_rate() -> None:
+    """What was appended while nobody polled for minutes is left out."""
+    production = Production()
+    production.polled({("t", 0): 0.0}, 0.0)
+    for seconds, size in ((5.0, 50.0), (5.0, 50.0), (900.0, 1e9), (5.0, 50.0)):
+        production.polled({("t", 0): size}, seconds)
+    assert production.rate(("t", 0)) == Rate(value=10.0, error=0.0, seconds=15.0)
+
+
+def _rate(value: float, *, error: float = 0.0) -> Rate:
+    return Rate(value=value, error=error, seconds=480.0)
+
+
+def test_what_all_do_alike_is_no_change() -> None:
+    """Weights are relative."""
+    before = {("t", number): _rate(100.0) for number in range(3)}
+    assert not have_changed(before, {partition: _rate(500.0) for partition in before})
+    assert have_changed(before, before | {("t", 0): _rate(201.0)})
+    assert not have_changed(before, before | {("t", 0): _rate(400.0, error=150.0)})
+
+
+def test_partitions_that_come_or_go_leave_the_others_their_weights() -> None:
+    """A new one is weighed by the measure of the old ones."""
+    book = WeightBook()
+    rates = {("t", number): _rate(1000.0 * 8**number) for number in range(3)}
+    book.measured("g", rates)
+    assert dict(book.weights("g") or {}) == {"t": (64, 512, 4096)}
+    book.measured("g", {one: _rate(rate.value * 1.4) for one, rate in rates.items()} | {("t", 3): _rate(8000.0)})
+    assert dict(book.weights("g") or {}) == {"t": (64, 512, 4096, 512)}
+
+
+def test_weights_wait_until_rates_are_sure() -> None:
+    """In the first seconds a burst says little; after some minutes there is no more to be had."""
+    book = WeightBook()
+    uncertain = Rate(value=100.0, error=80.0, seconds=15.0)
+    book.measured("g", {("t", 0): uncertain, ("t", 1): uncertain})
+    assert (book.weights("g"), book.rates("g")) == (None, None)
+    book.measured("g", {("t", number): _rate(100.0, error=80.0) for number in (0, 1)})
+    assert dict(book.weights("g") or {}) == {"t": (4096, 4096)}
+    book.forget(["g"])
+    assert (book.weights("g"), book.rates("g")) == (None, None)
+    book.measured("idle", {("t", 0): _rate(0.0)})
+    assert book.weights("idle") is None

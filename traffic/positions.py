@@ -1,0 +1,152 @@
+"""What a group read in a partition between two looks at its committed offset, and what is not counted, and why.
+
+What was read lies between two positions that are known, as far as the log had it. All else is named, and never a
+guess: where a reader began before its first commit, offsets that a tool moved, records that were deleted before anybody
+is known to have read them. Pure: no I/O, no clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from typing import Final
+
+from samerack.traffic.collect import Offsets, Partition
+from samerack.traffic.model import Uncounted
+
+_MOST_RECORDS_PER_SECOND: Final = 50_000_000
+"""More than any client reads of one partition: a larger step within the time between two polls is no reading."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """Offsets that a group read in one partition, by its commits: from `first` to before `end`."""
+
+    partition: Partition
+    first: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    """Records of one partition that are not counted: so many at most."""
+
+    partition: Partition
+    why: Uncounted
+    records: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spans:
+    """What committed offsets show.
+
+    Attributes:
+        spans: What was read.
+        left: What is not counted.
+        rewound: Partitions whose offset went back.
+        uncommitted: Owned partitions without a commit.
+    """
+
+    spans: tuple[Span, ...] = ()
+    left: tuple[Left, ...] = ()
+    rewound: frozenset[Partition] = frozenset()
+    uncommitted: frozenset[Partition] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Looks:
+    """Two looks at one group and its logs.
+
+    Attributes:
+        before: Committed offsets at the last look; None at the first one, which shows nothing yet.
+        now: Committed offsets now.
+        owned_before: Partitions that had an owner at the last look.
+        owned: Partitions that have one now.
+        logs_before: First and end offsets at the last look.
+        logs: The same now.
+        bare: Partitions whose commit changed, and now has no leader epoch.
+        commits_have_epochs: Whether the group's consumers commit with leader epochs, as far as was seen.
+        without_members: Whether the group never has members: what commits to it reads on its own, as Flink does.
+        seconds: The time between the two looks.
+    """
+
+    before: Mapping[Partition, int] | None
+    now: Mapping[Partition, int]
+    owned_before: AbstractSet[Partition] = frozenset()
+    owned: AbstractSet[Partition] = frozenset()
+    logs_before: Mapping[Partition, Offsets] = field(default_factory=dict)
+    logs: Mapping[Partition, Offsets] = field(default_factory=dict)
+    bare: AbstractSet[Partition] = frozenset()
+    commits_have_epochs: bool = False
+    without_members: bool = False
+    seconds: float = 0.0
+
+
+def spans_of(looks: Looks) -> Spans:
+    """Compute what was read between two looks at one group.
+
+    | between the looks | read | not counted |
+    |---|---|---|
+    | the first commit of a partition whose log was empty at the last look | all of it | |
+    | the first commit of another partition | | at most what the log had below it |
+    | the offset grew | between the two offsets | |
+    | ... and the log's start passed the offset of the last look | from that start on | what was deleted |
+    | ... in a partition that nobody owned at either look, without a leader epoch | | moved |
+    | ... without a leader epoch, where the group's consumers commit with one | | moved |
+    | ... from a partition that nobody owned at the last look, by more than any client can read since | | moved |
+    | the offset went back | | what is read again until it is passed; it counts from the new offset on |
+
+    Tools commit without a leader epoch, and only while the group is empty; consumers since Kafka 2.1 and librdkafka 2.1
+    commit with the epoch of the last record that they have read. Of a group that never has members nothing is known but
+    its offsets: where they grow, that was read.
+    """
+    uncommitted = frozenset(partition for partition in looks.owned if partition not in looks.now)
+    if looks.before is None:
+        return Spans(uncommitted=uncommitted)
+    spans: list[Span] = []
+    left: list[Left] = []
+    for partition, end in looks.now.items():
+        before, log = looks.before.get(partition), looks.logs_before.get(partition)
+        if before is None:
+            if log is not None and log.start == log.end <= end:
+                before = log.end
+            elif log is not None and end > log.start:
+                left.append(Left(partition=partition, why=Uncounted.BEGIN_UNKNOWN, records=end - log.start))
+                continue
+            else:
+                continue
+        if end <= before:
+            continue
+        if _was_moved(looks, partition, end - before):
+            left.append(Left(partition=partition, why=Uncounted.MOVED, records=end - before))
+            continue
+        start = looks.logs[partition].start if partition in looks.logs else before
+        first = min(max(before, start), end)
+        if first > before:
+            left.append(Left(partition=partition, why=Uncounted.DELETED, records=first - before))
+        if end > first:
+            spans.append(Span(partition=partition, first=first, end=end))
+    rewound = frozenset(one for one, before in looks.before.items() if looks.now.get(one, before) < before)
+    return Spans(spans=tuple(spans), left=tuple(left), rewound=rewound, uncommitted=uncommitted)
+
+
+def _was_moved(looks: Looks, partition: Partition, records: int) -> bool:
+    """Return whether an offset grew without reading."""
+    if looks.without_members:
+        return False
+    bare = partition in looks.bare
+    if partition not in looks.owned_before:
+        if partition not in looks.owned and (bare or not looks.commits_have_epochs):
+            return True
+        if looks.seconds > 0 and records > looks.seconds * _MOST_RECORDS_PER_SECOND:
+            return True
+    return bare and looks.commits_have_epochs
+
+
+def named(left: Iterable[Left]) -> dict[Uncounted, int]:
+    """Return the records that are not counted, by reason."""
+    sums: dict[Uncounted, int] = {}
+    for one in left:
+        sums[one.why] = sums.get(one.why, 0) + one.records
+    return sums
