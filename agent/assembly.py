@@ -51,6 +51,7 @@ from samerack.events.place import path_of
 from samerack.events.rebalance_tracker import RebalanceTracker
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.metrics import TrafficCollector, TrafficMetrics
+from samerack.traffic.series import SeriesLimits, TopicNames
 from samerack.traffic.watch import TrafficWatch
 
 if TYPE_CHECKING:
@@ -115,7 +116,12 @@ class AgentParts:
         )
         self.measuring = self._traffic_watch() if settings.traffic.enabled else None
         self.metrics.registry.register(
-            TrafficCollector(self.traffic, max_series=settings.traffic.max_series, mine=self._is_counted)
+            TrafficCollector(
+                self.traffic,
+                limits=SeriesLimits.of(settings.traffic.max_series),
+                topics=TopicNames(settings.traffic.topics),
+                mine=self._is_counted,
+            )
         )
         self.poller = GroupPoller(Wire(for_kafka_python(settings.kafka)), seconds=settings.watch.waiting_seconds)
         self.led = LedGroups(self._leader_factory(notify_supervisor), forget=self.metrics.forget)

@@ -30,6 +30,7 @@ from samerack.reporting.bill_metrics import BillCollector
 from samerack.reporting.ledger import Ledger
 from samerack.reporting.money_metrics import MoneyCollector
 from samerack.reporting.report_service import ReportService
+from samerack.traffic.series import SeriesLimits, TopicNames
 
 log = structlog.get_logger("agent")
 
@@ -74,15 +75,17 @@ class ClusterAgent:
         )
         ledger = Ledger(parts.prices, roles=parts.roles, own_share=reports.own_share)
         parts.traffic.listen(ledger.take)
+        limits = SeriesLimits.of(settings.traffic.max_series)
         parts.metrics.registry.register(
             MoneyCollector(
                 reports,
                 ledger,
-                max_series=settings.traffic.max_series,
+                limits=limits,
+                topics=TopicNames(settings.traffic.topics),
                 active=lambda: parts.leadership.claims.counts_groups,
             )
         )
-        parts.metrics.registry.register(BillCollector(reports, max_series=settings.traffic.max_series))
+        parts.metrics.registry.register(BillCollector(reports, limits=limits))
         parts.metrics.registry.register(ElectionCollector(parts.election))
         return reports
 

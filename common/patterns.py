@@ -53,6 +53,6 @@ def wrong_selection(entries: Sequence[str]) -> str:
     """Returns why entries cannot be meant so; empty if they can."""
     names = included(entries)
     if entries and not names:
-        return f"{entries[0]!r} leaves groups out, and nothing is included; add '*'"
+        return f"{entries[0]!r} leaves names out, and nothing is included; add '*'"
     out = next((name for name in names if not is_pattern(name) and not selects(entries, name)), None)
     return f"{out!r} is named and also left out; remove one of the two" if out is not None else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -11,7 +10,7 @@ from prometheus_client.registry import Collector
 
 from samerack.reporting.report_service import ReportService
 from samerack.traffic.log_growth import RackPair
-from samerack.traffic.series import OTHER, SeriesLimit
+from samerack.traffic.series import OTHER, BoundedCounters, SeriesLimits
 
 _PAIR: Final = ("leader_rack", "follower_rack")
 
@@ -19,32 +18,32 @@ _PAIR: Final = ("leader_rack", "follower_rack")
 class BillCollector(Collector):
     """Exports what the measuring agent counted; an agent that does not measure it has no series."""
 
-    def __init__(self, reports: ReportService, *, max_series: int = 20_000) -> None:
+    def __init__(self, reports: ReportService, *, limits: SeriesLimits) -> None:
         """Prepare.
 
         Args:
             reports: The bill and the prices.
-            max_series: Most pairs of racks; further ones are added up.
+            limits: How many pairs of racks have series of their own; further ones are added up.
         """
         self._reports = reports
-        self._series: SeriesLimit[RackPair] = SeriesLimit(max_series, lambda _: (OTHER, OTHER))
+        self._pairs: BoundedCounters[RackPair] = BoundedCounters(limits.pairs, lambda _: (OTHER, OTHER))
 
     def collect(self) -> Iterator[Metric]:
         """Yields all families from one snapshot."""
         totals = self._reports.board.latest().replication.totals
-        carried: dict[RackPair, float] = defaultdict(float)
-        dollars: dict[RackPair, float] = defaultdict(float)
-        for pair, size in totals.carried.items():
-            carried[self._series(pair)] += size
-            if "" not in pair and pair[0] != pair[1]:
-                dollars[self._series(pair)] += self._reports.prices.dollars(size)
-        yield _counter("samerack_replication_bytes", "Bytes of logs that followers copied.", _PAIR, carried.items())
+        known = self._pairs.series({pair: (size, self._dollars(pair, size)) for pair, size in totals.carried.items()})
+        carried = ((pair, size) for pair, (size, _) in known.items())
+        dollars = ((pair, cost) for pair, (_, cost) in known.items() if cost)
+        yield _counter("samerack_replication_bytes", "Bytes of logs that followers copied.", _PAIR, carried)
         yield _counter(
-            "samerack_replication_dollars", "Dollars for what followers copied across racks.", _PAIR, dollars.items()
+            "samerack_replication_dollars", "Dollars for what followers copied across racks.", _PAIR, dollars
         )
         produced = (((rack,), size) for rack, size in totals.produced.items())
         yield _counter("samerack_produced_bytes", "Bytes of logs that producers sent.", ("leader_rack",), produced)
         yield self._producers()
+
+    def _dollars(self, pair: RackPair, size: float) -> float:
+        return self._reports.prices.dollars(size) if "" not in pair and pair[0] != pair[1] else 0.0
 
     def _producers(self) -> Metric:
         family = GaugeMetricFamily(

@@ -16,7 +16,7 @@ from samerack.traffic.model import GroupTraffic
 
 
 class Ledger:
-    """Dollars by group under the group's own assignor; they never decrease."""
+    """Dollars by group under the group's own assignor; they never decrease while the board has the group's bytes."""
 
     def __init__(
         self,
@@ -47,6 +47,10 @@ class Ledger:
         """
         roles = self._roles()
         groups = {group.group: group for group in published.snapshot.groups}
+        with self._lock:
+            kept = groups.keys() | {key.group for key in published.totals}
+            self._dollars = {name: dollars for name, dollars in self._dollars.items() if name in kept}
+            self._unknown &= kept
         for name, read in summed(published.read, lambda flow: flow.key.group).items():
             group = groups.get(name)
             booked: float | None = read.crossing

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final, TypeAlias
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -14,8 +15,7 @@ from samerack.reporting.findings import Code
 from samerack.reporting.ledger import Ledger
 from samerack.reporting.report import Report
 from samerack.reporting.report_service import ReportService
-from samerack.traffic.model import FlowKey
-from samerack.traffic.series import OTHER, SeriesLimit
+from samerack.traffic.series import OTHER, BoundedCounters, Places, SeriesLimits, TopicNames
 
 _VERDICT_SECONDS: Final = 60.0
 """Findings of a scrape may be this old: a verdict over thousands of groups takes longer than a scrape should."""
@@ -31,7 +31,8 @@ class MoneyCollector(Collector):
         reports: ReportService,
         ledger: Ledger,
         *,
-        max_series: int = 20_000,
+        limits: SeriesLimits,
+        topics: TopicNames,
         active: Callable[[], bool] = lambda: True,
     ) -> None:
         """Prepare.
@@ -39,20 +40,26 @@ class MoneyCollector(Collector):
         Args:
             reports: The report.
             ledger: Money since the agent's start.
-            max_series: Most series; further flows are summed under one topic.
+            limits: How many have series of their own.
+            topics: Which topics have.
             active: Whether this agent counts any group; a standby shows no findings, as it lacks the racks from others.
         """
         self._active = active
         self._reports = reports
         self._ledger = ledger
-        self._series: SeriesLimit[_Labels] = SeriesLimit(max_series, _other)
+        self._topics = topics
+        self._flows: BoundedCounters[_Labels] = BoundedCounters(limits.flows, _other)
+        self._groups: Places[str] = Places(limits.groups)
+        self._lock = threading.Lock()
 
     def collect(self) -> Iterator[Metric]:
         """Yields all families from one report."""
         report = self._reports.report()
         yield self._cross_rack_dollars()
-        yield self._own_dollars()
-        yield _own_shares(report)
+        with self._lock:
+            groups = self._groups.seen(group.group for group in report.groups)
+        yield self._own_dollars(groups)
+        yield _own_shares(report, groups)
         yield _prices(report)
         yield from self._brokers()
         yield self._findings()
@@ -63,22 +70,24 @@ class MoneyCollector(Collector):
             "Dollars for bytes that crossed racks.",
             labels=_FLOW_LABELS,
         )
-        sums: dict[_Labels, int] = defaultdict(int)
+        sums: dict[_Labels, float] = defaultdict(float)
         for key, volume in self._reports.board.totals().items():
             if key.cross_rack:
-                sums[self._series(_labels(key))] += volume.wire_bytes
-        for labels, wire_bytes in sorted(sums.items()):
+                sums[key.group, self._topics(key.topic), key.client_rack, key.replica_rack] += volume.wire_bytes
+        known = self._flows.series({labels: (wire_bytes,) for labels, wire_bytes in sums.items()})
+        for labels, (wire_bytes,) in sorted(known.items()):
             family.add_metric(labels, self._reports.prices.dollars(wire_bytes))
         return family
 
-    def _own_dollars(self) -> Metric:
+    def _own_dollars(self, groups: Mapping[str, bool]) -> Metric:
         family = CounterMetricFamily(
             "samerack_own_assignor_dollars",
             "Dollars that the same bytes would have cost under the group's own assignor.",
             labels=("group",),
         )
         for group, dollars in sorted(self._ledger.dollars().items()):
-            family.add_metric((group,), dollars)
+            if groups.get(group):
+                family.add_metric((group,), dollars)
         return family
 
     def _brokers(self) -> Iterator[Metric]:
@@ -103,23 +112,19 @@ class MoneyCollector(Collector):
         return family
 
 
-def _labels(key: FlowKey) -> _Labels:
-    return key.group, key.topic, key.client_rack, key.replica_rack
-
-
 def _other(labels: _Labels) -> _Labels:
-    group, _, client_rack, replica_rack = labels
-    return group, OTHER, client_rack, replica_rack
+    _, _, client_rack, replica_rack = labels
+    return OTHER, OTHER, client_rack, replica_rack
 
 
-def _own_shares(report: Report) -> Metric:
+def _own_shares(report: Report, groups: Mapping[str, bool]) -> Metric:
     family = GaugeMetricFamily(
         "samerack_own_assignor_ratio",
         "Share across racks of the group's own assignor.",
         labels=("group",),
     )
     for group in report.groups:
-        if group.own_share is not None:
+        if group.own_share is not None and groups[group.group]:
             family.add_metric((group.group,), group.own_share)
     return family
 

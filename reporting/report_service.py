@@ -97,6 +97,8 @@ class ReportService:
         with self._lock:
             last = self._report
             if last is None or last[0] is not snapshot or last[1:3] != (roles, gaps):
+                names = {group.group for group in snapshot.groups}
+                self._known_shares = {key: one for key, one in self._known_shares.items() if key[1] in names}
                 made = costs.report(
                     snapshot, self.prices, roles=roles, bootstrap=self.bootstrap, own_share_of=self.own_share
                 )

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from samerack.traffic.model import Flow, FlowKey, GroupTraffic, Totals, TrafficSnapshot, Volume
+from samerack.traffic.model import Flow, GroupTraffic, Totals, TrafficSnapshot, Volume
 
 _NOTHING: Final = Volume()
+_KEPT_SECONDS: Final = 3600.0
+"""The totals of a group that is gone are kept so long: every scrape has seen their last value then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +43,8 @@ class TrafficBoard:
     def __init__(self) -> None:
         self._published = Published(snapshot=TrafficSnapshot(), totals=MappingProxyType({}))
         self._by_name: dict[str, GroupTraffic] = {}
+        self._seen: dict[str, float] = {}
+        """When each group with totals was in a snapshot last, in seconds since 1970."""
         self._lock = threading.Lock()
         self._listeners: list[Callable[[Published], None]] = []
 
@@ -49,7 +53,7 @@ class TrafficBoard:
         return self._published.snapshot
 
     def totals(self) -> Totals:
-        """Return the volumes that this agent counted since it started, by key."""
+        """Return the volumes that this agent counted since it started, of groups that are there or just gone."""
         return self._published.totals
 
     def published(self) -> Published:
@@ -67,7 +71,13 @@ class TrafficBoard:
     def publish(self, snapshot: TrafficSnapshot, counted: Iterable[Flow], read: Iterable[Flow] = ()) -> None:
         """Replace the snapshot and add what was counted since the last one to the totals; `read` as in `Published`."""
         with self._lock:
-            totals: dict[FlowKey, Volume] = dict(self._published.totals)
+            names = {group.group for group in snapshot.groups}
+            now = snapshot.window_end
+            self._seen |= dict.fromkeys(names, now)
+            gone = {name for name, at in self._seen.items() if now - at > _KEPT_SECONDS}
+            for name in gone:
+                del self._seen[name]
+            totals = {key: volume for key, volume in self._published.totals.items() if key.group not in gone}
             for flow in counted:
                 before = totals.get(flow.key, _NOTHING)
                 totals[flow.key] = Volume(

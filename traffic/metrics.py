@@ -1,11 +1,12 @@
 """Metrics of consumer traffic: consumed bytes and records, shares, the cost of measuring, failures by family.
 
-They are read from one publication, so that a scrape never sees half of an update. Series are bounded: what goes beyond
-`traffic.max_series` is added up under the topic `(other)`.
+They are read from one publication, so that a scrape never sees half of an update. Series are bounded
+(`traffic.max_series`): what is beyond is added up under the group and topic `(other)`, without gauges of groups.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final, Self, TypeVar
@@ -16,8 +17,8 @@ from prometheus_client.registry import Collector
 
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.lag import lag_by_key, oldest_by_key
-from samerack.traffic.model import Family, FlowKey, GroupTraffic, Totals, TrafficSnapshot, Volume
-from samerack.traffic.series import OTHER, SeriesLimit
+from samerack.traffic.model import Family, FlowKey, GroupTraffic, Totals, TrafficSnapshot
+from samerack.traffic.series import OTHER, BoundedCounters, Places, SeriesLimits, TopicNames
 
 _Lag = TypeVar("_Lag", int | None, float | None)
 
@@ -30,19 +31,28 @@ class TrafficCollector(Collector):
     """Exports the board as metrics."""
 
     def __init__(
-        self, board: TrafficBoard, *, max_series: int, mine: Callable[[str], bool] = lambda _group: True
+        self,
+        board: TrafficBoard,
+        *,
+        limits: SeriesLimits,
+        topics: TopicNames,
+        mine: Callable[[str], bool] = lambda _group: True,
     ) -> None:
         """Prepare.
 
         Args:
             board: What is exported.
-            max_series: This many keys have series of their own.
+            limits: How many have series of their own.
+            topics: Which topics have.
             mine: Whether this agent exports a group; the totals of others are empty anyway.
         """
         self._board = board
         self._mine = mine
-        self._most = max_series
-        self._series: SeriesLimit[FlowKey] = SeriesLimit(max_series, lambda key: replace(key, topic=OTHER))
+        self._most_topics = limits.topics
+        self._topics = topics
+        self._flows: BoundedCounters[FlowKey] = BoundedCounters(limits.flows, _other)
+        self._groups: Places[str] = Places(limits.groups)
+        self._lock = threading.Lock()
 
     def describe(self) -> Iterable[Metric]:
         """Return names only: nothing is known at registration."""
@@ -55,7 +65,10 @@ class TrafficCollector(Collector):
 
     def _families(self, snapshot: TrafficSnapshot, totals: Totals) -> Iterator[Metric]:
         yield from self._consumed(totals)
-        groups = [group for group in snapshot.groups if self._mine(group.group)]
+        mine = [group for group in snapshot.groups if self._mine(group.group)]
+        with self._lock:
+            places = self._groups.seen(group.group for group in mine)
+        groups = [group for group in mine if places[group.group]]
         yield _share(
             "samerack_cross_rack_ratio",
             "Share of consumed bytes that crossed racks in traffic.window_seconds.",
@@ -89,13 +102,13 @@ class TrafficCollector(Collector):
         yield self._by_topic(
             "samerack_lag_records",
             "Records of a topic that the group has not read yet.",
-            ((group.group, group.lag) for group in groups),
+            ((group.group, group.lag) for group in mine),
             lag_by_key,
         )
         yield self._by_topic(
             "samerack_lag_seconds",
             "Age of a topic's oldest record that the group has not read yet.",
-            ((group.group, group.lag_seconds) for group in groups),
+            ((group.group, group.lag_seconds) for group in mine),
             oldest_by_key,
         )
         left = CounterMetricFamily(
@@ -109,7 +122,7 @@ class TrafficCollector(Collector):
         yield left
         observed = GaugeMetricFamily("samerack_observed_groups", "Groups that are observed, by kind.", labels=["kind"])
         kinds: dict[str, int] = {}
-        for group in groups:
+        for group in mine:
             kinds[group.kind] = kinds.get(group.kind, 0) + 1
         for kind, count in sorted(kinds.items()):
             observed.add_metric([kind], count)
@@ -128,11 +141,12 @@ class TrafficCollector(Collector):
         groups: Iterable[tuple[str, Mapping[str, _Lag]]],
         together: Callable[[Iterable[tuple[tuple[str, str], _Lag]]], Mapping[tuple[str, str], _Lag]],
     ) -> Metric:
-        """Each topic of a group, beyond the bound all further topics of it; nothing where a lag is not known."""
+        """Each topic of a group, beyond the bound all further ones; nothing where a lag is not known."""
         family = GaugeMetricFamily(name, text, labels=["group", "topic"])
-        lags = ((group, topic, lag) for group, topics in groups for topic, lag in topics.items())
+        lags = ((group, self._topics(topic), lag) for group, topics in groups for topic, lag in topics.items())
         named = (
-            ((group, topic if number < self._most else OTHER), lag) for number, (group, topic, lag) in enumerate(lags)
+            ((group, topic) if number < self._most_topics else (OTHER, OTHER), lag)
+            for number, (group, topic, lag) in enumerate(lags)
         )
         for key, lag in together(named).items():
             if lag is not None:
@@ -150,22 +164,22 @@ class TrafficCollector(Collector):
             "Records that consumers read, by offsets.",
             labels=_FLOW_LABELS,
         )
-        for key, volume in self._bounded(totals).items():
+        sums: dict[FlowKey, tuple[float, float]] = {}
+        for key, volume in totals.items():
+            topic = self._topics(key.topic)
+            name = key if topic == key.topic else replace(key, topic=topic)
+            size, count = sums.get(name, (0.0, 0.0))
+            sums[name] = (size + volume.wire_bytes, count + volume.records)
+        for key, (size, count) in self._flows.series(sums).items():
             labels = [getattr(key, label) for label in _FLOW_LABELS]
-            wire_bytes.add_metric(labels, volume.wire_bytes)
-            records.add_metric(labels, volume.records)
+            wire_bytes.add_metric(labels, size)
+            records.add_metric(labels, count)
         yield wire_bytes
         yield records
 
-    def _bounded(self, totals: Totals) -> dict[FlowKey, Volume]:
-        shown: dict[FlowKey, Volume] = {}
-        for key, volume in totals.items():
-            name = self._series(key)
-            before = shown.get(name, Volume())
-            shown[name] = Volume(
-                wire_bytes=before.wire_bytes + volume.wire_bytes, records=before.records + volume.records
-            )
-        return shown
+
+def _other(key: FlowKey) -> FlowKey:
+    return replace(key, group=OTHER, topic=OTHER)
 
 
 def _share(name: str, text: str, values: Iterable[tuple[GroupTraffic, float | None]]) -> Metric:

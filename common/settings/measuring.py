@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
 
-from samerack.common.patterns import wrong_selection
+from samerack.common.patterns import EVERY, wrong_selection
 from samerack.common.settings.base import Names, Seconds, Section
 from samerack.common.settings.kafka_texts import kafka_texts
 
@@ -36,6 +36,11 @@ class TrafficSettings(Section):
         default=(),
         description="Groups to observe, as in `groups`; by default those that are led. They are never joined.",
         examples=[["orders-*", "payments"]],
+    )
+    topics: Names = Field(
+        default=(EVERY,),
+        description="Topics with metrics of their own, as in `groups`; others are added up as topic `(other)`.",
+        examples=[["*", "!*-changelog", "!tmp-*"]],
     )
     poll_seconds: Seconds = Field(
         default=5.0,
@@ -75,17 +80,17 @@ class TrafficSettings(Section):
         "in `window_seconds`.",
     )
     max_series: int = Field(
-        default=20_000,
-        ge=1,
-        description="Most series of consumed bytes and of records; more are added up as topic `(other)`.",
+        default=50_000,
+        ge=100,
+        description="Most series of traffic and money together; what is beyond is added up as group `(other)`.",
     )
 
-    @field_validator("groups")
+    @field_validator("groups", "topics")
     @classmethod
-    def _something_is_included(cls, groups: tuple[str, ...]) -> tuple[str, ...]:
-        if wrong := wrong_selection(groups):
+    def _something_is_included(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        if wrong := wrong_selection(names):
             raise ValueError(wrong)
-        return groups
+        return names
 
 
 class MoneySettings(Section):

@@ -1,4 +1,4 @@
-"""A leader weighs partitions by their traffic: its plan follows a hot partition, however members commit, and no noise."""
+"""A leader weighs partitions by their traffic: its plan follows a hot partition, however members commit, not noise."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from samerack.reporting.measuring import Measuring
 from samerack.reporting.report import PairCost
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.log_growth import Copied, Replication
-from samerack.traffic.series import OTHER
+from samerack.traffic.series import OTHER, SeriesLimits
 from tests.unit.agent.measured import GB, REPLICATED, A, B, busy, flow, group, publish, reports, snapshot
 from tests.unit.agent.serving import ask, served
 
@@ -92,7 +92,7 @@ def test_what_was_not_measured_is_unknown_with_its_cause() -> None:
     assert [part.dollars_per_month for part in bill_parts(shown)[1:]] == [None] * 4
     assert missing(shown) == ("replication and producers are not known: traffic.replication is false",)
     registry = CollectorRegistry()
-    registry.register(BillCollector(reports(snapshot())))
+    registry.register(BillCollector(reports(snapshot()), limits=SeriesLimits.of(100)))
     assert [sample for family in registry.collect() for sample in family.samples] == []
 
 
@@ -132,7 +132,7 @@ def test_all_places_have_the_same_figures() -> None:
         assert words.rate(part.bytes_per_second) in row
     assert "7 of 120 partitions" in text
     registry = CollectorRegistry()
-    registry.register(BillCollector(shown))
+    registry.register(BillCollector(shown, limits=SeriesLimits.of(1000)))
     value = registry.get_sample_value
     for case in ("least", "random", "most"):
         assert value("samerack_producer_dollars_per_month", {"case": case}) == pytest.approx(
@@ -148,7 +148,7 @@ def test_all_places_have_the_same_figures() -> None:
 def test_series_are_bounded() -> None:
     """Pairs of racks beyond the bound are added up, so that no byte is lost."""
     registry = CollectorRegistry()
-    registry.register(BillCollector(reports(busy()), max_series=2))
+    registry.register(BillCollector(reports(busy()), limits=SeriesLimits.of(100)))
     samples = [
         one for family in registry.collect() for one in family.samples if one.name == "samerack_replication_bytes_total"
     ]

@@ -28,6 +28,7 @@ from samerack.reporting.ledger import Ledger
 from samerack.reporting.money_metrics import MoneyCollector
 from samerack.traffic.metrics import TrafficCollector, TrafficMetrics
 from samerack.traffic.model import Family, Shares, Uncounted
+from samerack.traffic.series import SeriesLimits, TopicNames
 from tests.integration import metrics_page
 from tests.integration.metrics_page import row, shown
 from tests.unit.agent.measured import GB, REPLICATED, A, B, flow, group, publish, reports, snapshot
@@ -116,10 +117,10 @@ def measured(metrics: Metrics) -> None:
     shown = reports(roles={"orders": "leading"})
     ledger = Ledger(shown.prices, roles=shown.roles, own_share=shown.own_share)
     shown.board.listen(ledger.take)
-    counted = TrafficMetrics(metrics.registry)
-    metrics.registry.register(TrafficCollector(shown.board, max_series=10))
-    metrics.registry.register(MoneyCollector(shown, ledger, max_series=10))
-    metrics.registry.register(BillCollector(shown, max_series=10))
+    counted, limits = TrafficMetrics(metrics.registry), SeriesLimits.of(1000)
+    metrics.registry.register(TrafficCollector(shown.board, limits=limits, topics=TopicNames()))
+    metrics.registry.register(MoneyCollector(shown, ledger, limits=limits, topics=TopicNames()))
+    metrics.registry.register(BillCollector(shown, limits=limits))
     counted.looked(0.02)
     counted.failed(Family.LOG_DIRS)
     shares = Shares(present_bytes=0.25, present_partitions=0.5, optimal=0.0, optimal_by="bytes", random=2 / 3)

@@ -224,7 +224,7 @@ def _window(cron: str, **more: Any) -> dict[str, Any]:
         ({"leading": {"cooperative_protocols": ["stream"]}}, ("'stream' is Kafka Streams",)),
         ({"groups": "a,a"}, ("groups: 'a' stands twice; keep one",)),
         ({"groups": ["a", " "]}, ("groups: has an empty name; leave it away",)),
-        ({"groups": ["!search*"]}, ("groups: '!search*' leaves groups out",)),
+        ({"groups": ["!search*"]}, ("groups: '!search*' leaves names out",)),
         ({"groups": ["orders", "!ord*"]}, ("groups: 'orders' is named and also left out",)),
         ({"traffic": {"groups": [""]}}, ("traffic.groups: has an empty name",)),
         ({"groups": ["a", "samerack"]}, ("groups: 'samerack' is the agents' own group", "election.group")),

@@ -21,7 +21,7 @@ from samerack.traffic.gaps import failed, merged, refused
 from samerack.traffic.metrics import TrafficCollector, TrafficMetrics
 from samerack.traffic.model import Family, Flow, FlowKey, GroupTraffic, ObservedMember, Shares, TrafficSnapshot, Volume
 from samerack.traffic.scrape import ScrapeError, pick, received_by_client, scrape
-from samerack.traffic.series import OTHER
+from samerack.traffic.series import OTHER, SeriesLimits, TopicNames
 from samerack.traffic.statistics import MAX_BYTES, parse
 from tests.unit.traffic.test_exact import member
 from tests.unit.traffic.test_statistics import body
@@ -188,7 +188,8 @@ def flow(topic: str, wire_bytes: int) -> Flow:
 def _by_topic(name: str, most: int) -> dict[str, float]:
     """The series of a metric by topic, with this bound."""
     registry, board = CollectorRegistry(), TrafficBoard()
-    registry.register(TrafficCollector(board, max_series=most))
+    limits = SeriesLimits(flows=1, topics=most, groups=1, pairs=1)
+    registry.register(TrafficCollector(board, limits=limits, topics=TopicNames()))
     board.publish(snapshot(), [])
     families = text_string_to_metric_families(generate_latest(registry).decode())
     return {one.labels["topic"]: one.value for family in families for one in family.samples if one.name == name}
@@ -213,7 +214,8 @@ def test_metrics_show_one_publication() -> None:
     """Counters have all labels and only grow, shares are separate metrics, and gaps are counted by family."""
     registry, board = CollectorRegistry(auto_describe=True), TrafficBoard()
     metrics = TrafficMetrics(registry)
-    registry.register(TrafficCollector(board, max_series=1))
+    limits = SeriesLimits(flows=1, topics=9, groups=1, pairs=1)
+    registry.register(TrafficCollector(board, limits=limits, topics=TopicNames()))
     metrics.looked(0.1)
     metrics.failed(Family.LOG_DIRS)
     metrics.failed(None)
@@ -227,7 +229,7 @@ def test_metrics_show_one_publication() -> None:
     }
     labels = ("a", "b", "estimated", "orders")
     assert samples["samerack_consumed_bytes_total", *labels, "t"] == 15
-    assert samples["samerack_consumed_bytes_total", OTHER, *labels] == 8
+    assert samples["samerack_consumed_bytes_total", OTHER, OTHER, "a", "b", "estimated"] == 8
     assert samples["samerack_cross_rack_ratio", "orders"] == 0.5
     assert samples["samerack_optimal_ratio", "orders"] == 0.25
     assert samples["samerack_random_ratio", "orders"] == 2 / 3

@@ -1,0 +1,101 @@
+"""Series of metrics are bounded, and groups that are gone are forgotten, while no counter goes down."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
+
+from samerack.reporting.bill_metrics import BillCollector
+from samerack.reporting.ledger import Ledger
+from samerack.reporting.money_metrics import MoneyCollector
+from samerack.traffic.metrics import TrafficCollector
+from samerack.traffic.model import FlowKey
+from samerack.traffic.series import OTHER, BoundedCounters, Places, SeriesLimits, TopicNames
+from tests import effort
+from tests.unit.agent.measured import A, B, flow, group, publish, reports, snapshot
+
+_HOUR: Final = 3600.0
+
+
+@pytest.mark.parametrize("most", [100, 20_000, 50_000, 1_000_000])
+def test_the_limits_together_are_the_bound(most: int) -> None:
+    """Three series of a flow, two of a topic, eleven of a group, two of a pair of racks."""
+    limits = SeriesLimits.of(most)
+    assert 0.9 * most <= 3 * limits.flows + 2 * limits.topics + 11 * limits.groups + 2 * limits.pairs <= most
+
+
+def test_places_are_of_those_that_came_first() -> None:
+    """A key that goes leaves its place to one that comes later, and not to one that had none."""
+    places: Places[str] = Places(2)
+    assert places.seen("abc") == {"a": True, "b": True, "c": False}
+    assert places.seen("cb") == {"b": True, "c": False}
+    assert places.seen("cbd") == {"b": True, "c": False, "d": True}
+    assert places.seen("a") == {"a": True}
+
+
+def test_what_the_settings_leave_out_is_other() -> None:
+    """A topic has its name, or that of all that have none."""
+    names = TopicNames(("*", "!tmp-*"))
+    assert [names(topic) for topic in ("orders", "tmp-1", "orders")] == ["orders", OTHER, "orders"]
+
+
+STEPS = st.lists(st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 9), max_size=6), max_size=12)
+
+
+@given(STEPS)
+def test_no_counter_goes_down(steps: list[dict[str, int]]) -> None:
+    """Whatever keys come, grow and go: the common series grows by what those without a place add."""
+    counters: BoundedCounters[str] = BoundedCounters(2, lambda _: OTHER)
+    values: dict[str, int] = {}
+    common, whole = 0.0, 0.0
+    for step in steps:
+        values = {key: values.get(key, 0) + more for key, more in step.items()}
+        found = {key: value for key, (value,) in counters.series({key: (now,) for key, now in values.items()}).items()}
+        own = {key: value for key, value in found.items() if key != OTHER}
+        assert len(own) <= 2
+        assert all(value == values[key] for key, value in own.items())
+        assert found.get(OTHER, 0.0) >= common
+        common = found.get(OTHER, 0.0)
+        whole += sum(step.values())
+        assert sum(own.values()) + common <= whole
+        if len(values) > 2:
+            assert common >= sum(values.values()) - sum(own.values())
+
+
+def _week(groups: int, *, at_once: int) -> Iterator[tuple[float, range]]:
+    """The groups that there are at each look: each lives for two looks, and one of them always."""
+    for number in range(0, groups, at_once):
+        yield number * 7 * 24 * _HOUR / groups, range(max(0, number - at_once), number + at_once)
+
+
+def test_a_week_of_short_lived_groups_leaves_nothing_behind() -> None:
+    """Series, totals and ledger are bounded by what there was in an hour, and a later group has its name."""
+    shown = reports()
+    ledger = Ledger(shown.prices, roles=dict, own_share=lambda _group: 0.5)
+    shown.board.listen(ledger.take)
+    registry, limits = CollectorRegistry(), SeriesLimits.of(3000)
+    registry.register(TrafficCollector(shown.board, limits=limits, topics=TopicNames()))
+    registry.register(MoneyCollector(shown, ledger, limits=limits, topics=TopicNames()))
+    registry.register(BillCollector(shown, limits=limits))
+    most = 0
+    for at, numbers in _week(100_000 if effort.ALL else 5_000, at_once=50):
+        names = ["always", *(f"short-{number}" for number in numbers)]
+        groups = [group(name, flows=[flow(A, B, 1000)]) for name in names]
+        publish(shown.board, replace(snapshot(*groups), window_end=at))
+        if at >= 6 * 24 * _HOUR:
+            most = max(most, sum(len(family.samples) for family in registry.collect()))
+    assert most <= 3000
+    assert len(shown.board.totals()) <= 1000
+    assert len(ledger.dollars()) <= 1000
+    late = snapshot(group("late", flows=[flow(A, B, 1000)]))
+    key = FlowKey(group="late", topic="clicks", client_rack=A, replica_rack=B, method="estimated")
+    publish(shown.board, replace(late, window_end=7 * 24 * _HOUR + 2 * _HOUR))
+    assert list(shown.board.totals()) == [key]
+    named = {one.labels["group"] for family in registry.collect() for one in family.samples if "group" in one.labels}
+    assert {"late"} <= named <= {"late", OTHER}
