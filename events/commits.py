@@ -1,5 +1,9 @@
 """Tracks whether members commit: when a member's committed offsets moved last, and whether there was more to read.
 
+A committed offset may stay below the end for ever although its member has read all: transactions end with markers that
+are no records, some applications commit the offset of the last record itself, and records of an open transaction cannot
+be read yet.
+
 A member that leaves has read until then; one that died has not for its whole session. How often a group commits is
 learned while it is stable: no member reads in a rebalance.
 """
@@ -18,6 +22,8 @@ _MIN_SECONDS: Final = 4.0
 _SHORTEST_SESSION_SECONDS: Final = 10.0
 """Of all clients' defaults. A member that committed within it has left; sessions as short as allowed are exceptions."""
 _TIMES_USUAL: Final = 2.0
+_UNREADABLE: Final = 2
+"""Such a rest may be a marker, and the last record itself."""
 _FADING: Final = 0.8
 """Factor on the longest time between two commits, for each that came sooner."""
 
@@ -36,6 +42,11 @@ class _Progress:
     """Whether there was a rebalance since."""
     committed_after: float = float("-inf")
     """The last poll before its owner's latest commit."""
+
+    def stands_still(self, at: float) -> bool:
+        """Return whether it had been unusually long without a commit then, or has never had one since it waits."""
+        patience = max(_MIN_SECONDS, _TIMES_USUAL * self.usual)
+        return at - (self.since if self.waits else self.committed_after) >= patience
 
 
 class Commits:
@@ -58,7 +69,7 @@ class Commits:
             if one.committed is None or one.member is None:
                 continue
             where = one.partition
-            owner, waits = keys.get(one.member, one.member), bool(one.lag_records)
+            owner, waits = keys.get(one.member, one.member), (one.readable_records or 0) > _UNREADABLE
             last = self._known.get(where)
             if last is None or last.owner != owner:
                 found[where] = _Progress(owner, one.committed, at, last.usual if last is not None else 0.0, waits)
@@ -78,13 +89,10 @@ class Commits:
 
     def signs(self, at: float) -> Signs:
         """Return who had committed recently at that time, and who not for unusually long though records waited."""
-        silent: dict[str, bool] = {}
-        for one in self._known.values():
-            if one.waits:
-                still = at - one.since >= max(_MIN_SECONDS, _TIMES_USUAL * one.usual)
-                silent[one.owner] = silent.get(one.owner, True) and still
         known = self._known.values()
+        waiting = {one.owner for one in known if one.waits}
+        busy = {one.owner for one in known if not one.stands_still(at)}
         return Signs(
-            silent=frozenset(owner for owner, still in silent.items() if still),
+            silent=frozenset(waiting - busy),
             alive=frozenset(one.owner for one in known if at - one.committed_after < _SHORTEST_SESSION_SECONDS),
         )

@@ -40,6 +40,7 @@ class State:
     committed: dict[str, dict[Partition, int]] = field(default_factory=dict)
     with_epochs: set[str] = field(default_factory=set)
     logs: dict[Partition, Offsets] = field(default_factory=dict)
+    stable: dict[Partition, int] = field(default_factory=dict)
     curves: dict[Partition, Curve] = field(default_factory=dict)
     served: dict[Reader, Served] = field(default_factory=dict)
     compacted: dict[str, bool] = field(default_factory=dict)
@@ -92,6 +93,7 @@ class BrokerPoller:
         }
         logs_before, seconds = self.state.logs, 0.0 if self.state.at is None else now - self.state.at
         self._poll_logs(wanted, now=now)
+        self._poll_stable(poll.committed)
         poll.spans = self._spans(poll, logs_before, seconds)
         self._poll_serving(poll, now=now, rack_aware=rack_aware)
         self._sample_logs(poll, now=now, rack_aware=rack_aware)
@@ -226,6 +228,23 @@ class BrokerPoller:
         state.curves, state.logs = curves, logs
         self.timelines.polled(logs, now=now)
         self._keys.keep(curves)
+
+    def _poll_stable(self, committed: Mapping[str, Mapping[Partition, int]]) -> None:
+        """Ask how far reads get where a group seems to stand still: an open transaction may hold it up."""
+        state = self.state
+        still = {
+            partition
+            for group, offsets in committed.items()
+            for partition, offset in offsets.items()
+            if offset == state.committed.get(group, {}).get(partition)
+            and partition in state.logs
+            and offset < state.logs[partition].end
+        }
+        state.stable = (
+            collect.stable_offsets(self._wire, collect.leaders(state.cluster, sorted(still)), self._keys)
+            if still
+            else {}
+        )
 
     def _poll_serving(self, poll: Poll, *, now: float, rack_aware: bool) -> None:
         state = self.state

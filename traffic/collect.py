@@ -30,6 +30,8 @@ _AT_ONCE: Final = 2_000
 """Partitions, topics or groups in one request: responses stay below a few hundred kilobytes."""
 _LATEST: Final = -1
 _EARLIEST: Final = -2
+_READ_UNCOMMITTED: Final = 0
+_READ_COMMITTED: Final = 1
 _TOPIC_RESOURCE: Final = 2
 
 
@@ -132,7 +134,7 @@ def offsets(
 ) -> tuple[dict[Partition, Offsets], list[Gap]]:
     """Request the first and end offset of each partition from its leader."""
     questions = [
-        Question(broker=broker, request=_offsets_request(chunk, which), about=which)
+        Question(broker=broker, request=_offsets_request(chunk, which, isolation=_READ_UNCOMMITTED), about=which)
         for which in (_LATEST, _EARLIEST)
         for broker, partitions in led.items()
         for chunk in chunked(partitions, _AT_ONCE)
@@ -157,11 +159,31 @@ def offsets(
     }, gaps
 
 
-def _offsets_request(partitions: Sequence[Partition], which: int) -> Any:
+def stable_offsets(wire: Wire, led: Mapping[int, Sequence[Partition]], key: KeyOf) -> dict[Partition, int]:
+    """Request the last stable offset of each partition: no record of an open transaction lies below it.
+
+    What fails is left out: the same brokers have just failed to give other offsets, or do so at the next poll.
+    """
+    questions = [
+        Question(broker=broker, request=_offsets_request(chunk, _LATEST, isolation=_READ_COMMITTED))
+        for broker, partitions in led.items()
+        for chunk in chunked(partitions, _AT_ONCE)
+    ]
+    return {
+        key(topic.name, one.partition_index): int(one.offset)
+        for answer in wire.turns(questions)
+        if answer.error is None
+        for topic in answer.response.topics
+        for one in topic.partitions
+        if not one.error_code
+    }
+
+
+def _offsets_request(partitions: Sequence[Partition], which: int, *, isolation: int) -> Any:
     topic, partition = ListOffsetsRequest.ListOffsetsTopic, ListOffsetsRequest.ListOffsetsTopic.ListOffsetsPartition
     return ListOffsetsRequest(
         replica_id=-1,
-        isolation_level=0,
+        isolation_level=isolation,
         topics=[
             topic(name=name, partitions=[partition(partition_index=number, timestamp=which) for number in numbers])
             for name, numbers in _by_topic(partitions).items()

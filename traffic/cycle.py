@@ -225,6 +225,7 @@ class Cycle:
             view=state.cluster,
             settled=self._builder.cluster(state.cluster),
             logs=state.logs,
+            stable=state.stable,
             timelines=self._poller.timelines.known,
             polled_at=now,
             serving=lambda partition, member: self._poller.serving(partition, member, rack_aware=bool(rack_aware)),

@@ -149,6 +149,8 @@ class PartitionTraffic:
         written_per_second: What is written to the partition: what the group reads in the long run; None while unknown.
         lag_records: Records that are not read yet, as `traffic.lag` has it; None if not known.
         lag_seconds: Age of the oldest of them; 0 if there is none, None if not known.
+        readable_records: Records that it could have read: those of open transactions are not among them; None if not
+            known.
         committed: The committed offset, or None.
     """
 
@@ -160,6 +162,7 @@ class PartitionTraffic:
     lag_records: int | None
     written_per_second: float | None = None
     lag_seconds: float | None = None
+    readable_records: int | None = None
     committed: int | None = None
 
     @property

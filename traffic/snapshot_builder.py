@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from samerack.assignors.model import Problem
@@ -70,6 +70,8 @@ class ClusterContext:
     sizes_known: bool
     rack_aware: bool
     window_seconds: float
+    stable: Mapping[Partition, int] = field(default_factory=dict)
+    """Last stable offsets, where they were requested."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -172,6 +174,11 @@ class SnapshotBuilder:
             broker = context.serving(partition, owner)
             log, offset = context.logs.get(partition), observation.committed.get(partition)
             records = None if log is None else lag_records(log.start, log.end, offset)
+            readable = (
+                max(0, context.stable.get(partition, log.end) - max(offset, log.start))
+                if log is not None and offset is not None
+                else None
+            )
             written = self._production.rate(partition)
             seconds = lag_seconds(records, offset, context.timelines.get(partition), now=context.polled_at)
             result.append(
@@ -184,6 +191,7 @@ class SnapshotBuilder:
                     written_per_second=written.value if written is not None else None,
                     lag_records=records,
                     lag_seconds=seconds,
+                    readable_records=readable,
                     committed=offset,
                 )
             )

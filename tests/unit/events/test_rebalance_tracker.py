@@ -17,14 +17,15 @@ from tests.unit.agent.measured import A, B, C, group, snapshot
 
 
 def partition(number: int, committed: int | None, *, lag: int = 5, member: str = "m1") -> PartitionTraffic:
-    """A partition of t."""
+    """A partition of t; `lag` records of it can be read."""
     return PartitionTraffic(
         partition=("t", number),
         member=member,
         serving_broker=None,
         serving_rack=None,
         bytes_per_second=None,
-        lag_records=lag,
+        lag_records=lag + 3,
+        readable_records=lag,
         committed=committed,
     )
 
@@ -47,8 +48,12 @@ def silent(looks: Sequence[tuple[float, int | None, int]], at: float) -> bool:
         ([(0, 1, 5), (5, 2, 5), (10, 3, 5)], 21, True),
         ([(0, 3, 0), (9, 3, 5), (10, 3, 5)], 12, False),
         ([(0, None, 5)], 50, False),
+        ([(0, 1, 5), (1, 4, 2), (2, 4, 2)], 50, False),
     ],
-    ids=["long still", "not long", "nothing to read", "its rhythm", "beyond its rhythm", "new records", "no commits"],
+    ids=[
+        *("long still", "not long", "nothing to read", "its rhythm", "beyond its rhythm", "new records", "no commits"),
+        "a marker, and the offset of the last record itself",
+    ],
 )
 def test_who_does_not_commit(looks: list[tuple[float, int | None, int]], at: float, is_silent: bool) -> None:  # noqa: FBT001 - a column of the table
     """A member is silent if it does not commit for an unusually long time although it has lag."""
@@ -63,6 +68,15 @@ def test_one_partition_that_goes_on_is_a_sign_of_life() -> None:
     assert commits.signs(9).silent == frozenset()
     commits.record([partition(0, 1, member="m2"), partition(1, 9, member="m2")], {}, 9)
     assert commits.signs(12).silent == frozenset()
+
+
+def test_a_partition_that_is_read_to_its_end_is_a_sign_of_life() -> None:
+    """Aborted transactions keep one partition's offset below the end, and the same member has read all of another."""
+    commits = Commits()
+    for when in range(10):
+        commits.record([partition(0, 1), partition(1, when, lag=0)], {}, when)
+    assert commits.signs(11).silent == frozenset()
+    assert commits.signs(12.1).silent == {"m1"}
 
 
 def test_a_rebalance_is_no_rhythm() -> None:

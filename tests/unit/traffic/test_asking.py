@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from types import SimpleNamespace
+from typing import Any
 
 from kafka.protocol.metadata import ApiVersionsRequest
 
 from samerack.cluster.wire import Answer, Question, Wire
-from samerack.traffic.collect import Keys
+from samerack.common.settings import Settings
+from samerack.traffic.broker_poller import BrokerPoller
+from samerack.traffic.collect import Keys, Offsets
 from samerack.traffic.describe import listed
+from tests.unit.agent.values import partition, view_of
+from tests.unit.cluster.scripted_wire import ScriptedWire, offsets_response
 
 
 class Recorded(Wire):
@@ -57,6 +62,27 @@ def test_agents_own_groups_are_not_listed() -> None:
 
     found, gaps = listed(Listing(), [1], ["*"])
     assert (set(found), gaps) == ({"orders"}, [])
+
+
+def test_a_group_that_stands_still_is_compared_with_what_can_be_read() -> None:
+    """Only where an offset stays below the end; an open transaction holds it up, at the last stable offset."""
+    asked: list[tuple[int, str, list[int]]] = []
+
+    def answer(question: Question) -> Any:
+        (topic,) = question.request.topics
+        asked.append((question.request.isolation_level, topic.name, [one.partition_index for one in topic.partitions]))
+        return offsets_response(question.request, lambda _topic, _number: 12)
+
+    poller = BrokerPoller(Settings(kafka={"bootstrap.servers": "h:1"}), ScriptedWire(answer))
+    state = poller.state
+    state.cluster = view_of(t=[partition(1)] * 4)
+    state.logs = {("t", number): Offsets(start=0, end=20) for number in range(3)}
+    state.committed = {"g": {("t", 0): 10, ("t", 1): 9, ("t", 2): 20, ("t", 3): 5}}
+    poller._poll_stable({"g": {("t", 0): 10, ("t", 1): 12, ("t", 2): 20, ("t", 3): 5}, "new": {("t", 1): 3}})
+    assert asked == [(1, "t", [0])]
+    assert state.stable == {("t", 0): 12}
+    poller._poll_stable({"g": {("t", 0): 11}})
+    assert (len(asked), state.stable) == (1, {})
 
 
 def test_a_partition_has_one_key() -> None:

@@ -93,6 +93,20 @@ def test_the_age_of_what_is_not_read_is_that_of_the_timeline() -> None:
         assert builder().build(seen(), unknown).lag_seconds == {"t": None}
 
 
+def test_what_can_be_read_ends_where_brokers_say() -> None:
+    """Not behind an open transaction, and not before the log's start; without an end it is not known."""
+    for log, stable, found in (
+        (Offsets(start=0, end=20), {}, 15),
+        (Offsets(start=0, end=20), {("t", 0): 7}, 2),
+        (Offsets(start=18, end=20), {}, 2),
+        (Offsets(start=20, end=20), {}, 0),
+        (None, {}, None),
+    ):
+        logs = {} if log is None else {("t", 0): log}
+        (told,) = builder().build(seen(), replace(SCENE, logs=logs, stable=stable)).partitions
+        assert told.readable_records == found
+
+
 def test_a_rewind_is_remembered() -> None:
     """Bytes that were read twice are unknown as long as the figures are shown."""
     one = builder()
