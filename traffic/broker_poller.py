@@ -15,7 +15,7 @@ from samerack.cluster.view import ClusterView, NoRack
 from samerack.cluster.wire import Wire
 from samerack.common.settings import Settings
 from samerack.traffic import collect, describe, groups, probe
-from samerack.traffic.collect import Keys, Offsets, Partition
+from samerack.traffic.collect import Keys, Offsets, Partition, TopicPolicy
 from samerack.traffic.curve import Curve, LogExtent, bytes_between, extend
 from samerack.traffic.groups import ListedGroup, ObservedGroup
 from samerack.traffic.model import Gap, ObservedMember
@@ -43,7 +43,7 @@ class State:
     stable: dict[Partition, int] = field(default_factory=dict)
     curves: dict[Partition, Curve] = field(default_factory=dict)
     served: dict[Reader, Served] = field(default_factory=dict)
-    compacted: dict[str, bool] = field(default_factory=dict)
+    policies: dict[str, TopicPolicy] = field(default_factory=dict)
     policies_at: float = float("-inf")
     policy_gaps: list[Gap] = field(default_factory=list)
 
@@ -92,11 +92,12 @@ class BrokerPoller:
             if partition[1] < len(self.state.cluster.topics.get(partition[0], ()))
         }
         logs_before, seconds = self.state.logs, 0.0 if self.state.at is None else now - self.state.at
+        self._poll_policies(now=now)
         self._poll_logs(wanted, now=now)
         self._poll_stable(poll.committed)
         poll.spans = self._spans(poll, logs_before, seconds)
         self._poll_serving(poll, now=now, rack_aware=rack_aware)
-        self._sample_logs(poll, now=now, rack_aware=rack_aware)
+        self._sample_logs(poll, rack_aware=rack_aware)
         return poll
 
     def done(self, poll: Poll, now: float | None) -> None:
@@ -210,6 +211,8 @@ class BrokerPoller:
         self.gaps += gaps
         logs, gaps = collect.offsets(self._wire, led, self._keys)
         self.gaps += gaps
+        tiered = {topic for topic, policy in state.policies.items() if policy.tiered}
+        local = self._local_starts({broker: [one for one in some if one[0] in tiered] for broker, some in led.items()})
         curves: dict[Partition, Curve] = {}
         appended: dict[Partition, float] = {}
         for leader, partitions in led.items():
@@ -217,7 +220,14 @@ class BrokerPoller:
                 log, size = logs.get(partition), sizes.get(partition)
                 before = curve = state.curves.get(partition)
                 if log is not None and size is not None:
-                    curve = extend(curve, LogExtent(start=log.start, end=log.end, size_bytes=size, leader=leader))
+                    extent = LogExtent(
+                        start=max(log.start, local.get(partition, log.start)),
+                        end=log.end,
+                        size_bytes=size,
+                        leader=leader,
+                        remote_start=log.start,
+                    )
+                    curve = extend(curve, extent)
                 if curve is not None:
                     curves[partition] = curve
                     appended[partition] = (
@@ -228,6 +238,10 @@ class BrokerPoller:
         state.curves, state.logs = curves, logs
         self.timelines.polled(logs, now=now)
         self._keys.keep(curves)
+
+    def _local_starts(self, led: Mapping[int, list[Partition]]) -> dict[Partition, int]:
+        asked = {broker: partitions for broker, partitions in led.items() if partitions}
+        return collect.local_starts(self._wire, asked, self._keys) if asked else {}
 
     def _poll_stable(self, committed: Mapping[str, Mapping[Partition, int]]) -> None:
         """Ask how far reads get where a group seems to stand still: an open transaction may hold it up."""
@@ -268,20 +282,25 @@ class BrokerPoller:
         )
         state.served = {reader: served for reader, served in state.served.items() if reader in readers} | settled
 
-    def _sample_logs(self, poll: Poll, *, now: float, rack_aware: bool) -> None:
+    def _poll_policies(self, *, now: float) -> None:
         state = self.state
         topics = state.cluster.topics.keys()
-        new = topics - state.compacted.keys()
+        new = topics - state.policies.keys()
         if now - state.policies_at >= _POLICIES_SECONDS:
             new, state.policies_at = set(topics), now
         if new:
-            known, gaps = collect.compacted(self._wire, new)
+            known, gaps = collect.policies(self._wire, new)
             state.policy_gaps = gaps + [gap for gap in state.policy_gaps if gap.where in topics - new]
-            state.compacted |= dict.fromkeys(new, False) | known
+            found = state.policies | dict.fromkeys(new, TopicPolicy()) | known
+            state.policies = {topic: policy for topic, policy in found.items() if topic in topics}
         self.gaps += state.policy_gaps  # requested rarely, and still true in between
+
+    def _sample_logs(self, poll: Poll, *, rack_aware: bool) -> None:
+        state = self.state
         spans = [span for group in poll.spans.values() for span in group.spans]
+        compacted = {topic for topic, policy in state.policies.items() if policy.compacted}
         self.gaps += self.sizes.prepare(
-            spans, state.curves, compacted=state.compacted, cluster=state.cluster, rack_aware=rack_aware
+            spans, state.curves, compacted=compacted, cluster=state.cluster, rack_aware=rack_aware
         )
         self.gaps += self.sizes.sample_batches(spans, state.curves, cluster=state.cluster, rack_aware=rack_aware)
 

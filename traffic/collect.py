@@ -30,9 +30,15 @@ _AT_ONCE: Final = 2_000
 """Partitions, topics or groups in one request: responses stay below a few hundred kilobytes."""
 _LATEST: Final = -1
 _EARLIEST: Final = -2
+_EARLIEST_LOCAL: Final = -4
+_OFFSETS_VERSION: Final = 6
+_LOCAL_VERSION: Final = 8
+"""The first one in which a leader tells where its own disk begins."""
 _READ_UNCOMMITTED: Final = 0
 _READ_COMMITTED: Final = 1
 _TOPIC_RESOURCE: Final = 2
+_CLEANUP: Final = "cleanup.policy"
+_REMOTE: Final = "remote.storage.enable"
 
 
 def plain_key(topic: str, number: int) -> Partition:
@@ -164,8 +170,22 @@ def stable_offsets(wire: Wire, led: Mapping[int, Sequence[Partition]], key: KeyO
 
     What fails is left out: the same brokers have just failed to give other offsets, or do so at the next poll.
     """
+    return _more_offsets(wire, led, key, _LATEST, isolation=_READ_COMMITTED)
+
+
+def local_starts(wire: Wire, led: Mapping[int, Sequence[Partition]], key: KeyOf) -> dict[Partition, int]:
+    """Request the first offset that lies on each leader's own disk, and not in remote storage only (KIP-405).
+
+    What fails is left out, as in `stable_offsets`.
+    """
+    return _more_offsets(wire, led, key, _EARLIEST_LOCAL, isolation=_READ_UNCOMMITTED)
+
+
+def _more_offsets(
+    wire: Wire, led: Mapping[int, Sequence[Partition]], key: KeyOf, which: int, *, isolation: int
+) -> dict[Partition, int]:
     questions = [
-        Question(broker=broker, request=_offsets_request(chunk, _LATEST, isolation=_READ_COMMITTED))
+        Question(broker=broker, request=_offsets_request(chunk, which, isolation=isolation))
         for broker, partitions in led.items()
         for chunk in chunked(partitions, _AT_ONCE)
     ]
@@ -188,16 +208,24 @@ def _offsets_request(partitions: Sequence[Partition], which: int, *, isolation: 
             topic(name=name, partitions=[partition(partition_index=number, timestamp=which) for number in numbers])
             for name, numbers in _by_topic(partitions).items()
         ],
-        max_version=6,
+        max_version=_LOCAL_VERSION if which == _EARLIEST_LOCAL else _OFFSETS_VERSION,
     )
 
 
-def compacted(wire: Wire, topics: Collection[str]) -> tuple[dict[str, bool], list[Gap]]:
-    """Request whether each topic is compacted, where the brokers answer."""
-    known: dict[str, bool] = {}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicPolicy:
+    """Whether a topic is compacted, and whether its older part is in remote storage (KIP-405)."""
+
+    compacted: bool = False
+    tiered: bool = False
+
+
+def policies(wire: Wire, topics: Collection[str]) -> tuple[dict[str, TopicPolicy], list[Gap]]:
+    """Request how each topic is stored, where the brokers answer."""
+    known: dict[str, TopicPolicy] = {}
     gaps: list[Gap] = []
     questions = [
-        Question(broker=ANY_BROKER, request=_configs_request(_TOPIC_RESOURCE, chunk, "cleanup.policy"))
+        Question(broker=ANY_BROKER, request=_configs_request(_TOPIC_RESOURCE, chunk, (_CLEANUP, _REMOTE)))
         for chunk in chunked(sorted(topics), _AT_ONCE)
     ]
     for answer in wire.turns(questions):
@@ -206,15 +234,18 @@ def compacted(wire: Wire, topics: Collection[str]) -> tuple[dict[str, bool], lis
             continue
         for result in answer.response.results:
             gaps += refused(Family.TOPIC_CONFIGS, str(result.resource_name), result.error_code)
-            for config in result.configs or ():
-                known[str(result.resource_name)] = "compact" in (config.value or "")
+            configs = {str(config.name): str(config.value or "") for config in result.configs or ()}
+            if configs:
+                known[str(result.resource_name)] = TopicPolicy(
+                    compacted="compact" in configs.get(_CLEANUP, ""), tiered=configs.get(_REMOTE) == "true"
+                )
     return known, gaps
 
 
-def _configs_request(kind: int, names: Sequence[str], key: str) -> Any:
+def _configs_request(kind: int, names: Sequence[str], keys: Sequence[str]) -> Any:
     resource = DescribeConfigsRequest.DescribeConfigsResource
     return DescribeConfigsRequest(
-        resources=[resource(resource_type=kind, resource_name=name, configuration_keys=[key]) for name in names],
+        resources=[resource(resource_type=kind, resource_name=name, configuration_keys=list(keys)) for name in names],
         include_synonyms=False,
         max_version=4,
     )

@@ -25,12 +25,16 @@ _MAX_POINTS: Final = 128
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogExtent:
-    """One poll of a partition's leader replica: first offset, offset after the last, bytes in between, leader."""
+    """One poll of a partition's leader replica: first offset, offset after the last, bytes in between, leader.
+
+    `remote_start` is the first offset that can be read at all: with tiered storage (KIP-405) it may be below `start`.
+    """
 
     start: int
     end: int
     size_bytes: int
     leader: int
+    remote_start: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +101,10 @@ def extend(curve: Curve | None, extent: LogExtent) -> Curve:
 
 
 def bytes_between(curve: Curve, first: int, end: int) -> float:
-    """Return the bytes of the log from offset `first` to before `end`; 0 where the log does not have them."""
+    """Return the bytes of the log from offset `first` to before `end`; 0 where the log does not have them.
+
+    What is in remote storage only has the usual density.
+    """
     return max(0.0, _at(curve, end) - _at(curve, first)) if end > first else 0.0
 
 
@@ -141,7 +148,8 @@ def _trim(curve: Curve) -> Curve:
 def _at(curve: Curve, offset: int) -> float:
     offsets, cumulative = curve.offsets, curve.cumulative
     if offset <= offsets[0]:
-        return cumulative[0]
+        remote = offsets[0] if curve.extent.remote_start is None else curve.extent.remote_start
+        return cumulative[0] - max(0, offsets[0] - max(offset, remote)) * curve.density
     if offset >= offsets[-1]:  # committed since the last poll
         return cumulative[-1] + (offset - offsets[-1]) * curve.density
     right = bisect_right(offsets, offset)

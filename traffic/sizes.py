@@ -5,7 +5,7 @@ Not reliable are compacted topics, whose cleaner hides growth, and offsets from 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -41,7 +41,7 @@ class Sizes:
         spans: Iterable[Span],
         curves: Mapping[Partition, Curve],
         *,
-        compacted: Mapping[str, bool],
+        compacted: Collection[str],
         cluster: ClusterView,
         rack_aware: bool,
     ) -> list[Gap]:
@@ -107,11 +107,12 @@ class Sizes:
 
     def size_of(self, span: Span, curves: Mapping[Partition, Curve]) -> float:
         """Return the bytes of the log in a span."""
-        sampled = self._sampled.get(span)
+        sampled, curve = self._sampled.get(span), curves.get(span.partition)
+        if curve is None:
+            return sampled or 0.0
         if sampled is not None:
-            return sampled
-        curve = curves.get(span.partition)
-        return bytes_between(curve, span.first, span.end) if curve is not None else 0.0
+            return sampled + bytes_between(curve, span.first, curve.extent.start)
+        return bytes_between(curve, span.first, span.end)
 
     def _serving(
         self, partitions: Iterable[Partition], cluster: ClusterView, *, rack_aware: bool
@@ -132,7 +133,7 @@ def _place(span: Span, curve: Curve) -> Place | None:
     return Place(partition=span.partition, offset=first, until=end) if end > first else None
 
 
-def _unsure(span: Span, curve: Curve | None, compacted: Mapping[str, bool]) -> bool:
+def _unsure(span: Span, curve: Curve | None, compacted: Collection[str]) -> bool:
     if curve is None:
         return False
-    return compacted.get(span.partition[0], False) or curve.hidden or span.first < curve.known_from
+    return span.partition[0] in compacted or curve.hidden or span.first < curve.known_from

@@ -7,12 +7,13 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
+from kafka.errors import KafkaConnectionError
 from kafka.protocol.metadata import ApiVersionsRequest
 
 from samerack.cluster.wire import Answer, Question, Wire
 from samerack.common.settings import Settings
 from samerack.traffic.broker_poller import BrokerPoller
-from samerack.traffic.collect import Keys, Offsets
+from samerack.traffic.collect import Keys, Offsets, local_starts, plain_key
 from samerack.traffic.describe import listed
 from tests.unit.agent.values import partition, view_of
 from tests.unit.cluster.scripted_wire import ScriptedWire, offsets_response
@@ -83,6 +84,18 @@ def test_a_group_that_stands_still_is_compared_with_what_can_be_read() -> None:
     assert state.stable == {("t", 0): 12}
     poller._poll_stable({"g": {("t", 0): 11}})
     assert (len(asked), state.stable) == (1, {})
+
+
+def test_where_a_disk_begins_is_asked_of_tiered_topics() -> None:
+    """Brokers answer by version 8; what fails is left out."""
+    asked: list[tuple[int, int]] = []
+
+    def answer(question: Question) -> Any:
+        asked.append((question.request.topics[0].partitions[0].timestamp, question.request._max_version))
+        return KafkaConnectionError() if question.broker == 2 else offsets_response(question.request, lambda *_: 0)
+
+    found = local_starts(ScriptedWire(answer), {1: [("t", 0)], 2: [("t", 1)]}, plain_key)
+    assert (found, asked) == ({("t", 0): 0}, [(-4, 8)] * 2)
 
 
 def test_a_partition_has_one_key() -> None:

@@ -24,6 +24,8 @@ def curve_of(*looks: LogExtent) -> Curve:
     return curve
 
 
+TIERED = LogExtent(start=28_000_000, end=29_000_000, size_bytes=1_000_000_000, leader=1, remote_start=1_000_000)
+"""28 million records in remote storage of which a million was deleted, and a million on the leader's disk."""
 BEFORE = (extent(0, 0), extent(100, 1_000))
 SMALL = [extent(200 + 100 * number, 100_100 + 100 * number) for number in range(4)]
 
@@ -41,6 +43,9 @@ SMALL = [extent(200 + 100 * number, 100_100 + 100 * number) for number in range(
         ((*BEFORE, extent(200, 9_000, leader=2), extent(300, 10_000, leader=2)), 200, 300, 1_000),
         ((extent(0, 0), extent(100, 100_000), *SMALL), 400, 500, 100),
         (BEFORE, 100, 110, 100),
+        ((TIERED,), 28_000_000, 28_000_500, 500_000),
+        ((TIERED,), 5_000_000, 5_000_500, 500_000),
+        ((TIERED,), 999_000, 1_000_500, 500_000),
     ],
     ids=[
         "each range has its own density",
@@ -53,6 +58,9 @@ SMALL = [extent(200 + 100 * number, 100_100 + 100 * number) for number in range(
         "those of the new leader are",
         "records that stay small are believed after three polls",
         "offsets committed since the poll are extrapolated",
+        "with tiered storage the size is that of the leader's disk: 35.7 bytes a record were shown, and not 1,000",
+        "what is in remote storage only is like the rest",
+        "what is deleted there was not read",
     ],
 )
 def test_bytes_of_a_range(looks: tuple[LogExtent, ...], first: int, end: int, found: float) -> None:
