@@ -26,8 +26,10 @@ from samerack.planning.deadline import assign_in_time, fall_back
 from samerack.planning.members import PlanMember
 from samerack.planning.mode import Mode
 from samerack.planning.problem import problem_of
-from samerack.protocol.consumer import encode_assignments
+from samerack.protocol.claims import STICKY
+from samerack.protocol.consumer import encode_assignments, with_user_data
 from samerack.protocol.model import MAX_VERSION, NO_PARTITIONS, Subscription, TopicPartitions
+from samerack.protocol.sticky import encode_sticky
 
 AssignorName = Literal["optimal", "range"]
 
@@ -77,7 +79,7 @@ def warm_up() -> None:
     )
     cluster = SettledCluster(brokers={0: "a"}, topics={"warm-up": (SettledPartition(leader=0, replicas=(0,)),)})
     mode = Mode(cooperative=True, keep_copartitioned=False, rack_aware_fetch=True)
-    encode(make_plan(problem_of((member,), cluster, mode), mode), (member,))
+    encode(make_plan(problem_of((member,), cluster, mode), mode), (member,), protocol=STICKY, generation=1)
 
 
 def make_plan(
@@ -128,8 +130,18 @@ def _checked(  # noqa: PLR0913 - what is checked, against what
     )
 
 
-def encode(plan: Plan, members: Sequence[PlanMember]) -> dict[str, bytes]:
-    """Returns the encoded assignment of every member, in the newest version that all of them support."""
+def encode(plan: Plan, members: Sequence[PlanMember], *, protocol: str, generation: int) -> dict[str, bytes]:
+    """Returns the encoded assignment of every member, in the newest version that all of them support.
+
+    Under `sticky` it has the user data that a member is to put into its next subscription: sarama repeats what its
+    leader gave it, and would own nothing for the next leader without; other clients make theirs by themselves.
+
+    Args:
+        plan: The plan.
+        members: The members that it is for.
+        protocol: Name of the protocol.
+        generation: The group's generation.
+    """
     version = min((member.subscription.version for member in members), default=MAX_VERSION)
     problem = plan.problem
     encoded = encode_assignments(
@@ -140,6 +152,12 @@ def encode(plan: Plan, members: Sequence[PlanMember]) -> dict[str, bytes]:
         members=len(problem.members),
         version=min(version, MAX_VERSION),
     )
+    if protocol == STICKY:
+        owned = sent_partitions(plan)
+        encoded = [
+            with_user_data(message, encode_sticky(owned[member], generation))
+            for member, message in zip(problem.members, encoded, strict=True)
+        ]
     return dict(zip(problem.members, encoded, strict=True))
 
 

@@ -135,6 +135,14 @@ def encode_assignment(assignment: Assignment) -> bytes:
     )
 
 
+def with_user_data(message: bytes, user_data: bytes) -> bytes:
+    """Returns an encoded assignment without user data with these instead."""
+    empty = write_optional_bytes(None, "user_data")
+    if not message.endswith(empty):
+        raise ProtocolError("the message has user data already", field="user_data")
+    return message.removesuffix(empty) + write_optional_bytes(user_data, "user_data")
+
+
 def encode_assignments(  # noqa: PLR0913 - the arrays of a plan belong together, and all are named
     *,
     topics: Sequence[str],

@@ -200,7 +200,7 @@ class Assigning:
         )
         if starving := members_without_partitions(plan, mode):
             raise BackOffError(Cause.STARVED, f"the plan would give nothing to member {starving[0]}")
-        encoded = planner.encode(plan, members)
+        encoded = planner.encode(plan, members, protocol=joined.protocol, generation=joined.generation)
         with self._lock:
             self._unread = plan
         met = {instance or member: client_id_of(member) for member, instance, _ in subscriptions}

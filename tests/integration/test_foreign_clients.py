@@ -17,6 +17,7 @@ from sandbox.clients.course import PLACED
 from sandbox.contract import KafkaCluster
 from sandbox.history.checker import check
 from sandbox.members.ledger import read_twice
+from tests.integration.scene import INTERLEAVED, A, B, C, Scene
 
 pytestmark = pytest.mark.alone
 _SETTLE_SECONDS = 60.0
@@ -80,3 +81,19 @@ def test_groups_of_every_language_are_led_from_birth_and_left_with_the_last_cons
                 history = group.finish()
                 assert [finding for finding in check(history, ANY_TIME) if finding.kind in WRONG] == []
                 assert read_twice(chain.from_iterable(history.members.values())) == 0
+
+
+@pytest.mark.parametrize("client", ["sarama", "java", "kafka-python", "aiokafka"])
+def test_sticky_members_keep_their_partitions_when_the_agent_has_gone(scene: Scene, client: str) -> None:
+    """Their own leader knows what they owned: of sarama's, 17 to 19 of 24 partitions moved."""
+    scene.lay_out(INTERLEAVED * 4)
+    agent = scene.waiting_agent()
+    for rack in (A, B, C):
+        scene.join(client, rack, assignor="sticky")
+    scene.wait_led(agent, cross_rack=0)
+    owned = scene.owned()
+    agent.stop()
+    assert scene.presence() is None
+    scene.wait_settled()
+    assert scene.owned() == owned
+    scene.finish()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from samerack.planning.planner import make_plan
 from samerack.planning.problem import partitions_changed, problem_of
 from samerack.protocol.consumer import decode_assignment
 from samerack.protocol.model import NO_PARTITIONS, Subscription, from_pairs, from_runs, to_pairs
+from samerack.protocol.sticky import decode_sticky
 from tests.unit.agent.values import cluster, group, member
 
 EAGER = Mode(cooperative=False, keep_copartitioned=False, rack_aware_fetch=True)
@@ -41,11 +43,12 @@ def owner(
     )
 
 
+encode = partial(planner.encode, protocol="range", generation=1)
+
+
 def given(plan: planner.Plan, members: Sequence[PlanMember]) -> dict[str, list[tuple[str, int]]]:
     """The partitions of each member, decoded from the encoded plan."""
-    return {
-        name: to_pairs(decode_assignment(content).partitions) for name, content in planner.encode(plan, members).items()
-    }
+    return {name: to_pairs(decode_assignment(content).partitions) for name, content in encode(plan, members).items()}
 
 
 def test_a_view_gives_what_was_assigned() -> None:
@@ -184,7 +187,21 @@ def test_the_oldest_member_sets_the_version(versions: tuple[int, int], written: 
     """All get their assignment in a version that each of them can read, and that this program can write."""
     members = [owner(f"m-{index}", version=version) for index, version in enumerate(versions)]
     plan = make_plan(problem_of(members, LOCAL, EAGER), EAGER)
-    assert {decode_assignment(content).version for content in planner.encode(plan, members).values()} == {written}
+    assert {decode_assignment(content).version for content in encode(plan, members).values()} == {written}
+
+
+def test_a_sticky_member_is_told_what_to_claim_next_time() -> None:
+    """Sarama's members repeat that: without it 17 to 19 of 24 partitions moved when the agent had gone."""
+    members = [owner("m-1", ("t", 0), ("t", 2)), owner("m-2", ("t", 1))]
+    plan = make_plan(problem_of(members, LOCAL, EAGER), EAGER)
+    for protocol, claimed in (("sticky", True), ("range", False)):
+        for name, content in planner.encode(plan, members, protocol=protocol, generation=7).items():
+            decoded = decode_assignment(content)
+            assert (decoded.user_data is not None) == claimed
+            if claimed:
+                told = decode_sticky(decoded.user_data)
+                assert (to_pairs(told.owned), told.generation) == (to_pairs(decoded.partitions), 7)
+                assert to_pairs(decoded.partitions) == to_pairs(planner.sent_partitions(plan)[name])
 
 
 def owned_by(*pairs: tuple[str, int], topics: tuple[str, ...] = ("t",)) -> bool:
