@@ -23,6 +23,8 @@ from samerack.common.pickle_process import FAILURES, PickleProcess
 
 FALL_BACK: Final = "range"
 DEADLINE_SECONDS: Final = 5.0
+_MOMENT_SECONDS: Final = 0.1
+"""For plans that nobody waits for. On a usual machine it is a tenth of that."""
 ARCS_PER_SECOND: Final = 40_000
 """Groups with at most so many arcs per second of the deadline are planned in this process: 25 microseconds per arc,
 while the slowest in docs/benchmarks.md takes 2."""
@@ -57,18 +59,37 @@ def assign_in_time(
         LateError: there is no plan in time.
         AssignmentError: as raised by the assignor.
     """
-    if ASSIGNORS[name].as_kafka:
-        small = range_steps(problem) < STEPS_PER_SECOND * seconds
-    else:
-        # bundles of partitions and skewed loads have networks of their own
-        plain = ASSIGNORS[name].assign is ASSIGNORS["optimal"].assign and replace(options, stickiness=True) == DEFAULTS
-        small = is_small(problem, seconds, merges_alike=plain)
-    if small:
+    if _is_planned_within(seconds, name, problem, options):
         start = time.perf_counter_ns()
         owner = ASSIGNORS[name].assign(problem, options)
         return owner, time.perf_counter_ns() - start
     left = seconds - _reserve(problem, seconds)
     return _assign_in_worker((name, problem, options, left), left)
+
+
+def assign_aside(name: str, problem: Problem, options: Options = DEFAULTS) -> Int32Array:
+    """Returns the plan of an assignor that no group waits for: what is shown of other plans, and compared with.
+
+    It is computed in a separate process unless it takes a moment only, as no heartbeat is answered meanwhile.
+
+    Raises:
+        AssignmentError: as raised by the assignor, and where there is no plan within the usual deadline.
+    """
+    if _is_planned_within(_MOMENT_SECONDS, name, problem, options):
+        return ASSIGNORS[name].assign(problem, options)
+    try:
+        return _assign_in_worker((name, problem, options, DEADLINE_SECONDS), DEADLINE_SECONDS)[0]
+    except LateError as error:
+        raise AssignmentError(str(error)) from error
+
+
+def _is_planned_within(seconds: float, name: str, problem: Problem, options: Options) -> bool:
+    """Returns whether an assignor certainly needs no more than these seconds."""
+    if ASSIGNORS[name].as_kafka:
+        return range_steps(problem) < STEPS_PER_SECOND * seconds
+    # bundles of partitions and skewed loads have networks of their own
+    plain = ASSIGNORS[name].assign is ASSIGNORS["optimal"].assign and replace(options, stickiness=True) == DEFAULTS
+    return is_small(problem, seconds, merges_alike=plain)
 
 
 def fall_back(problem: Problem, *, seconds: float = DEADLINE_SECONDS) -> Int32Array:

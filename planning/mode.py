@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from samerack.assignors.consumer.registry import Options
 from samerack.common.settings import LeadingSettings
 from samerack.planning.deadline import DEADLINE_SECONDS
 
@@ -27,6 +28,11 @@ class Mode:
     max_skew: int = 0
     spread_moves: int = 0
     deadline_seconds: float = DEADLINE_SECONDS
+
+
+def options_of(mode: Mode) -> Options:
+    """Returns the options of the optimal assignor in this mode."""
+    return Options(keep_copartitioned=mode.keep_copartitioned, max_skew=mode.max_skew, spread_moves=mode.spread_moves)
 
 
 def mode_of(protocol: str, leading: LeadingSettings, *, rack_aware_fetch: bool) -> Mode:

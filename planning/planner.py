@@ -15,7 +15,6 @@ import numpy as np
 
 from samerack.assignors.arrays import stable_order
 from samerack.assignors.check import check
-from samerack.assignors.consumer.registry import Options
 from samerack.assignors.evaluate import evaluate
 from samerack.assignors.model import NOBODY, Cost, Int32Array, Problem
 from samerack.assignors.transfer import withhold
@@ -24,7 +23,7 @@ from samerack.cluster.view import SettledCluster, SettledPartition
 from samerack.common.errors import one_line
 from samerack.planning.deadline import assign_in_time, fall_back
 from samerack.planning.members import PlanMember
-from samerack.planning.mode import Mode
+from samerack.planning.mode import Mode, options_of
 from samerack.planning.problem import problem_of
 from samerack.protocol.claims import STICKY
 from samerack.protocol.consumer import encode_assignments, with_user_data
@@ -99,10 +98,7 @@ def make_plan(
     failure = None
     if prefer == "optimal":
         try:
-            options = Options(
-                keep_copartitioned=mode.keep_copartitioned, max_skew=mode.max_skew, spread_moves=mode.spread_moves
-            )
-            final, _ = assign_in_time("optimal", problem, options, seconds=mode.deadline_seconds)
+            final, _ = assign_in_time("optimal", problem, options_of(mode), seconds=mode.deadline_seconds)
             return _checked(problem, final, mode, name="optimal", failure=None, cover=cover)
         except Exception as error:  # noqa: BLE001 - whatever breaks, the group must get a plan
             failure = one_line(error)

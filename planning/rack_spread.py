@@ -12,12 +12,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from samerack.assignors.consumer import optimal
+from samerack.assignors.consumer.registry import Options
 from samerack.assignors.evaluate import evaluate
 from samerack.assignors.model import NOBODY, AssignmentError, BoolArray, Cost, Int32Array, Int64Array, Problem
 from samerack.cluster.view import ClusterView, SettledCluster
+from samerack.planning.deadline import assign_aside
 
-_OPTIONS = optimal.Options(spread=False)
+_OPTIONS = Options(spread=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +88,7 @@ def rack_spread(
         The spread; None where the rack of a member, or of a broker with a replica, is not known, and where the group
         reads nothing.
 
-    Complexity: two plans of `optimal.assign`, one if members are spread evenly already.
+    Complexity: two plans of `optimal`, one if members are spread evenly already.
     """
     brokers = tuple(sorted({rack for rack in cluster.brokers.values() if isinstance(rack, str)}))
     read = np.logical_or.reduce(problem.subscriptions, axis=0)[problem.topic_of]
@@ -177,7 +178,7 @@ def _racks_known(problem: Problem, cluster: ClusterView | SettledCluster) -> boo
 
 
 def _optimal_cost(problem: Problem) -> Cost:
-    return evaluate(problem, optimal.assign(problem, _OPTIONS))
+    return evaluate(problem, assign_aside("optimal", problem, _OPTIONS))
 
 
 def _loads(

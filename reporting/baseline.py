@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -17,6 +18,7 @@ from samerack.assignors.consumer.own import own_plan
 from samerack.assignors.evaluate import evaluate
 from samerack.assignors.model import AssignmentError, BoolArray, Problem
 from samerack.events.model import Event
+from samerack.planning.deadline import assign_aside
 from samerack.traffic.byte_shares import Rates, share_of_owners
 from samerack.traffic.model import GroupTraffic
 
@@ -58,7 +60,7 @@ def curve_of(problem: Problem, rates: Rates | None = None) -> tuple[CurvePoint, 
                 fullest=point.fullest,
                 emptiest=point.emptiest,
             )
-            for point in curve(problem)
+            for point in curve(problem, assign=partial(assign_aside, "optimal"))
         )
     except AssignmentError:
         return ()
@@ -114,7 +116,7 @@ def seen_share(events: Iterable[Event], assignor: str) -> float | None:
 
 def _dealt_share(problem: Problem, assignor: str, sends_rack: BoolArray) -> float | None:
     try:
-        owner = own_plan(problem, assignor, sends_rack)
+        owner = own_plan(problem, assignor, sends_rack, assign=assign_aside)
     except AssignmentError:
         return None
     return evaluate(problem, owner).known_share if owner is not None else None

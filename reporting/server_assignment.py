@@ -16,6 +16,7 @@ from samerack.assignors.evaluate import evaluate
 from samerack.assignors.model import AssignmentError, BoolArray
 from samerack.cluster.server_assignors import ASSIGNOR, LINE, ServerAssignors
 from samerack.common.money import SECONDS_PER_MONTH
+from samerack.planning.deadline import assign_aside
 from samerack.reporting.report import GroupCost, Report, ServerAssignment
 from samerack.reporting.shares import MIN_SHARE, present_share
 from samerack.traffic.model import GroupTraffic, TrafficSnapshot
@@ -79,7 +80,7 @@ def server_share(group: GroupTraffic) -> float | None:
     sending = {member.id for member in group.members if member.rack.source == "subscription"}
     sends_rack: BoolArray = np.array([member in sending for member in problem.members], dtype=np.bool_)
     try:
-        return evaluate(problem, server_plan(problem, sends_rack)).known_share
+        return evaluate(problem, server_plan(problem, sends_rack, assign=assign_aside)).known_share
     except AssignmentError:
         return None
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from samerack.assignors.consumer import optimal
 from samerack.assignors.evaluate import evaluate
 from samerack.assignors.model import NOBODY, AssignmentError, Problem
 from samerack.assignors.streams.whole_tasks import WholeTasks, min_traffic_plan
+from samerack.planning.deadline import assign_aside
 
 
 def share_with_every_replica(problem: Problem, whole: WholeTasks | None = None) -> float | None:
@@ -21,7 +21,7 @@ def share_with_every_replica(problem: Problem, whole: WholeTasks | None = None) 
     """
     ideal = replace(problem, reads_any_replica=np.ones_like(problem.reads_any_replica))
     try:
-        best = optimal.assign(ideal) if whole is None else min_traffic_plan(ideal, whole)
+        best = assign_aside("optimal", ideal) if whole is None else min_traffic_plan(ideal, whole)
         return evaluate(ideal, best).known_share
     except AssignmentError:
         return None

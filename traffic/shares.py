@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from samerack.assignors.consumer import optimal
 from samerack.assignors.evaluate import evaluate
 from samerack.assignors.model import AssignmentError, Problem
 from samerack.assignors.streams.whole_tasks import WholeTasks, min_traffic_plan, whole_tasks
 from samerack.cluster.view import ClusterView, NoRack, SettledCluster, SettledPartition
 from samerack.common.settings import LeadingSettings
+from samerack.planning.deadline import assign_aside
 from samerack.planning.members import PlanMember
-from samerack.planning.mode import Mode, mode_of
+from samerack.planning.mode import Mode, mode_of, options_of
 from samerack.planning.problem import problem_of as planning_problem
 from samerack.protocol.model import Subscription
 from samerack.traffic.groups import ObservedGroup
@@ -84,9 +84,8 @@ def solve(group: ObservedGroup, problem: Problem, whole: WholeTasks | None, lead
     try:
         if group.kind in STREAMS_KINDS:
             return None if whole is None else evaluate(problem, min_traffic_plan(problem, whole)).known_share
-        keep = _mode(group, leading, rack_aware_fetch=True).keep_copartitioned
-        best = optimal.assign(problem, optimal.Options(keep_copartitioned=keep))
-        return evaluate(problem, best).known_share
+        options = options_of(_mode(group, leading, rack_aware_fetch=True))
+        return evaluate(problem, assign_aside("optimal", problem, options)).known_share
     except AssignmentError:
         return None
 

@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
-from samerack.assignors.consumer import optimal
-from samerack.assignors.consumer.registry import ASSIGNORS, Options
+from samerack.assignors.consumer.registry import ASSIGNORS, DEFAULTS, Options
 from samerack.assignors.model import NOBODY, BoolArray, Int32Array, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
+Assign: TypeAlias = "Callable[[str, Problem, Options], Int32Array]"
+"""Computes the plan of the assignor of this name."""
 _ALIASES: Final[Mapping[str, str]] = {"RoundRobinAssigner": "roundrobin"}
 """Other clients' names for Kafka's assignors."""
 _FRESH: Final = Options(stickiness=False)
 
 
-def own_plan(problem: Problem, assignor: str, tells_rack: BoolArray) -> Int32Array | None:
+def assign_here(name: str, problem: Problem, options: Options) -> Int32Array:
+    """Computes the plan of an assignor in this process."""
+    return ASSIGNORS[name].assign(problem, options)
+
+
+def own_plan(
+    problem: Problem, assignor: str, tells_rack: BoolArray, *, assign: Assign = assign_here
+) -> Int32Array | None:
     """Computes the plan that the group's own assignor would make.
 
     The assignor knows only the racks in the members' subscriptions (KIP-881), and counts partitions: no assignor of
@@ -30,6 +38,7 @@ def own_plan(problem: Problem, assignor: str, tells_rack: BoolArray) -> Int32Arr
         problem: the group.
         assignor: protocol name in the group.
         tells_rack: [M] whether the member's subscription contains its rack.
+        assign: computes a plan.
 
     Returns:
         [P] owner of each partition; None if the assignor is not known here or the group is empty.
@@ -37,14 +46,14 @@ def own_plan(problem: Problem, assignor: str, tells_rack: BoolArray) -> Int32Arr
     Raises:
         AssignmentError: as the assignor.
     """
-    known = ASSIGNORS.get(_ALIASES.get(assignor, assignor))
-    if known is None or not problem.members:
+    name = _ALIASES.get(assignor, assignor)
+    if name not in ASSIGNORS or not problem.members:
         return None
     owner = np.full_like(problem.owner, NOBODY)
-    return known.assign(replace(_as_sent(problem, tells_rack), owner=owner, contested=None), _FRESH)
+    return assign(name, replace(_as_sent(problem, tells_rack), owner=owner, contested=None), _FRESH)
 
 
-def server_plan(problem: Problem, tells_rack: BoolArray) -> Int32Array:
+def server_plan(problem: Problem, tells_rack: BoolArray, *, assign: Assign = assign_here) -> Int32Array:
     """Computes a plan as good as that of samerack's assignor in the brokers (KIP-848), from the present owners.
 
     Brokers tell an assignor the racks that members send and those of all replicas; neither bytes nor leaders. So it
@@ -53,6 +62,7 @@ def server_plan(problem: Problem, tells_rack: BoolArray) -> Int32Array:
     Args:
         problem: the group.
         tells_rack: [M] whether the member sends its rack to the brokers.
+        assign: computes a plan.
 
     Returns:
         [P] owner of each partition.
@@ -60,7 +70,8 @@ def server_plan(problem: Problem, tells_rack: BoolArray) -> Int32Array:
     Raises:
         AssignmentError: as the assignor.
     """
-    return optimal.assign(replace(_as_sent(problem, tells_rack), reads_any_replica=np.ones_like(tells_rack)))
+    told = replace(_as_sent(problem, tells_rack), reads_any_replica=np.ones_like(tells_rack))
+    return assign("optimal", told, DEFAULTS)
 
 
 def _as_sent(problem: Problem, tells_rack: BoolArray) -> Problem:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from samerack.assignors.check import check
-from samerack.assignors.consumer.registry import DEFAULTS, Options
+from samerack.assignors.consumer.registry import ASSIGNORS, DEFAULTS, Options
 from samerack.assignors.model import NOBODY, AssignmentError, Problem
 from samerack.offline.assign_answers import answer_of, solve
 from samerack.offline.assign_json import parse
 from samerack.planning import deadline
-from samerack.planning.deadline import LateError, assign_in_time, is_small
+from samerack.planning.deadline import LateError, assign_aside, assign_in_time, is_small
 from samerack.planning.mode import Mode
 from samerack.planning.planner import make_plan
 
@@ -142,3 +143,23 @@ def test_answer_says_that_it_is_late() -> None:
     answer = answer_of(solve(parse(json.dumps(question))))
     assert (answer["fell_back"], answer["reason"]) == ("range", "no plan within 0.001 s")
     assert sum(len(pairs) for pairs in answer["assignment"].values()) == 3000
+
+
+def test_a_plan_that_nobody_waits_for_is_made_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is the same plan; a small group is planned here, as that takes a moment only; a late plan is none."""
+    large, small = group(5_000, 100, weighted=True), group(30, 3)
+    expected = ASSIGNORS["optimal"].assign(large, DEFAULTS)
+    asked: list[float] = []
+    real = deadline._assign_in_worker
+
+    def counted(question: Any, seconds: float) -> Any:
+        asked.append(seconds)
+        return real(question, seconds)
+
+    monkeypatch.setattr(deadline, "_assign_in_worker", counted)
+    assert np.array_equal(assign_aside("optimal", large), expected)
+    assert len(assign_aside("optimal", small)) == 30
+    assert asked == [deadline.DEADLINE_SECONDS]
+    monkeypatch.setattr(deadline, "DEADLINE_SECONDS", 0.0)
+    with pytest.raises(AssignmentError, match="no plan within 0 s"):
+        assign_aside("optimal", large)
