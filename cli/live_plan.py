@@ -36,7 +36,7 @@ from samerack.planning.members import PlanMember
 from samerack.planning.mode import mode_of
 from samerack.planning.problem import problem_of
 from samerack.planning.rack_spread import RackSpread, rack_spread
-from samerack.reporting.server_assignment import is_late, server_assignment
+from samerack.reporting.server_assignment import missing_change, server_assignment
 from samerack.reporting.verify_spread import cure_of_uneven, members_uneven, uneven_in_words
 from samerack.traffic.byte_shares import Rates
 from samerack.traffic.evenness import busiest, topic_share
@@ -104,7 +104,14 @@ def examine(
         "assigned_by": "members" if subject.offered is None else "brokers",
         "server": None
         if subject.offered is None
-        else asdict(server_assignment(subject.protocol, subject.offered, share=shares[1], late=is_late(*shares))),
+        else asdict(
+            server_assignment(
+                subject.protocol,
+                subject.offered,
+                share=shares[1],
+                change=missing_change(*shares, static=all(member.instance_id is not None for member in members)),
+            )
+        ),
         "assignor": made.assignor if subject.offered is None else ASSIGNOR,
         "weighed_by": "bytes" if weights else "partitions",
         "agent_leads": subject.agent_leads,

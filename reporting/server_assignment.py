@@ -30,9 +30,14 @@ _INSTALL: Final = (
 _USED: Final = "nothing to do: the brokers assign the group with samerack's assignor"
 _LATE: Final = (
     "the brokers name samerack's assignor, but the group does not read as it would assign it: brokers compute a new "
-    "assignment only when something in the group changes, so restart one member; then check that clients fetch with "
-    "their rack"
+    "assignment only when something in the group changes, so "
 )
+_RESTART: Final = "restart one member"
+_JOIN_FOR_A_WHILE: Final = (
+    "start another consumer in it without group.instance.id, and stop it after ten seconds: brokers give a static "
+    "member that comes back what it had"
+)
+_THEN: Final = "; then check that clients fetch with their rack"
 
 
 def with_servers(
@@ -65,7 +70,9 @@ def with_servers(
             assignors,
             share=share,
             saves_dollars_per_month=None if share is None else _saves(report, cost, share),
-            late=is_late(present_share(group), share),
+            change=missing_change(
+                present_share(group), share, static=all(member.instance_id is not None for member in group.members)
+            ),
         )
         return replace(cost, server=known)
 
@@ -85,9 +92,17 @@ def server_share(group: GroupTraffic) -> float | None:
         return None
 
 
-def is_late(present: float | None, share: float | None) -> bool:
-    """Returns whether a group reads more across racks than its assignor would assign now, as far as both are known."""
-    return present is not None and share is not None and present - share > MIN_SHARE
+def missing_change(present: float | None, share: float | None, *, static: bool) -> str:
+    """Returns what makes brokers assign a group anew; empty if it reads as its assignor would assign it, or unknown.
+
+    Args:
+        present: its cross-rack share.
+        share: that under samerack's assignor.
+        static: whether all its members are static (`group.instance.id`).
+    """
+    if present is None or share is None or present - share <= MIN_SHARE:
+        return ""
+    return _JOIN_FOR_A_WHILE if static else _RESTART
 
 
 def server_assignment(
@@ -96,7 +111,7 @@ def server_assignment(
     *,
     share: float | None,
     saves_dollars_per_month: float | None = None,
-    late: bool = False,
+    change: str = "",
 ) -> ServerAssignment:
     """Returns what is known about a group of the new protocol.
 
@@ -105,7 +120,7 @@ def server_assignment(
         offered: the brokers' assignors.
         share: its cross-rack share under samerack's assignor.
         saves_dollars_per_month: what that would save; counts only if the group has another assignor.
-        late: whether the group's assignment is not what its assignor would decide now.
+        change: what makes the brokers assign it as its assignor would decide now; "" if they have.
     """
     return ServerAssignment(
         assignor=assignor,
@@ -115,16 +130,16 @@ def server_assignment(
         unknown=offered.unknown or ("" if offered.installed is not None else "a broker does not return its assignors"),
         share=share,
         saves_dollars_per_month=None if assignor == ASSIGNOR else saves_dollars_per_month,
-        advice=_advice(assignor, offered, late=late),
+        advice=_advice(assignor, offered, change),
     )
 
 
-def _advice(assignor: str, offered: ServerAssignors, *, late: bool) -> str:
+def _advice(assignor: str, offered: ServerAssignors, change: str) -> str:
     """Returns what to do so that samerack's assignor assigns the group."""
     if offered.on_some_brokers:
         return f"not every broker has samerack's assignor: {_INSTALL}"
     if assignor == ASSIGNOR:
-        return _LATE if late else _USED
+        return f"{_LATE}{change}{_THEN}" if change else _USED
     if offered.installed is None:
         return f"it is not known which assignors the brokers have; if samerack's is missing, {_INSTALL}"
     if not offered.installed:

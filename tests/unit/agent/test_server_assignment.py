@@ -107,24 +107,43 @@ def test_before_a_measurement_nothing_is_zero() -> None:
 
 
 @pytest.mark.parametrize(
-    ("assignor", "offered", "late", "part"),
+    ("assignor", "offered", "change", "part"),
     [
-        ("samerack", EVERYWHERE, False, "nothing to do"),
-        ("samerack", UNKNOWN, False, "nothing to do"),
-        ("samerack", EVERYWHERE, True, "restart one member"),
-        ("samerack", SOME, False, "not every broker has samerack's assignor: put samerack's broker jar"),
-        ("uniform", NOWHERE, False, LINE),
-        ("uniform", UNKNOWN, False, "it is not known which assignors the brokers have"),
-        ("uniform", EVERYWHERE, False, "unset their group.remote.assignor"),
-        ("uniform", LAST, False, "group.remote.assignor=samerack in the members"),
+        ("samerack", EVERYWHERE, "", "nothing to do"),
+        ("samerack", UNKNOWN, "", "nothing to do"),
+        ("samerack", EVERYWHERE, "restart one member", "restart one member"),
+        ("samerack", SOME, "", "not every broker has samerack's assignor: put samerack's broker jar"),
+        ("uniform", NOWHERE, "", LINE),
+        ("uniform", UNKNOWN, "", "it is not known which assignors the brokers have"),
+        ("uniform", EVERYWHERE, "", "unset their group.remote.assignor"),
+        ("uniform", LAST, "", "group.remote.assignor=samerack in the members"),
     ],
 )
-def test_the_advice_fits_what_brokers_have(assignor: str, offered: ServerAssignors, part: str, *, late: bool) -> None:
+def test_the_advice_fits_what_brokers_have(assignor: str, offered: ServerAssignors, change: str, part: str) -> None:
     """Each state has its own next step."""
-    made = server_assignment(assignor, offered, share=0.0, saves_dollars_per_month=1.0, late=late)
+    made = server_assignment(assignor, offered, share=0.0, saves_dollars_per_month=1.0, change=change)
     assert part in made.advice
     assert (made.saves_dollars_per_month is None) == (assignor == "samerack")
     assert bool(made.unknown) == (offered is UNKNOWN)
+
+
+def test_a_group_of_static_members_needs_a_dynamic_one() -> None:
+    """After restarts of each member, and of all, 6 of 9 partitions stayed across racks."""
+    static = server_of(snapshot(_static("three")), EVERYWHERE)
+    assert static is not None
+    assert "start another consumer in it without group.instance.id" in static.advice
+    mixed = server_of(snapshot(_static(None)), EVERYWHERE)
+    assert mixed is not None
+    assert "restart one member" in mixed.advice
+
+
+def _static(last: str | None) -> GroupTraffic:
+    """A group far from what samerack's assignor would assign; all its members are static but, maybe, the last."""
+    made = managed(assignor="samerack")
+    *others, third = made.members
+    return replace(
+        made, members=(*(replace(one, instance_id=one.id) for one in others), replace(third, instance_id=last))
+    )
 
 
 def test_the_json_has_it() -> None:
