@@ -63,7 +63,8 @@ class Event:
         generation: the group's, where the agent is a member.
         missed: unseen rebalances since the one recorded before.
         seconds: how long the rebalance took.
-        pause_seconds: the longest time that a partition had no owner in it, as far as was seen.
+        pause_seconds: the longest time that a partition had no owner in it, as far as was seen; of a decision, the one
+            that is expected.
         members: how many the group has after it, without the agent.
         joined: client ids of those that were not in it before.
         left: client ids of those that are no longer in it.

@@ -199,6 +199,7 @@ class GroupReporter:
             reason=decision.reason.value,
             share_before=decision.before,
             share_after=decision.after,
+            pause_seconds=decision.pause_seconds,
             detail=f"until {until} UTC" if until else "",
         )
         self.log.info(
@@ -207,6 +208,7 @@ class GroupReporter:
             reason=decision.reason.value,
             cross_rack_share_before=decision.before and round(decision.before, 4),
             cross_rack_share_after=decision.after and round(decision.after, 4),
+            expected_pause_seconds=decision.pause_seconds and round(decision.pause_seconds, 1),
             until=until,
         )
         if decision.action is Action.REBALANCE:

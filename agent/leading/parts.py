@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
 from samerack.agent.leading.admission import Admission, no_reason
 from samerack.agent.leading.assigning import Assigning, Weigh, unweighed
@@ -29,6 +30,9 @@ from samerack.cluster.watch import ClusterWatch
 from samerack.common.settings import Settings
 from samerack.events import EventLog
 from samerack.events.rebalances import Rebalances
+
+_REBALANCES: Final = 5
+"""A pause is expected to be like the median of so many."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +126,7 @@ def build_group_parts(  # noqa: PLR0913 - it brings all parts of leading one gro
         group=group,
         measured=measured,
         recent=partial(_triggered, events, group),
+        pauses=partial(_pauses, events, group),
         pause=partial(requests.of, group, Wish.PAUSE),
     )
     position = JoinPosition(
@@ -171,3 +176,9 @@ def _triggered(events: EventLog, group: str, since: float) -> tuple[float, ...]:
         for event in events.latest(group=group, kinds=("decision",), since=since, former=True)
         if event.action == Action.REBALANCE.value and event.reason not in exempt
     )
+
+
+def _pauses(events: EventLog, group: str) -> tuple[float, ...]:
+    """Returns how long the group paused in its last rebalances, as far as that is known, in seconds."""
+    last = events.latest(_REBALANCES, group=group, kinds=("rebalance",))
+    return tuple(event.pause_seconds for event in last if event.pause_seconds is not None)

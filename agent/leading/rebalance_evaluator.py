@@ -6,8 +6,9 @@ The group's condition is computed once per poll, cluster, weights and knowledge 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import median
 from typing import Final
 
 from samerack.agent.leading.assigning import Assigning, Sent
@@ -54,6 +55,8 @@ class Evaluation:
     condition: GroupCondition
     rates_at: float = float("-inf")
     """When the rates of the condition were summed."""
+    pause_seconds: float | None = None
+    """How long the group pauses in a rebalance, by its last ones at that time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +103,7 @@ class RebalanceEvaluator:
         wall: Callable[[], float] = time.time,
         measured: Measured = UNMEASURED,
         recent: Callable[[float], Iterable[float]] = _never,
+        pauses: Callable[[], Sequence[float]] = tuple,
         pause: Callable[[], Request | None] = _nobody,
     ) -> None:
         """Starts with a full token bucket.
@@ -115,6 +119,7 @@ class RebalanceEvaluator:
             measured: What is measured for the group.
             recent: Returns when an earlier process triggered rebalances for racks or traffic since a given time; both
                 in seconds since 1970.
+            pauses: Returns how long the group paused in its last rebalances, in seconds.
             pause: The operator's request to start no rebalance for racks or traffic; None while there is none.
         """
         self._settings = settings
@@ -126,6 +131,7 @@ class RebalanceEvaluator:
         self._wall = wall
         self._measured = measured
         self._recent = recent
+        self._pauses = pauses
         self._pause = pause
         self._policy = settings.policy.of(group)
         self._prices = price_table(settings.money)
@@ -273,9 +279,13 @@ class RebalanceEvaluator:
         if now - evaluation.rates_at >= _RATES_SECONDS:
             known = self._measured.rates(self._group)
             rates = byte_rates(evaluation.plan, known) if known is not None else None
+            pauses = self._pauses()
+            evaluation.pause_seconds = median(pauses) if pauses else None
             evaluation.rates_at = now
         crossing, pause = self._measured.crossing(self._group), self._pause()
-        evaluation.condition = replace(condition, rates=rates, crossing=crossing, pause=pause)
+        evaluation.condition = replace(
+            condition, rates=rates, crossing=crossing, pause=pause, pause_seconds=evaluation.pause_seconds
+        )
 
     def _see_conditions(self, *conditions: object) -> None:
         """Counts changes of the conditions for planning: members, cluster and what is known about hosts."""

@@ -66,6 +66,8 @@ class GroupCondition:
         crossing: What crosses racks; None if it is not measured.
         generation: The group's generation; 0 if it is not known.
         conditions: A number that changes whenever members, cluster or the racks of hosts change.
+        pause_seconds: How long partitions would have no owner in a rebalance, by the group's last ones; None if there
+            were none.
         pause: The operator's request to start no rebalance for racks or traffic; None without one.
     """
 
@@ -80,6 +82,7 @@ class GroupCondition:
     crossing: Crossing | None = None
     generation: int = 0
     conditions: int = 0
+    pause_seconds: float | None = None
     pause: Request | None = None
 
     @property

@@ -83,6 +83,8 @@ def _evaluate(state: State, condition: GroupCondition, now: float, wall: float, 
         return replace(state, proposed=None), _decision(condition, Action.SUPPRESS, Reason.BELOW_LEAST_SAVING)
     if why_cheaper(condition) is Reason.TRAFFIC_CHANGED and _is_uncertain(condition):
         return replace(state, proposed=None), _decision(condition, Action.SUPPRESS, Reason.BELOW_LEAST_SAVING)
+    if rules.max_pause_seconds and (condition.pause_seconds or 0.0) > rules.max_pause_seconds:
+        return replace(state, proposed=None), _decision(condition, Action.SUPPRESS, Reason.PAUSE_TOO_LONG)
     state, weighed = _weigh(state, condition, now, wall, rules)
     if weighed is not None:
         return state, _decision(condition, Action.SUPPRESS, *weighed)
@@ -164,4 +166,5 @@ def _decision(condition: GroupCondition, action: Action, reason: Reason, until: 
         before=condition.present.min_share,
         after=condition.possible.min_share,
         until=until,
+        pause_seconds=condition.pause_seconds,
     )

@@ -34,6 +34,7 @@ class Rules:
         min_saving: As a share of partitions, by weight.
         min_bytes_per_second: 0 if no saving in bytes is required.
         unmeasured_seconds: How long to wait for bytes to be measured.
+        max_pause_seconds: Longest pause that a rebalance may be expected to cost; 0: any.
         burst: The size of the token bucket.
         refill_seconds: Seconds per new token.
         max_per_hour: Most rebalances within any hour.
@@ -49,6 +50,7 @@ class Rules:
     proposes: bool = False
     min_bytes_per_second: float = 0.0
     unmeasured_seconds: float = 0.0
+    max_pause_seconds: float = 0.0
     windows: tuple[WindowSettings, ...] = ()
     breaker_failures: int = 2
     breaker_seconds: float = 3600.0
@@ -63,6 +65,7 @@ def rules_of(policy: PolicyRules, *, dollars_per_byte: float) -> Rules:
         min_saving=policy.min_saving,
         min_bytes_per_second=max(policy.min_saving_bytes_per_second, min_priced),
         unmeasured_seconds=policy.unmeasured_seconds,
+        max_pause_seconds=policy.max_pause_seconds,
         burst=policy.burst,
         refill_seconds=policy.refill_seconds,
         max_per_hour=policy.max_per_hour,
@@ -82,6 +85,7 @@ class Decision:
         before: Cross-rack share of the assignment in force, by weight; None if it is not known.
         after: The same of the plan.
         until: When the wait ends (seconds since 1970), if known.
+        pause_seconds: How long partitions would have no owner, by the group's last rebalances; None if not known.
     """
 
     action: Action
@@ -89,3 +93,4 @@ class Decision:
     before: float | None
     after: float | None
     until: float | None = None
+    pause_seconds: float | None = None

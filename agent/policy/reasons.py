@@ -23,6 +23,7 @@ class Reason(Enum):
     CHEAPER_PLAN = "cheaper-plan"
     BELOW_LEAST_SAVING = "below-least-saving"
     NOT_MEASURED = "not-measured"
+    PAUSE_TOO_LONG = "pause-too-long"
     OUTSIDE_WINDOW = "outside-window"
     PAUSED = "paused"
     BREAKER_OPEN = "breaker-open"
@@ -84,6 +85,10 @@ REFUSALS: Final[Mapping[Reason, Refusal]] = {
     Reason.NOT_MEASURED: Refusal(
         "a minimum is in bytes or dollars, and bytes are not measured yet",
         "a rebalance waits until bytes are measured",
+    ),
+    Reason.PAUSE_TOO_LONG: Refusal(
+        "the group's last rebalances paused it for longer than `policy.max_pause_seconds`",
+        "no rebalance is triggered, as it would pause the group for too long",
     ),
     Reason.OUTSIDE_WINDOW: Refusal("no window of `policy.windows` is open", "a rebalance waits for the next window"),
     Reason.PAUSED: Refusal(

@@ -74,6 +74,12 @@ class PolicyRules(Section):
         ge=0,
         description="Longest wait for bytes to be measured, where a minimum needs them.",
     )
+    max_pause_seconds: float = Field(
+        default=10.0,
+        ge=0,
+        description="Longest pause that a rebalance for racks or traffic may cost, by the group's last rebalances; "
+        "0: whatever it is.",
+    )
     burst: int = Field(default=3, ge=1, description="Rebalances that may follow each other without a pause.")
     refill_seconds: Seconds = Field(default=60.0, description="Time in which the budget gains one rebalance.")
     max_per_hour: int = Field(default=12, ge=1, description="Maximum of rebalances within any hour.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -37,6 +37,7 @@ class Bench:
     measured: Measured = UNMEASURED
     weigh: Weigh = unweighed
     recent: Callable[[float], Iterable[float]] = lambda _since: ()
+    pauses: Callable[[], Sequence[float]] = tuple
     now: float = 1000.0
     cluster: SettledCluster = FAR
     watch: Any = field(init=False)
@@ -57,6 +58,7 @@ class Bench:
             wall=lambda: MIDNIGHT + self.now,
             measured=self.measured,
             recent=self.recent,
+            pauses=self.pauses,
         )
 
     def _unknown(self, topics: AbstractSet[str], _owned: AbstractSet[str]) -> frozenset[str]:

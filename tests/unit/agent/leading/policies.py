@@ -44,6 +44,7 @@ def condition(
     crossing: tuple[float, float] | None = None,
     generation: int = 0,
     conditions: int = 0,
+    pause_seconds: float | None = None,
 ) -> GroupCondition:
     """A led group of 100 partitions that reads 1,000 bytes per second: `rates` are those across racks, now and then.
 
@@ -61,6 +62,7 @@ def condition(
         crossing=Crossing(share=crossing[0], at=crossing[1]) if crossing is not None else None,
         generation=generation,
         conditions=conditions,
+        pause_seconds=pause_seconds,
     )
 
 

@@ -61,6 +61,25 @@ def test_each_situation_has_its_decision(case: GroupCondition, action: Action, r
     )
 
 
+@pytest.mark.parametrize(
+    ("pause", "most", "action"),
+    [
+        (10.0, 10.0, Action.REBALANCE),
+        (21.0, 10.0, Action.SUPPRESS),
+        (21.0, 0.0, Action.REBALANCE),
+        (None, 10.0, Action.REBALANCE),
+    ],
+)
+def test_a_pause_is_a_cost(pause: float | None, most: float, action: Action) -> None:
+    """Where members are busy for 40 s per poll, each rebalance stops the group for that long."""
+    run = Run(rules=replace(RULES, max_pause_seconds=most))
+    decision = run.decide(condition(50, 10, pause_seconds=pause))
+    assert (decision.action, decision.pause_seconds) == (action, pause)
+    assert (decision.reason is Reason.PAUSE_TOO_LONG) == (action is Action.SUPPRESS)
+    needed = run.decide(condition(50, 10, partitions_changed=True, pause_seconds=pause))
+    assert needed.action is Action.REBALANCE
+
+
 @pytest.mark.parametrize("case", NEEDED)
 @pytest.mark.parametrize("rules", BARRED.values(), ids=BARRED.keys())
 def test_what_a_group_needs_is_followed_whatever_bars_the_rest(rules: Rules, case: GroupCondition) -> None:

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from samerack.agent.leading.parts import _pauses
 from samerack.agent.policy import Action, Crossing, Reason
 from samerack.agent.policy.measured import Measured
+from samerack.events import EventLog
 from samerack.protocol.model import from_pairs
 from samerack.traffic.collect import Partition
 from samerack.traffic.production import Rate
@@ -164,3 +166,15 @@ def test_a_group_with_an_unknown_topic_is_not_judged() -> None:
     evaluation, _ = bench.evaluator.evaluate(view, leading=True)
     assert evaluation is not None
     assert evaluation.condition.partitions_changed
+
+
+def test_the_pause_is_that_of_the_last_rebalances() -> None:
+    """The median of what was seen is expected, and decides; without any it is not known."""
+    decision, _ = Bench(pauses=lambda: (0.0, 24.0, 21.0), policy={"max_pause_seconds": 10}).decide()
+    assert (decision.reason, decision.pause_seconds) == (Reason.PAUSE_TOO_LONG, 21.0)
+    assert Bench().decide()[0].pause_seconds is None
+    log = EventLog()
+    for number, seconds in enumerate((30.0, None, 1.0, 2.0, 3.0, 4.0)):
+        log.add("rebalance", "orders", generation=number, pause_seconds=seconds)
+    log.add("rebalance", "other", pause_seconds=9.0)
+    assert _pauses(log, "orders") == (4.0, 3.0, 2.0, 1.0)
