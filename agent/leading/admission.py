@@ -11,6 +11,7 @@ from typing import Final
 
 from samerack.agent.leading.foreign_protocols import ForeignProtocols
 from samerack.agent.leading.group_reporter import GroupReporter
+from samerack.agent.leading.join_position import gives_to_agents
 from samerack.agent.leading.order import SOUND_PROTOCOLS, UNSOUND_PROTOCOLS, offers_safe_place
 from samerack.agent.leading.roles import OBSERVING
 from samerack.agent.policy.back_off import BackOff
@@ -113,6 +114,7 @@ class Admission:
             or self._unsupported_reason()
             or unreadable_member_reason(view)
             or (foreign(view, self._leading) if self.back_off.avoids_foreign_agent else "")
+            or (gives_to_agents(view.protocol) if self.back_off.waits_for_consumers and view.stable else "")
             or (unpolled_topics_reason(self._unknown(view)) if self.back_off.waits_for_topics else "")
         )
         if view is not self._decided_for or trouble != self._trouble:

@@ -94,8 +94,12 @@ class JoinPosition:
         """Takes the best available position and gives partitions back; returns whether the membership has changed.
 
         Raises:
-            BackOffError: No position is safe, or the group's leader gives partitions to the agent again and again.
+            BackOffError: No position is safe, or the group's leader gives partitions to the agent: under a sound
+                protocol at once, as it is another implementation, which does so in every place; else again and again.
         """
+        if view.protocol in SOUND_PROTOCOLS and (count := len(membership.assigned)):
+            self._metrics.failed(membership.group_id, "assigned-to-agent")
+            raise BackOffError(Cause.GIFT, gives_to_agents(view.protocol, count))
         exposed = is_exposed(view, membership.member_id)
         if not exposed and (self._clock() < self._retry_at or _in_place(view, membership, front=True)):
             return self._return_partitions(membership)
@@ -171,6 +175,15 @@ class JoinPosition:
         self._log.error("returns-partitions", partitions=count, leader=membership.leader_id)
         membership.nudge()
         return True
+
+
+def gives_to_agents(protocol: str, count: int = 0) -> str:
+    """Returns why the agent stays out of a group whose leader gave it partitions under a sound protocol."""
+    what = f"{count} partitions" if count else "partitions"
+    return (
+        f"its leader's {protocol} gave {what} to the agent, which has no topics; the agent leads such a group only "
+        "from its first generation: stop all consumers and start them again"
+    )
 
 
 def _in_place(view: GroupView, membership: Member, *, front: bool) -> bool:

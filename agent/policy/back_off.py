@@ -86,6 +86,11 @@ class BackOff:
         return self._state.last is Cause.FOREIGN_AGENT
 
     @property
+    def waits_for_consumers(self) -> bool:
+        """Whether the agent last left as the leader gave it partitions, so that it waits until all consumers stop."""
+        return self._state.last is Cause.GIFT
+
+    @property
     def waits_for_topics(self) -> bool:
         """Whether the agent last left because topics were unknown, so that it stays out until they are known."""
         return self._state.last is Cause.TOPICS_UNKNOWN

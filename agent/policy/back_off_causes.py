@@ -40,6 +40,7 @@ class Cause(StrEnum):
     PLANS_REJECTED = "plans-rejected"
     GIVEN_PARTITIONS = "given-partitions"
     UNSOUND_LEADER = "unsound-leader"
+    GIFT = "gift"
     NO_PLACE = "no-safe-place"
     PLACE_LOST = "place-lost"
 
@@ -133,6 +134,13 @@ RULES: Final[Mapping[Cause, Rule]] = MappingProxyType(
         ),
         Cause.UNSOUND_LEADER: Rule(
             symptom="the group's leader uses an assignor that gives partitions to members without topics (kafkajs's)",
+            first_seconds=2,
+            max_seconds=10,
+            return_when="all consumers have stopped, and start again",
+        ),
+        Cause.GIFT: Rule(
+            symptom="the group's leader gave partitions to the agent under a protocol whose usual assignors do not "
+            "(@platformatic/kafka's)",
             first_seconds=2,
             max_seconds=10,
             return_when="all consumers have stopped, and start again",

@@ -101,6 +101,16 @@ def test_a_foreign_agent_that_led_is_waited_for(scene: Scene) -> None:
     assert scene.admits(ALONE)
 
 
+def test_a_leader_that_gave_partitions_is_not_followed_again(scene: Scene) -> None:
+    """After ten minutes the storm of gifts came again: the agent waits until all consumers have stopped."""
+    scene.back_off(Cause.GIFT)
+    scene.now += RULES[Cause.GIFT].max_seconds + 600.0
+    assert not scene.admits(ALONE)
+    assert "the agent leads such a group only from its first generation" in scene.reporter.trouble
+    assert scene.admits(group(protocol="", state="Empty"))
+    assert scene.admission.admits_at_birth()
+
+
 def test_a_converted_group_is_left_alone_after_the_pause_too(scene: Scene) -> None:
     """The reason is then the group type, also in an event; once the type is classic, the agent may join."""
     scene.back_off(Cause.CONVERTED)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 import pytest
@@ -13,7 +13,7 @@ from samerack.agent.leading.join_position import JoinPosition
 from samerack.agent.leading.membership import Membership
 from samerack.agent.leading.order import is_exposed, members_before
 from samerack.agent.metrics import Metrics
-from samerack.agent.policy.back_off_causes import BackOffError
+from samerack.agent.policy.back_off_causes import BackOffError, Cause
 from samerack.cluster.group import GroupView
 from samerack.common.errors import AgentError
 from samerack.common.settings import LeadingSettings
@@ -143,3 +143,13 @@ def test_partitions_are_given_back_a_few_times() -> None:
     with pytest.raises(BackOffError):
         place.keep(of(broker), STICKY)
     assert broker.nudges == 3
+
+
+def test_one_gift_under_a_sound_protocol_is_enough() -> None:
+    """@platformatic/kafka's roundrobin deals to every member: each return was another rebalance with the same gift."""
+    view = replace(STICKY, protocol="roundrobin")
+    broker = _Broker([], view, member_id="m", assigned=from_pairs([("t", 0), ("t", 1)]))
+    with pytest.raises(BackOffError, match="its leader's roundrobin gave 2 partitions to the agent") as error:
+        seat().keep(of(broker), view)
+    assert error.value.cause is Cause.GIFT
+    assert broker.nudges == 0
