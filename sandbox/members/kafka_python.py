@@ -5,7 +5,9 @@ It runs on kafka-python 2.0.2 as well, in a separate virtual environment (`sandb
 
 import signal
 import sys
+import time
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
 from types import FrameType
@@ -32,6 +34,20 @@ if not __version__.startswith("2."):
     _ASSIGNORS["cooperative-sticky"] = CooperativeStickyAssignor
 
 
+class _ToEveryone(RoundRobinPartitionAssignor):  # type: ignore[misc]  # kafka-python has no annotations
+    """Deals partitions to every member in turn, whatever it subscribes to, as the default of @platformatic/kafka."""
+
+    @classmethod
+    def assign(cls, cluster: Any, members: Any) -> Any:
+        """Return the assignments of members that all subscribe to what any of them does."""
+        topics = sorted({topic for member in members for topic in member.metadata.topics})
+        alike = [member._replace(metadata=cls.metadata(topics)) for member in members]
+        return super().assign(cluster, alike)
+
+
+_ASSIGNORS["roundrobin-to-everyone"] = _ToEveryone
+BUSY: Final = "busy.seconds"
+"""A property of this program only: how long it works on what a poll returned."""
 _POLL_MS: Final = 1000
 """kafka-python has only the rest of a poll's time to commit before it releases its partitions, and it may forget a join
 that ends between two polls: the member then stays in the group for ever, and reads nothing. A poll with records returns
@@ -53,6 +69,9 @@ def _consumer(settings: MemberSettings, recorder: Recorder) -> Any:
 def main() -> None:
     """Consumes until SIGTERM."""
     settings = parse(__doc__ or "")
+    properties = dict(settings.properties)
+    busy_seconds = float(properties.pop(BUSY, "0"))
+    settings = replace(settings, properties=properties)
     recorder = Recorder()
     ended: list[int] = []
 
@@ -76,6 +95,9 @@ def main() -> None:
                 for record in records:
                     recorder.read(partition.topic, partition.partition, record.offset)
             recorder.flush()  # before the next poll, which may commit
+            until = time.monotonic() + busy_seconds
+            while time.monotonic() < until and not ended:
+                time.sleep(0.1)
             recorder.generation(generation())
     finally:
         recorder.flush()

@@ -25,6 +25,8 @@ from tests.unit.agent.leading.bench import Bench
 from tests.unit.agent.values import RACKS, cluster, group, member
 from tests.unit.traffic.worlds import DAY, polls
 
+_DECIDED_SECONDS: Final = 60.0
+"""Between two decisions under the same weights: they differ by the rates only."""
 WARMING_SECONDS: Final = 600.0
 """The first weights are known after some seconds, and better after some minutes."""
 
@@ -41,18 +43,23 @@ class World:
 
     def run(self, *, seconds: float, shifted_after: float = float("inf")) -> Iterator[tuple[float, Evaluation]]:
         """Yield the time of each rebalance for traffic, and what it was decided by."""
+        seen, due = None, 0.0
         for step, appended in polls(self.seed, seconds=seconds, shifted_after=shifted_after):
             if not step:
                 self._begin(len(appended))
             self.bench.now += step
             self.production.polled(appended, step)
             self.book.measured("orders-eu", self.production.rates(appended))
+            weights = self.book.weights("orders-eu")
+            if weights is seen and self.bench.now < due:
+                continue
+            seen, due = weights, self.bench.now + _DECIDED_SECONDS
             evaluation = self.bench.evaluation(self.view)
             decision, _ = self.bench.evaluator.decide(evaluation)
             if decision.action is Action.REBALANCE:
                 assert decision.reason is Reason.TRAFFIC_CHANGED
                 yield self.bench.now, evaluation
-                self._take(evaluation.plan, self.book.weights("orders-eu"))
+                self._take(evaluation.plan, weights)
 
     def _begin(self, count: int) -> None:
         """The group starts before its traffic is known."""
