@@ -48,7 +48,7 @@ class TrafficCollector(Collector):
         """
         self._board = board
         self._mine = mine
-        self._most_topics = limits.topics
+        self._max_topics = limits.topics
         self._topics = topics
         self._flows: BoundedCounters[FlowKey] = BoundedCounters(limits.flows, _other)
         self._groups: Places[str] = Places(limits.groups)
@@ -145,7 +145,7 @@ class TrafficCollector(Collector):
         family = GaugeMetricFamily(name, text, labels=["group", "topic"])
         lags = ((group, self._topics(topic), lag) for group, topics in groups for topic, lag in topics.items())
         named = (
-            ((group, topic) if number < self._most_topics else (OTHER, OTHER), lag)
+            ((group, topic) if number < self._max_topics else (OTHER, OTHER), lag)
             for number, (group, topic, lag) in enumerate(lags)
         )
         for key, lag in together(named).items():

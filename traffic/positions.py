@@ -15,7 +15,7 @@ from typing import Final
 from samerack.traffic.collect import Offsets, Partition
 from samerack.traffic.model import Uncounted
 
-_MOST_RECORDS_PER_SECOND: Final = 50_000_000
+_MAX_RECORDS_PER_SECOND: Final = 50_000_000
 """More than any client reads of one partition: a larger step within the time between two polls is no reading."""
 
 
@@ -139,7 +139,7 @@ def _was_moved(looks: Looks, partition: Partition, records: int) -> bool:
     if partition not in looks.owned_before:
         if partition not in looks.owned and (bare or not looks.commits_have_epochs):
             return True
-        if looks.seconds > 0 and records > looks.seconds * _MOST_RECORDS_PER_SECOND:
+        if looks.seconds > 0 and records > looks.seconds * _MAX_RECORDS_PER_SECOND:
             return True
     return bare and looks.commits_have_epochs
 

@@ -23,9 +23,9 @@ BLOCKS: Final = 8
 BLOCK_SECONDS: Final = 60.0
 """A whole block. While fewer seconds are known than BLOCKS such blocks, blocks are shorter, so that rates are known
 soon."""
-_LEAST_BLOCKS: Final = 3
+_MIN_BLOCKS: Final = 3
 """Two blocks that happen to be alike say little about the error."""
-_LEAST_PART: Final = 0.25
+_MIN_PART: Final = 0.25
 _LONGEST_STEP_SECONDS: Final = 120.0
 """What was appended in a longer time between two polls (a suspended machine) belongs to no block."""
 
@@ -87,7 +87,7 @@ class Production:
     def rate(self, partition: Partition) -> Rate | None:
         """Return the rate of a partition; None while too little is known of it."""
         blocks = self._blocks.get(partition)
-        if blocks is None or len(blocks) < _LEAST_BLOCKS:
+        if blocks is None or len(blocks) < _MIN_BLOCKS:
             return None
         seconds = list(self._seconds)[-len(blocks) :]
         whole = sum(seconds)
@@ -130,4 +130,4 @@ def _error(blocks: list[float], seconds: list[float], value: float) -> float:
     beyond = [size - length * value for size, length in zip(blocks, seconds, strict=True)]
     alone = sum(one * one for one in beyond)
     together = alone + 2.0 * sum(one * other for one, other in pairwise(beyond))
-    return sqrt(max(together, _LEAST_PART * alone) * len(blocks) / (len(blocks) - 1)) / sum(seconds)
+    return sqrt(max(together, _MIN_PART * alone) * len(blocks) / (len(blocks) - 1)) / sum(seconds)

@@ -70,8 +70,8 @@ def server_plan(problem: Problem, tells_rack: BoolArray, *, assign: Assign = ass
     Raises:
         AssignmentError: as the assignor.
     """
-    told = replace(_as_sent(problem, tells_rack), reads_any_replica=np.ones_like(tells_rack))
-    return assign("optimal", told, DEFAULTS)
+    known = replace(_as_sent(problem, tells_rack), reads_any_replica=np.ones_like(tells_rack))
+    return assign("optimal", known, DEFAULTS)
 
 
 def _as_sent(problem: Problem, tells_rack: BoolArray) -> Problem:
