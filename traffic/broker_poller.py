@@ -39,6 +39,9 @@ class State:
     owners: dict[str, dict[Partition, ObservedMember]] = field(default_factory=dict)
     committed: dict[str, dict[Partition, int]] = field(default_factory=dict)
     with_epochs: set[str] = field(default_factory=set)
+    """Groups in which some commit had a leader epoch."""
+    without_epochs: set[str] = field(default_factory=set)
+    """Groups in which some member commits without."""
     logs: dict[Partition, Offsets] = field(default_factory=dict)
     stable: dict[Partition, int] = field(default_factory=dict)
     curves: dict[Partition, Curve] = field(default_factory=dict)
@@ -146,6 +149,7 @@ class BrokerPoller:
         commits = describe.committed(self._wire, listed.values(), self._keys, before=state.committed)
         self.gaps += commits.gaps
         state.with_epochs = {name for name in state.with_epochs if name in listed} | commits.with_epochs
+        state.without_epochs = {name for name in state.without_epochs if name in listed}
         committed = commits.offsets
         found = described.groups
         topics = {topic for group in found for member in group.members for topic in member.topics}
@@ -166,6 +170,15 @@ class BrokerPoller:
 
     def _spans(self, poll: Poll, logs_before: Mapping[Partition, Offsets], seconds: float) -> dict[str, Spans]:
         state = self.state
+        # a member that stayed has committed it itself: no tool can while the group has members
+        state.without_epochs |= {
+            name
+            for name, bare in poll.bare.items()
+            for partition in bare
+            if (owner := poll.owners.get(name, {}).get(partition)) is not None
+            and (before := state.owners.get(name, {}).get(partition)) is not None
+            and owner.id == before.id
+        }
         return {
             name: spans_of(
                 Looks(
@@ -176,7 +189,7 @@ class BrokerPoller:
                     logs_before=logs_before,
                     logs=state.logs,
                     bare=poll.bare.get(name, frozenset()),
-                    commits_have_epochs=name in state.with_epochs,
+                    commits_have_epochs=name in state.with_epochs - state.without_epochs,
                     without_members=name in poll.listed and not poll.listed[name].protocol_type and not owners,
                     seconds=seconds,
                 )

@@ -66,7 +66,7 @@ class Looks:
         logs_before: First and end offsets at the last look.
         logs: The same now.
         bare: Partitions whose commit changed, and now has no leader epoch.
-        commits_have_epochs: Whether the group's consumers commit with leader epochs, as far as was seen.
+        commits_have_epochs: Whether all of the group's consumers commit with leader epochs, as far as was seen.
         without_members: Whether the group never has members: what commits to it reads on its own, as Flink does.
         seconds: The time between the two looks.
     """

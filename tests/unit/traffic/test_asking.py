@@ -7,16 +7,20 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from kafka.errors import KafkaConnectionError
 from kafka.protocol.metadata import ApiVersionsRequest
 
 from samerack.cluster.wire import Answer, Question, Wire
 from samerack.common.settings import Settings
-from samerack.traffic.broker_poller import BrokerPoller
+from samerack.traffic.broker_poller import BrokerPoller, Poll
 from samerack.traffic.collect import Keys, Offsets, local_starts, plain_key
 from samerack.traffic.describe import listed
+from samerack.traffic.model import Uncounted
+from samerack.traffic.positions import named
 from tests.unit.agent.values import partition, view_of
 from tests.unit.cluster.scripted_wire import ScriptedWire, offsets_response
+from tests.unit.traffic.test_exact import group, member
 
 
 class Recorded(Wire):
@@ -84,6 +88,30 @@ def test_a_group_that_stands_still_is_compared_with_what_can_be_read() -> None:
     assert state.stable == {("t", 0): 12}
     poller._poll_stable({"g": {("t", 0): 11}})
     assert (len(asked), state.stable) == (1, {})
+
+
+@pytest.mark.parametrize(("same", "counts"), [(True, True), (False, False)])
+def test_members_on_clients_of_two_kinds(same: bool, counts: bool) -> None:  # noqa: FBT001 - columns of the table
+    """Java's members commit with leader epochs and sarama's without: what these read was taken for moved offsets.
+
+    A member that stays has committed itself; of one that has just come a tool may have done it before.
+    """
+    poller = BrokerPoller(Settings(kafka={"bootstrap.servers": "h:1"}), ScriptedWire(lambda _: None))
+    state, java, sarama = poller.state, member("java", "c", 0), member("sarama", "d", 1)
+    owners = {("t", 0): java, ("t", 1): sarama}
+    state.owners = {"g": owners if same else {**owners, ("t", 1): member("former", "e", 1)}}
+    state.committed = {"g": {("t", 0): 10, ("t", 1): 10}}
+    state.with_epochs = {"g"}
+    poll = Poll(
+        listed={},
+        groups={"g": group(java, sarama)},
+        owners={"g": owners},
+        committed={"g": {("t", 0): 20, ("t", 1): 20}},
+        bare={"g": frozenset({("t", 1)})},
+    )
+    found = poller._spans(poll, {}, 5.0)["g"]
+    assert [span.partition[1] for span in found.spans] == ([0, 1] if counts else [0])
+    assert named(found.left) == ({} if counts else {Uncounted.MOVED: 10})
 
 
 def test_where_a_disk_begins_is_asked_of_tiered_topics() -> None:
