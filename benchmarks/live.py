@@ -15,15 +15,17 @@ import subprocess
 import tempfile
 import threading
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 
-from benchmarks.live_groups import Cell, Group, cells, make
+from benchmarks.live_groups import RACKS, Cell, Group, cells, make, owned_by
 from benchmarks.shared import Found, Parts, measured_on, table, tell
 from samerack.agent.leading.assigning import Assigning
+from samerack.assignors.consumer import optimal
 from samerack.assignors.evaluate import evaluate
 from samerack.assignors.model import NOBODY, Int32Array, Problem
 from samerack.cluster.group_member import Joined
@@ -47,6 +49,8 @@ _LARGE: Final = 200_000
 _SHOWN: Final = 100_000
 """Groups that a member joins are on the page from this number of partitions on."""
 _ME: Final = "agent"
+_ROUNDS: Final = 25
+_PHASES: Final = 4
 _RIVALS: Final = {"java": "Kafka's Java", "franz": "franz-go"}
 
 
@@ -212,4 +216,69 @@ def _against(measured: list[Found], rival: str) -> tuple[object, ...]:
     )
 
 
-PARTS: Final[Parts] = {"groups": (groups, _show)}
+def decay() -> Found:
+    """Moves a tenth of the leaders before each of 25 rounds; shows what is read in the own rack after each."""
+    dice = np.random.default_rng(925)
+    cell = Cell(members=30, topics=10, partitions=30)
+    group = make(cell)
+    racks = {topic: [row[0] for row in rows] for topic, rows in group.topics.items()}
+    owned = dict.fromkeys(("ours", "franz"), group.owned)
+    rounds = []
+    with Franz() as franz:
+        for number in range(_ROUNDS + 1):
+            for topic, at in _drawn(dice, cell) if number else ():
+                racks[topic][at] = dice.choice([rack for rack in RACKS if rack != racks[topic][at]])
+            topics: dict[str, list[tuple[str | None, ...]]] = {
+                topic: [(one,) for one in row] for topic, row in racks.items()
+            }
+            found: Found = {}
+            for name, plan in (("ours", _plan_ours), ("franz", partial(_plan_of, franz))):
+                here = replace(group, topics=topics, owned=owned[name])
+                problem, owner = here.problem(), plan(here)
+                owned[name] = owned_by(problem, owner)
+                cost = evaluate(problem, owner)
+                moved = int(((problem.owner != NOBODY) & (problem.owner != owner)).sum())
+                found[name] = {"in_rack": 1 - cost.cross_rack / len(owner), "moved": moved, "uneven": cost.imbalance}
+            rounds.append(found)
+    return {"franz_version": _FRANZ_VERSION, "partitions": cell.total, "members": cell.members, "rounds": rounds}
+
+
+def _drawn(dice: np.random.Generator, cell: Cell) -> list[tuple[str, int]]:
+    """Returns a tenth of the partitions."""
+    some = dice.choice(cell.total, cell.total // 10, replace=False)
+    return [(f"t{number // cell.partitions:04}", int(number % cell.partitions)) for number in some]
+
+
+def _plan_ours(group: Group) -> Int32Array:
+    return optimal.assign(group.problem())
+
+
+def _plan_of(franz: Franz, group: Group) -> Int32Array:
+    """Returns franz-go's plan once everything has moved: a cooperative rebalance withholds partitions for a round."""
+    for _ in range(_PHASES):
+        problem = group.problem()
+        answer = franz.ask(group.question(group.messages(), 1))
+        if answer is None:
+            raise TimeoutError("franz-go has no plan within its time")
+        owner = _owners(problem, answer)
+        if not (owner == NOBODY).any():
+            return owner
+        group = replace(group, owned=owned_by(problem, owner))
+    raise RuntimeError(f"franz-go withholds partitions after {_PHASES} rounds")
+
+
+def _show_decay(found: Found) -> str:
+    rounds = found["rounds"]
+    rows = [
+        (
+            number,
+            *(f"{rounds[number][name]['in_rack']:.1%}" for name in ("ours", "franz")),
+            *(sum(one[name]["moved"] for one in rounds[: number + 1]) for name in ("ours", "franz")),
+        )
+        for number in (0, 1, 2, 3, 5, 10, 15, 20, _ROUNDS)
+    ]
+    head = "rounds|in rack: samerack|franz-go|moved until then: samerack|franz-go"
+    return f"{table(head, rows)}\n\n{measured_on(found)}"
+
+
+PARTS: Final[Parts] = {"groups": (groups, _show), "decay": (decay, _show_decay)}

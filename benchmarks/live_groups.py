@@ -208,8 +208,12 @@ def _without_last(group: Group) -> Group:
 def _planned(group: Group) -> list[dict[str, Int32Array]]:
     """Returns what each member gets by our plan."""
     problem = group.problem()
-    owner = optimal.assign(problem)
-    owned: list[dict[str, Int32Array]] = [{} for _ in group.subscriptions]
+    return owned_by(problem, optimal.assign(problem))
+
+
+def owned_by(problem: Problem, owner: Int32Array) -> list[dict[str, Int32Array]]:
+    """Returns the partitions of each topic that each member has by a plan."""
+    owned: list[dict[str, Int32Array]] = [{} for _ in problem.members]
     order = np.argsort(owner, kind="stable")
     order = order[owner[order] != NOBODY]
     starts = np.flatnonzero(
