@@ -8,13 +8,12 @@ has a small one, a burst a large one. Pure: no I/O, no clock.
 
 from __future__ import annotations
 
-from array import array
-from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
-from math import sqrt
 from typing import Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 from samerack.traffic.collect import Partition
 
@@ -51,17 +50,20 @@ class Rate:
 
 
 Rates: TypeAlias = Mapping[Partition, Rate]
+Matrix: TypeAlias = npt.NDArray[np.float64]
 
 
 class Production:
     """What was appended to partitions in the last minutes."""
 
     def __init__(self) -> None:
-        self._seconds: deque[float] = deque()
+        self._seconds = np.zeros(0)
         """How long each block is, the oldest first; the last one is filled now."""
-        self._blocks: dict[Partition, array[float]] = {}
-        """The bytes of the last blocks of each partition, as many as were polled of it."""
+        self._rows: dict[Partition, int] = {}
+        self._blocks = np.zeros((0, 0))
+        """Bytes by partition and block; not a number for blocks that began before the partition was polled."""
         self._block_seconds = 0.0
+        self._table: Matrix | None = None
 
     def polled(self, appended: Mapping[Partition, float], seconds: float) -> None:
         """Add what was appended in the time since the last poll; partitions that are not in it are forgotten.
@@ -70,64 +72,65 @@ class Production:
             appended: Bytes; a partition that was not polled before must not be in it.
             seconds: The time between the two polls; not positive where it is not known.
         """
-        for partition in [partition for partition in self._blocks if partition not in appended]:
-            del self._blocks[partition]
-        if not 0 < seconds <= _LONGEST_STEP_SECONDS:
+        counts = 0 < seconds <= _LONGEST_STEP_SECONDS
+        self._keep(appended if counts else [partition for partition in self._rows if partition in appended])
+        if not counts:
             return
-        for partition in appended.keys() - self._blocks.keys():
-            self._blocks[partition] = array("d")
-        if not self._seconds or self._seconds[-1] >= self._block_seconds:
+        if not self._seconds.size or self._seconds[-1] >= self._block_seconds:
             self._begin_block()
         self._seconds[-1] += seconds
-        for partition, size in appended.items():
-            blocks = self._blocks[partition]
-            if blocks:  # one that came within a block begins with the next
-                blocks[-1] += size
+        self._blocks[:, -1] += np.fromiter((appended[partition] for partition in self._rows), float, len(self._rows))
 
     def rate(self, partition: Partition) -> Rate | None:
         """Return the rate of a partition; None while too little is known of it."""
-        blocks = self._blocks.get(partition)
-        if blocks is None or len(blocks) < _MIN_BLOCKS:
+        row = self._rows.get(partition)
+        if row is None:
             return None
-        seconds = list(self._seconds)[-len(blocks) :]
-        whole = sum(seconds)
-        value = sum(blocks) / whole
-        return Rate(value=value, error=_error(list(blocks), seconds, value), seconds=whole)
+        if self._table is None:
+            self._table = _table(self._blocks, self._seconds)
+        value, error, seconds = self._table[row].tolist()
+        return Rate(value=value, error=error, seconds=seconds) if seconds else None
 
     def rates(self, partitions: Iterable[Partition]) -> dict[Partition, Rate]:
         """Return the rates of those partitions of which they are known."""
         return {partition: rate for partition in partitions if (rate := self.rate(partition)) is not None}
 
+    def _keep(self, partitions: Collection[Partition]) -> None:
+        """Have a row for each of these, and for no other one."""
+        self._table = None
+        if self._rows.keys() == set(partitions):
+            return
+        blocks = np.full((len(partitions), self._seconds.size), np.nan)
+        for row, partition in enumerate(partitions):
+            if (before := self._rows.get(partition)) is not None:
+                blocks[row] = self._blocks[before]
+        self._rows = {partition: row for row, partition in enumerate(partitions)}
+        self._blocks = blocks
+
     def _begin_block(self) -> None:
-        if len(self._seconds) == BLOCKS:
-            if self._block_seconds < BLOCK_SECONDS:
-                self._merge()
+        if self._seconds.size == BLOCKS:
+            if self._block_seconds < BLOCK_SECONDS:  # make each two blocks one, of twice the time
+                self._seconds = self._seconds[::2] + self._seconds[1::2]
+                self._blocks = self._blocks[:, ::2] + self._blocks[:, 1::2]
+                self._block_seconds = min(BLOCK_SECONDS, self._seconds.max())
             else:
-                self._seconds.popleft()
-                for blocks in self._blocks.values():
-                    if len(blocks) == BLOCKS:
-                        blocks.pop(0)
-        self._seconds.append(0.0)
-        for blocks in self._blocks.values():
-            blocks.append(0.0)
-
-    def _merge(self) -> None:
-        """Make each two blocks one, of twice the time."""
-        lengths = list(self._seconds)
-        self._seconds = deque(first + second for first, second in zip(lengths[::2], lengths[1::2], strict=True))
-        for partition, blocks in self._blocks.items():
-            kept = blocks[len(blocks) % 2 :]  # without half a block of a partition that came in its second half
-            self._blocks[partition] = array("d", map(sum, zip(kept[::2], kept[1::2], strict=True)))
-        self._block_seconds = min(BLOCK_SECONDS, max(self._seconds))
+                self._seconds, self._blocks = self._seconds[1:], self._blocks[:, 1:]
+        self._seconds = np.append(self._seconds, 0.0)
+        self._blocks = np.column_stack([self._blocks, np.zeros(len(self._rows))])
 
 
-def _error(blocks: list[float], seconds: list[float], value: float) -> float:
-    """Return the standard error of a rate from how much its blocks differ from it.
+def _table(blocks: Matrix, seconds: Matrix) -> Matrix:
+    """Return the rate of each row of blocks, its standard error, and the seconds of both: 0 where it is not known.
 
     A burst at the border of two blocks is too much for one and too little for the other, and nothing for both: so
     the covariance of neighbours counts too (Newey and West).
     """
-    beyond = [size - length * value for size, length in zip(blocks, seconds, strict=True)]
-    alone = sum(one * one for one in beyond)
-    together = alone + 2.0 * sum(one * other for one, other in pairwise(beyond))
-    return sqrt(max(together, _MIN_PART * alone) * len(blocks) / (len(blocks) - 1)) / sum(seconds)
+    known = ~np.isnan(blocks)
+    count = known.sum(axis=1)
+    whole = np.where(count >= _MIN_BLOCKS, known @ seconds, np.inf)
+    value = np.nansum(blocks, axis=1) / whole
+    beyond = np.where(known, blocks - np.outer(value, seconds), 0.0)
+    alone = (beyond**2).sum(axis=1)
+    together = alone + 2.0 * (beyond[:, 1:] * beyond[:, :-1]).sum(axis=1)
+    variance = np.maximum(together, _MIN_PART * alone) * count / np.maximum(count - 1, 1)
+    return np.column_stack([value, np.sqrt(variance) / whole, np.where(np.isfinite(whole), whole, 0.0)])
