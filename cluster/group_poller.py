@@ -1,8 +1,9 @@
-"""Describes the groups that leaders wait for: one DescribeGroups request per coordinator for all, twice a second.
+"""Describes the groups that leaders wait for: one DescribeGroups request per coordinator for all, in short intervals.
 
 An agent is in a group only while consumers are, so it must see the first consumer soon after that joins: for
-`group.initial.rebalance.delay.ms` no member owns partitions yet. A waiting leader holds no connection of its own; a
-poll is a value, and a group whose coordinator moves keeps its last one.
+`group.initial.rebalance.delay.ms` no member owns partitions yet, and where only one member has joined since the last
+poll it is known to lead. A waiting leader holds no connection of its own; a poll is a value, and a group whose
+coordinator moves keeps its last one.
 """
 
 from __future__ import annotations
@@ -25,6 +26,10 @@ from samerack.common.service import Service
 MAX_GROUPS_PER_REQUEST: Final = 2_000
 _ANSWER_SECONDS: Final = 2.0
 """Below the brokers' initial rebalance delay: a coordinator that hangs must not delay the groups of the others."""
+_STRETCHED_SECONDS: Final = 0.5
+"""Also the pause while no broker answers. With longer ones the first rebalance of a group could be missed."""
+_MAX_PART: Final = 0.1
+"""The part of the time that polls of many groups take, unless that stretches the pause too far."""
 _MIN_PAUSE_SECONDS: Final = 0.1
 """Between two polls, also while groups are added one after the other, as at the agent's start."""
 _MOVED: Final = frozenset({kafka_errors.NotCoordinatorError, kafka_errors.CoordinatorNotAvailableError})
@@ -45,6 +50,11 @@ class GroupPoll:
     error: kafka_errors.KafkaError | None = None
     empty_at: float | None = None
 
+    @property
+    def member_ids(self) -> frozenset[str]:
+        """The ids of the members."""
+        return frozenset(member.id for member in self.view.members) if self.view is not None else frozenset()
+
 
 class GroupPoller(Service):
     """Polls every watched group; any thread may add and remove groups."""
@@ -56,7 +66,8 @@ class GroupPoller(Service):
             wire: Connections of the poller's own.
             seconds: Time between two polls.
         """
-        super().__init__("poller", retries=RetryPauses(first=seconds, most=seconds))
+        slow = max(seconds, _STRETCHED_SECONDS)
+        super().__init__("poller", retries=RetryPauses(first=slow, most=slow))
         self._wire = wire
         self._seconds = seconds
         self._listeners: dict[str, Callable[[], None]] = {}
@@ -96,8 +107,10 @@ class GroupPoller(Service):
 
     def turn(self) -> float:
         """Polls once; returns the pause."""
+        begun = time.monotonic()
         self.poll_once()
-        return self._seconds
+        stretched = (time.monotonic() - begun) * (1 / _MAX_PART - 1)
+        return max(self._seconds, min(_STRETCHED_SECONDS, stretched))
 
     def rest(self, seconds: float) -> None:
         """Waits for the next poll, which `wake` starts no sooner than after a short pause."""

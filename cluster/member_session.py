@@ -121,8 +121,8 @@ class MemberSession(CoordinatorRequests):
         deadline, attempts = time.monotonic() + LEAVE_SECONDS, Attempts(REQUESTS)
         reason: kafka_errors.KafkaError | None = None
         while (error := self._left(request, deadline)) is not None:
-            if reason is None or not isinstance(error, kafka_errors.KafkaTimeoutError):
-                reason = error  # what brokers answered says more than that the time is over
+            if reason is None or isinstance(reason, kafka_errors.KafkaTimeoutError):
+                reason = error  # the first answer says more than that the coordinator was not found again in time
             # the new coordinator waits for a member that left only the former one, until its session times out
             attempts.failed()
             pause = max(_AGAIN_SECONDS, attempts.pause_seconds)

@@ -29,13 +29,23 @@ _install_node_member() {
     rm -rf "$foreign_clients/node" && mv "$fresh" "$foreign_clients/node" && printf '%s' "$stamp" >"$foreign_clients/node.stamp"
 }
 
-_install_kafka_python_2() {
-  local stamp=$1 venv=$foreign_clients/kafka-python-2 lock=$root/tests/clients/kafka-python-2/requirements.txt
-  _is_built kafka-python-2 "$stamp" && return
+_install_python_client() {
+  local name=$1 stamp=$2 venv=$foreign_clients/$1 lock=$root/tests/clients/$1/requirements.txt
+  _is_built "$name" "$stamp" && return
   "$python" -m venv --clear --without-pip "$venv" || return
   "$uv" pip sync --python "$venv/bin/python" --require-hashes "$lock" ||
     retry 2 "$uv" pip sync --system-certs --python "$venv/bin/python" --require-hashes "$lock" || return
-  printf '%s' "$stamp" >"$foreign_clients/kafka-python-2.stamp"
+  printf '%s' "$stamp" >"$foreign_clients/$name.stamp"
+}
+
+# _setup_python_client NAME TITLE: a member on an older Python client, in an environment of its own.
+_setup_python_client() {
+  local stamp
+  stamp=$(_stamp "$root/tests/clients/$1/requirements.txt")
+  _is_built "$1" "$stamp" && return
+  setup_python
+  setup_uv
+  step "installing $2" locked "clients-$1" _install_python_client "$1" "$stamp" || die "$2 could not be installed (see above)"
 }
 
 # setup_foreign_packages: what the members need from the system, in one go.
@@ -48,7 +58,7 @@ setup_foreign_packages() {
   _find_node || die "Node 18 or newer is missing, and this system's packages have none. Install it, and put it on the PATH"
 }
 
-# setup_foreign_clients: members on franz-go, sarama, kafka-go, kafkajs, kafka-python 2 and Java's clients 3.4 and 2.8, for
+# setup_foreign_clients: members on franz-go, sarama, kafka-go, kafkajs, kafka-python 2, librdkafka 2.13 and Java's clients 3.4 and 2.8, for
 # sandbox/members/foreign.py. Java's member itself comes from setup_java_consumer.
 setup_foreign_clients() {
   local stamp
@@ -59,12 +69,8 @@ setup_foreign_clients() {
   _is_built go "$stamp" || step "building the members in Go" locked clients-go _build_go_members "$stamp" || die "the members in Go could not be built (see above)"
   stamp=$(_stamp "$root"/tests/clients/node/{.npmrc,package.json,package-lock.json,kafkajs.mjs})
   _is_built node "$stamp" || step "installing kafkajs" locked clients-node _install_node_member "$stamp" || die "kafkajs could not be installed (see above)"
-  stamp=$(_stamp "$root/tests/clients/kafka-python-2/requirements.txt")
-  if ! _is_built kafka-python-2 "$stamp"; then
-    setup_python
-    setup_uv
-    step "installing kafka-python 2" locked clients-kafka-python-2 _install_kafka_python_2 "$stamp" || die "kafka-python 2 could not be installed (see above)"
-  fi
+  _setup_python_client kafka-python-2 "kafka-python 2"
+  _setup_python_client confluent-2.13 "librdkafka 2.13"
   setup_jars "Kafka's Java client 3.4" "$root/tests/clients/java-3.4" "$cache/kafka-clients-3.4"
   setup_jars "Kafka's Java client 2.8" "$root/tests/clients/java-2.8" "$cache/kafka-clients-2.8"
   setup_jars "Kafka Streams 3.9" "$root/tests/clients/java-streams-3.9" "$cache/kafka-streams-3.9"

@@ -2,15 +2,19 @@
 
 When the first consumer joins an empty group, its coordinator holds the first rebalance open for
 `group.initial.rebalance.delay.ms` (KIP-134), and for the same time again if others join meanwhile. No member owns
-partitions yet. The agent joins in that time and then removes all members that joined before it with one LeaveGroup:
-their JoinGroups are answered UNKNOWN_MEMBER_ID, they join again at once, and the agent, alone at that moment, leads
-generation 1.
+partitions yet. The agent joins in that time until it is first in the coordinator's order, and then removes with one
+LeaveGroup the members that may lead, of which one was the first to join: their JoinGroups are answered
+UNKNOWN_MEMBER_ID, they join again, and the agent leads generation 1.
+
+As few as possible are removed, since librdkafka 2.12 to 2.15 joins again only three seconds after it first joined: one
+that was not the group's first would come after the delay, and make the coordinator wait for a third one.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Final
 
 from kafka import errors as kafka_errors
@@ -21,6 +25,8 @@ from samerack.cluster.group import CONSUMER, FORMING_STATE, GroupView, MemberVie
 from samerack.common.errors import one_line
 
 _MAX_EVICTIONS: Final = 3
+_MAX_REJOINS: Final = 8
+"""To become first. Among many members a good position is rare: then those before the agent are removed too."""
 _SAFE_PART: Final = 0.8
 """The part of the delay that is used; the rest is reserved for the latency of a request."""
 _SLOW_RETRY_SECONDS: Final = 5.0
@@ -28,6 +34,21 @@ _SLOW_RETRY_SECONDS: Final = 5.0
 _RETRY_SLACK_SECONDS: Final = 0.05
 _LATE_SECONDS: Final = 1.0
 """How much later than its retry a member may join again on a busy machine."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sighting:
+    """The first description of a group that has members.
+
+    Attributes:
+        at: when it was seen, monotonic seconds.
+        empty_at: when it was last seen without members, monotonic seconds; None if it was not.
+        members: the ids of its members. If it was empty before, one of them was the first to join, and leads.
+    """
+
+    at: float
+    empty_at: float | None = None
+    members: frozenset[str] = frozenset()
 
 
 def is_forming(view: GroupView, *, empty_at: float | None, delay_seconds: float | None, now: float) -> bool:
@@ -42,7 +63,7 @@ def is_forming(view: GroupView, *, empty_at: float | None, delay_seconds: float 
         delay_seconds: `group.initial.rebalance.delay.ms` in seconds; None if it is not known.
         now: Monotonic seconds.
     """
-    if empty_at is None or not delay_seconds or now - empty_at >= _SAFE_PART * delay_seconds:
+    if empty_at is None or not delay_seconds or now >= safe_to_join_until(empty_at, delay_seconds):
         return False
     return _awaits_generation(view)
 
@@ -54,6 +75,11 @@ def _awaits_generation(view: GroupView) -> bool:
         and bool(view.members)
         and not any(member.has_assignment for member in view.members)
     )
+
+
+def safe_to_join_until(empty_at: float, delay_seconds: float) -> float:
+    """Returns until when a member may join without a further delay, in monotonic seconds."""
+    return empty_at + _SAFE_PART * delay_seconds
 
 
 def safe_until(empty_at: float, delay_seconds: float) -> float:
@@ -78,57 +104,111 @@ def earliest_eviction(empty_at: float, seen_at: float, delay_seconds: float) -> 
         delay_seconds: `group.initial.rebalance.delay.ms` in seconds.
     """
     late = seen_at + 2 * delay_seconds - _SLOW_RETRY_SECONDS + _RETRY_SLACK_SECONDS
-    return late if seen_at < late <= empty_at + _SAFE_PART * delay_seconds else seen_at
+    return late if seen_at < late <= safe_to_join_until(empty_at, delay_seconds) else seen_at
 
 
 class Birth:
     """One attempt to lead one group from its first generation."""
 
-    def __init__(
-        self, *, begin: float, until: float, clock: Callable[[], float], log: FilteringBoundLogger, own_client_id: str
+    def __init__(  # noqa: PLR0913 - two times, and what they hold for
+        self,
+        *,
+        sighting: Sighting,
+        begin: float,
+        rejoin_until: float,
+        until: float,
+        clock: Callable[[], float],
+        log: FilteringBoundLogger,
+        own_client_id: str,
     ) -> None:
         """Prepare, before the agent sends its JoinGroup.
 
         Args:
+            sighting: The first look at the group.
             begin: No member is evicted before this time, see `earliest_eviction`.
+            rejoin_until: Until when the agent may join again for its position, see `safe_to_join_until`.
             until: Until when the coordinator certainly holds the rebalance open, see `safe_until`.
             clock: Seconds, monotonic.
             log: The group's log.
             own_client_id: `client.id` of agents.
         """
+        self._sighting = sighting
         self._clock = clock
         self.begin = begin
         """No member is evicted before this time (monotonic seconds)."""
+        self._rejoin_until = rejoin_until
         self._until = until
         self._log = log
         self._own_client_id = own_client_id
+        self._rejoins = 0
         self._evictions = 0
-        self._evicted: Counter[tuple[str, str]] = Counter()
+        self._evicted_from: GroupView | None = None
+        """The group as it was described before the last eviction."""
+        self._suspects: frozenset[str] | None = None
+        """Who may lead since the last eviction: None before the first look after it."""
 
     @property
     def is_open(self) -> bool:
-        """Whether members may be evicted now."""
-        return self.begin <= self._clock() < self._until and self._evictions < _MAX_EVICTIONS
+        """Whether anything may be done now or later."""
+        return self._clock() < self._until and self._evictions < _MAX_EVICTIONS
 
     def turn(self, member: Member, view: GroupView) -> bool:
-        """Evicts the members that may lead instead of the agent; returns whether any was evicted.
+        """Joins again for its position, or evicts the members that may lead instead of the agent.
 
         Args:
             member: The agent's membership, its JoinGroup parked.
             view: The group with the agent in it, as it is now.
+
+        Returns:
+            Whether any member was evicted. Then one that has joined meanwhile may lead: look again at once.
         """
         if not self.is_open or not _awaits_generation(view):
             return False
         mine = next((one for one in view.members if one.instance_id == member.group_instance_id), None)
         if mine is None or mine.instance_id is None or self._has_other_agent(view, mine):
             return False
-        rivals = self._rivals(view, mine)
+        rivals = self._newcomers(view, mine) if self._evictions else self._first(view, mine)
         if not rivals:
             return False
+        before = [one for one in _before(view.members, mine) if one not in rivals]
+        if not self._evictions and before and self._may_rejoin():
+            self._rejoins += 1
+            member.release(mine.id, mine.instance_id)  # its parked JoinGroup fails, and it joins again with another id
+            return False
+        if self._clock() < self.begin:
+            return False
+        return self._evict(member, view, (*rivals, *(() if self._evictions else before)))
+
+    def _first(self, view: GroupView, mine: MemberView) -> tuple[MemberView, ...]:
+        """Returns the members of which one leads: those of the first look, or all if none of these is left."""
+        others = tuple(one for one in view.members if one is not mine)
+        return tuple(one for one in others if one.id in self._sighting.members) or others
+
+    def _newcomers(self, view: GroupView, mine: MemberView) -> tuple[MemberView, ...]:
+        """Returns the members that may lead since the last eviction.
+
+        The evicted ones are in the group again with new ids, and joined after the agent, whatever their place in the
+        order. A member that joined between the description and the eviction leads if it comes before the agent in the
+        order: it is in the first description after the eviction, and its client has more members than before.
+        """
+        before = self._evicted_from
+        if before is None:
+            return ()
+        if self._suspects is None:
+            known = {one.id for one in before.members}
+            self._suspects = frozenset(one.id for one in _before(view.members, mine) if one.id not in known)
+        if not Counter(map(_key, view.members)) - Counter(map(_key, before.members)):
+            return ()
+        return tuple(one for one in view.members if one.id in self._suspects)
+
+    def _may_rejoin(self) -> bool:
+        return self._rejoins < _MAX_REJOINS and self._clock() < self._rejoin_until
+
+    def _evict(self, member: Member, view: GroupView, rivals: tuple[MemberView, ...]) -> bool:
         if not self._evictions:  # the time covers later evictions too: the members of this one are back by then
             member.await_return(_SLOW_RETRY_SECONDS + _LATE_SECONDS)
         self._evictions += 1
-        self._evicted = Counter(_key(one) for one in view.members if one is not mine)
+        self._evicted_from, self._suspects = view, None
         try:
             member.evict(*(one.id for one in rivals))
         except kafka_errors.UnknownMemberIdError:
@@ -138,23 +218,14 @@ class Birth:
             self._log.warning("birth-failed", error=one_line(error))
             self._evictions = _MAX_EVICTIONS
             return False
-        self._log.info("evicted-while-forming", members=len(rivals), attempt=self._evictions)
+        self._log.info(
+            "evicted-while-forming",
+            members=len(rivals),
+            of=len(view.members) - 1,
+            attempt=self._evictions,
+            rejoins=self._rejoins,
+        )
         return True
-
-    def _rivals(self, view: GroupView, mine: MemberView) -> tuple[MemberView, ...]:
-        """Returns the members that joined before the agent.
-
-        Before the first eviction these are all. After it the evicted members are in the group again with new ids, and
-        joined after the agent, whatever their place in the order. A member that joined between the description and the
-        eviction joined before it: then its client has more members than were evicted, and only a member before the
-        agent in the order can lead.
-        """
-        others = tuple(one for one in view.members if one is not mine)
-        if not self._evictions:
-            return others
-        if not Counter(map(_key, others)) - self._evicted:
-            return ()
-        return tuple(_before(view.members, mine))
 
     def _has_other_agent(self, view: GroupView, mine: MemberView) -> bool:
         """Returns whether another agent is in the group: two agents would evict each other forever."""

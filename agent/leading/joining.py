@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from samerack.agent.leading.assigning import Sent
-from samerack.agent.leading.birth import Birth, earliest_eviction, is_forming, safe_until
+from samerack.agent.leading.birth import Birth, Sighting, earliest_eviction, is_forming, safe_to_join_until, safe_until
 from samerack.agent.leading.group_description import GroupDescription
 from samerack.agent.leading.member import Member
 from samerack.agent.leading.parts import GroupParts
@@ -28,23 +28,20 @@ _JOIN_SECONDS: Final = 0.15
 class Joining:
     """The joins of one membership."""
 
-    def __init__(
-        self, parts: GroupParts, member: Member, group: GroupDescription, *, seen_at: float, empty_at: float | None
-    ) -> None:
+    def __init__(self, parts: GroupParts, member: Member, group: GroupDescription, sighting: Sighting) -> None:
         """Prepare; nothing is sent.
 
         Args:
             parts: What outlives this membership.
             member: The membership.
             group: The group as it was last described.
-            seen_at: When the group was seen with consumers, monotonic seconds.
-            empty_at: When it was last seen without members; None if it was not.
+            sighting: When the group was seen with consumers.
         """
         self._parts = parts
         self._reporter = parts.reporter
         self._member = member
         self._group = group
-        self._seen_at, self._empty_at = seen_at, empty_at
+        self._sighting = sighting
         self._last_sent = parts.assigning.sent
         self._birth: Birth | None = None
         self.asked = False
@@ -57,13 +54,15 @@ class Joining:
 
     def begins_at_birth(self, view: GroupView) -> bool:
         """Returns whether the group is just forming and the agent may lead it from its first generation."""
-        delay, empty_at = self._parts.watch.initial_delay_seconds, self._empty_at
+        delay, empty_at = self._parts.watch.initial_delay_seconds, self._sighting.empty_at
         if not is_forming(view, empty_at=empty_at, delay_seconds=delay, now=self._parts.clock()):
             return False
         if empty_at is None or delay is None or not self._parts.admission.admits_at_birth():
             return False
         self._birth = Birth(
-            begin=earliest_eviction(empty_at, self._seen_at, delay),
+            sighting=self._sighting,
+            begin=earliest_eviction(empty_at, self._sighting.at, delay),
+            rejoin_until=safe_to_join_until(empty_at, delay),
             until=safe_until(empty_at, delay),
             clock=self._parts.clock,
             log=self._reporter.log,
@@ -91,8 +90,8 @@ class Joining:
             self._group.poll_within(PARKED_SECONDS)
             return 0.0
         # what was seen before the wait is too old: a member that joined since could lead once those before it are gone
-        if (view := self._group.poll()) is not None:
-            self._birth.turn(self._member, view)
+        while (view := self._group.poll()) is not None and self._birth.turn(self._member, view):
+            pass
         return 0.0
 
     def _join_seconds(self) -> float:

@@ -14,6 +14,7 @@ from kafka import errors as kafka_errors
 from kafka.net.compat import KafkaNetClient
 
 from samerack.agent.leading.assigning import NoConsumersError
+from samerack.agent.leading.birth import Sighting
 from samerack.agent.leading.consumer_wait import ConsumerWait
 from samerack.agent.leading.membership import Membership
 from samerack.agent.leading.membership_errors import ends_membership, is_refused
@@ -180,11 +181,11 @@ class GroupLeader(Service):
         poll = self._consumers.wait(self._wake, lambda: self._is_wanted() and not self._stopping.is_set())
         if poll is None:
             return
-        seen_at = time.monotonic()
+        sighting = Sighting(at=time.monotonic(), empty_at=poll.empty_at, members=poll.member_ids)
         client = connect(for_kafka_python(self._parts.settings.kafka))
         membership = self._new_membership(client)
         self._membership = membership
-        session = Session(self._parts, membership, seen_at=seen_at, empty_at=poll.empty_at)
+        session = Session(self._parts, membership, sighting)
         try:
             while self._is_wanted() and not self._ends(membership) and not session.lacks_consumers:
                 self._turn(session, membership)

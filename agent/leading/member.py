@@ -99,7 +99,7 @@ class Member(Protocol):
     def reserve(self) -> str:
         """Returns a reserved member id, which delays every rebalance until it joins or is released."""
 
-    def release(self, member_id: str) -> bool:
+    def release(self, member_id: str, instance_id: str | None = None) -> bool:
         """Releases a member id; returns whether the brokers knew it."""
 
     def adopt(self, member_id: str) -> None:

@@ -12,6 +12,7 @@ from typing import Final
 from kafka import errors as kafka_errors
 
 from samerack.agent.leading.admission import foreign, unsound
+from samerack.agent.leading.birth import Sighting
 from samerack.agent.leading.group_description import GroupDescription
 from samerack.agent.leading.joining import PARKED_SECONDS, Joining
 from samerack.agent.leading.member import Member
@@ -34,20 +35,19 @@ _HELD_JOIN_SECONDS: Final = 0.02
 class Session:
     """One membership, from the first poll to leaving."""
 
-    def __init__(self, parts: GroupParts, member: Member, *, seen_at: float, empty_at: float | None = None) -> None:
+    def __init__(self, parts: GroupParts, member: Member, sighting: Sighting) -> None:
         """Starts without knowledge of the group.
 
         Args:
             parts: What outlives this membership.
             member: The membership; `leave` leaves it.
-            seen_at: When the group was seen with consumers, monotonic seconds.
-            empty_at: When it was last seen without members; None if it was not.
+            sighting: When the group was seen with consumers.
         """
         self._parts = parts
         self._reporter = parts.reporter
         self.member = member
         self._group = GroupDescription(parts, member)
-        self._joining = Joining(parts, member, self._group, seen_at=seen_at, empty_at=empty_at)
+        self._joining = Joining(parts, member, self._group, sighting)
         self._alone = False
 
     @property

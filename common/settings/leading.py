@@ -147,8 +147,9 @@ class WatchSettings(Section):
     )
     group_seconds: Seconds = Field(default=1.0, description="Time between two polls of a group.")
     waiting_seconds: Seconds = Field(
-        default=0.5,
-        description="Time between two polls of groups without consumers.",
+        default=0.2,
+        description="Time between two polls of groups without consumers, stretched to half a second so that polling "
+        "takes a tenth of the time at most.",
     )
     groups_seconds: Seconds = Field(
         default=10.0, description="Time between two looks for groups that match a pattern of `groups`."

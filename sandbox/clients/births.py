@@ -39,6 +39,11 @@ AGENT_SETTINGS: Final = {
 }
 _CROWDS: Final = frozenset({"java", "java-3.4", "java-2.8", "confluent"})
 """Clients whose programs run several members in one process."""
+_APART_SECONDS: Final = 0.3
+"""Between the starts of two processes of a group: as far as the containers of a deployment are apart, or less."""
+_QUIET: Final = {"statistics.interval.ms": "0", "auto.commit.interval.ms": "5000"}
+"""librdkafka's defaults: with a timer that ends each second older versions join again sooner than in applications."""
+_PROPERTIES: Final = {"confluent": _QUIET, "confluent-2.13": _QUIET}
 _ASSIGNED_SECONDS: Final = 90.0
 _FEED_SECONDS: Final = 0.2
 
@@ -112,21 +117,21 @@ class _Trial:
         names = [f"{client}-{number}-{rack}" for number, rack in enumerate(racks, 1)]
         lives = [(",".join(names), ",".join(racks))] if client in _CROWDS else zip(names, racks, strict=True)
         (self.folder / group).mkdir()
-        return [
-            Member.on(
-                client,
-                MemberSettings(
-                    bootstrap=self.bootstrap,
-                    group=group,
-                    topics=(self.topic,),
-                    client_id=name,
-                    rack=rack if client in TELLING else None,
-                    assignors=(assignor,) if assignor else (),
-                ),
-                history=self.folder / group / f"member-{number}.jsonl",
+        processes = []
+        for number, (name, rack) in enumerate(lives, 1):
+            settings = MemberSettings(
+                bootstrap=self.bootstrap,
+                group=group,
+                topics=(self.topic,),
+                client_id=name,
+                rack=rack if client in TELLING else None,
+                assignors=(assignor,) if assignor else (),
+                properties=_PROPERTIES.get(client, {}),
             )
-            for number, (name, rack) in enumerate(lives, 1)
-        ]
+            history = self.folder / group / f"member-{number}.jsonl"
+            processes.append(Member.on(client, settings, history=history))
+            time.sleep(_APART_SECONDS)
+        return processes
 
     def pair(self, agent: AgentProcess, group: str) -> _Pair:
         """Starts a group that the agent waits for, and one that it does not know; returns how they started."""

@@ -35,6 +35,7 @@ CLIENTS: Final[Mapping[str, tuple[str, str, tuple[str, ...]]]] = {
     "java-3.4": ("Java 3.4", "range", ("cooperative-sticky",)),
     "java-2.8": ("Java 2.8", "range", ("sticky",)),
     "confluent": ("librdkafka", "range", ("cooperative-sticky",)),
+    "confluent-2.13": ("librdkafka 2.13", "range", ()),
     "kafka-python": ("kafka-python 3", "range", ("cooperative-sticky",)),
     "kafka-python-2": ("kafka-python 2.0.2", "range", ("sticky",)),
     "aiokafka": ("aiokafka", "range", ("sticky",)),

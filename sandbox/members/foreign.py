@@ -58,10 +58,13 @@ def _kafkajs(settings: MemberSettings) -> list[str]:
     return [node, str(_built(cache_folder() / "clients" / "node" / "kafkajs.mjs")), *command_line(settings)]
 
 
-def _kafka_python_2(settings: MemberSettings) -> list[str]:
-    python = _built(cache_folder() / "clients" / "kafka-python-2" / "bin" / "python")
-    environment = ["env", f"PYTHONPATH={_ROOT}"]  # its own packages, and the sandbox
-    return [*environment, str(python), "-m", "sandbox.members.kafka_python", *command_line(settings)]
+def _python(name: str, program: str) -> Callable[[MemberSettings], list[str]]:
+    def line(settings: MemberSettings) -> list[str]:
+        python = _built(cache_folder() / "clients" / name / "bin" / "python")
+        environment = ["env", f"PYTHONPATH={_ROOT}"]  # its own packages, and the sandbox
+        return [*environment, str(python), "-m", f"sandbox.members.{program}", *command_line(settings)]
+
+    return line
 
 
 FOREIGN_CLIENTS: Final[Mapping[str, Callable[[MemberSettings], list[str]]]] = {
@@ -69,7 +72,8 @@ FOREIGN_CLIENTS: Final[Mapping[str, Callable[[MemberSettings], list[str]]]] = {
     "sarama": _go("sarama"),
     "kafka-go": _go("kafka-go"),
     "kafkajs": _kafkajs,
-    "kafka-python-2": _kafka_python_2,
+    "kafka-python-2": _python("kafka-python-2", "kafka_python"),
+    "confluent-2.13": _python("confluent-2.13", "confluent"),
     "java-3.4": lambda settings: java_command(settings, version="clients-3.4"),
     "java-2.8": lambda settings: java_command(settings, version="clients-2.8"),
 }

@@ -104,7 +104,9 @@ class Guest:
     def leaves(self, agent: SupervisedAgent, process: Process, member_ids: Iterable[str]) -> None:
         """An agent sends LeaveGroup."""
         own = {one.member_id for one in process.presences() if not one.pending}
-        if own & set(member_ids) and agent.wanted and self._living():
+        group = self._world.coordinator.group
+        forms = group is not None and not group.generation  # nobody notices that it joins again for its position
+        if own & set(member_ids) and agent.wanted and self._living() and not forms:
             self._left[agent.name] = self._world.timeline.now, process, _term(agent)
             self._back_off.pop(id(process), None)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -24,9 +25,11 @@ class Brokers:
         self.find_errors: dict[str, int] = {}
         self.batches = True
         self.down: set[int] = set()
+        self.seconds = 0.0
 
     def ask(self, questions: Sequence[Question], _timeout: float) -> list[Answer]:
         """Answer all requests, in order."""
+        time.sleep(self.seconds)
         return [self._answer(question) for question in questions]
 
     def close(self) -> None:
@@ -93,6 +96,21 @@ def test_two_thousand_groups_are_one_request_to_each_coordinator(poller: GroupPo
     poller.poll_once()
     describes = [(1, "describe", 1000), (2, "describe", 1000)]
     assert [brokers.asked[0], *sorted(brokers.asked[1:])] == [(-1, "find", 2000), *sorted(2 * describes)]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "answer_seconds", "pause"), [(0.2, 0.0, 0.2), (0.01, 0.02, 0.18), (0.2, 0.1, 0.5), (3.0, 0.1, 3.0)]
+)
+def test_polls_take_a_tenth_of_the_time_unless_a_birth_could_be_missed(
+    brokers: Brokers, seconds: float, answer_seconds: float, pause: float
+) -> None:
+    """The pause after a slow poll is longer, half a second at most, but not shorter than set."""
+    wire: Any = brokers
+    poller = GroupPoller(wire, seconds=seconds)
+    _watch(poller, "group-1")
+    poller.poll_once()
+    brokers.seconds = answer_seconds
+    assert pause <= poller.turn() <= max(pause, 0.5)
 
 
 def test_brokers_before_3_0_are_asked_for_one_coordinator_at_a_time(poller: GroupPoller, brokers: Brokers) -> None:

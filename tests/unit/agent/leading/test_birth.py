@@ -9,7 +9,7 @@ import pytest
 import structlog
 from kafka import errors as kafka_errors
 
-from samerack.agent.leading.birth import Birth, earliest_eviction, is_forming, safe_until
+from samerack.agent.leading.birth import Birth, Sighting, earliest_eviction, is_forming, safe_to_join_until, safe_until
 from samerack.cluster.group import GroupView, MemberView
 from tests.unit.agent.values import member
 
@@ -29,11 +29,17 @@ class _Presence:
 
     def __init__(self, error: Exception | None = None) -> None:
         self.evicted: list[tuple[str, ...]] = []
+        self.rejoined = 0
         self.awaited_seconds = 0.0
         self._error = error
 
     def await_return(self, seconds: float) -> None:
         self.awaited_seconds = seconds
+
+    def release(self, member_id: str, instance_id: str | None = None) -> bool:
+        assert (member_id, instance_id) == (AGENT.id, AGENT.instance_id)
+        self.rejoined += 1
+        return True
 
     def evict(self, *member_ids: str) -> None:
         self.evicted.append(member_ids)
@@ -42,14 +48,20 @@ class _Presence:
 
 
 class Attempt:
-    """A `Birth` with a clock, at a delay of 3 s."""
+    """A `Birth` with a clock, at a delay of 3 s; `first` are the members of the first look."""
 
-    def __init__(self, error: Exception | None = None) -> None:
-        self.now = 100.0
+    def __init__(self, *first: MemberView, error: Exception | None = None) -> None:
+        self.now = 101.0
         self.presence = _Presence(error)
         log: Any = structlog.get_logger()
         self.birth = Birth(
-            begin=100.0, until=safe_until(99.5, 3.0), clock=lambda: self.now, log=log, own_client_id="samerack"
+            sighting=Sighting(at=100.0, empty_at=99.5, members=frozenset(one.id for one in first)),
+            begin=101.0,
+            rejoin_until=safe_to_join_until(99.5, 3.0),
+            until=safe_until(99.5, 3.0),
+            clock=lambda: self.now,
+            log=log,
+            own_client_id="samerack",
         )
 
     def turn(self, *members: MemberView, state: str = "PreparingRebalance") -> bool:
@@ -96,10 +108,10 @@ def test_members_that_pause_before_they_join_again_are_evicted_late(delay: float
 
 def test_before_it_begins_nobody_is_evicted() -> None:
     """From the set time on members are evicted, and the membership gets the time that they may be away."""
-    attempt = Attempt()
-    attempt.now = 99.9
+    attempt = Attempt(A)
+    attempt.now = 100.9
     assert not attempt.turn(A, AGENT)
-    attempt.now = 100.0
+    attempt.now = 101.0
     assert attempt.turn(A, AGENT)
     assert attempt.presence.awaited_seconds == 6.0
 
@@ -107,31 +119,59 @@ def test_before_it_begins_nobody_is_evicted() -> None:
 @pytest.mark.parametrize(
     ("turns", "evicted"),
     [
-        ([(A, AGENT, B), (AGENT,), (C, AGENT, D)], [("a", "b")]),
+        ([(A, AGENT, B), (AGENT, B), (C, AGENT, B)], [("a",)]),
+        ([(AGENT, B, C)], [("b", "c")]),
         ([(A, B)], []),
-        ([(A, AGENT), (B, AGENT, C)], [("a",), ("b",)]),
+        ([(A, AGENT), (B, AGENT), (B, AGENT, C)], [("a",), ("b",)]),
+        ([(A, AGENT), (AGENT,), (B, AGENT, C)], [("a",)]),
         ([(A, AGENT), (AGENT, B, C)], [("a",)]),
         ([(A, replace(AGENT, id="samerack-2", instance_id="other"), AGENT)], []),
     ],
     ids=[
-        "all who came before, once: they join again under new ids behind the agent",
+        "the member of the first look, once: it joins again under a new id behind the agent",
+        "all, where the members of the first look have left: any may lead",
         "nobody before the agent is listed: the group could be left without members",
         "one that joined between look and eviction: only a member before the agent can lead",
+        "none that joined after the eviction",
         "none behind the agent, which is the first in the coordinator's order",
         "nobody beside another agent: two would evict each other for ever",
     ],
 )
 def test_who_is_evicted(turns: list[tuple[MemberView, ...]], evicted: list[tuple[str, ...]]) -> None:
-    """Of these polls in turn."""
-    attempt = Attempt()
+    """Of these descriptions in turn."""
+    attempt = Attempt(A)
     for members in turns:
         attempt.turn(*members)
     assert attempt.presence.evicted == evicted
 
 
+def test_it_joins_again_until_only_members_that_may_lead_come_before_it() -> None:
+    """An evicted librdkafka 2.12 that was not the group's first would come back in the second delay, and extend it."""
+    attempt = Attempt(A)
+    attempt.now = 100.2
+    assert [attempt.turn(*order) for order in ((B, A, AGENT), (A, B, AGENT), (A, AGENT, B))] == [False] * 3
+    assert attempt.presence.rejoined == 2
+    attempt.now = 101.0
+    assert attempt.turn(A, AGENT, B)
+    assert (attempt.presence.rejoined, attempt.presence.evicted) == (2, [("a",)])
+
+
+@pytest.mark.parametrize(("now", "rejoined"), [(100.0, 8), (101.9, 0)], ids=["too often", "too late"])
+def test_members_before_it_are_evicted_too_if_it_does_not_become_first(now: float, rejoined: int) -> None:
+    """Eight times, and not when joining could make the coordinator wait for a third delay."""
+    attempt = Attempt(A)
+    attempt.now = now
+    for _ in range(10):
+        attempt.turn(A, B, AGENT, C)
+    attempt.now = 102.0
+    attempt.turn(A, B, AGENT, C)
+    assert attempt.presence.rejoined == rejoined
+    assert attempt.presence.evicted == [("a", "b")]
+
+
 def test_nobody_is_evicted_when_the_delay_may_be_over() -> None:
     """In CompletingRebalance a member whose SyncGroup is parked would get no answer."""
-    attempt, late = Attempt(), Attempt()
+    attempt, late = Attempt(A), Attempt(A)
     attempt.now += 5.0
     assert not attempt.turn(A, AGENT)
     assert not late.turn(A, AGENT, state="CompletingRebalance")
@@ -141,9 +181,9 @@ def test_nobody_is_evicted_when_the_delay_may_be_over() -> None:
 def test_evictions_end() -> None:
     """After three, or a refused one, the agent may be a follower; a member that has left meanwhile is no failure."""
     others = [replace(member(f"m{number}"), subscription=None) for number in range(20)]
-    many = Attempt()
+    many = Attempt(others[0])
     assert [many.turn(*others[:number], AGENT) for number in range(1, 8)] == [True] * 3 + [False] * 4
-    assert Attempt(kafka_errors.UnknownMemberIdError()).turn(A, B, AGENT)
-    attempt = Attempt(kafka_errors.GroupAuthorizationFailedError())
+    assert Attempt(A, error=kafka_errors.UnknownMemberIdError()).turn(A, AGENT)
+    attempt = Attempt(A, error=kafka_errors.GroupAuthorizationFailedError())
     assert [attempt.turn(A, AGENT) for _ in range(2)] == [False, False]
     assert len(attempt.presence.evicted) == 1
