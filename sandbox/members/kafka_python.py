@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
-from types import FrameType
+from types import FrameType, SimpleNamespace
 from typing import Any, Final
 
 if find_spec("six") is not None:  # only with kafka-python 2: its own copy fails from Python 3.12 on
@@ -41,7 +41,14 @@ class _ToEveryone(RoundRobinPartitionAssignor):  # type: ignore[misc]  # kafka-p
     def assign(cls, cluster: Any, members: Any) -> Any:
         """Return the assignments of members that all subscribe to what any of them does."""
         topics = sorted({topic for member in members for topic in member.metadata.topics})
-        alike = [member._replace(metadata=cls.metadata(topics)) for member in members]
+        alike = [
+            SimpleNamespace(
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                metadata=cls.metadata(topics),
+            )
+            for member in members
+        ]
         return super().assign(cluster, alike)
 
 

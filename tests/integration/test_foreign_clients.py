@@ -12,8 +12,9 @@ from sandbox.admin import Admin, wait_until
 from sandbox.agent_process import AgentProcess
 from sandbox.chaos.group import AGENT, Group
 from sandbox.chaos.setup import Setup
-from sandbox.clients.births import ANY_TIME, NAMES, WRONG, first_generation, waiting_agent
+from sandbox.clients.births import ANY_TIME, NAMES, WRONG, first_generation, run_births, waiting_agent
 from sandbox.clients.course import PLACED
+from sandbox.clients.model import BIRTH_SLACK_SECONDS, Variant
 from sandbox.contract import KafkaCluster
 from sandbox.history.checker import check
 from sandbox.members.ledger import read_twice
@@ -81,6 +82,24 @@ def test_groups_of_every_language_are_led_from_birth_and_left_with_the_last_cons
                 history = group.finish()
                 assert [finding for finding in check(history, ANY_TIME) if finding.kind in WRONG] == []
                 assert read_twice(chain.from_iterable(history.members.values())) == 0
+
+
+def test_members_that_join_again_late_have_their_partitions_as_soon_as_without_an_agent(
+    cluster: KafkaCluster, admin: Admin, tmp_path: Path
+) -> None:
+    """A librdkafka 2.12 to 2.15 comes back three seconds after its start: of three evicted, two came too late."""
+    births = run_births(
+        Variant(client="confluent-2.13"),
+        members=len(NAMES),
+        tries=4,
+        at_once=1,
+        bootstrap=cluster.bootstrap,
+        admin=admin,
+        folder=tmp_path,
+    )
+    assert births.led == births.tries
+    assert births.with_seconds <= births.without_seconds + BIRTH_SLACK_SECONDS
+    assert births.findings == ()
 
 
 @pytest.mark.parametrize("client", ["sarama", "java", "kafka-python", "aiokafka"])
