@@ -179,6 +179,7 @@ class BrokerPoller:
             and (before := state.owners.get(name, {}).get(partition)) is not None
             and owner.id == before.id
         }
+        all_have_epochs = state.with_epochs - state.without_epochs
         return {
             name: spans_of(
                 Looks(
@@ -189,7 +190,7 @@ class BrokerPoller:
                     logs_before=logs_before,
                     logs=state.logs,
                     bare=poll.bare.get(name, frozenset()),
-                    commits_have_epochs=name in state.with_epochs - state.without_epochs,
+                    commits_have_epochs=name in all_have_epochs,
                     without_members=name in poll.listed and not poll.listed[name].protocol_type and not owners,
                     seconds=seconds,
                 )
@@ -243,9 +244,8 @@ class BrokerPoller:
                     curve = extend(curve, extent)
                 if curve is not None:
                     curves[partition] = curve
-                    appended[partition] = (
-                        0.0 if before is None else bytes_between(curve, before.extent.end, curve.extent.end)
-                    )
+                    if before is not None:
+                        appended[partition] = bytes_between(curve, before.extent.end, curve.extent.end)
         self.production.polled(appended, now - self._logs_at if self._logs_at is not None else 0.0)
         self._logs_at = now
         state.curves, state.logs = curves, logs
