@@ -38,10 +38,10 @@ end together one may stay in its group for 40 s, with an agent or without.
 _BIRTHS: Final = """
 ## From birth
 
-The agent waits outside, and the members start, 0.3 s apart where each is a process: how many groups of how many it led
-from their first generation (kafka-go's members join five seconds later, in generation 2), and the median of seconds
-until every partition had an owner, in parentheses that of a group beside it without the agent. No group came later than
-the one beside it by more than {late:.1f} s.
+The agent waits outside, and the members start: how many groups of how many it led from their first generation
+(kafka-go's members join five seconds later, in generation 2), and the median of seconds until every partition had an
+owner, in parentheses that of a group beside it without the agent. No group came later than the one beside it by more
+than {late:.1f} s.
 """
 _COUNTED: Final = ("enter", "back")
 _MEMBERS: Final = 3
