@@ -109,13 +109,12 @@ def spans_of(looks: Looks) -> Spans:
     for partition, end in looks.now.items():
         before, log = looks.before.get(partition), looks.logs_before.get(partition)
         if before is None:
-            if log is not None and log.start == log.end <= end:
-                before = log.end
-            elif log is not None and end > log.start:
-                left.append(Left(partition=partition, why=Uncounted.BEGIN_UNKNOWN, records=end - log.start))
+            if log is None or log.start < log.end or log.end > end:
+                known = log or looks.logs.get(partition)
+                if known is not None and end > known.start:
+                    left.append(Left(partition=partition, why=Uncounted.BEGIN_UNKNOWN, records=end - known.start))
                 continue
-            else:
-                continue
+            before = log.end
         if end <= before:
             continue
         if _was_moved(looks, partition, end - before):

@@ -77,6 +77,10 @@ def monitored(folder: Path, more: Mapping[str, object] | None = None) -> Iterato
         agent.wait(
             lambda: "samerack_replication_dollars_total{" in agent.get("/metrics")[1], "the whole bill is measured"
         )
+        agent.wait(
+            lambda: "samerack_not_counted_records_total{" in agent.get("/metrics")[1],
+            "what members read before their first commits is named",
+        )
         _ask_for_a_streams_plan(agent)
         yield agent
 

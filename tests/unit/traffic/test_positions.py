@@ -56,7 +56,9 @@ CASES: Final = {
         before=None, now=600 * GB, left=(Uncounted.BEGIN_UNKNOWN, 600 * GB)
     ),
     "a first commit in a log that was empty": Case(before=None, now=7, log_before=(5, 5), read=(5, 7)),
-    "a first commit in a log that was not seen before": Case(before=None, now=7, log_before=None),
+    "a first commit in a log that was not seen before": Case(
+        before=None, now=7, log_before=None, log=(2, 9), left=(Uncounted.BEGIN_UNKNOWN, 5)
+    ),
     "a first commit at the log's start": Case(before=None, now=5, log_before=(5, 9)),
     "offsets reset forward while the group was empty": Case(
         before=1, now=600 * GB, owned_before=False, owned=False, bare=True, left=(Uncounted.MOVED, 600 * GB - 1)
