@@ -50,17 +50,12 @@ _WITHOUT_COPARTITIONING = (
 
 
 def measured_rates(group: str, settings: Settings, seconds: float) -> Rates | None:
-    """Measures the wire bytes per second of the group's partitions; None if partitions are not weighed by bytes."""
+    """Measures the bytes per second of the group's partitions; None if partitions are not weighed by bytes."""
     if settings.leading.weigh_by != "bytes":
         return None
     traffic = settings.traffic.model_copy(update={"groups": (escape(group),)})
     snapshot = observe(settings.model_copy(update={"traffic": traffic}), seconds=seconds)
-    return {
-        one.partition: rate
-        for measured in snapshot.groups
-        for one in measured.partitions
-        if (rate := one.long_run_per_second) is not None
-    }
+    return {partition: rate for measured in snapshot.groups for partition, rate in measured.long_run_rates.items()}
 
 
 def examine(

@@ -28,8 +28,8 @@ _ANSWER_SECONDS: Final = 2.0
 """Below the brokers' initial rebalance delay: a coordinator that hangs must not delay the groups of the others."""
 _STRETCHED_SECONDS: Final = 0.5
 """Also the pause while no broker answers. With longer ones the first rebalance of a group could be missed."""
-_MAX_PART: Final = 0.1
-"""The part of the time that polls of many groups take, unless that stretches the pause too far."""
+_PAUSE_PER_POLL: Final = 9
+"""Polls take a tenth of the time at most, unless that stretches the pause too far."""
 _MIN_PAUSE_SECONDS: Final = 0.1
 """Between two polls, also while groups are added one after the other, as at the agent's start."""
 _MOVED: Final = frozenset({kafka_errors.NotCoordinatorError, kafka_errors.CoordinatorNotAvailableError})
@@ -109,7 +109,7 @@ class GroupPoller(Service):
         """Polls once; returns the pause."""
         begun = time.monotonic()
         self.poll_once()
-        stretched = (time.monotonic() - begun) * (1 / _MAX_PART - 1)
+        stretched = (time.monotonic() - begun) * _PAUSE_PER_POLL
         return max(self._seconds, min(_STRETCHED_SECONDS, stretched))
 
     def rest(self, seconds: float) -> None:

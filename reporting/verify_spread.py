@@ -90,8 +90,7 @@ def _spread(evidence: Evidence, group: GroupTraffic, *, any_replica: bool) -> Ra
         return None
     if any_replica or not evidence.snapshot.rack_aware_fetch:
         problem = replace(problem, reads_any_replica=np.ones_like(problem.reads_any_replica))
-    rates = {one.partition: rate for one in group.partitions if (rate := one.long_run_per_second) is not None}
-    return rack_spread(problem, evidence.snapshot.cluster, rates)
+    return rack_spread(problem, evidence.snapshot.cluster, group.long_run_rates)
 
 
 def _members(evidence: Evidence, group: GroupTraffic, cost: GroupCost, spread: RackSpread) -> Finding:

@@ -247,6 +247,11 @@ class GroupTraffic:
     not_counted: Mapping[Uncounted, int] = field(default_factory=dict)
     note: str = ""
 
+    @property
+    def long_run_rates(self) -> dict[tuple[str, int], float]:
+        """What it reads in the long run by partition, in bytes per second, as far as that is known."""
+        return {one.partition: rate for one in self.partitions if (rate := one.long_run_per_second) is not None}
+
 
 class Family(StrEnum):
     """Families of requests, each of which may fail alone; the value is the label in metrics."""

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from samerack.assignors.model import FloatArray
 from samerack.traffic.collect import Partition
 
 BLOCKS: Final = 8
@@ -50,7 +50,6 @@ class Rate:
 
 
 Rates: TypeAlias = Mapping[Partition, Rate]
-Matrix: TypeAlias = npt.NDArray[np.float64]
 
 
 class Production:
@@ -63,7 +62,7 @@ class Production:
         self._blocks = np.zeros((0, 0))
         """Bytes by partition and block; not a number for blocks that began before the partition was polled."""
         self._block_seconds = 0.0
-        self._table: Matrix | None = None
+        self._table: FloatArray | None = None
 
     def polled(self, appended: Mapping[Partition, float], seconds: float) -> None:
         """Add what was appended in the time since the last poll; partitions that are not in it are forgotten.
@@ -119,7 +118,7 @@ class Production:
         self._blocks = np.column_stack([self._blocks, np.zeros(len(self._rows))])
 
 
-def _table(blocks: Matrix, seconds: Matrix) -> Matrix:
+def _table(blocks: FloatArray, seconds: FloatArray) -> FloatArray:
     """Return the rate of each row of blocks, its standard error, and the seconds of both: 0 where it is not known.
 
     A burst at the border of two blocks is too much for one and too little for the other, and nothing for both: so

@@ -6,8 +6,8 @@ partitions yet. The agent joins in that time until it is first in the coordinato
 LeaveGroup the members that may lead, of which one was the first to join: their JoinGroups are answered
 UNKNOWN_MEMBER_ID, they join again, and the agent leads generation 1.
 
-As few as possible are removed, since librdkafka 2.12 to 2.15 joins again only three seconds after it first joined: one
-that was not the group's first would come after the delay, and make the coordinator wait for a third one.
+As few as possible are removed, since librdkafka 2.12 to 2.15 joins again only three seconds after its start: one that
+was not the group's first would come after the delay, and make the coordinator wait for a third one.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def earliest_eviction(empty_at: float, seen_at: float, delay_seconds: float) -> 
 class Birth:
     """One attempt to lead one group from its first generation."""
 
-    def __init__(  # noqa: PLR0913 - two times, and what they hold for
+    def __init__(  # noqa: PLR0913 - three times, and what they hold for
         self,
         *,
         sighting: Sighting,
@@ -167,17 +167,19 @@ class Birth:
         mine = next((one for one in view.members if one.instance_id == member.group_instance_id), None)
         if mine is None or mine.instance_id is None or self._has_other_agent(view, mine):
             return False
-        rivals = self._newcomers(view, mine) if self._evictions else self._first(view, mine)
-        if not rivals:
+        if self._evictions:
+            rivals = self._newcomers(view, mine)
+        else:
+            first = self._first(view, mine)
+            before = [one for one in _before(view.members, mine) if one not in first]
+            if before and self._may_rejoin():
+                self._rejoins += 1
+                member.release(mine.id, mine.instance_id)  # its JoinGroup fails, and it joins again with another id
+                return False
+            rivals = (*first, *before)
+        if not rivals or self._clock() < self.begin:
             return False
-        before = [one for one in _before(view.members, mine) if one not in rivals]
-        if not self._evictions and before and self._may_rejoin():
-            self._rejoins += 1
-            member.release(mine.id, mine.instance_id)  # its parked JoinGroup fails, and it joins again with another id
-            return False
-        if self._clock() < self.begin:
-            return False
-        return self._evict(member, view, (*rivals, *(() if self._evictions else before)))
+        return self._evict(member, view, rivals)
 
     def _first(self, view: GroupView, mine: MemberView) -> tuple[MemberView, ...]:
         """Returns the members of which one leads: those of the first look, or all if none of these is left."""
