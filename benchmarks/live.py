@@ -238,7 +238,11 @@ def decay() -> Found:
                 owned[name] = owned_by(problem, owner)
                 cost = evaluate(problem, owner)
                 moved = int(((problem.owner != NOBODY) & (problem.owner != owner)).sum())
-                found[name] = {"in_rack": 1 - cost.cross_rack / len(owner), "moved": moved, "uneven": cost.imbalance}
+                found[name] = {"in_rack": 1 - cost.cross_rack / cell.total, "moved": moved, "uneven": cost.imbalance}
+            if not number:
+                first = owned["ours"]
+            unplanned = replace(group, topics=topics, owned=first).problem()
+            found["unplanned"] = 1 - evaluate(unplanned, unplanned.owner).cross_rack / cell.total
             rounds.append(found)
     return {"franz_version": _FRANZ_VERSION, "partitions": cell.total, "members": cell.members, "rounds": rounds}
 
@@ -272,12 +276,13 @@ def _show_decay(found: Found) -> str:
     rows = [
         (
             number,
+            f"{rounds[number]['unplanned']:.1%}",
             *(f"{rounds[number][name]['in_rack']:.1%}" for name in ("ours", "franz")),
             *(sum(one[name]["moved"] for one in rounds[: number + 1]) for name in ("ours", "franz")),
         )
         for number in (0, 1, 2, 3, 5, 10, 15, 20, _ROUNDS)
     ]
-    head = "rounds|in rack: samerack|franz-go|moved until then: samerack|franz-go"
+    head = "rounds|in rack: without a plan|samerack|franz-go|moved until then: samerack|franz-go"
     return f"{table(head, rows)}\n\n{measured_on(found)}"
 
 
