@@ -37,8 +37,9 @@ from sandbox.sockets import Sockets
 
 LIVE_SECONDS: Final = 60.0
 _WARM_SECONDS: Final = 6.0
-_DRAIN_SECONDS: Final = 8.0
-"""Consumers commit every five seconds; after this time the last offset is committed."""
+_LOOK_SECONDS: Final = 5.0
+_DRAIN_SECONDS: Final = 60.0
+"""So long after a commit interval everything is read and committed, or the benchmark fails."""
 _SIZES: Final = (100, 2000, 500, 5000, 200, 1000)
 """Value bytes in turn, ten seconds each."""
 _BYTES_PER_SECOND: Final = 300_000
@@ -125,13 +126,27 @@ class Bench:
     def wait(self, seconds: float) -> None:
         """Measures as an agent does, every five seconds, and reads the sockets every second."""
         until = time.monotonic() + seconds
-        turn = 0
+        next_look = time.monotonic() + _LOOK_SECONDS
         while (left := until - time.monotonic()) > 0:
             time.sleep(min(1.0, left))
             self._sockets.look()
-            turn += 1
-            if turn % 5 == 0:
+            if time.monotonic() >= next_look:
+                next_look += _LOOK_SECONDS
                 self.look()
+
+    def drain(self, commit_seconds: float) -> None:
+        """Waits until every group has committed all that was written."""
+        until = time.monotonic() + commit_seconds + _DRAIN_SECONDS
+        self.look()
+        while not self._is_drained():
+            if time.monotonic() > until:
+                raise TimeoutError("the groups have not committed everything that was written")
+            self.wait(_LOOK_SECONDS - 1.0)
+            self.look()
+
+    def _is_drained(self) -> bool:
+        groups = {group.group: group.lag for group in self._boards["estimated"].latest().groups}
+        return all(groups.get(topic, {}).get(topic) == 0 for topic in _TOPICS)
 
     def look(self) -> None:
         """Runs one measurement of both agents."""
@@ -158,7 +173,7 @@ class Bench:
 
 
 @contextmanager
-def _consumers(bootstrap: str, web: WebServer) -> Iterator[dict[int, tuple[str, str]]]:
+def _consumers(bootstrap: str, web: WebServer, commit_seconds: float) -> Iterator[dict[int, tuple[str, str]]]:
     """Runs two consumers for each topic; yields process id to (group, rack)."""
     running: dict[int, tuple[str, str]] = {}
     processes = []
@@ -170,6 +185,7 @@ def _consumers(bootstrap: str, web: WebServer) -> Iterator[dict[int, tuple[str, 
                 "client.id": f"{topic}-{rack}",
                 "client.rack": rack,
                 "auto.offset.reset": "earliest",
+                "auto.commit.interval.ms": round(commit_seconds * 1000),
                 "statistics.interval.ms": 1000,
                 "log_level": 3,
             }
@@ -186,6 +202,15 @@ def _consumers(bootstrap: str, web: WebServer) -> Iterator[dict[int, tuple[str, 
 
 def accuracy() -> Found:
     """Counts bytes of seven groups for a minute: the truth, the agent's estimate, and with applications' statistics."""
+    return _counted(commit_seconds=5.0)
+
+
+def minute() -> Found:
+    """Counts the same where the groups commit once a minute."""
+    return _counted(commit_seconds=60.0)
+
+
+def _counted(commit_seconds: float) -> Found:
     with Cluster(properties={"log.cleaner.backoff.ms": "1000"}) as cluster, Admin(cluster.bootstrap) as admin:
         for topic, (_, replication) in _TOPICS.items():
             admin.create_topic(topic, _PLACES[replication], config=_COMPACTED if "compacted" in topic else {})
@@ -193,7 +218,7 @@ def accuracy() -> Found:
         bench.web.start()
         feeder = Feeder(cluster.bootstrap)
         feeder.start()
-        with _consumers(cluster.bootstrap, bench.web) as processes:
+        with _consumers(cluster.bootstrap, bench.web, commit_seconds) as processes:
             bench.look()
             readings = []
             for seconds in (_WARM_SECONDS, LIVE_SECONDS):
@@ -201,7 +226,7 @@ def accuracy() -> Found:
                 feeder.begin()
                 bench.wait(seconds)
                 feeder.pause()
-                bench.wait(_DRAIN_SECONDS)
+                bench.drain(commit_seconds)
                 readings.append(bench.counts(processes))
         bench.web.stop()
         for watch in bench.watches.values():
@@ -244,7 +269,7 @@ def _consume(configuration: dict[str, str | int], topic: str, url: str) -> None:
         consumer.consume(500, 0.2)
 
 
-PARTS: Final[Parts] = {"accuracy": (accuracy, _show)}
+PARTS: Final[Parts] = {"accuracy": (accuracy, _show), "minute": (minute, _show)}
 
 if __name__ == "__main__":
     _consume(json.loads(sys.argv[1]), sys.argv[2], sys.argv[3])
