@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
@@ -83,14 +84,19 @@ def test_a_week_of_short_lived_groups_leaves_nothing_behind() -> None:
     registry.register(TrafficCollector(shown.board, limits=limits, topics=TopicNames()))
     registry.register(MoneyCollector(shown, ledger, limits=limits, topics=TopicNames()))
     registry.register(BillCollector(shown, limits=limits))
-    most = 0
+    series: list[int] = []
+    objects: dict[int, int] = {}
     for at, numbers in _week(100_000 if effort.ALL else 5_000, at_once=50):
         names = ["always", *(f"short-{number}" for number in numbers)]
         groups = [group(name, flows=[flow(A, B, 1000)]) for name in names]
         publish(shown.board, replace(snapshot(*groups), window_end=at))
-        if at >= 6 * 24 * _HOUR:
-            most = max(most, sum(len(family.samples) for family in registry.collect()))
-    assert most <= 3000
+        series.append(sum(len(family.samples) for family in registry.collect()))
+        if (day := int(at / (24 * _HOUR))) not in objects:
+            gc.collect()
+            objects[day] = len(gc.get_objects())
+    assert max(series) <= 3000
+    assert max(series[len(series) // 2 :]) <= max(series[: len(series) // 2])
+    assert objects[6] <= objects[2] * 1.01
     assert len(shown.board.totals()) <= 1000
     assert len(ledger.dollars()) <= 1000
     late = snapshot(group("late", flows=[flow(A, B, 1000)]))
