@@ -16,6 +16,7 @@ from samerack.agent.leading.assigning import Sent
 from samerack.agent.leading.rebalance_evaluator import Evaluation
 from samerack.agent.policy import Action, Reason
 from samerack.agent.policy.measured import Measured
+from samerack.agent.policy.model import TOLERANCE
 from samerack.cluster.group import GroupView
 from samerack.planning import planner
 from samerack.traffic.production import Production
@@ -99,4 +100,4 @@ def test_a_lasting_shift_is_worth_one_rebalance_at_most(seed: int) -> None:
     assert all(shift < now <= shift + 660.0 for now in times), times
     condition = world.bench.evaluation(world.view).condition
     saving = condition.present.cross_rack_share - condition.possible.cross_rack_share
-    assert saving <= 0.05
+    assert saving <= 0.05 + TOLERANCE
