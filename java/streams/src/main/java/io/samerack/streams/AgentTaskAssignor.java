@@ -104,7 +104,7 @@ public final class AgentTaskAssignor implements TaskAssignor {
                     return found;
                 }
                 metrics.fallbackFailed(next.getClass().getName(), error);
-            } catch (RuntimeException | StackOverflowError | LinkageError broken) {
+            } catch (RuntimeException | StackOverflowError | LinkageError | AssertionError broken) {
                 metrics.fallbackFailed(next.getClass().getName(), broken);
             }
         }
@@ -120,7 +120,7 @@ public final class AgentTaskAssignor implements TaskAssignor {
             json.key("error").value(error.name()).key("generation").nothing();
             json.key("fallback").value(fallback).endObject();
             Agent.of(settings).tell(COMPUTED, json.toString(), settings.timeout);
-        } catch (RuntimeException bug) {
+        } catch (RuntimeException | LinkageError bug) {
             metrics.fellBack(new AgentException(Cause.ERROR, "the outcome could not be sent: " + bug, bug));
         }
     }

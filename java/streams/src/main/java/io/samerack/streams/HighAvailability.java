@@ -86,8 +86,14 @@ final class HighAvailability {
             }
             balance(client -> client.standby, areApart ? TaskHolder::hasTagsOf : (source, target) -> true);
             plan = assignments();
+            Map<TaskId, Integer> apart = tagsByTask();
             TaskAssignmentUtils.optimizeRackAwareStandbyTasks(RackAwareOptimizationParams.of(state), plan);
+            Map<ProcessId, KafkaStreamsAssignment> before = assignments();
             read(plan);
+            // the utility moves standbys for racks whatever their tags; Kafka's own class does not
+            if (!areAtLeast(apart, tagsByTask())) {
+                read(before);
+            }
         }
         findCaughtUp();
         Set<Move> warmups = new HashSet<>();
@@ -119,6 +125,26 @@ final class HighAvailability {
         for (TaskId task : stateful) {
             order.get(turn++ % order.size()).active.add(task);
         }
+    }
+
+    /** Returns over how many values of the configured tags each task's copies are spread. */
+    private Map<TaskId, Integer> tagsByTask() {
+        Map<TaskId, Integer> found = new TreeMap<>();
+        for (TaskId task : stateful) {
+            Set<Map.Entry<String, String>> tags = new HashSet<>();
+            for (TaskHolder client : clients.values()) {
+                if (client.has(task)) {
+                    tags.addAll(client.state.clientTags().entrySet());
+                }
+            }
+            tags.removeIf(tag -> !configs.rackAwareAssignmentTags().contains(tag.getKey()));
+            found.put(task, tags.size());
+        }
+        return found;
+    }
+
+    private static boolean areAtLeast(Map<TaskId, Integer> wanted, Map<TaskId, Integer> found) {
+        return wanted.entrySet().stream().allMatch(task -> found.get(task.getKey()) >= task.getValue());
     }
 
     /** As {@link TaskAssignmentUtils} does it, but in the order of tasks, so that ties are as in Kafka's own class. */

@@ -79,7 +79,23 @@ class HighAvailabilityTest {
             assertEquals(AssignmentError.NONE, TaskAssignmentUtils.validateTaskAssignment(application, ours));
             assertEquals(crossing(application, tasksOf(kafkas)), crossing(application, tasksOf(ours)), "application " + seed);
             assertEquals(copies(tasksOf(kafkas)), copies(tasksOf(ours)), "application " + seed);
+            if (!tags.isEmpty()) {
+                Map<TaskId, Integer> kafkasZones = zones(application, tasksOf(kafkas));
+                for (Map.Entry<TaskId, Integer> task : zones(application, tasksOf(ours)).entrySet()) {
+                    assertTrue(task.getValue() >= kafkasZones.get(task.getKey()), "application " + seed + ", " + task);
+                }
+            }
         }
+    }
+
+    /** In how many zones each task is. */
+    private static Map<TaskId, Integer> zones(TestApplication application, Map<ProcessId, Map<TaskId, AssignedTask.Type>> plan) {
+        Map<TaskId, Set<String>> found = new TreeMap<>();
+        plan.forEach((process, tasks) -> tasks.keySet().forEach(task -> found.computeIfAbsent(task, none -> new HashSet<>())
+                .add(application.clients.get(process).clientTags().get("zone"))));
+        Map<TaskId, Integer> counts = new TreeMap<>();
+        found.forEach((task, zones) -> counts.put(task, zones.size()));
+        return counts;
     }
 
     /** Sources that active tasks read from another rack. */
