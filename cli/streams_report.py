@@ -213,8 +213,9 @@ def _of_bytes(found: Found) -> list[Unknown]:
 
 
 def _advice(group: str, found: Found, present: Bill, options: list[Option], *, by_bytes: bool) -> list[str]:
-    lines = [advice(found.kind, group) if found.kind == "streams" else _best(found, present, options)]
-    if by_bytes and found.kind != "streams":
+    by_brokers = found.kind == "streams"
+    lines = [advice(found.kind, group) if by_brokers else _best(found, present, options)]
+    if by_bytes and not by_brokers:
         lines.append(
             "the options weigh partitions by bytes, which Kafka's own assignors cannot: take tasks from an agent "
             "with streams.weights=bytes (task.assignor.class=io.samerack.streams.AgentTaskAssignor)"
@@ -222,13 +223,13 @@ def _advice(group: str, found: Found, present: Bill, options: list[Option], *, b
     clients = found.live.instances
     silent = [one for one in clients if not all(member.rack.fetches_with_rack for member in one.members)]
     if silent:
+        without = "" if by_brokers else "Kafka's own strategies then do nothing for the whole application, and "
         lines.append(
-            f"{len(silent)} of {len(clients)} clients do not send a rack, {silent[0].process} among them: Kafka's own "
-            "strategies then do nothing for the whole application, and these clients read from leaders; set client.rack"
+            f"{len(silent)} of {len(clients)} clients do not send a rack, {silent[0].process} among them: "
+            f"{without}these clients read from leaders; set client.rack"
         )
     if not found.brokers.rack_aware_fetch:
-        lines.append(
-            "the brokers serve reads from leaders only: set replica.selector.class to RackAwareReplicaSelector. Until "
-            "then Kafka's own strategies count followers as near, which they are not; the options here do not"
-        )
+        cure = "the brokers serve reads from leaders only: set replica.selector.class to RackAwareReplicaSelector"
+        until = "Until then Kafka's own strategies count followers as near, which they are not; the options here do not"
+        lines.append(cure if by_brokers else f"{cure}. {until}")
     return lines

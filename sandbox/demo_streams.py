@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -42,6 +43,7 @@ _MEASURE_SECONDS: Final = 5.0
 _FLOWING_BYTES: Final = 50_000
 """More than heartbeats and metadata in two seconds, and less than a tenth of the records."""
 _DEADLINE_MS: Final = 2000
+_READ: Final = ("sources", "changelogs")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,12 +53,16 @@ class _Measured:
     Attributes:
         share: of all bytes that the processes received, by the kernel's counts.
         rate: bytes per second, by the kernel's counts.
+        source_share: of the bytes of sources, by Kafka's own counts.
+        changelog_share: of the bytes of changelogs, by Kafka's own counts.
         sources: tasks that read their source across racks.
         changelogs: standbys that read their changelog across racks.
     """
 
     share: float
     rate: float
+    source_share: float
+    changelog_share: float
     sources: int
     changelogs: int
 
@@ -80,21 +86,35 @@ def _measured(cluster: Cluster, admin: Admin, application: StreamsApplication) -
     """Measures what crosses racks now."""
     time.sleep(1.0)  # what is under way of the old assignment
     wait_until(lambda: _all_read(application), "all processes read", timeout=60)
+    before = {read: application.received(read) for read in _READ}
     kernel = measure(cluster.brokers.values(), application.racks(), seconds=_MEASURE_SECONDS)
+    sources, changelogs = (_crossing(admin, before[read], application.received(read)) for read in _READ)
     total = sum(sum(rates.values()) for rates in kernel.by_rack.values())
     return _Measured(
         share=kernel.cross_rack_share,
         rate=kernel.cross_rack_share * total,
+        source_share=sources,
+        changelog_share=changelogs,
         sources=application.crossing(racks_by_task(admin, TOPIC)),
         changelogs=application.crossing(racks_by_task(admin, f"{APPLICATION}-ledger-changelog"), standby=True),
     )
 
 
+def _crossing(admin: Admin, before: Mapping[str, Counter[int]], now: Mapping[str, Counter[int]]) -> float:
+    """Returns the share of what processes received in between that came from brokers of other racks."""
+    racks, own = admin.racks(), {place.name: place.rack for place in PLACES}
+    read = {(name, broker): count for name in now for broker, count in (now[name] - before[name]).items()}
+    near = sum(count for (name, broker), count in read.items() if racks[broker] == own[name])
+    return 1 - near / sum(read.values()) if read else 0.0
+
+
 def _all_read(application: StreamsApplication) -> bool:
     """Whether each process has received records of its sources in the last two seconds."""
-    before = application.received()
+    before = application.received("sources")
     time.sleep(2.0)
-    return all(now > before[name] + _FLOWING_BYTES for name, now in application.received().items())
+    return all(
+        now.total() > before[name].total() + _FLOWING_BYTES for name, now in application.received("sources").items()
+    )
 
 
 def play(story: Story) -> dict[str, Any]:
@@ -206,6 +226,8 @@ def _show(story: Story, before: _Measured, after: _Measured) -> None:
         table.add_column(column, justify="right")
     table.add_row("all bytes, the kernel's count", f"{before.share:.1%}", f"{after.share:.1%}")
     table.add_row("the same, kB/s", f"{before.rate / 1000:.1f}", f"{after.rate / 1000:.1f}")
+    table.add_row("bytes of sources, Kafka's count", f"{before.source_share:.1%}", f"{after.source_share:.1%}")
+    table.add_row("bytes of changelogs, Kafka's count", f"{before.changelog_share:.1%}", f"{after.changelog_share:.1%}")
     table.add_row(f"tasks reading their source, of {PARTITIONS}", str(before.sources), str(after.sources))
     standbys = PARTITIONS * STANDBYS
     table.add_row(f"standbys reading their changelog, of {standbys}", str(before.changelogs), str(after.changelogs))

@@ -7,6 +7,7 @@ that it has read, in order: whatever is lost, doubled or computed on other state
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -208,16 +209,22 @@ class StreamsApplication:
             for task in (tasks.standby if standby else tasks.active)
         )
 
-    def received(self) -> dict[str, int]:
-        """Returns the bytes that consumers of sources have received, by process, as Kafka's own metrics count."""
-        found = {}
+    def received(self, read: str) -> dict[str, Counter[int]]:
+        """Returns the bytes that consumers have received, by process and broker, as Kafka's own metrics count.
+
+        Args:
+            read: `sources` or `changelogs`.
+        """
+        found: dict[str, Counter[int]] = {}
         for name, member in self._running.items():
             latest = {
-                event.member: sum(event.brokers.values())
+                event.member: event.brokers
                 for event in member.events
-                if event.kind == "statistics" and event.message == "sources" and event.brokers is not None
+                if event.kind == "statistics" and event.message == read and event.brokers is not None
             }
-            found[name] = sum(latest.values())
+            found[name] = Counter()
+            for brokers in latest.values():
+                found[name].update(brokers)
         return found
 
     def counts(self) -> dict[str, float]:

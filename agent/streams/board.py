@@ -31,6 +31,7 @@ class StreamsStatus:
         plans: plans that were sent to it.
         followups: plans that requested a follow-up rebalance.
         failures: questions without a plan.
+        used: plans that it said it used.
         fallbacks: rebalances that its own fall-back planned, as far as it reported them.
         trouble: why the last question had no plan, or the last plan was not used; "" if it was.
     """
@@ -42,6 +43,7 @@ class StreamsStatus:
     plans: int = 0
     followups: int = 0
     failures: int = 0
+    used: int = 0
     fallbacks: int = 0
     trouble: str = ""
 
@@ -78,6 +80,10 @@ class StreamsBoard(Collector):
     def failed(self, application: str, reason: str) -> None:
         """Records a question without a plan."""
         self._change(application, lambda status: replace(status, failures=status.failures + 1, trouble=reason))
+
+    def used(self, application: str) -> None:
+        """Records that the application used a plan."""
+        self._change(application, lambda status: replace(status, used=status.used + 1))
 
     def fell_back(self, application: str, cause: str) -> None:
         """Records that the application's own fall-back planned."""

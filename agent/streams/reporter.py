@@ -54,10 +54,12 @@ class StreamsReporter:
         log.warning("streams-no-plan", application=application, status=error.status, reason=str(error))
 
     def computed(self, outcome: Computed) -> None:
-        """Reports what an application made of a plan, unless all is good."""
-        if not outcome.fallback and outcome.error == "NONE":
-            return
+        """Reports what an application made of a plan; one that was used is counted, and no event."""
         name, reason = outcome.application, outcome.fallback or outcome.error
+        if not outcome.fallback and outcome.error == "NONE":
+            if outcome.plan is not None and self.board.has_room(name):
+                self.board.used(name)
+            return
         action = "fell-back" if outcome.fallback else "rejected"
         self._events.add("streams-plan", name, action=action, reason=reason, generation=outcome.generation)
         if self.board.has_room(name):

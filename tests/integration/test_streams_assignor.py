@@ -176,6 +176,7 @@ def test_an_agent_that_is_stopped_in_a_rebalance_costs_the_deadline(scene: Scene
     assert _DEADLINE_MS <= scene.count("LongestAssignmentMilliseconds") < _DEADLINE_MS + _SLACK_MS
 
 
+@pytest.mark.promise("An agent that is killed while it plans for a Kafka Streams application costs it nothing.")
 def test_an_agent_that_is_killed_in_a_rebalance_costs_nothing(scene: Scene) -> None:
     """With kill -9 while a question waits, the fall-back plans at once."""
     with scene.agent() as agent:
@@ -240,7 +241,7 @@ class WrongAgent(Server):
 
 
 def _wrong_plans(question: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
-    """Returns a plan for each `AssignmentError` of KIP-924, and one for each rule beyond them."""
+    """Returns a plan for each rule that a plan of stateful tasks can break, by the `AssignmentError` of KIP-924."""
     everything = list(range(len(question["tasks"])))
 
     def client(process: str, active: list[int], standby: list[int]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from io import StringIO
 from typing import Any
 
@@ -186,9 +187,13 @@ def test_no_strategy_is_advised_that_saves_nothing() -> None:
 def test_the_advice_says_what_stands_in_the_way() -> None:
     """Clients that send no rack, and brokers that serve from leaders, are named."""
     members = (COUNTING[0], thread(2, {"0_1": [("in", 1)]}, tags={"zone": "b"}))
-    _, silent, leaders = told(found(*members, aware=False))["advice"]
+    one = found(*members, aware=False)
+    _, silent, leaders = told(one)["advice"]
     assert "1 of 2 clients do not send a rack, 00000000-0000-0000-0000-000000000002 among them" in silent
     assert "replica.selector.class" in leaders
+    _, silent, leaders = told(replace(one, kind="streams"))["advice"]
+    assert silent.endswith("among them: these clients read from leaders; set client.rack")
+    assert leaders.endswith("RackAwareReplicaSelector")  # no strategy of Kafka's has a say (KIP-1071)
 
 
 def printed(report: dict[str, Any]) -> str:

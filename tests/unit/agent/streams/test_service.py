@@ -172,11 +172,13 @@ def test_each_plan_is_an_event_with_what_crosses_racks_before_and_after(agent: E
     assert json.loads(agent.get("/v1/streams"))["applications"][0]["planned"]["plan"] == answer["plan"]
 
 
-def test_fallbacks_and_rejections_are_shown(agent: Endpoint) -> None:
-    """What the application reports of a plan that was not used is an event, a metric and the status."""
+def test_outcomes_are_shown(agent: Endpoint) -> None:
+    """What the application reports of a plan that was not used is an event, a metric and the status; else a count."""
     told = {"version": 1, "application": "orders", "plan": None, "error": "NONE", "generation": 7}
     assert agent.post("/v1/streams/computed", told) == (204, None)
+    assert agent.post("/v1/streams/computed", told | {"plan": "x"}) == (204, None)
     assert agent.events.latest() == ()
+    assert agent.service.board.all()[0].used == 1
     assert agent.post("/v1/streams/computed", told | {"fallback": "no answer within 2000 ms"}) == (204, None)
     assert agent.post("/v1/streams/computed", told | {"plan": "x", "error": "MISSING_PROCESS_ID"}) == (204, None)
     rejected, fell_back = agent.events.latest()
