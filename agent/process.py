@@ -15,7 +15,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
@@ -39,8 +39,8 @@ _HANDLED: Final = (signal.SIGTERM, signal.SIGINT)
 class Request:
     """What `samerack run` was asked for; texts, as they are passed on to another program."""
 
-    config: str | None = None
-    bootstrap: str | None = None
+    config: list[str] = field(default_factory=list)
+    bootstrap: list[str] = field(default_factory=list)
     groups: list[str] | None = None
     assignments: list[str] | None = None
     observe: bool = False
@@ -69,13 +69,13 @@ def main(request: Request) -> int:
 
     read = partial(
         settings_from,
-        Path(request.config) if request.config is not None else None,
+        [Path(path) for path in request.config],
         request.bootstrap,
         request.assignments,
         groups=request.groups,
         several=True,
     )
-    path = request.config or os.environ.get(CONFIG_VARIABLE, "")
+    path = request.config[0] if request.config else os.environ.get(CONFIG_VARIABLE, "")
     try:
         return _supervise(read, Path(path) if path else None, observe=request.observe)
     except (SettingsError, AgentError) as error:

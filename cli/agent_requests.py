@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Annotated, Final
 
 import typer
@@ -12,6 +11,7 @@ from samerack.agent import log
 from samerack.common.errors import AgentError, SettingsError
 from samerack.common.fetching import HttpAnswer, NoAnswerError, address, ask
 from samerack.common.flags import settings_from
+from samerack.common.options import ConfigOption, SetOption
 from samerack.common.settings import Settings, cluster_path
 
 _ANSWER_SECONDS: Final = 5.0
@@ -28,7 +28,7 @@ def agent_url(settings: Settings) -> str:
     return address(settings.web) + cluster_path(settings.cluster)
 
 
-def agent_address(config: Path | None, url: str | None, assignments: list[str] | None) -> str:
+def agent_address(config: ConfigOption, url: UrlOption, assignments: SetOption) -> str:
     """Returns the agent's address, by the settings if `--url` is not given; sets up the log by them.
 
     Raises:

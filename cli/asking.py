@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from glob import escape
 from http import HTTPStatus
-from pathlib import Path
 from typing import Annotated, Final
 from urllib.parse import quote
 
@@ -26,6 +25,7 @@ from samerack.common import fetching
 from samerack.common.errors import AgentError, SettingsError
 from samerack.common.fetching import NoAnswerError, NotListeningError
 from samerack.common.flags import settings_from
+from samerack.common.options import BootstrapOption, ConfigOption, SetOption
 from samerack.common.settings import Settings, only_cluster
 from samerack.reporting import findings, group_lag, host_racks, report
 from samerack.reporting.findings import Verdict
@@ -71,7 +71,7 @@ class Figures:
     origin: str
 
 
-def place(config: Path | None, bootstrap: str | None, assignments: list[str] | None) -> Place:
+def place(config: ConfigOption, bootstrap: BootstrapOption, assignments: SetOption) -> Place:
     """Settings of the shared options; a cluster need not be named where an agent can be asked.
 
     Raises:

@@ -39,8 +39,8 @@ def run(
     """
     become(
         Request(
-            config=str(config) if config is not None else None,
-            bootstrap=bootstrap,
+            config=[str(path) for path in config or ()],
+            bootstrap=bootstrap or [],
             groups=group or None,
             assignments=assignments,
             observe=observe,

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from samerack.common.errors import SettingsError
 
 if TYPE_CHECKING:
     from samerack.common.settings import Settings
 
+T = TypeVar("T")
+
 
 def settings_from(
-    config: Path | None,
-    bootstrap: str | None,
+    config: Sequence[Path] | None,
+    bootstrap: Sequence[str] | None,
     assignments: list[str] | None,
     *,
     needs_kafka: bool = True,
@@ -23,7 +26,7 @@ def settings_from(
     """Loads settings from the shared options; `flags` are further nested settings; see `load` for the rest.
 
     Raises:
-        SettingsError: As `common.settings.load`, or an assignment is not KEY=VALUE.
+        SettingsError: As `common.settings.load`, an assignment is not KEY=VALUE, or an option is given twice.
     """
     from samerack.common.settings import load  # noqa: PLC0415 - a command's help needs no settings
     from samerack.common.sources import parse_text  # noqa: PLC0415 - see above
@@ -42,9 +45,22 @@ def settings_from(
             merged[section] = parsed
         else:
             _section(merged, section)[key] = parsed
-    if bootstrap is not None:
-        _section(merged, "kafka")["bootstrap.servers"] = bootstrap
-    return load(path=config, flags=merged, needs_kafka=needs_kafka, several=several)
+    servers = only("--bootstrap-servers", bootstrap, "give all brokers in one, as HOST:PORT,HOST:PORT")
+    if servers is not None:
+        _section(merged, "kafka")["bootstrap.servers"] = servers
+    path = only("--config", config, "keep one file, and give what differs by --set KEY=VALUE")
+    return load(path=path, flags=merged, needs_kafka=needs_kafka, several=several)
+
+
+def only(option: str, given: Sequence[T] | None, cure: str) -> T | None:
+    """Returns the value of an option that may be given once; None without one.
+
+    Raises:
+        SettingsError: It is given twice; the message has the cure.
+    """
+    if given and len(given) > 1:
+        raise SettingsError(f"{option}: is given {len(given)} times; {cure}")
+    return given[0] if given else None
 
 
 def _section(merged: dict[str, Any], name: str) -> dict[str, Any]:

@@ -1,4 +1,7 @@
-"""Options that several subcommands share; `common.flags` makes settings of them."""
+"""Options that several subcommands share; `common.flags` makes settings of them.
+
+What may be given once is a list all the same, so that a second is refused; the library would take the last silently.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,11 @@ from typing import Annotated
 import typer
 
 ConfigOption = Annotated[
-    Path | None,
+    list[Path] | None,
     typer.Option("--config", "-c", help="YAML file with settings (or SAMERACK_CONFIG).", show_default=False),
 ]
 BootstrapOption = Annotated[
-    str | None,
+    list[str] | None,
     typer.Option("--bootstrap-servers", "-b", help="HOST:PORT[,HOST:PORT...] of some brokers.", show_default=False),
 ]
 SetOption = Annotated[

@@ -22,7 +22,9 @@ _SERVICE_LINK: Final = re.compile(
     rf"{ENV_PREFIX}(?:[A-Z0-9]+_)*"
     r"(?:SERVICE_HOST|SERVICE_PORT(?:_[A-Z0-9_]+)?|PORT_[0-9]+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?)"
 )
-_LIKE_A_LIST: Final = re.compile(r"\[.*\]|\{.*\}", re.DOTALL)
+_LIKE_A_LIST: Final = re.compile(r"\[.*\]|\{.*\}|\[[^\]]*|\{[^}]*", re.DOTALL)
+"""In brackets, or with one that nothing closes; `[ab]*` is a pattern."""
+_QUOTED: Final = re.compile(r"(['\"]).*\1", re.DOTALL)
 _SERVICE_ADDRESS: Final = re.compile(rf"{ENV_PREFIX}(?:[A-Z0-9]+_)*PORT=(?:tcp|udp|sctp)://.*")
 """Variables that Kubernetes sets in every pod for a Service whose name starts with `samerack` (`enableServiceLinks`).
 
@@ -63,12 +65,37 @@ def _parsed(text: str) -> Any:
         raise yaml.YAMLError("a value looks like a date or a number, and is none; put it in quotes") from None
 
 
+_MEANINGS: Final = {
+    "expected ',' or ']'": "a list is not closed; expected , or ]",
+    "expected ',' or '}'": "a map is not closed; expected , or }",
+    "expected <block end>": "expected a key or an item that begins below those before it, in the same column",
+    "expected the node content": "expected a value, or the end of what is open",
+    "expected '<document start>'": "expected the end of the file",
+    "but found another document": "there is a second document; expected the end of the file",
+    "mapping values are not allowed": "a colon is not expected here; expected the key in the column of those before, "
+    "and quotes around a value that has a colon",
+    "sequence entries are not allowed": "a dash is not expected here; expected each item in a line of its own",
+    "could not find expected ':'": "expected a colon and a blank after the key",
+    "found character '\\t'": "a tab is not expected here; expected blanks",
+    "found character": "a value cannot begin with this character; expected quotes around it",
+    "found unexpected end of stream": "a quote is not closed; expected another before the end of the file",
+}
+"""What the parser's messages mean, by their beginnings."""
+
+
 def _explained(error: yaml.YAMLError | UnicodeDecodeError) -> str:
     """Returns the error and its position, without the text at that position, which may be a password."""
     if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
         return " ".join(str(error).split())
-    problem, mark = str(error.problem).partition(" '")[0], error.problem_mark
-    return f"{problem} (line {mark.line + 1}, column {mark.column + 1})"
+    problem, mark, opened = str(error.problem), error.problem_mark, error.context_mark
+    meaning = next((words for begins, words in _MEANINGS.items() if problem.startswith(begins)), "")
+    since = f", in what begins in line {opened.line + 1}" if meaning and opened and opened.line < mark.line else ""
+    return f"{meaning or _without_values(problem)} (line {mark.line + 1}, column {mark.column + 1}{since})"
+
+
+def _without_values(problem: str) -> str:
+    """Returns what the parser says without what it found: what it expected are signs of YAML, not of the file."""
+    return problem.partition(", but ")[0] if problem.startswith("expected ") else problem.partition(" '")[0]
 
 
 def from_file(path: Path | None) -> dict[str, Any]:
@@ -119,7 +146,7 @@ def from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
         value: Any
         above = _above_kafka(keys)
         if above is not None:
-            keys, value = [*above, _kafka_key("__".join(keys[len(above) :]))], text
+            keys, value = [*above, kafka_key("__".join(keys[len(above) :]))], text
         else:
             try:
                 value = parse_text(text)
@@ -136,27 +163,25 @@ def from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
 
 def _above_kafka(keys: list[str]) -> list[str] | None:
     """Returns the sections above a Kafka setting; None if the keys are those of another setting."""
-    if keys[0] == "kafka" and len(keys) > 1:
-        return ["kafka"]
-    if keys[0] == "clusters" and keys[2:3] == ["kafka"] and len(keys) > 3:
-        return keys[:3]
-    return None
+    length = {"kafka": 1, "publishing": 2, "clusters": 3}.get(keys[0], len(keys))
+    return keys[:length] if len(keys) > length and keys[length - 1] == "kafka" else None
 
 
 def _is_service_link(variable: str, text: str) -> bool:
     return bool(_SERVICE_LINK.fullmatch(variable) or _SERVICE_ADDRESS.fullmatch(f"{variable}={text}"))
 
 
-def _kafka_key(name: str) -> str:
+def kafka_key(name: str) -> str:
+    """Returns Kafka's name of a setting whose dots may be written as underscores."""
     return name if name in KNOWN else name.replace("_", ".")
 
 
 def parse_text(text: str) -> Any:
-    """Returns a list or map if the text is YAML for one, else the unchanged text: the model converts other types.
+    """Returns what a list, a map or a text in quotes holds, else the unchanged text: the model converts other types.
 
     Raises:
-        SettingsError: A map has a duplicate key, or brackets around all of it hold no YAML: as a text it would be a
-            pattern of one character.
+        SettingsError: A map has a duplicate key, or what looks like a list or a map is none: as a text it would be a
+            name that nobody meant, or a pattern of one character.
     """
     try:
         parsed = _parsed(text)
@@ -165,11 +190,17 @@ def parse_text(text: str) -> Any:
     except yaml.YAMLError:
         if _LIKE_A_LIST.fullmatch(text.strip()):
             raise SettingsError(
-                "looks like a list or a map and is none; put what has a star or other signs of YAML in quotes, as in "
-                '["*"]'
+                "looks like a list or a map and is none; close its brackets, and put what has a star or other signs of "
+                'YAML in quotes, as in ["*"]'
             ) from None  # without the text, see above
         return text
-    return parsed if isinstance(parsed, (list, dict)) else text
+    if isinstance(parsed, (list, dict)):
+        return parsed
+    if not isinstance(parsed, str) or not _QUOTED.fullmatch(text.strip()):
+        return text
+    if _LIKE_A_LIST.fullmatch(parsed.strip()):
+        raise SettingsError("is a list or a map in quotes, and would be one text; remove the quotes around it")
+    return parsed
 
 
 def under(high: Mapping[str, Any], low: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,9 +13,10 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from samerack.common.errors import SettingsError
+from samerack.common.kafka_config import KNOWN
 from samerack.common.settings.clusters import check_clusters, of_cluster, only_cluster
-from samerack.common.settings.model import Settings, may_hold_secrets, sections
-from samerack.common.sources import CONFIG_VARIABLE, from_environment, from_file, under
+from samerack.common.settings.model import Settings, may_hold_secrets, model_at, sections
+from samerack.common.sources import CONFIG_VARIABLE, from_environment, from_file, kafka_key, under
 
 _REPR: Final = Repr()
 _REPR.maxstring = _REPR.maxother = 200
@@ -120,7 +121,7 @@ def _wrong_names(layer: Mapping[str, Any], origin: str) -> list[str]:
         for key in part:
             if key not in model.model_fields:
                 dotted = (f"{place}.{key}" if place else str(key))[:_LONGEST_NAME]
-                wrong.append(f"{dotted} (from {origin}): no such setting{_nearest(dotted)}")
+                wrong.append(f"{dotted} (from {origin}): no such setting{_nearest([place] if place else [], str(key))}")
     return wrong
 
 
@@ -130,6 +131,7 @@ _RENAMED: Final = {
     "policy.least_saving_bytes_per_second": "policy.min_saving_bytes_per_second",
     "policy.least_saving_dollars_per_day": "policy.min_saving_dollars_per_day",
     "policy.most_per_hour": "policy.max_per_hour",
+    "publishing.groups_topic": "publishing.states_topic",
     "publishing.most_buffered_bytes": "publishing.max_buffered_bytes",
     "publishing.most_buffered_records": "publishing.max_buffered_records",
     "leading.roll_seconds": "leading.position_retry_seconds",
@@ -140,18 +142,43 @@ _RENAMED: Final = {
 """Former names of settings; each is refused with a hint at its current name."""
 
 
-def _nearest(dotted: str) -> str:
-    if dotted in _RENAMED:
-        return f"; it is called {_RENAMED[dotted]} now"
+_SIMILAR: Final = 0.7
+"""From 0 to 1; below it a hint would name something that was not meant."""
+
+
+def _nearest(above: Sequence[int | str], key: str) -> str:
+    """Returns a hint at the setting that was meant by an unknown key: of the same section, else of the same name."""
+    key, prefix = key[:_LONGEST_NAME], "".join(f"{part}." for part in above)[:_LONGEST_NAME]
+    if renamed := _RENAMED.get(f"{prefix}{key}"):
+        return f"; it is called {renamed} now"
+    here = list(model_at(above).model_fields)
+    close = [f"{prefix}{name}" for name in get_close_matches(key, here, n=1, cutoff=_SIMILAR)]
+    if not close and "kafka" in here:
+        close = [f"{prefix}{name}" for name in _kafka_name(key)]
+    close = close or _elsewhere(prefix, key) or [f"{prefix}{name}" for name in here if key.startswith(name)]
+    if close:
+        return f"; did you mean {close[0]}?"
+    return f"; settings {f'of {prefix[:-1]} ' if prefix else ''}are {', '.join(sorted(here))}"
+
+
+def _kafka_name(key: str) -> list[str]:
+    """Returns the setting of Kafka that a key means, in librdkafka's name or with underscores as in the environment."""
+    name = kafka_key(key)
+    if get_close_matches(name.partition(".")[0], ["bootstrap"], cutoff=_SIMILAR):
+        return ["kafka.bootstrap.servers"]
+    return [f"kafka.{name}"] if name in KNOWN else []
+
+
+def _elsewhere(prefix: str, key: str) -> list[str]:
+    """Returns the setting that has this name in another section, or with an underscore for the section's dot.
+
+    Where several have it, only that of the same section may be meant.
+    """
     names = [
         f"{place}.{field}" if place else field for place, model in sections().items() for field in model.model_fields
     ]
-    here = get_close_matches(dotted, Settings.model_fields, n=1, cutoff=0.85)  # `group` is nearer to `groups` than to
-    if here:  # `election.group`
-        return f"; did you mean {here[0]}?"
-    elsewhere = [name for name in names if name.rpartition(".")[2] == dotted.rpartition(".")[2]][:1]
-    close = elsewhere or get_close_matches(dotted, names, n=1, cutoff=0.5)
-    return f"; did you mean {close[0]}?" if close else f"; settings are {', '.join(sorted(Settings.model_fields))}"
+    same = [name for name in names if key in (name.rpartition(".")[2], name.replace(".", "_"))]
+    return same if len(same) == 1 else [name for name in same if prefix.startswith(f"{name.partition('.')[0]}.")]
 
 
 def _explained(error: ValidationError, *, misspelt: Sequence[str]) -> list[str]:
@@ -176,8 +203,8 @@ def _explain(first: ErrorDetails) -> str:
             "SAMERACK_KAFKA__BOOTSTRAP_SERVERS or --bootstrap-servers"
         )
     if first["type"] == "extra_forbidden":
-        section, key = first["loc"][0], first["loc"][-1]
-        return f"{place}: no such setting{_nearest(f'{section}.{key}')}"
+        *above, key = first["loc"]
+        return f"{place}: no such setting{_nearest(above, str(key))}"
     value = first.get("input")
     got = f"a {type(value).__name__}" if may_hold_secrets(first["loc"]) else _REPR.repr(value)
     return f"{place}: {first['msg'].removeprefix('Value error, ')}, got {got}"[:_LONGEST_MESSAGE]

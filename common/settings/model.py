@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
@@ -101,6 +101,17 @@ def sections() -> dict[str, type[BaseModel]]:
             if isinstance(info.annotation, type) and issubclass(info.annotation, BaseModel)
         },
     }
+
+
+def model_at(place: Sequence[int | str]) -> type[BaseModel]:
+    """Returns the model of a part of the settings, by the keys above it; a list's or map's values have one model."""
+    found: Any = Settings
+    for part in place:
+        if isinstance(found, type) and issubclass(found, BaseModel):
+            found = found.model_fields[str(part)].annotation
+        else:
+            found = next(of for of in get_args(found) if isinstance(of, type) and issubclass(of, BaseModel))
+    return cast("type[BaseModel]", found)
 
 
 def may_hold_secrets(place: Sequence[int | str]) -> bool:

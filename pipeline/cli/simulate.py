@@ -119,7 +119,7 @@ def _begin(start: datetime | None, target: str, days: float) -> int:
 
 
 def _sink(
-    target: str, config: Path | None, bootstrap: str | None, assignments: list[str] | None
+    target: str, config: ConfigOption, bootstrap: BootstrapOption, assignments: SetOption
 ) -> AbstractContextManager[simulate_sinks.Sink]:
     if target == _STANDARD_OUTPUT:
         return simulate_sinks.stdout()

@@ -130,6 +130,8 @@ def test_each_command_has_help(command: str) -> None:
         (["run", "-g", "o", "-b", "127.0.0.1:1", "-s", "kafka.clientid=x"], "did you mean kafka.client.id?"),
         (["run", "-b", "127.0.0.1:1", "-s", "group=[orders]"], "group (from the command line): no such setting; did"),
         (["run", "-b", "127.0.0.1:1", "-s", "traffic.groups=[*]"], "--set traffic.groups: looks like a list"),
+        (["run", "-g", "o", "-c", "/a.yaml", "-c", "/b.yaml"], "--config: is given 2 times; keep one file"),
+        (["plan", "orders", "-b", "127.0.0.1:1", "-b", "127.0.0.1:2"], "--bootstrap-servers: is given 2 times; give"),
         (["plan", "orders"], "kafka: is missing"),
         (["plan", "orders", "-b", "127.0.0.1:1", "-c", "/nonexistent.yaml"], "/nonexistent.yaml: cannot be read"),
         (["plan", "orders", "-b", "127.0.0.1:1", "-s", "kafka.security.protocol=TLS"], "security.protocol"),

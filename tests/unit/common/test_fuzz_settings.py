@@ -97,4 +97,4 @@ def test_any_environment_is_read_or_refused(variables: dict[str, str]) -> None:
 )
 def test_any_assignment_is_read_or_refused(assignments: list[str], bootstrap: str | None) -> None:
     """--set and --bootstrap-servers are tried."""
-    held(lambda: settings_from(None, bootstrap, assignments))
+    held(lambda: settings_from(None, [] if bootstrap is None else [bootstrap], assignments))

@@ -158,6 +158,18 @@ def test_sections_that_are_all_comments_are_empty(tmp_path: Path) -> None:
     assert load(path=written(tmp_path, "# nothing\n"), environment=BOOTSTRAP) == from_environment()
 
 
+def _policy(**more: Any) -> dict[str, Any]:
+    return {"policy": more}
+
+
+def _endpoint(url: str) -> dict[str, Any]:
+    return {"traffic": {"client_endpoints": [{"url": url, "group": "g"}]}}
+
+
+def _window(cron: str, **more: Any) -> dict[str, Any]:
+    return _policy(windows=[{"cron": cron, "minutes": 1, **more}])
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
@@ -180,6 +192,42 @@ def test_an_unknown_key_names_the_nearest(flags: Mapping[str, Any], message: str
     assert refusal(flags=flags).startswith(message)
 
 
+@pytest.mark.parametrize(
+    ("flags", "meant"),
+    [
+        ({"group": ["a"]}, "groups"),
+        ({"bootstrap": "h:1"}, "kafka.bootstrap.servers"),
+        ({"bootstrap_servers": "h:1"}, "kafka.bootstrap.servers"),
+        ({"bootsrap.server": "h:1"}, "kafka.bootstrap.servers"),
+        ({"security_protocol": "SSL"}, "kafka.security.protocol"),
+        ({"publishing": {"client.id": "a"}}, "publishing.kafka.client.id"),
+        ({"web_port": 1}, "web.port"),
+        (_window("0 2 * * *", crn="0 2 * * *"), "policy.windows.0.cron"),
+        ({"traffic": {"client_endpoints": [{"ur": "http://h:1/"}]}}, "traffic.client_endpoints.0.url"),
+        ({"clusters": {"east": {"kafak": {}}}}, "clusters.east.kafka"),
+        ({"clusters": {"east": {"bootstrap.servers": "h:1"}}}, "clusters.east.kafka.bootstrap.servers"),
+        ({"streams": {"applications": {"a-*": {"assigner": "x"}}}}, "streams.applications.a-*.assignor"),
+    ],
+)
+def test_the_nearest_key_is_of_the_same_section(flags: Mapping[str, Any], meant: str) -> None:
+    """A misspelt key is compared with those beside it, however deep it is in lists and maps."""
+    assert refusal(flags=flags).endswith(f"no such setting; did you mean {meant}?")
+
+
+@pytest.mark.parametrize(
+    ("flags", "known"),
+    [
+        *(({key: {}}, "settings are cluster, clusters, election, ") for key in ("setings", "sttings", "metrics")),
+        ({"web": {"enabled": True}}, "settings of web are host, hosts, port"),
+        (_window("0 2 * * *", name="x"), "settings of policy.windows.0 are cron, minutes, timezone"),
+    ],
+)
+def test_what_is_near_to_nothing_lists_its_section(flags: Mapping[str, Any], known: str) -> None:
+    """A key that is like no setting gets the names that are there, and no guess."""
+    message = refusal(flags=flags)
+    assert f"no such setting; {known}" in message
+
+
 def test_an_unknown_key_names_its_source(tmp_path: Path) -> None:
     """The message names the file or the environment that has the unknown key."""
     path = written(tmp_path, "loging: {level: info}")
@@ -191,24 +239,15 @@ def test_an_unknown_key_names_its_source(tmp_path: Path) -> None:
     )
 
 
-def _policy(**more: Any) -> dict[str, Any]:
-    return {"policy": more}
-
-
-def _endpoint(url: str) -> dict[str, Any]:
-    return {"traffic": {"client_endpoints": [{"url": url, "group": "g"}]}}
-
-
-def _window(cron: str, **more: Any) -> dict[str, Any]:
-    return _policy(windows=[{"cron": cron, "minutes": 1, **more}])
-
-
 @pytest.mark.parametrize(
     ("flags", "parts"),
     [
         (_policy(burst=0), ("policy.burst: ", "greater than or equal to 1", "got 0")),
         ({"policy": 5}, ("policy: ", "got 5")),
-        (_policy(groups={"o-*": {"brust": 1}}), ("policy.groups.o-*.brust: no such setting", "policy.burst?")),
+        (
+            _policy(groups={"o-*": {"brust": 1}}),
+            ("no such setting", "policy.groups.o-*.burst?"),
+        ),
         (_policy(groups={"o-*": {"settling_seconds": 1}}), ("no such setting", "policy.settling_seconds?")),
         (_policy(groups={"o-*": {"mode": "tell"}}), ("policy.groups.o-*.mode: ", "'act' or 'propose'", "tell")),
         (_policy(windows=[{"cron": "0 2 * * *"}]), ("policy.windows.0.minutes: is missing",)),
@@ -322,7 +361,25 @@ def test_a_value_is_repeated_in_part() -> None:
         ),
         ("web: {port: !!int x}", "is not YAML: a value looks like"),
         ("web: {port: !!bool x}", "is not YAML: a value looks like"),
-        ("kafka:\n  sasl.password: {hidden\ngroups: [a]", "is not YAML: expected"),
+        (
+            "kafka:\n  sasl.password: {hidden\ngroups: [a]",
+            "is not YAML: a map is not closed; expected , or } (line 3, column 7, in what begins in line 2)",
+        ),
+        (
+            "groups: [a, b\nkafka: {}",
+            "is not YAML: a list is not closed; expected , or ] (line 2, column 6, in what begins in line 1)",
+        ),
+        ("groups: [hidden", "is not YAML: a list is not closed; expected , or ] (line 1, column 16)"),
+        ("web:\n\tport: 1", "is not YAML: a tab is not expected here; expected blanks (line 2, column 1)"),
+        ("kafka:\n  sasl.password: @hidden", "is not YAML: a value cannot begin with this character; expected quotes"),
+        ("kafka:\n  sasl.password: 'hidden", "is not YAML: a quote is not closed; expected another before the end"),
+        ("kafka: {sasl.password: hidden}}", "is not YAML: expected a key or an item that begins below those before"),
+        ("kafka: sasl.password: hidden", "is not YAML: a colon is not expected here; expected the key in the column"),
+        ("groups: - a", "is not YAML: a dash is not expected here; expected each item in a line of its own"),
+        ("groups: [a]\nhidden\n", "is not YAML: expected a colon and a blank after the key (line 3, column 1"),
+        ("{groups: [a]}\nhidden", "is not YAML: expected the end of the file (line 2, column 1)"),
+        ("groups: [a]\n---\nhidden: x", "is not YAML: there is a second document; expected the end of the file"),
+        ("kafka: |hidden", "is not YAML: expected chomping or indentation indicators (line 1, column 9)"),
         ("kafka:\n  sasl.password: *hidden", "is not YAML: found undefined alias (line 2, column 18)"),
     ],
 )
@@ -339,6 +396,9 @@ def test_a_password_is_no_yaml_and_is_not_shown() -> None:
     """A password that looks like YAML stays a text; a map with a duplicate key is refused without its values."""
     secret = "{a: 1, a: 2}"  # noqa: S105 - of this test
     assert from_environment(SAMERACK_KAFKA__SASL_PASSWORD=secret).kafka["sasl.password"] == secret
+    for place in ("PUBLISHING__KAFKA", "CLUSTERS__EAST__KAFKA"):
+        found = load(environment={**BOOTSTRAP, f"SAMERACK_{place}__SASL_PASSWORD": "[hidden"}, several=True)
+        assert "'sasl.password': '[hidden'" in repr(found)
     doubled = {"SAMERACK_KAFKA": "{bootstrap.servers: h:1, sasl.password: hidden, sasl.password: hidden}"}
     message = refusal(environment=doubled)
     assert "sasl.password stands twice" in message
@@ -387,7 +447,7 @@ def test_set_takes_any_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SAMERACK_CONFIG", raising=False)
     found = settings_from(
         None,
-        "127.0.0.1:1",
+        ["127.0.0.1:1"],
         [
             "policy.min_saving=0.02",
             "kafka.security.protocol=SSL",
@@ -413,13 +473,44 @@ def test_set_takes_any_key(monkeypatch: pytest.MonkeyPatch) -> None:
         (["=1"], "--set '=1': expected KEY=VALUE"),
         (["policy=1", "policy.burst=2"], "--set policy: is set as a whole and by one of its keys"),
         (["kafka=here"], "--set kafka: is set as a whole and by one of its keys"),
+        *(
+            ([f"traffic.groups={text}"], "--set traffic.groups: looks like a list or a map and is none; close its")
+            for text in ("[*]", "[a", '["a", "b"', "{a", "{*}")
+        ),
+        *(
+            ([f"traffic.groups={text}"], "--set traffic.groups: is a list or a map in quotes, and would be one text")
+            for text in ("'[*]'", '"[a, b]"', "'[a'", """'["a"]'""")
+        ),
     ],
 )
 def test_set_that_makes_no_sense(assignments: list[str], message: str) -> None:
     """A wrong --set is refused in one line, never with a traceback."""
     with pytest.raises(SettingsError) as raised:
-        settings_from(None, "127.0.0.1:1", assignments)
+        settings_from(None, ["127.0.0.1:1"], assignments)
     assert str(raised.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("config", "bootstrap", "message"),
+    [
+        ([Path("a.yaml"), Path("b.yaml")], None, "--config: is given 2 times; keep one file, and give what differs by"),
+        (None, ["a:1", "b:1", "a:1"], "--bootstrap-servers: is given 3 times; give all brokers in one, as HOST:PORT,"),
+    ],
+)
+def test_an_option_that_is_given_twice(config: list[Path] | None, bootstrap: list[str] | None, message: str) -> None:
+    """A second file, or a second list of brokers, is refused; none of them is left out silently."""
+    with pytest.raises(SettingsError) as raised:
+        settings_from(config, bootstrap, None)
+    assert str(raised.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [("[ab]*", ("[ab]*",)), ("a[b", ("a[b",)), ('"orders"', ("orders",)), ("'pay*', b", ("'pay*'", "b"))],
+)
+def test_set_of_names(text: str, names: tuple[str, ...]) -> None:
+    """A pattern of characters and a bracket within a name stay as they are; quotes around all of it go."""
+    assert settings_from(None, ["127.0.0.1:1"], [f"traffic.groups={text}"]).traffic.groups == names
 
 
 def test_everything_that_is_wrong_is_told_at_once() -> None:

@@ -143,7 +143,7 @@ def test_what_cannot_be_published_is_refused(wrong: dict[str, Any], message: str
         ({"every_seconds": 7}, r"publishing\.every_seconds: 60 is no multiple of it; take 1, 2"),
         ({"every_seconds": 120}, r"publishing\.every_seconds: .*less than or equal to 60"),
         ({"states_topic": "samples"}, "samples and states need a topic each"),
-        ({"groups_topic": "x"}, r"publishing\.groups_topic .*: no such setting; did you mean publishing\.states_topic"),
+        ({"groups_topic": "x"}, r"groups_topic .*: no such setting; it is called publishing\.states_topic now"),
         ({"kafka": {"sasl.password": ["secret"]}}, r"publishing\.kafka\.sasl\.password: is no text"),
     ],
 )
