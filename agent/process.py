@@ -92,8 +92,10 @@ def _supervise(read: Callable[[], Settings], path: Path | None, *, observe: bool
     from samerack.agent.settings_source import SettingsSource  # noqa: PLC0415 - see above
     from samerack.agent.supervisor.line import MemberIdentity  # noqa: PLC0415 - see above
     from samerack.agent.supervisor.watchdog import Supervisor  # noqa: PLC0415 - see above
+    from samerack.cluster.client import go_on_trying  # noqa: PLC0415 - see above
 
     log.configure(settings)
+    go_on_trying()
     program.get_ready(settings)
     source = SettingsSource(settings, read, path=path)
     gc.freeze()  # a worker that looks for garbage would write to every page that it shares

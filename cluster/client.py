@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from kafka.future import Future
 from kafka.net.compat import KafkaNetClient
 from kafka.net.selector import NetworkSelector
 
 from samerack.cluster.connections import Connections, Refusals, identity_of
-from samerack.cluster.diagnosis import Diagnoses
+from samerack.cluster.diagnosis import Diagnoses, why_hopeless
 from samerack.cluster.refusals import refusal
 from samerack.common.bearer import TokenError
 from samerack.common.errors import AgentError, one_line
@@ -26,7 +27,8 @@ def connect(config: dict[str, Any], timeout: float = 10.0) -> KafkaNetClient:
 
     Raises:
         RefusedError: A bootstrap server refuses the agent, the agent refuses the server, or there is no token for it.
-        AgentError: No bootstrap server answers within `timeout` seconds.
+        AgentError: No bootstrap server answers within `timeout` seconds, or none will: after the first failure a
+            command asks for the causes, see `go_on_trying`.
     """
     identity, servers = identity_of(config), config.get("bootstrap_servers")
     _REFUSALS.check(identity)
@@ -39,8 +41,11 @@ def connect(config: dict[str, Any], timeout: float = 10.0) -> KafkaNetClient:
     manager = Connections(net, **config)
     client = KafkaNetClient(net=net, manager=manager, **config)
     net.start()
+    if hopeless := _why_hopeless(manager, manager.bootstrap_async(round(timeout * 1000))):
+        close(client)
+        raise AgentError(f"kafka {hopeless}")
     try:
-        manager.bootstrap(timeout_ms=round(timeout * 1000))
+        manager.bootstrap(refresh=False)  # waits for the attempt that has begun
     except Exception as error:
         close(client)
         last = manager.last_failure or error
@@ -52,6 +57,21 @@ def connect(config: dict[str, Any], timeout: float = 10.0) -> KafkaNetClient:
     _REFUSALS.forget(identity)
     _DIAGNOSES.forget(identity)
     return client
+
+
+def go_on_trying() -> None:
+    """Makes this process try to connect for the whole time whatever the causes are: an agent outlives an outage."""
+    _DIAGNOSES.end_attempts = False
+
+
+def _why_hopeless(manager: Connections, attempt: Future) -> str:
+    """Waits until a connection is made or one has failed; returns why no server is worth another attempt."""
+    attempt.add_both(lambda _: manager.any_outcome.set())
+    manager.any_outcome.wait()
+    if not _DIAGNOSES.end_attempts or attempt.is_done or refusal(manager.last_failure, manager.config):
+        return ""
+    why = why_hopeless(manager.config)
+    return "" if attempt.is_done else why
 
 
 def reception() -> str | None:

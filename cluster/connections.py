@@ -36,6 +36,8 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]  # the library 
     def __init__(self, net: Any, **config: Any) -> None:
         super().__init__(net, **config, proxy_url=PROXY_URL)
         self.last_failure: BaseException | None = None
+        self.any_outcome = threading.Event()
+        """Set once a connection has failed, or the client is ready."""
 
     def send(self, request: Any, node_id: Any = None, request_timeout_ms: float | None = None) -> Any:
         """Returns a future of the response; it fails if the connection is being closed, where the library raises."""
@@ -103,6 +105,7 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]  # the library 
         words = refusal(error, self.config)
         if words or not refusal(self.last_failure, self.config):
             self.last_failure = error
+        self.any_outcome.set()
         if words:
             # a client that one bootstrap server refuses does not try the others
             all_of_them = [one.node_id for one in self.cluster.bootstrap_brokers()]

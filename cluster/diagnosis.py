@@ -11,7 +11,7 @@ import ssl
 import struct
 import threading
 import time
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -43,6 +43,14 @@ class _Said:
     ended: bool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Cause:
+    """Why a server cannot be reached, and the cure; a server that only was silent may answer the next time."""
+
+    text: str
+    is_certain: bool
+
+
 class Diagnoses:
     """The causes that were found last, shared by all clients of a process.
 
@@ -50,6 +58,8 @@ class Diagnoses:
     """
 
     def __init__(self) -> None:
+        self.end_attempts = True
+        """Whether an attempt ends where no server is worth another: so a command does, while an agent goes on."""
         self._lock = threading.Lock()
         self._until: dict[Hashable, float] = {}
         self._found: dict[Hashable, str] = {}
@@ -70,38 +80,80 @@ class Diagnoses:
             self._until.pop(identity, None)
 
 
+class _SilentError(Exception):
+    """There was no answer within a second; there may be one later."""
+
+
 def why_unreachable(config: Mapping[str, Any]) -> str:
     """Returns cause and cure of the first bootstrap servers that fail, in one line; empty if none is found.
 
     Args:
         config: kafka-python's settings.
     """
+    causes = (_cause(server, config) for server in _servers(config)[:_MAX_SERVERS])
+    return _in_one_line(cause.text for cause in causes if cause is not None)
+
+
+def why_hopeless(config: Mapping[str, Any]) -> str:
+    """Returns the same if no server is worth another attempt; empty if one of them may answer later."""
+    causes = []
+    for server in _servers(config):
+        cause = _cause(server, config)
+        if cause is None or not cause.is_certain:
+            return ""
+        causes.append(cause.text)
+    return _in_one_line(causes[:_MAX_SERVERS])
+
+
+def _servers(config: Mapping[str, Any]) -> Sequence[str]:
     servers = config.get("bootstrap_servers") or ()
-    names: Sequence[str] = servers.split(",") if isinstance(servers, str) else servers
-    causes = dict.fromkeys(filter(None, (_cause(name, config) for name in names[:_MAX_SERVERS])))
-    return "; ".join(causes)
+    return servers.split(",") if isinstance(servers, str) else tuple(servers)
 
 
-def _cause(server: str, config: Mapping[str, Any]) -> str:
+def _in_one_line(causes: Iterable[str]) -> str:
+    return "; ".join(dict.fromkeys(causes))
+
+
+def _cause(server: str, config: Mapping[str, Any]) -> _Cause | None:
+    """Returns why a server cannot be reached; None if no fault is found."""
     host, port = _address(server)
+    name = server.strip() if _has_port(server) else f"{server.strip()} (no port given, {port} was tried)"
     protocol = str(config.get("security_protocol") or "PLAINTEXT")
+    try:
+        fault, is_certain = _fault(host, port, protocol), True
+    except _SilentError as error:
+        fault, is_certain = str(error), False
+    return _Cause(text=f"{name}: {fault}", is_certain=is_certain) if fault else None
+
+
+def _fault(host: str, port: int, protocol: str) -> str:
+    """Returns what is wrong with a server, and the cure; empty if nothing is.
+
+    Raises:
+        _SilentError: It gives no answer.
+    """
     try:
         addresses = LOOKUPS.begin(host, port).result(_SECONDS)
     except socket.gaierror:
-        return f"{server}: no such host ({host}); correct kafka.bootstrap.servers, or check the name service"
+        return f"no such host ({host}); correct kafka.bootstrap.servers, or check the name service"
     except TimeoutError:
-        return f"{server}: the name service gives no answer for {host} within {_SECONDS:g} s; check it (DNS)"
+        raise _SilentError(
+            f"the name service gives no answer for {host} within {_SECONDS:g} s; check it (DNS)"
+        ) from None
     except (OSError, UnicodeError) as error:
-        return f"{server}: {host} cannot be looked up ({one_line(error)}); correct kafka.bootstrap.servers"
+        return f"{host} cannot be looked up ({one_line(error)}); correct kafka.bootstrap.servers"
     try:
-        with _connected(addresses) as connection:
-            return _of_connection(connection, server, protocol)
+        connection = _connected(addresses)
     except ConnectionRefusedError:
-        return f"{server}: connection refused; check host and port in kafka.bootstrap.servers, and that the broker runs"
+        return "connection refused; check host and port in kafka.bootstrap.servers, and that the broker runs"
     except TimeoutError:
-        return f"{server}: no connection within {_SECONDS:g} s; check kafka.bootstrap.servers, routes and firewalls"
+        raise _SilentError(
+            f"no connection within {_SECONDS:g} s; check kafka.bootstrap.servers, routes and firewalls"
+        ) from None
     except OSError as error:
-        return f"{server}: {error.strerror or error}; check kafka.bootstrap.servers"
+        return f"{error.strerror or error}; check kafka.bootstrap.servers"
+    with connection:
+        return _of_connection(connection, host, protocol)
 
 
 def _connected(addresses: Sequence[Address]) -> socket.socket:
@@ -119,30 +171,30 @@ def _connected(addresses: Sequence[Address]) -> socket.socket:
     raise error
 
 
-def _of_connection(connection: socket.socket, server: str, protocol: str) -> str:
-    host, _ = _address(server)
+def _of_connection(connection: socket.socket, host: str, protocol: str) -> str:
     if protocol in _TLS:
-        speaks, secured = _with_tls(connection, host)
+        try:
+            speaks, secured = _with_tls(connection, host)
+        except TimeoutError:
+            raise _SilentError(f"connected, but no TLS within {_SECONDS:g} s; check that it is a listener") from None
         if secured is None:
-            return "" if speaks else _without_tls(server, protocol)
+            return "" if speaks else _without_tls(protocol)
         with secured:
-            return _of_login(secured, server, protocol)
+            return _of_login(secured, protocol)
     peer = connection.getpeername()[:2]
     versions = _ask(connection, _API_VERSIONS)
     if versions.data[:1] == _TLS_ALERT or (not versions.data and _speaks_tls_at(peer, host)):
-        return f"{server}: TLS is expected there; set kafka.security.protocol to {_TLS_OF[protocol]}"
+        return f"TLS is expected there; set kafka.security.protocol to {_TLS_OF[protocol]}"
     if not versions.data:
         if versions.ended:
-            return (
-                f"{server}: closes the connection without an answer; check that it is a listener of Kafka for clients"
-            )
-        return f"{server}: connected, but no answer within {_SECONDS:g} s; check that it is a listener of Kafka"
+            return "closes the connection without an answer; check that it is a listener of Kafka for clients"
+        raise _SilentError(f"connected, but no answer within {_SECONDS:g} s; check that it is a listener of Kafka")
     if not _is_answer(versions.data):
-        return f"{server}: what answers is no Kafka broker; check the port in kafka.bootstrap.servers"
-    return _of_login(connection, server, protocol)
+        return "what answers is no Kafka broker; check the port in kafka.bootstrap.servers"
+    return _of_login(connection, protocol)
 
 
-def _of_login(connection: socket.socket, server: str, protocol: str) -> str:
+def _of_login(connection: socket.socket, protocol: str) -> str:
     """Compares whether the listener expects SASL with whether the settings have it; it names what it offers."""
     said = _ask(connection, _SASL_HANDSHAKE)
     if not _is_answer(said.data) or len(said.data) < 10:
@@ -150,11 +202,11 @@ def _of_login(connection: socket.socket, server: str, protocol: str) -> str:
     code = int.from_bytes(said.data[8:10], "big")
     if code == _UNSUPPORTED_MECHANISM and protocol in ("PLAINTEXT", "SSL"):
         return (
-            f"{server}: SASL is expected there; set kafka.security.protocol to SASL_{protocol}, and "
+            f"SASL is expected there; set kafka.security.protocol to SASL_{protocol}, and "
             f"kafka.sasl.mechanism to one that it offers: {', '.join(_mechanisms(said.data)) or 'none is named'}"
         )
     if code == _ILLEGAL_STATE and protocol not in ("PLAINTEXT", "SSL"):
-        return f"{server}: SASL is not expected there; set kafka.security.protocol to {protocol.removeprefix('SASL_')}"
+        return f"SASL is not expected there; set kafka.security.protocol to {protocol.removeprefix('SASL_')}"
     return ""
 
 
@@ -169,15 +221,20 @@ def _mechanisms(data: bytes) -> list[str]:
     return names
 
 
-def _without_tls(server: str, protocol: str) -> str:
+def _without_tls(protocol: str) -> str:
     plain = "PLAINTEXT" if protocol == "SSL" else "SASL_PLAINTEXT"
-    return f"{server}: no TLS is spoken there; check the port, or set kafka.security.protocol to {plain}"
+    return f"no TLS is spoken there; check the port, or set kafka.security.protocol to {plain}"
+
+
+def _has_port(server: str) -> bool:
+    host, _, port = server.strip().rpartition(":")
+    return bool(host) and port.isdigit()
 
 
 def _address(server: str) -> tuple[str, int]:
     """Returns host and port of HOST:PORT or [ADDRESS]:PORT."""
     host, _, port = server.strip().rpartition(":")
-    return (host.strip("[]"), int(port)) if host and port.isdigit() else (server.strip().strip("[]"), _PORT)
+    return (host.strip("[]"), int(port)) if _has_port(server) else (server.strip().strip("[]"), _PORT)
 
 
 def _ask(connection: socket.socket, key: int) -> _Said:
@@ -214,6 +271,9 @@ def _with_tls(connection: socket.socket, host: str) -> tuple[bool, ssl.SSLSocket
     """Returns whether the other side speaks TLS, and the connection with it; None if it refuses this client's part.
 
     Nothing is sent that would need trust, so any certificate will do.
+
+    Raises:
+        TimeoutError: It says nothing.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
@@ -222,5 +282,7 @@ def _with_tls(connection: socket.socket, host: str) -> tuple[bool, ssl.SSLSocket
         return True, context.wrap_socket(connection, server_hostname=host)
     except ssl.SSLError as error:
         return "ALERT" in (error.reason or ""), None
+    except TimeoutError:
+        raise
     except OSError:
         return False, None

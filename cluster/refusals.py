@@ -54,7 +54,7 @@ _SAID_CURES: Final = (
         "the group's members share no protocol name with the agent; it observes the group",
     ),
     (kafka_errors.InvalidGroupIdError, "the brokers do not allow this group name; correct `groups`"),
-    (kafka_errors.UnsupportedVersionError, "the brokers are too old; see docs/compatibility.md"),
+    (kafka_errors.UnsupportedVersionError, "the brokers are too old; docs/operating.md says from which version on"),
 )
 _PASSWORD: Final = "check kafka.sasl.username and kafka.sasl.password"  # noqa: S105 - the names of settings
 

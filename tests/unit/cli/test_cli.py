@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from kafka.future import Future
 from kafka.net.manager import KafkaConnectionManager
 from typer.testing import CliRunner
 
@@ -23,7 +24,9 @@ from samerack.agent.supervisor import watchdog
 from samerack.agent.supervisor.watchdog import Work
 from samerack.cli.commands import COMMANDS
 from samerack.cli.main import app
+from samerack.cluster import client
 from samerack.cluster.connections import Connections
+from samerack.cluster.diagnosis import Diagnoses
 from samerack.common.settings import SupervisorSettings, load, sections
 from tests.unit.agent.leading.scripted import clear_away
 
@@ -166,18 +169,20 @@ def test_a_taken_port_is_exit_code_1() -> None:
 
 # kafka-python leaves sockets that were refused to the garbage collector
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+@pytest.mark.parametrize("command", [["plan", "orders"], ["verify"], ["cost"], ["lag", "orders"]])
 def test_an_unreachable_broker_is_exit_code_1_after_one_attempt(
-    closed_port: str, monkeypatch: pytest.MonkeyPatch
+    command: list[str], closed_port: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`plan` ends within the time of one attempt to connect and names the setting to check."""
+    """A command ends with its first attempt to connect, as soon as its cause is known, and names what to check."""
     attempts = []
 
-    def bootstrap(manager: Connections, timeout_ms: int) -> None:
+    def bootstrap(manager: Connections, timeout_ms: int) -> Future:
         attempts.append(timeout_ms)
-        KafkaConnectionManager.bootstrap(manager, timeout_ms=300)
+        return KafkaConnectionManager.bootstrap_async(manager, timeout_ms=600_000)
 
-    monkeypatch.setattr(Connections, "bootstrap", bootstrap)
-    code, told = refused("plan", "orders", "--bootstrap-servers", closed_port)
+    monkeypatch.setattr(Connections, "bootstrap_async", bootstrap)
+    monkeypatch.setattr(client, "_DIAGNOSES", Diagnoses())
+    code, told = refused(*command, "--bootstrap-servers", closed_port, "-s", "web.port=0")
     clear_away()
     assert code == 1
     assert told.startswith(f"samerack: kafka {closed_port}: connection refused; check host and port")

@@ -12,9 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from samerack.cluster import diagnosis
-from samerack.cluster.diagnosis import Diagnoses, why_unreachable
+from samerack.cluster import client, diagnosis
+from samerack.cluster.client import connect
+from samerack.cluster.connections import Connections
+from samerack.cluster.diagnosis import Diagnoses, why_hopeless, why_unreachable
+from samerack.common.errors import AgentError
 from sandbox.certificates import Authority
+from tests.unit.agent.leading.scripted import clear_away
 
 Answering = Callable[[socket.socket], None]
 
@@ -75,13 +79,29 @@ def why(server: str, protocol: str = "PLAINTEXT") -> str:
     return why_unreachable({"bootstrap_servers": [server], "security_protocol": protocol})
 
 
-def test_nothing_listens() -> None:
-    """Connection refused."""
+@pytest.fixture
+def closed_port() -> str:
+    """An address where nothing listens."""
     with socket.create_server(("127.0.0.1", 0)) as closed:
-        address = f"127.0.0.1:{closed.getsockname()[1]}"
-    assert why(address) == (
-        f"{address}: connection refused; check host and port in kafka.bootstrap.servers, and that the broker runs"
+        return f"127.0.0.1:{closed.getsockname()[1]}"
+
+
+def test_nothing_listens(closed_port: str) -> None:
+    """Connection refused."""
+    assert why(closed_port) == (
+        f"{closed_port}: connection refused; check host and port in kafka.bootstrap.servers, and that the broker runs"
     )
+
+
+def test_a_server_without_a_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The port that was tried instead is named, as it is in no setting."""
+
+    def refused(*_: object, **__: object) -> None:
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr(socket, "create_connection", refused)
+    assert why(" localhost").startswith("localhost (no port given, 9092 was tried): connection refused; check host")
+    assert why("localhost:9092").startswith("localhost:9092: connection refused")
 
 
 def test_an_unknown_host() -> None:
@@ -159,6 +179,68 @@ def test_a_listener_with_tls_and_sasl(
 ) -> None:
     """A client without TLS, or without login, is told what is expected there."""
     assert why(serve(over_tls(tmp_path, WITH_SASL)), protocol).endswith(f"expected there; {cure}")
+
+
+def test_a_cluster_is_hopeless_where_every_server_has_a_cause(
+    serve: Callable[[Answering], str], closed_port: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server without a fault, or one that was only silent, may answer the next time."""
+    monkeypatch.setattr(diagnosis, "_SECONDS", 0.2)
+    ended = threading.Event()
+    no_broker, sound, silent = serve(says(b"HTTP/1.1 400 Bad\r\n\r\n")), serve(OPEN), serve(lambda _: held(ended))
+    found = why_hopeless({"bootstrap_servers": f"{closed_port},{no_broker}"})
+    assert found.startswith(f"{closed_port}: connection refused")
+    assert f"; {no_broker}: what answers is no Kafka broker" in found
+    for other in (sound, silent):
+        assert why_hopeless({"bootstrap_servers": [closed_port, other]}) == ""
+    ended.set()
+
+
+def refusal_of(server: str, seconds: float) -> str:
+    """Why a client does not connect."""
+    try:
+        connect({"bootstrap_servers": server}, seconds)
+    except AgentError as error:
+        said = str(error)
+    clear_away()  # the error is gone, and with it what it holds
+    return said
+
+
+# kafka-python leaves sockets that were refused to the garbage collector
+@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+@pytest.mark.parametrize("has_tls", [False, True])
+def test_a_command_gives_up_at_the_first_cause(
+    serve: Callable[[Answering], str],
+    closed_port: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    has_tls: bool,
+) -> None:
+    """An attempt that may last for ten minutes ends as soon as no server is worth another."""
+    monkeypatch.setattr(client, "_DIAGNOSES", Diagnoses())
+    server = serve(over_tls(tmp_path, OPEN)) if has_tls else closed_port
+    said = refusal_of(server, 600.0)
+    assert said.startswith(f"kafka {server}: {'TLS is expected there' if has_tls else 'connection refused'}; ")
+
+
+@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+def test_an_agent_goes_on_trying(closed_port: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An agent tries for its whole time, since brokers that refuse connections may come back."""
+    monkeypatch.setattr(client, "_DIAGNOSES", Diagnoses())
+    failures: list[BaseException] = []
+    failed = Connections._failed
+
+    def counted(manager: Connections, broker: object, error: BaseException) -> None:
+        failures.append(error)
+        failed(manager, broker, error)
+
+    monkeypatch.setattr(Connections, "_failed", counted)
+    client.go_on_trying()
+    assert "connection refused" in refusal_of(closed_port, 1.0)
+    assert len(failures) > 1
+    failures.clear()
+    clear_away()
 
 
 def test_brokers_are_asked_for_the_cause_once_a_minute(serve: Callable[[Answering], str]) -> None:

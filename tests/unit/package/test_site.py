@@ -16,6 +16,8 @@ from tests.docs import ROOT
 
 _LOADED: Final = re.compile(r"<(?:script|img|iframe)[^>]*\ssrc=\"([^\"]+)\"|<link[^>]*\shref=\"([^\"]+)\"")
 
+_PAGE: Final = re.compile(r"\bdocs/[a-z0-9-]+\.md\b")
+
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -55,6 +57,18 @@ def test_runbooks_of_alerts_are_headings(site: Path) -> None:
     page = (site / "alerts.html").read_text(encoding="utf-8")
     for anchor in (rule["annotations"]["runbook"].partition("#")[2] for rule in rules):
         assert f'id="{anchor}"' in page
+
+
+def test_every_page_that_the_program_names_exists() -> None:
+    """A message, a help text or a docstring that sends a reader to a page names one that is there."""
+    named = {
+        f"{path.relative_to(ROOT)}: {page}"
+        for room in (ROOT / "src" / "samerack").iterdir()
+        for path in room.resolve().rglob("*.py")
+        for page in _PAGE.findall(path.read_text(encoding="utf-8"))
+        if not (ROOT / page).exists()
+    }
+    assert named == set()
 
 
 def _named(menu: list[Any]) -> list[str]:
