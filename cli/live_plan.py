@@ -24,7 +24,6 @@ from samerack.cli.plan_subject import subject_of
 from samerack.cluster.broker_configs import read_broker_configs
 from samerack.cluster.group import topics_of
 from samerack.cluster.metadata import look
-from samerack.cluster.racks import rack_warnings
 from samerack.cluster.server_assignors import ASSIGNOR
 from samerack.cluster.view import ClusterView, NoRack, SettledCluster, Settling, SettlingTimes, settle
 from samerack.cluster.wire import Wire
@@ -37,6 +36,7 @@ from samerack.planning.mode import mode_of
 from samerack.planning.problem import problem_of
 from samerack.planning.rack_spread import RackSpread, rack_spread
 from samerack.reporting.server_assignment import missing_change, server_assignment
+from samerack.reporting.verify_racks import rack_warnings
 from samerack.reporting.verify_spread import cure_of_uneven, members_uneven, uneven_in_words
 from samerack.traffic.byte_shares import Rates
 from samerack.traffic.evenness import busiest, topic_share
@@ -122,7 +122,7 @@ def examine(
             *unknown,
             *filter(None, [unasked]),
             *unknown_racks([rack.rack for rack in racks.values()], cluster),
-            *rack_warnings({rack.rack for rack in racks.values() if rack.rack is not None}, brokers),
+            *rack_warnings([rack.rack for rack in racks.values()], settings.racks, cluster.brokers),
             *subject.unreadable,
             *([_WITHOUT_COPARTITIONING] if with_curve and mode.keep_copartitioned else []),
         ],

@@ -1,7 +1,4 @@
-"""Finds members' racks: RackId (KIP-881), an agent next to the member, its tags, the configured maps, then Kubernetes.
-
-Also warns of racks that can never match: names that differ only in case, or members and brokers without a common one.
-"""
+"""Finds racks of members: RackId (KIP-881), an agent next to the member, its tags, the configured maps, Kubernetes."""
 
 from __future__ import annotations
 
@@ -165,22 +162,3 @@ def member_rack(  # noqa: PLR0913 - all that is known of a member
 def _known(rack: str | None, source: Source, *, fetches: bool) -> MemberRack:
     """Returns the value for these fields: a group has many members and few racks."""
     return MemberRack(rack=rack, source=source, fetches_with_rack=fetches)
-
-
-def rack_warnings(member_racks: Iterable[str], broker_racks: Iterable[str]) -> tuple[str, ...]:
-    """Returns warnings about two sets of rack names; empty if they match or one of them is empty."""
-    members, brokers = set(member_racks), set(broker_racks)
-    warnings = []
-    folded: dict[str, str] = {rack.casefold(): rack for rack in sorted(brokers)}
-    for rack in sorted(members - brokers):
-        twin = folded.get(rack.casefold())
-        if twin is not None:
-            warnings.append(f"member rack {rack!r} and broker rack {twin!r} differ only in case: they never match")
-    if members and brokers and not members & brokers and not warnings:
-        warnings.append(f"no member rack ({_some(members)}) is a broker rack ({_some(brokers)}): nothing can be near")
-    return tuple(warnings)
-
-
-def _some(racks: set[str], most: int = 5) -> str:
-    shown = sorted(racks)[:most]
-    return ", ".join(shown) + (", ..." if len(racks) > most else "")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final
 
+from samerack.cluster.view import Rack
+from samerack.common.settings import RackSettings
 from samerack.reporting.findings import Code
 
 _AWS_NAMES: Final = "zone names of AWS"
@@ -76,6 +78,27 @@ def rack_names(members: AbstractSet[str], brokers: AbstractSet[str], *, complete
         cure="correct client.rack (or racks.client_ids and racks.networks), or put brokers and replicas into these "
         f"racks{f'; {_ZONE_IDS}' if mine == theirs == _AWS_NAMES else ''}",
     )
+
+
+def rack_warnings(members: Iterable[str | None], settings: RackSettings, brokers: Mapping[int, Rack]) -> list[str]:
+    """Returns why racks of members, and of members to come, match no broker rack.
+
+    Args:
+        members: racks of members.
+        settings: their maps name racks of members, also of those that are not there yet.
+        brokers: racks of brokers.
+    """
+    own = {rack for rack in members if rack is not None}
+    named = {rack for rack in brokers.values() if isinstance(rack, str)}
+    complete = len(named) > 0 and all(isinstance(rack, str) for rack in brokers.values())
+    texts = [f"{one.cause}; {one.cure}" for one in rack_names(own, named, complete=complete)]
+    unused = {*settings.client_ids.values(), *settings.networks.values()} - own - named
+    if unused and complete:
+        texts.append(
+            f"racks.client_ids or racks.networks name {_some(unused)}, which no broker has; brokers are in "
+            f"{_some(named)}: correct them"
+        )
+    return texts
 
 
 def scheme(racks: AbstractSet[str]) -> str:

@@ -18,7 +18,7 @@ from samerack.agent.policy import Action, Decision, GroupCondition, Reason
 from samerack.agent.policy.back_off_causes import RULES, BackOffError, Cause
 from samerack.agent.policy.requests import Request
 from samerack.cluster.group import GroupView
-from samerack.cluster.racks import Hosts, rack_warnings
+from samerack.cluster.racks import Hosts
 from samerack.cluster.refusals import explained
 from samerack.cluster.view import SettledCluster
 from samerack.common.settings import Settings
@@ -27,6 +27,7 @@ from samerack.events import EventLog
 from samerack.events.rebalance_tracker import RebalanceTracker
 from samerack.events.rebalances import Rebalances
 from samerack.planning.members import members_of_view
+from samerack.reporting.verify_racks import rack_warnings
 
 
 class GroupReporter:
@@ -62,7 +63,7 @@ class GroupReporter:
         tracker = RebalanceTracker(events, cooperative=settings.leading.cooperative_protocols, clock=clock)
         self.observer = RebalanceObserver(rebalances or tracker.of(group), leading=settings.leading, clock=clock)
         self.log = structlog.get_logger("leader").bind(group=group)
-        self._warned: tuple[str, ...] = ()
+        self._warned: list[str] = []
         self._broken: float | None = None
         self.role = OUTSIDE
         self._observes_for = ""
@@ -268,8 +269,7 @@ class GroupReporter:
         waits = decision is not None and (decision.action is Action.SUPPRESS or decision.reason is Reason.PROPOSED)
         self.observer.sees(view, condition=condition, cluster=cluster)
         members = members_of_view(view, self._settings.racks, hosts)
-        known = {member.rack.rack for member in members if member.rack.rack is not None}
-        warnings = rack_warnings(known, {rack for rack in cluster.brokers.values() if isinstance(rack, str)})
+        warnings = rack_warnings([member.rack.rack for member in members], self._settings.racks, cluster.brokers)
         if warnings != self._warned:
             for warning in warnings:
                 self.log.warning("racks-never-match", detail=warning)

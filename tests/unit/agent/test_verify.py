@@ -10,16 +10,16 @@ import pytest
 
 from samerack.agent.web.page import totals
 from samerack.cluster.server_assignors import LINE, ServerAssignors
-from samerack.cluster.view import NoRack, PartitionView
+from samerack.cluster.view import NoRack, PartitionView, Rack
 from samerack.common.errors import AgentError
 from samerack.common.money import shipped
-from samerack.common.settings import LeadingSettings
+from samerack.common.settings import LeadingSettings, RackSettings
 from samerack.reporting import costs, findings
 from samerack.reporting.evidence import Evidence
 from samerack.reporting.findings import Code, Finding, Verdict
 from samerack.reporting.server_assignment import server_share, with_servers
 from samerack.reporting.verify import verdict
-from samerack.reporting.verify_racks import rack_names
+from samerack.reporting.verify_racks import rack_names, rack_warnings
 from samerack.traffic.model import BlindSpot, Family, Flow, Gap, GroupKind, GroupTraffic, Shares, TrafficSnapshot
 from tests.unit.agent.measured import GB, NEAR, RACKS, RANGE, SPREAD, A, B, C, flow, group, problem, snapshot
 
@@ -113,6 +113,29 @@ def test_names_that_do_not_meet(members: set[str], brokers: set[str], code: Code
     (reason,) = rack_names(members, brokers)
     assert reason.code is code
     assert part in reason.cause
+
+
+@pytest.mark.parametrize(
+    ("members", "maps", "brokers", "said"),
+    [
+        ((A, None), {}, {1: A, 2: B}, ()),
+        ((A, "x"), {}, {1: A, 2: B}, ("some racks of members are not a rack of a broker: 'x'; brokers are in",)),
+        ((A, "x"), {}, {1: A, 2: NoRack.UNKNOWN}, ()),
+        (("RACK-A",), {}, {1: A}, ("'RACK-A' and 'rack-a'",)),
+        ((A,), {"client_ids": {"z-*": "z", "a-*": A}}, {1: A, 2: B}, ("racks.networks name 'z', which no broker has",)),
+        ((A,), {"networks": {"10.0.0.0/8": "z"}}, {1: A}, ("name 'z', which no broker has; brokers are in 'rack-a'",)),
+        ((A,), {"networks": {"10.0.0.0/8": "z"}}, {1: A, 2: NoRack.UNSET}, ()),
+        (("z",), {"client_ids": {"z-*": "z"}}, {1: A}, ("no rack of a member is a rack of a broker: 'z'",)),
+        ((), {"client_ids": {"z-*": "z"}}, {}, ()),
+    ],
+)
+def test_racks_that_no_broker_has_are_warned_of(
+    members: tuple[str | None, ...], maps: dict[str, dict[str, str]], brokers: dict[int, Rack], said: tuple[str, ...]
+) -> None:
+    """One rack of a member is enough, and one that is only in the settings; nothing is said of brokers not known."""
+    warnings = rack_warnings(members, RackSettings.model_validate(maps), brokers)
+    assert len(warnings) == len(said)
+    assert all(part in warning for part, warning in zip(said, warnings, strict=True))
 
 
 @pytest.mark.parametrize(

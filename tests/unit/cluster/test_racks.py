@@ -1,10 +1,10 @@
-"""Where a member's rack is from, and which racks can never match."""
+"""Where the rack of a member is from."""
 
 from __future__ import annotations
 
 import pytest
 
-from samerack.cluster.racks import Hosts, MemberRack, client_id_of, member_rack, rack_warnings
+from samerack.cluster.racks import Hosts, MemberRack, client_id_of, member_rack
 from samerack.common.settings import RackSettings
 from samerack.protocol.model import Subscription
 
@@ -96,24 +96,6 @@ def test_members_that_fetch_with_their_rack_can_be_named() -> None:
 def test_the_client_id_stands_in_the_member_id(member_id: str, client_id: str) -> None:
     """The suffix of the broker is removed; a member id of another form stays whole."""
     assert client_id_of(member_id) == client_id
-
-
-@pytest.mark.parametrize(
-    ("members", "brokers", "named"),
-    [
-        ({"a", "x"}, {"a", "b"}, ()),
-        (set(), {"a"}, ()),
-        ({"a"}, set(), ()),
-        ({"Rack-A", "b"}, {"rack-a", "b"}, ("'Rack-A'", "'rack-a'")),
-        ({"use1-az1", "use1-az2"}, {f"r{n}" for n in range(9)}, ("use1-az1, use1-az2", "r0, r1, r2, r3, r4, ...")),
-    ],
-    ids=["one is common", "members have none", "brokers have none", "they differ in case", "none is common"],
-)
-def test_racks_that_cannot_match_are_named(members: set[str], brokers: set[str], named: tuple[str, ...]) -> None:
-    """Comparison is exact: one warning names racks that differ in case only, or some of both sides if none matches."""
-    warnings = rack_warnings(members, brokers)
-    assert len(warnings) == bool(named)
-    assert all(name in warning for warning in warnings for name in named)
 
 
 def test_an_agent_beside_a_member_comes_before_the_maps_and_kubernetes_after() -> None:
