@@ -98,6 +98,7 @@ class ClusterAgent:
                 self.reports,
                 statuses=parts.metrics.board.all,
                 streams=parts.streams.board.all if parts.streams is not None else tuple,
+                notes=self.health.notes,
             ),
             *web_takeover.routes(parts.led),
             *web_requests.routes(parts.led),

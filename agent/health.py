@@ -17,6 +17,7 @@ from samerack.common.service import Service
 from samerack.traffic.model import Gap
 
 _STALE_SECONDS: Final = 30.0
+_UNMATCHED: Final = "the pattern matches no group: check it; the agent leads what it will match"
 
 
 class Health:
@@ -61,6 +62,15 @@ class Health:
             if status.role in ("outside", "fenced", "observing"):
                 wrong[f"group {status.group}"] = f"{status.role}: {trouble}" if trouble else status.role
         return wrong
+
+    def notes(self) -> dict[str, str]:
+        """Returns what the agent waits for, which may be a name that is written wrong: nothing that does not work."""
+        notes = {
+            f"group {status.group}": status.why
+            for status in self._parts.metrics.board.all()
+            if status.group in self._named and status.role == "waiting" and status.why
+        }
+        return notes | {f"groups {pattern}": _UNMATCHED for pattern in self._parts.led.unmatched}
 
     def makes_progress(self) -> bool:
         """Returns whether no group waits for an overdue plan."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final
 
 import structlog
@@ -17,7 +17,7 @@ from samerack.agent.leading.leader import GroupLeader
 from samerack.cluster.group import CONSUMER
 from samerack.cluster.watch import ClusterWatch
 from samerack.cluster.wire import Wire
-from samerack.common.patterns import included, is_pattern
+from samerack.common.patterns import fits, included, is_pattern
 from samerack.common.service import Service
 from samerack.common.settings import Settings
 from samerack.election.leadership_state import LeadershipState
@@ -56,6 +56,8 @@ class LedGroups(Mapping[str, GroupLeader]):
         self._leaders: dict[str, GroupLeader] = {}
         self._lock = threading.Lock()
         self._runs = False
+        self.unmatched: tuple[str, ...] = ()
+        """Patterns of the settings that match no group of the brokers."""
 
     def __getitem__(self, group: str) -> GroupLeader:
         """Returns the leader of a group.
@@ -164,6 +166,8 @@ class GroupFinder(Service):
             for name, group in found.items()
             if group.protocol_type in ("", CONSUMER) and group.type in _TYPES and not self._settings.election.owns(name)
         )
+        if complete:
+            self._note_unmatched(found)
         self._seen.update(dict.fromkeys(wanted, now))
         if not complete:
             self._seen.update(dict.fromkeys(self._led, now))
@@ -189,6 +193,14 @@ class GroupFinder(Service):
         if name in self._named or now - self._seen.setdefault(name, now) < _GONE_SECONDS:
             return False
         return not self._led[name].member_ids()
+
+    def _note_unmatched(self, found: Collection[str]) -> None:
+        """Keeps the patterns that match no group, and warns of each that did so far."""
+        patterns = [entry for entry in included(self._settings.groups) if is_pattern(entry)]
+        unmatched = tuple(entry for entry in patterns if not any(fits(entry, name) for name in found))
+        for pattern in sorted({*unmatched} - {*self._led.unmatched}):
+            log.warning("pattern-matches-no-group", pattern=pattern, cure="check it; groups to come are found")
+        self._led.unmatched = unmatched
 
     def _tell_of_too_many(self, count: int) -> None:
         if count > 0 and count != self._too_many:

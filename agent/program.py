@@ -76,6 +76,7 @@ class Agent:
             one.parts.metrics,
             healthy=one.health.unhealthy,
             ready=one.health.unready,
+            notes=one.health.notes,
             more=one.routes(),
             hosts=one.parts.settings.web.hosts,
         )

@@ -144,6 +144,7 @@ def routes(
     *,
     statuses: Callable[[], Iterable[GroupStatus]] = tuple,
     streams: Callable[[], tuple[StreamsStatus, ...]] = tuple,
+    notes: Callable[[], Mapping[str, str]] = dict,
 ) -> list[Route]:
     """Returns the routes of the page.
 
@@ -151,6 +152,7 @@ def routes(
         reports: traffic, findings and events.
         statuses: the status of each group that the agent is to lead.
         streams: Kafka Streams applications that asked for plans.
+        notes: what the agent waits for, and why.
     """
 
     def index(request: Request) -> Response:
@@ -174,6 +176,7 @@ def routes(
             statuses={status.group: status for status in statuses()},
             verdict=reports.verdict(),
             applications=streams(),
+            notes=notes(),
             events=reports.events.latest(_EVENTS_SHOWN),
         )
 
@@ -182,7 +185,8 @@ def routes(
         report = reports.report()
         found = next((one for one in report.groups if one.group == name), None)
         if found is None:
-            return rendered("missing.html", request, 404, report=report, name=name)
+            why = notes().get(f"group {name}")
+            return rendered("missing.html", request, 404, report=report, name=name, why=why)
         sort = known_sort(request.query_params.get("sort", ""))
         measured, history = reports.board.group(name), reports.history(name)
         return rendered(

@@ -42,11 +42,12 @@ class Exposing(Protocol):
         """Returns it in Prometheus' text format."""
 
 
-def application(
+def application(  # noqa: PLR0913 - what an agent shows has this many sources
     metrics: Exposing,
     *,
     healthy: Check,
     ready: Check,
+    notes: Check = dict,
     more: Iterable[BaseRoute] = (),
     hosts: Collection[str] = (),
 ) -> Starlette:
@@ -56,6 +57,7 @@ def application(
         metrics: what /metrics shows.
         healthy: the check of /healthz.
         ready: the check of /readyz.
+        notes: what the agent waits for, by part; /readyz has it, and is ready all the same.
         more: routes of other modules.
         hosts: further host names that requests to the agent may use.
     """
@@ -63,10 +65,11 @@ def application(
     def show_metrics(_: Request) -> Response:
         return Response(metrics.exposition(), headers={"content-type": CONTENT_TYPE})
 
-    def answer(check: Check) -> Callable[[Request], Response]:
+    def answer(check: Check, **more: Check) -> Callable[[Request], Response]:
         def endpoint(_: Request) -> Response:
             wrong = check()
-            return JSONResponse({"ok": not wrong, "wrong": wrong}, status_code=503 if wrong else 200)
+            said = {"ok": not wrong, "wrong": wrong, **{name: one() for name, one in more.items()}}
+            return JSONResponse(said, status_code=503 if wrong else 200)
 
         return endpoint
 
@@ -74,7 +77,7 @@ def application(
         routes=[
             Route("/metrics", show_metrics),
             Route("/healthz", answer(healthy)),
-            Route("/readyz", answer(ready)),
+            Route("/readyz", answer(ready, notes=notes)),
             *more,
         ],
         middleware=[Middleware(KnownHosts, names=hosts)],

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any, cast
 from unittest.mock import Mock, call
 
 import pytest
 
+from samerack.agent.health import Health
 from samerack.agent.led_groups import MAX_FOUND, GroupFinder, LedGroups
 from samerack.agent.metrics import Metrics
 from samerack.agent.supervisor.line import MemberIdentity
@@ -22,7 +24,9 @@ class Found:
         self.leaders: dict[str, Mock] = {}
         self.forgotten: list[str] = []
         self.offers: list[list[str]] = []
-        settings = load(flags={"kafka": {"bootstrap.servers": "127.0.0.1:1"}, "groups": groups}, environment={})
+        settings = self.settings = load(
+            flags={"kafka": {"bootstrap.servers": "127.0.0.1:1"}, "groups": groups}, environment={}
+        )
         self.led = LedGroups(self._make, forget=self.forgotten.append)
         self.led.start()
         election = Mock(offer=lambda found: self.offers.append(list(found)))
@@ -111,6 +115,34 @@ def test_one_agent_leads_a_thousand_groups_that_it_was_not_told_by_name(capsys: 
     found.look(*names, now=10)
     assert len(found.led) == MAX_FOUND + 1
     assert capsys.readouterr().out.count("too-many-groups") == 1
+
+
+def test_a_pattern_that_matches_nothing_is_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
+    """Once, until it matches; a literal name is none, nor is what some brokers did not list, or nobody can lead."""
+    found = Found("order-*", "pay*", "tools*", "payments", "!order-test")
+    found.look(complete=False)
+    unmatched = [found.led.unmatched]
+    for now, names in ((0, ["payments"]), (10, ["payments"]), (20, ["payments", "order-1"])):
+        found.look(*names, now=now, types={"tools": "connect classic"})
+        unmatched.append(found.led.unmatched)
+    assert unmatched == [(), ("order-*",), ("order-*",), ()]
+    warned = capsys.readouterr().out
+    assert (warned.count("pattern-matches-no-group"), warned.count("order-*")) == (1, 1)
+
+
+def test_what_is_waited_for_is_noted() -> None:
+    """A named group that waits for more than consumers, and a pattern without a group; not what a pattern found."""
+    found, metrics = Found("orders", "payments", "pay*"), Metrics()
+    for name, why in (("orders", "it does not exist"), ("payments", ""), ("pay-1", "it does not exist")):
+        metrics.board.become(name, "waiting", why)
+    found.look("payments")
+    assert found.led.unmatched == ()
+    found.look("orders")
+    parts = SimpleNamespace(settings=found.settings, metrics=metrics, led=found.led)
+    assert Health(cast(Any, parts), []).notes() == {
+        "group orders": "it does not exist",
+        "groups pay*": "the pattern matches no group: check it; the agent leads what it will match",
+    }
 
 
 def test_a_dropped_group_is_in_no_metric() -> None:

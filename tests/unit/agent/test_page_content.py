@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from html import unescape
 from urllib.error import HTTPError
 from urllib.parse import quote
@@ -22,9 +22,9 @@ _MARKUP = "reports <b>&amp;</b>"
 """A group of `busy` whose name has markup."""
 
 
-def _serve(shown: ReportService) -> Iterator[str]:
+def _serve(shown: ReportService, notes: Mapping[str, str] | None = None) -> Iterator[str]:
     """The address of an agent's pages."""
-    routes = page.routes(shown)
+    routes = page.routes(shown, notes=lambda: notes or {})
     server = WebServer(application(Metrics(), healthy=dict, ready=dict, more=routes), host="127.0.0.1", port=0)
     server.start()
     yield f"http://127.0.0.1:{server.port}"
@@ -52,6 +52,17 @@ def _texts(address: str) -> set[str]:
     """The texts between tags, as a reader sees them."""
     parts = re.split(r"<[^>]*>", _html(address).partition("<main")[2])
     return {" ".join(unescape(part).split()) for part in parts} - {""}
+
+
+def test_a_group_that_is_waited_for_is_on_the_page() -> None:
+    """A name that does not exist yet, and a pattern without a group, are named with the reason, and on its own page."""
+    notes = {"group order": "it does not exist yet", "groups pay*": "the pattern matches no group"}
+    for address in _serve(reports(busy()), notes):
+        assert {"Waited for", "group order", ": it does not exist yet", "groups pay*"} <= _texts(address)
+        with pytest.raises(HTTPError) as raised:
+            _html(f"{address}/group?name=order")
+        with raised.value as answer:
+            assert "No group order was seen in the last look: it does not exist yet." in answer.read().decode()
 
 
 def test_bytes_money_shares_and_decisions(url: str) -> None:

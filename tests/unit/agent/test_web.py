@@ -39,13 +39,26 @@ def test_metrics_are_served_as_prometheus_reads_them() -> None:
 
 def test_each_check_answers_for_itself() -> None:
     """A check with an error answers 503 with the error, and the other check still answers 200."""
-    wrong, well = {"watch": "its thread has ended"}, (200, '{"ok":true,"wrong":{}}')
+    wrong, well = {"watch": "its thread has ended"}, (200, '{"ok":true,"wrong":{},"notes":{}}')
+    alive = (200, '{"ok":true,"wrong":{}}')
     with served(healthy=lambda: wrong) as port:
         status, body = ask(port, "/healthz")
         assert (status, json.loads(body)) == (503, {"ok": False, "wrong": wrong})
         assert ask(port, "/readyz") == well
     with served(ready=lambda: wrong) as port:
-        assert (ask(port, "/healthz"), ask(port, "/readyz")) == (well, (503, body))
+        status, body = ask(port, "/readyz")
+        assert (status, json.loads(body)) == (503, {"ok": False, "wrong": wrong, "notes": {}})
+        assert ask(port, "/healthz") == alive
+
+
+def test_what_is_waited_for_is_said_by_a_ready_agent() -> None:
+    """A name that may be wrong is in the text of /readyz, and no reason to take the agent out of service."""
+    with served(notes=lambda: {"group order": "it does not exist yet"}) as port:
+        status, body = ask(port, "/readyz")
+    assert (status, json.loads(body)) == (
+        200,
+        {"ok": True, "wrong": {}, "notes": {"group order": "it does not exist yet"}},
+    )
 
 
 def test_connections_wait_for_the_start() -> None:

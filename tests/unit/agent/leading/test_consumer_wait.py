@@ -64,17 +64,20 @@ def _wait(polls: _Polls, reporter: GroupReporter) -> ConsumerWait:
 @pytest.mark.parametrize(
     ("views", "shown"),
     [
-        ([group(state="Dead")], [(WAITING, "Dead", MISSING)]),
+        ([group(state="Dead"), group(state="Dead")], [(WAITING, "Dead", MISSING)]),
         ([group(state="Dead"), group(state="Empty")], [(WAITING, "Empty", "")]),
         ([group(CONSUMER)], []),
     ],
     ids=["does not exist", "is seen", "has consumers"],
 )
-def test_a_group_without_consumers_is_waited_for(views: list[GroupView], shown: list[tuple[str, str, str]]) -> None:
-    """A name that does not exist is said in status and metrics until the group is seen; consumers end the wait."""
+def test_a_group_without_consumers_is_waited_for(
+    views: list[GroupView], shown: list[tuple[str, str, str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A name that does not exist is warned of, and in status and metrics until it is seen; consumers end the wait."""
     metrics, polls = Metrics(), _Polls(*views)
     _wait(polls, reporter_of(metrics=metrics)).wait(threading.Event(), lambda: polls.now < len(views))
     assert [(one.role, one.state, one.why) for one in metrics.board.all()] == shown
+    assert capsys.readouterr().out.count(MISSING) == any(view.state == "Dead" for view in views)
     missing = metrics.registry.get_sample_value("samerack_group_reason", {"group": "orders", "why": MISSING})
     assert missing == (1 if MISSING in [why for *_, why in shown] else None)
 
