@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Set as AbstractSet
 from typing import Annotated, Final
 
 import typer
@@ -11,7 +12,7 @@ from samerack.agent import log
 from samerack.common.errors import AgentError, SettingsError
 from samerack.common.fetching import HttpAnswer, NoAnswerError, address, ask
 from samerack.common.flags import settings_from
-from samerack.common.options import ConfigOption, SetOption
+from samerack.common.options import BootstrapOption, ConfigOption, SetOption
 from samerack.common.settings import Settings, cluster_path
 
 _ANSWER_SECONDS: Final = 5.0
@@ -28,18 +29,52 @@ def agent_url(settings: Settings) -> str:
     return address(settings.web) + cluster_path(settings.cluster)
 
 
-def agent_address(config: ConfigOption, url: UrlOption, assignments: SetOption) -> str:
+def agent_address(config: ConfigOption, bootstrap: BootstrapOption, url: UrlOption, assignments: SetOption) -> str:
     """Returns the agent's address, by the settings if `--url` is not given; sets up the log by them.
 
     Raises:
         SettingsError: A setting or the address is wrong.
+        AgentError: Brokers are named as an option, and the agent is of another cluster, or none answers.
     """
-    settings = settings_from(config, None, assignments, needs_kafka=False)
+    settings = settings_from(config, bootstrap, assignments, needs_kafka=False)
     log.configure(settings)
     base = (url or agent_url(settings)).rstrip("/")
     if not base.startswith(("http://", "https://")):
         raise SettingsError(f"--url {url}: expected http://HOST:PORT")
+    if bootstrap:
+        check_cluster(base, settings)
     return base
+
+
+def servers_of(settings: Settings) -> frozenset[str]:
+    """Returns the brokers that the settings name."""
+    return frozenset(filter(None, (one.strip() for one in settings.kafka.get("bootstrap.servers", "").split(","))))
+
+
+def is_same_cluster(servers: AbstractSet[str], bootstrap: str) -> bool:
+    """Returns whether an agent with these bootstrap servers is of the cluster that is asked for; any if none is."""
+    return not servers or not servers.isdisjoint(one.strip() for one in bootstrap.split(","))
+
+
+def check_cluster(base: str, settings: Settings) -> None:
+    """Checks that an agent is of the cluster whose brokers the settings name.
+
+    Raises:
+        AgentError: It is not, or none answers.
+    """
+    try:
+        answer = look(base, "/v1/status")
+    except NoAnswerError as error:
+        raise _nobody(error) from None
+    try:
+        of = str(json.loads(answer.body)["bootstrap"])
+    except (ValueError, KeyError, TypeError):
+        raise refusal(base, answer) from None
+    if not is_same_cluster(servers_of(settings), of):
+        raise AgentError(
+            f"{base}: the agent there is of the cluster at {of}, and --bootstrap-servers names none of its brokers; "
+            "give --url or web.port of an agent of that cluster"
+        )
 
 
 def send(base: str, path: str, body: dict[str, object]) -> HttpAnswer:
@@ -52,7 +87,11 @@ def send(base: str, path: str, body: dict[str, object]) -> HttpAnswer:
     try:
         return ask(base, path, seconds=_ANSWER_SECONDS, method="POST", headers=_JSON, body=content)
     except NoAnswerError as error:
-        raise AgentError(f"{error}; no agent answers there: give --url or web.port, on the agent's machine") from None
+        raise _nobody(error) from None
+
+
+def _nobody(error: NoAnswerError) -> AgentError:
+    return AgentError(f"{error}; no agent answers there: give --url or web.port, on the agent's machine")
 
 
 def look(base: str, path: str) -> HttpAnswer:

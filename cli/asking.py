@@ -19,7 +19,7 @@ from urllib.parse import quote
 
 import typer
 
-from samerack.cli.agent_requests import agent_url
+from samerack.cli.agent_requests import agent_url, is_same_cluster, servers_of
 from samerack.cluster.racks import NO_HOSTS, Hosts
 from samerack.common import fetching
 from samerack.common.errors import AgentError, SettingsError
@@ -55,7 +55,7 @@ class Place:
     @property
     def servers(self) -> frozenset[str]:
         """Brokers that the settings name."""
-        return frozenset(filter(None, self.settings.kafka.get("bootstrap.servers", "").split(",")))
+        return servers_of(self.settings)
 
     @property
     def url(self) -> str:
@@ -205,8 +205,7 @@ def _asked(where: Place, path: str, *, unseen: bytes | None = None) -> bytes | N
 
 
 def _same_cluster(where: Place, bootstrap: str) -> bool:
-    """Whether an agent's cluster is the one that is asked for; any is where none is named."""
-    return not where.servers or not where.servers.isdisjoint(bootstrap.split(","))
+    return is_same_cluster(where.servers, bootstrap)
 
 
 def _origin(where: Place) -> str:

@@ -15,13 +15,13 @@ from rich import box
 from rich.table import Table
 
 from samerack.agent import log
-from samerack.cli.agent_requests import UrlOption, agent_url
+from samerack.cli.agent_requests import UrlOption, agent_url, check_cluster
 from samerack.cli.asking import ask
 from samerack.common import words
 from samerack.common.console import Console
 from samerack.common.errors import AgentError, SettingsError
 from samerack.common.flags import settings_from
-from samerack.common.options import ConfigOption, SetOption
+from samerack.common.options import BootstrapOption, ConfigOption, SetOption
 from samerack.common.spans import seconds_of
 from samerack.events import EventLog, model, store
 from samerack.events.model import MAX_ASKED, Event, Kind
@@ -41,6 +41,7 @@ def register(app: typer.Typer) -> None:
 def events(
     group: Annotated[str | None, typer.Argument(help="Of one group; of all, and of the agent, without it.")] = None,
     config: ConfigOption = None,
+    bootstrap: BootstrapOption = None,
     url: UrlOption = None,
     file: Annotated[
         Path | None,
@@ -78,18 +79,22 @@ def events(
     rebalance began with: the agent, a member, the group's leader. A running agent is asked; where none runs, --store
     reads its file. Changes nothing. docs/events.md explains each column.
     """
-    settings = settings_from(config, None, assignments, needs_kafka=False)
+    settings = settings_from(config, bootstrap, assignments, needs_kafka=False)
     log.configure(settings)
     kinds = tuple(dict.fromkeys(kind or ()))
     if unknown := [one for one in kinds if one not in KINDS]:
         raise SettingsError(f"--kind {unknown[0]}: no such kind; kinds are {', '.join(KINDS)}")
-    if file is not None and (url is not None or follow):
-        raise SettingsError("--store reads a file as it is; leave --url and --follow out, or --store")
+    if file is not None and (url is not None or bootstrap or follow):
+        raise SettingsError(
+            "--store reads a file as it is; leave --url, --bootstrap-servers and --follow out, or --store"
+        )
     begin = moment(since, time.time()) if since is not None else None
     if file is not None:
         found = _stored(file, group=group, kinds=kinds, since=begin, limit=limit)
     else:
         asked = _asking(url or agent_url(settings), group=group, kinds=kinds)
+        if bootstrap:
+            check_cluster((url or agent_url(settings)).rstrip("/"), settings)
         found = asked(begin, limit)
     console = Console()
     if as_json and not follow:

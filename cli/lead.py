@@ -1,4 +1,4 @@
-"""`samerack lead GROUP --takeover clean`: has a running agent take the lead of a group over, and shows its steps."""
+"""`samerack lead GROUP`: has a running agent take the lead of a group over, and shows its steps."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from samerack.common import words
 from samerack.common.console import Console
 from samerack.common.errors import AgentError
 from samerack.common.fetching import HttpAnswer, NoAnswerError
-from samerack.common.options import ConfigOption, SetOption
+from samerack.common.options import BootstrapOption, ConfigOption, SetOption
 
 _LOOK_SECONDS: Final = 0.1
 _LOST_SECONDS: Final = 15.0
@@ -46,10 +46,11 @@ def register(app: typer.Typer) -> None:
 
 def lead(
     group: Annotated[str, typer.Argument(help="Consumer group, as the brokers know it; one that the agent follows.")],
-    takeover: Annotated[  # noqa: ARG001 - there is one way as yet, and it is to be named
+    takeover: Annotated[  # noqa: ARG001 - there is one way as yet
         Way, typer.Option("--takeover", help="How: clean, in one rebalance and a short second one.")
-    ],
+    ] = Way.CLEAN,
     config: ConfigOption = None,
+    bootstrap: BootstrapOption = None,
     url: UrlOption = None,
     *,
     dry_run: Annotated[
@@ -65,7 +66,7 @@ def lead(
     this machine (in Kubernetes: kubectl exec). It refuses a takeover that is not possible, and undoes what does not
     go as it should; the exit code is 1 then, with the reason. docs/takeover.md tells what happens step by step.
     """
-    base = agent_address(config, url, assignments)
+    base = agent_address(config, bootstrap, url, assignments)
     console = Console(highlight=False)
     report: Callable[[Did], None] = (lambda _: None) if as_json else (lambda did: _show_step(console, did))
     progress = follow(base, _asked(base, group, dry_run=dry_run), report)
@@ -126,6 +127,11 @@ def gain_words(gain: Gain) -> str:
         f"{gain.members} members pause as in any rebalance (they took {lately} to rejoin), and until those who lead "
         f"now are back, about a second as a rule and {gain.held_seconds_at_most:g} s at most{most}"
     )
+    if gain.moved is not None and gain.rebalances is not None:
+        lines.append(
+            f"{gain.rebalances} rebalances, and another if an evicted member is late; "
+            f"{'1 partition moves' if gain.moved == 1 else f'{gain.moved} partitions move'}"
+        )
     return "\n".join(lines)
 
 

@@ -20,7 +20,7 @@ from samerack.common import words
 from samerack.common.console import Console
 from samerack.common.errors import AgentError, SettingsError
 from samerack.common.fetching import HttpAnswer, NoAnswerError
-from samerack.common.options import ConfigOption, SetOption
+from samerack.common.options import BootstrapOption, ConfigOption, SetOption
 from samerack.common.spans import seconds_of
 
 _LOOK_SECONDS: Final = 0.1
@@ -55,6 +55,7 @@ def leave(
     lasting: ForOption = None,
     why: WhyOption = "",
     config: ConfigOption = None,
+    bootstrap: BootstrapOption = None,
     url: UrlOption = None,
     *,
     as_json: JsonOption = False,
@@ -67,7 +68,7 @@ def leave(
     agent on this machine (in Kubernetes: kubectl exec); of several agents, ask the one that leads the group. An agent
     that is started again stays out, too. docs/operating.md says what shows it.
     """
-    base, status = _begin(Wish.LEAVE.value, group, lasting, why, config, url, assignments)
+    base, status = _begin(Wish.LEAVE.value, group, lasting, why, config, bootstrap, url, assignments)
     _finish(_once_out(base, status), Wish.LEAVE, as_json=as_json)
 
 
@@ -76,6 +77,7 @@ def pause(
     lasting: ForOption = None,
     why: WhyOption = "",
     config: ConfigOption = None,
+    bootstrap: BootstrapOption = None,
     url: UrlOption = None,
     *,
     as_json: JsonOption = False,
@@ -88,7 +90,7 @@ def pause(
     when the time is over, or after `samerack resume GROUP`, happens then. The command asks the agent on this machine
     (in Kubernetes: kubectl exec); of several agents, ask the one that leads the group.
     """
-    _, status = _begin(Wish.PAUSE.value, group, lasting, why, config, url, assignments)
+    _, status = _begin(Wish.PAUSE.value, group, lasting, why, config, bootstrap, url, assignments)
     _finish(status, Wish.PAUSE, as_json=as_json)
 
 
@@ -96,6 +98,7 @@ def resume(
     group: GroupArgument,
     why: WhyOption = "",
     config: ConfigOption = None,
+    bootstrap: BootstrapOption = None,
     url: UrlOption = None,
     *,
     as_json: JsonOption = False,
@@ -106,7 +109,7 @@ def resume(
     It joins the group again if it had left, and makes the rebalances that have become worth it. Where nothing is in
     force it changes nothing.
     """
-    _, status = _begin(RESUME, group, None, why, config, url, assignments)
+    _, status = _begin(RESUME, group, None, why, config, bootstrap, url, assignments)
     _finish(status, None, as_json=as_json)
 
 
@@ -116,6 +119,7 @@ def _begin(
     lasting: str | None,
     why: str,
     config: ConfigOption,
+    bootstrap: BootstrapOption,
     url: str | None,
     assignments: SetOption,
 ) -> tuple[str, RequestStatus]:
@@ -128,7 +132,7 @@ def _begin(
     seconds = _seconds(lasting)
     if len(why) > MAX_TEXT:
         raise SettingsError(f"--why: has {len(why)} characters; at most {MAX_TEXT} are shown everywhere")
-    base = agent_address(config, url, assignments)
+    base = agent_address(config, bootstrap, url, assignments)
     body: dict[str, object] = {"group": group, "action": action, "seconds": seconds, "by": _user(), "why": why}
     return base, _status(base, send(base, PATH, body))
 

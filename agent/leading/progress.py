@@ -42,6 +42,8 @@ class Gain:
         rejoin_seconds: the longest time that the members took to rejoin in recent rebalances.
         held_seconds_at_most: how long the pending member may make them wait in addition.
         pause_seconds_at_most: how long they pause in total, by these figures.
+        moved: partitions that get another owner.
+        rebalances: how many there are if every evicted member is back in time; a late one begins another.
     """
 
     members: int
@@ -54,6 +56,8 @@ class Gain:
     rejoin_seconds: float | None
     held_seconds_at_most: float
     pause_seconds_at_most: float | None
+    moved: int | None = None
+    rebalances: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,6 +36,8 @@ MAX_REJOINS: Final = 256
 _MIN_CHANCES: Final = 5.0
 """So many of those positions must be good on average: then one takeover in 150 finds none."""
 _LATER: Final = "once members have come or gone, their order is another one"
+REBALANCES: Final = 2
+"""The one that the agent asks for, and the one that is held open, in which it comes to lead."""
 HELD_SECONDS: Final = 4.0
 """The longest hold of the group: well below the shortest session timeout that brokers allow by default (6 s)."""
 _BEGIN_SECONDS: Final = 1.0

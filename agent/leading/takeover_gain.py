@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from samerack.agent.leading.progress import Gain
 from samerack.agent.leading.rebalance_evaluator import Evaluation, Outlook
-from samerack.agent.leading.takeover import HELD_SECONDS, longest_pause
+from samerack.agent.leading.takeover import HELD_SECONDS, REBALANCES, longest_pause
 from samerack.agent.policy import Action, Decision, Reason
 from samerack.agent.policy.measured import weighed_shares
 from samerack.cluster.group import GroupView
@@ -33,6 +33,8 @@ def gain_of(view: GroupView, evaluation: Evaluation, outlook: Outlook, rejoin_se
         rejoin_seconds=rejoin_seconds,
         held_seconds_at_most=HELD_SECONDS,
         pause_seconds_at_most=longest_pause(rejoin_seconds),
+        moved=condition.possible.moved,
+        rebalances=REBALANCES,
     )
 
 

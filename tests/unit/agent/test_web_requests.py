@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from starlette.responses import JSONResponse
+from starlette.routing import Route
 from typer.testing import CliRunner
 
 from samerack.agent.leading.group_requests import GroupRequests, RequestStatus
@@ -33,6 +35,8 @@ GAIN = Gain(
     rejoin_seconds=None,
     held_seconds_at_most=4.0,
     pause_seconds_at_most=None,
+    moved=2,
+    rebalances=2,
 )
 
 
@@ -93,7 +97,8 @@ def leader() -> Leader:
 def port(leader: Leader) -> Iterator[int]:
     """The port of an agent with this leader."""
     leaders = {"orders": leader}
-    with served(*web_requests.routes(leaders), *web_takeover.routes(leaders)) as port:
+    status = Route("/v1/status", lambda _: JSONResponse({"bootstrap": "east:9092,east-2:9092"}))
+    with served(status, *web_requests.routes(leaders), *web_takeover.routes(leaders)) as port:
         yield port
 
 
@@ -261,3 +266,27 @@ def test_the_gain_in_words() -> None:
     assert "4 partitions (66 %) now, 0 partitions (0 %) under the agent" in text
     assert "3 members pause" in text
     assert "not known yet" in text
+    assert text.endswith("\n2 rebalances, and another if an evicted member is late; 2 partitions move")
+
+
+def test_a_dry_run_needs_no_way(port: int, leader: Leader) -> None:
+    """There is one way to take over, so that it need not be named."""
+    code, said, _ = run(port, "lead", "orders", "--dry-run")
+    assert (code, leader.takeovers) == (0, [True])
+    assert "the agent can take orders over" in said
+
+
+@pytest.mark.parametrize(
+    "line", [["lead", "orders"], ["leave", "orders"], ["pause", "orders"], ["resume", "orders"], ["events"]]
+)
+def test_an_agent_of_another_cluster_is_asked_nothing(port: int, leader: Leader, line: list[str]) -> None:
+    """Brokers on the command line must be among those of the agent."""
+    code, _, error = run(port, *line, "-b", "west:9092")
+    assert (code, leader.asked, leader.takeovers) == (1, [], [])
+    assert "the agent there is of the cluster at east:9092,east-2:9092, and --bootstrap-servers names none" in error
+
+
+def test_brokers_of_the_agents_cluster_are_accepted(port: int, leader: Leader) -> None:
+    """One of them is enough."""
+    assert run(port, "lead", "orders", "--dry-run", "-b", "west:9092,east-2:9092")[0] == 0
+    assert leader.takeovers == [True]
