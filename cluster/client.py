@@ -41,11 +41,12 @@ def connect(config: dict[str, Any], timeout: float = 10.0) -> KafkaNetClient:
     manager = Connections(net, **config)
     client = KafkaNetClient(net=net, manager=manager, **config)
     net.start()
-    if hopeless := _why_hopeless(manager, manager.bootstrap_async(round(timeout * 1000))):
+    milliseconds = round(timeout * 1000)
+    if _DIAGNOSES.end_attempts and (hopeless := _why_hopeless(manager, manager.bootstrap_async(milliseconds))):
         close(client)
         raise AgentError(f"kafka {hopeless}")
     try:
-        manager.bootstrap(refresh=False)  # waits for the attempt that has begun
+        manager.bootstrap(milliseconds, refresh=False)  # waits for the attempt that has begun, or begins it
     except Exception as error:
         close(client)
         last = manager.last_failure or error
@@ -68,7 +69,7 @@ def _why_hopeless(manager: Connections, attempt: Future) -> str:
     """Waits until a connection is made or one has failed; returns why no server is worth another attempt."""
     attempt.add_both(lambda _: manager.any_outcome.set())
     manager.any_outcome.wait()
-    if not _DIAGNOSES.end_attempts or attempt.is_done or refusal(manager.last_failure, manager.config):
+    if attempt.is_done or refusal(manager.last_failure, manager.config):
         return ""
     why = why_hopeless(manager.config)
     return "" if attempt.is_done else why

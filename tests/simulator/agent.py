@@ -32,6 +32,7 @@ from samerack.agent.leading.parts import build_group_parts
 from samerack.agent.metrics import Metrics
 from samerack.agent.policy.back_off_causes import Cause
 from samerack.cluster import client, connections, coordinator_requests, group_member, group_poller, member_session
+from samerack.cluster.diagnosis import Diagnoses
 from samerack.common.settings import Settings
 from samerack.events import EventLog
 from tests.simulator.loop import SimulatedConnections, VirtualLoop
@@ -82,6 +83,10 @@ def _metrics() -> Metrics:
     return Metrics()
 
 
+_DIAGNOSES: Final = Diagnoses()
+_DIAGNOSES.end_attempts = False  # as in an agent's process
+
+
 @contextmanager
 def simulated() -> Iterator[None]:
     """In this context, leaders use the current simulated process, and nothing is logged."""
@@ -96,6 +101,7 @@ def simulated() -> Iterator[None]:
         (group_poller, "time", SimpleNamespace(monotonic=lambda: _current().seconds())),
         (client, "NetworkSelector", VirtualLoop),
         (client, "Connections", SimulatedConnections),
+        (client, "_DIAGNOSES", _DIAGNOSES),
         (manager, "random", SimpleNamespace(choice=lambda items: items[0], shuffle=lambda _: None, uniform=_middle)),
         *((module, "time", played) for module in _ON_PLAYED_TIME),
     ]
