@@ -30,6 +30,7 @@ _WORDS: Final = {
     "hold": "the rebalance is held open, no member has partitions",
     "evict": "the former leader is out, and in again",
     "release": "the agent leads",
+    "rejoin": "members that were evicted and late are back",
 }
 
 
@@ -153,13 +154,27 @@ def _show_step(console: Console, did: Did) -> None:
     console.print(f"{did.seconds:6.2f} s  {did.step:<8} {_WORDS.get(did.step, '')}")
 
 
+def _late(progress: Progress) -> str:
+    """Returns how long members were outside that were not back when the agent came to lead."""
+    back = progress.late - progress.outside
+    parts = [f"{_evicted(back)} outside for {progress.late_seconds:.1f} s"] if back > 0 else []
+    if progress.outside:
+        parts.append(f"{_evicted(progress.outside)} not back")
+    return "".join(f"; {part}" for part in parts)
+
+
+def _evicted(members: int) -> str:
+    return "an evicted member was" if members == 1 else f"{members} evicted members were"
+
+
 def _end(progress: Progress) -> str:
     if progress.outcome is Outcome.LEADS:
         most = progress.gain.pause_seconds_at_most if progress.gain is not None else None
         return (
             f"the agent leads {progress.group}, {progress.seconds:.1f} s after it began"
             + (f" (at most {most:.1f} s were forecast)" if most is not None else "")
-            + f"; the rebalance was held open for {progress.held_seconds:.2f} s"
+            + f"; {progress.rebalances} rebalances, one of them held open for {progress.held_seconds:.2f} s"
+            + _late(progress)
         )
     if progress.outcome is Outcome.WOULD:
         return f"the agent can take {progress.group} over, and does so without --dry-run"

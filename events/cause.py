@@ -146,10 +146,25 @@ def _is_gone(partition: Partition, after: GroupSnapshot) -> bool:
     return not after.cooperative
 
 
-def moved(before: GroupSnapshot, after: GroupSnapshot, released: Mapping[Partition, Released]) -> int:
-    """Return how many partitions have another owner than the one they had last."""
+def moved(
+    before: GroupSnapshot,
+    after: GroupSnapshot,
+    released: Mapping[Partition, Released],
+    returned: Mapping[str, str] | None = None,
+) -> int:
+    """Return how many partitions have another owner than the one they had last.
+
+    Args:
+        before: the group before the rebalance.
+        after: the group after it.
+        released: what had been revoked in the round before.
+        returned: former keys of members that are back under others.
+    """
     had = {partition: one.owner for partition, one in released.items()} | before.owners()
-    return sum(had.get(partition, owner) != owner for partition, owner in after.owners().items())
+    former = returned or {}
+    return sum(
+        had.get(partition, owner) not in (owner, former.get(owner)) for partition, owner in after.owners().items()
+    )
 
 
 def pause(

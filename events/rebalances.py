@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from samerack.events.cause import (
@@ -44,6 +44,8 @@ class Plan:
     share_after: float | None
     assignor: str
     failure: str
+    returned: Mapping[str, str] = field(default_factory=dict)
+    """Former keys of members that are back under others."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -233,7 +235,7 @@ class Rebalances:
                 generation=(over.generation or 0) - back,
                 detail="another followed before anybody was given anything",
             )
-        fields = self._outcome(before, after, over.at)
+        fields = self._outcome(before, after, over.at, returned=plan.returned if plan is not None else {})
         if plan is not None:
             fields |= {"assignor": plan.assignor, "failure": plan.failure}
         self._record(
@@ -257,12 +259,14 @@ class Rebalances:
         self._over = None
         self._forget()
 
-    def _outcome(self, before: GroupSnapshot | None, after: GroupSnapshot | None, ended: float) -> dict[str, Any]:
+    def _outcome(
+        self, before: GroupSnapshot | None, after: GroupSnapshot | None, ended: float, *, returned: Mapping[str, str]
+    ) -> dict[str, Any]:
         if after is None:
             return {"detail": "another followed before anybody could look"}
         fields: dict[str, Any] = {"members": len(after.members), "partitions": len(after.owners())}
         if before is not None:
-            fields["moved"] = moved(before, after, self._released)
+            fields["moved"] = moved(before, after, self._released, returned)
             fields["pause_seconds"] = pause(before, after, self._released, begun=self._begun, ended=ended)
         return fields
 

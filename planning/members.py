@@ -5,11 +5,11 @@ Of a stable group they come from its description; of a group that joins, from th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from samerack.cluster.group import GroupView
+from samerack.cluster.group import GroupView, MemberView
 from samerack.cluster.racks import NO_HOSTS, Hosts, MemberRack, client_id_of, member_rack
 from samerack.common.settings import RackSettings
 from samerack.protocol.claims import COOPERATIVE_STICKY, STICKY, claims
@@ -49,6 +49,23 @@ def members_of_view(group: GroupView, racks: RackSettings, hosts: Hosts = NO_HOS
         for member in group.members
         if member.subscription is not None
     )
+
+
+def returned(
+    joined: Iterable[tuple[str, str | None, Subscription]], *, known: Container[str], evicted: Iterable[MemberView]
+) -> dict[str, str]:
+    """Returns the former ids of members that were evicted, by the ids under which they are back.
+
+    Args:
+        joined: Member id, instance id and subscription of each member that joined.
+        known: Ids of members of before; no other member is new.
+        evicted: Dynamic members, which are known again by their client ids.
+    """
+    former: dict[str, list[str]] = {}
+    for member in sorted(evicted, key=lambda one: one.id, reverse=True):
+        former.setdefault(member.client_id, []).append(member.id)
+    new = sorted(member for member, instance, _ in joined if instance is None and member not in known)
+    return {member: ids.pop() for member in new if (ids := former.get(client_id_of(member)))}
 
 
 def members_of_join(  # noqa: PLR0913 - all that is known of a group while it joins

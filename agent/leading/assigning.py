@@ -13,11 +13,11 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from samerack.agent.policy.back_off_causes import BackOffError, Cause
-from samerack.cluster.group import GroupView, topics_of
+from samerack.cluster.group import GroupView, MemberView, topics_of
 from samerack.cluster.group_member import Joined
 from samerack.cluster.racks import NO_HOSTS, Hosts, client_id_of
 from samerack.cluster.view import SettledCluster
@@ -32,7 +32,7 @@ from samerack.planning.coverage import (
     owned_topics,
     unpolled_topics_reason,
 )
-from samerack.planning.members import PlanMember, members_of_join
+from samerack.planning.members import PlanMember, members_of_join, returned
 from samerack.planning.mode import Mode, mode_of
 from samerack.planning.problem import problem_of
 from samerack.planning.topic_tables import TopicTables
@@ -79,6 +79,8 @@ class Sent:
     """The latest generations, this one last, with client ids by instance id or member id: the members of a generation
     that another one replaced at once are known only here."""
     weights: Weights | None = None
+    returned: Mapping[str, str] = field(default_factory=dict)
+    """Former ids of members that a takeover evicted, by the ids under which they are back."""
 
 
 class Assigning:
@@ -103,6 +105,7 @@ class Assigning:
         self._owned: dict[str, TopicPartitions] = {}
         self._unread: planner.Plan | None = None
         """The plan that was sent last, until what members own by it is needed: no group waits for that."""
+        self._evicted: tuple[MemberView, ...] = ()
         self._reader = SubscriptionReader()
         self.tables = TopicTables()
         self._rounds: deque[tuple[int, Mapping[str, str]]] = deque(maxlen=_MAX_ROUNDS)
@@ -118,7 +121,7 @@ class Assigning:
                 member.instance_id: member.assigned for member in others.members if member.instance_id
             }
             if others.stable:
-                self._owned, self._unread = owned, None
+                self._owned, self._unread, self._evicted = owned, None, ()
             elif not self._remembered():
                 # in a rebalance the broker still shows the assignments of the previous generation
                 self._owned = {member: partitions for member, partitions in owned.items() if len(partitions)}
@@ -126,6 +129,11 @@ class Assigning:
             self._watch.show_interest(
                 self._group, topics_of(m.subscription for m in others.members if m.subscription is not None)
             )
+
+    def evicts(self, members: Iterable[MemberView]) -> None:
+        """Stores members that the agent evicts: what they own is theirs when they come back under other ids."""
+        with self._lock:
+            self._evicted = tuple(members)
 
     def _remembered(self) -> Mapping[str, TopicPartitions]:
         """Returns what each member owns by the assignment in force; the lock is held."""
@@ -180,10 +188,11 @@ class Assigning:
         mode, weights = self.mode(joined.protocol), self.weights()
         with self._lock:
             view, owned = self._view, {} if mode.cooperative else self._remembered()
+            back = returned(subscriptions, known=owned, evicted=self._evicted)
         members = members_of_join(
             subscriptions,
             group=view,
-            remembered=owned,
+            remembered={**owned, **{now: owned[former] for now, former in back.items() if former in owned}},
             cooperative=mode.cooperative,
             racks=self._settings.racks,
             hosts=self._hosts,
@@ -215,6 +224,7 @@ class Assigning:
             cooperative=mode.cooperative,
             rounds=tuple(self._rounds),
             weights=weights,
+            returned=back,
         )
         return {member: encoded.get(member, _EMPTY_ASSIGNMENT) for member, _, _ in joined.members}
 

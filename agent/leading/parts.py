@@ -161,6 +161,7 @@ def build_group_parts(  # noqa: PLR0913 - it brings all parts of leading one gro
             reporter=reporter,
             lock=lock or TakeoverLock(),
             notify_supervisor=notify_supervisor,
+            on_evict=assigning.evicts,
             clock=time.monotonic,
         ),
         requests=requests,

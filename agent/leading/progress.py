@@ -82,6 +82,10 @@ class Progress:
         did: the finished steps.
         seconds: how long it has taken so far.
         held_seconds: how long the pending member held the group.
+        rebalances: how many there were.
+        late: evicted members that were not back when the agent came to lead.
+        late_seconds: how long the last of them was outside.
+        outside: those that were not back at the end.
         gain: what it would gain; None before that is computed.
     """
 
@@ -94,6 +98,10 @@ class Progress:
     did: tuple[Did, ...] = ()
     seconds: float = 0.0
     held_seconds: float = 0.0
+    rebalances: int = 0
+    late: int = 0
+    late_seconds: float = 0.0
+    outside: int = 0
     gain: Gain | None = None
 
 

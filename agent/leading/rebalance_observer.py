@@ -85,6 +85,7 @@ class RebalanceObserver:
                 share_after=plan.after.min_share,
                 assignor=plan.assignor,
                 failure=plan.failure or "",
+                returned=sent.returned,
             ),
         )
 

@@ -109,6 +109,7 @@ class Session:
             return self._take_over()
         if group.is_due:
             group.poll()
+        self._parts.takeovers.sees(group.view)
         self._handle_loss()
         if member.is_outside:
             if group.view is None or group.others is None or self.lacks_consumers:

@@ -42,6 +42,8 @@ HELD_SECONDS: Final = 4.0
 """The longest hold of the group: well below the shortest session timeout that brokers allow by default (6 s)."""
 _BEGIN_SECONDS: Final = 1.0
 """Members that have their partitions need this time to fetch offsets and start reading."""
+LATE_SECONDS: Final = 15.0
+"""So long the agent, which leads by then, reports on evicted members that are not back: librdkafka's take up to 7 s."""
 BACK_SECONDS: Final = 0.3
 """If several members were evicted, the agent waits so long for the next one: a librdkafka follower needs a second more
 than the leader. A later one joins in another rebalance, which costs the group less time than waiting."""
@@ -54,6 +56,7 @@ class Step(Enum):
     HOLD = "hold"
     EVICT = "evict"
     RELEASE = "release"
+    REJOIN = "rejoin"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,8 +199,13 @@ def is_back(before: GroupView, view: GroupView, evicted: frozenset[str]) -> Verd
     staying = {one.id for one in before.members} - evicted
     if gone := staying - {one.id for one in view.members}:
         return Verdict(trouble=f"members left meanwhile: {_names(before, gone)}")
-    missing = Counter(one.client_id for one in before.members) - Counter(one.client_id for one in view.members)
-    return Verdict(go=not missing, missing=missing.total())
+    missing = missing_of(before, view)
+    return Verdict(go=not missing, missing=missing)
+
+
+def missing_of(before: GroupView, view: GroupView) -> int:
+    """Returns how many members of before are not in the group, by their client ids."""
+    return (Counter(one.client_id for one in before.members) - Counter(one.client_id for one in view.members)).total()
 
 
 def others(view: GroupView, me: str) -> tuple[MemberView, ...]:

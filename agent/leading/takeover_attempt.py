@@ -19,13 +19,16 @@ from samerack.agent.leading.progress import Did, Outcome, Progress
 from samerack.agent.leading.takeover import (
     BACK_SECONDS,
     HELD_SECONDS,
+    LATE_SECONDS,
     MAX_TRIES,
+    REBALANCES,
     Step,
     is_back,
     may_evict,
+    missing_of,
     parties_of,
 )
-from samerack.cluster.group import GroupView
+from samerack.cluster.group import GroupView, MemberView
 
 _LEAD_SECONDS: Final = 10.0
 
@@ -42,6 +45,7 @@ class TakeoverAttempt:
         reporter: GroupReporter,
         notify_supervisor: Callable[[], None],
         publish: Callable[[Progress], None],
+        on_evict: Callable[[tuple[MemberView, ...]], None] = lambda _: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Prepare; `begin` starts the attempt.
@@ -53,6 +57,7 @@ class TakeoverAttempt:
             reporter: Reports what happens.
             notify_supervisor: Sends the supervisor the agent's member ids; returns when it has them.
             publish: Called with every change of the progress.
+            on_evict: Called with the members that are about to be evicted.
             clock: Seconds, monotonic.
         """
         self._before = before
@@ -60,12 +65,14 @@ class TakeoverAttempt:
         self._reporter = reporter
         self._notify_supervisor = notify_supervisor
         self._publish = publish
+        self._on_evict = on_evict
         self._clock = clock
         self._began = self._step_began = clock()
         self._step = Step.GATHER
         self._tries = 0
         self._evicted: frozenset[str] = frozenset()
         self._missing, self._missing_since = 0, 0.0
+        self._evicted_at = self._assigned_at = self._began
         self._held_since: float | None = None
         self.progress = replace(progress, outcome=Outcome.RUNNING, step=self._step.value)
         publish(self.progress)
@@ -74,6 +81,11 @@ class TakeoverAttempt:
     def is_over(self) -> bool:
         """Whether the attempt has ended."""
         return self.progress.outcome is not Outcome.RUNNING
+
+    @property
+    def is_led(self) -> bool:
+        """Whether the agent leads the group by now, and only waits for evicted members that are late."""
+        return self._step is Step.REJOIN and not self.is_over
 
     def begin(self, member: Member) -> None:
         """Requests the rebalance."""
@@ -106,15 +118,43 @@ class TakeoverAttempt:
             self.undo(member, f"the rebalance did not end within {_LEAD_SECONDS:g} s")
 
     def joined(self, member: Member) -> None:
-        """Ends the attempt after a rebalance: the agent leads, or the attempt is undone.
+        """Goes on after a rebalance: the agent leads, or the attempt is undone. Members that are late begin another.
 
         Raises:
             KafkaError: The pending member could not be released.
         """
         if not member.leading:
-            self.undo(member, "the rebalance ended under the former leader")
+            self.undo(member, "the rebalance ended under another leader")
             return
         self._let_go(member)
+        self._assigned_at = self._clock()
+        if self.is_led:
+            late = max(self.progress.late, self._missing)
+            self._publish_progress(replace(self.progress, rebalances=self.progress.rebalances + 1, late=late))
+            return
+        self.progress = replace(self.progress, rebalances=REBALANCES + self._tries)
+        if self._missing:
+            self._go_on(Step.REJOIN)
+        else:
+            self._finish(Outcome.LEADS, "")
+
+    def sees(self, view: GroupView | None) -> None:
+        """Ends the attempt of an agent that leads: the late members are back, or are not waited for any longer.
+
+        Args:
+            view: The group; None if it was not described since the last rebalance.
+        """
+        if not self.is_led:
+            return
+        if view is not None and view.stable:
+            self._missing = missing_of(self._before, view)
+        if not self._missing or self._clock() - self._step_began > LATE_SECONDS:
+            self.conclude()
+
+    def conclude(self) -> None:
+        """Ends the attempt of an agent that leads, whoever is not back."""
+        outside = round(self._assigned_at - self._evicted_at, 3) if self.progress.late else 0.0
+        self.progress = replace(self.progress, late_seconds=outside, outside=self._missing)
         self._finish(Outcome.LEADS, "")
 
     def undo(self, member: Member, reason: str) -> None:
@@ -162,6 +202,8 @@ class TakeoverAttempt:
         elif verdict.go:
             before = ahead(view, member.member_id, member.leader_id)
             self._evicted = frozenset({member.leader_id, *(one.id for one in before)})
+            self._evicted_at = self._clock()
+            self._on_evict(tuple(one for one in self._before.members if one.id in self._evicted))
             member.evict(*self._evicted)
             self._go_on(Step.EVICT)
 
@@ -197,14 +239,17 @@ class TakeoverAttempt:
 
     def _finish(self, outcome: Outcome, reason: str) -> None:
         did = (*self.progress.did, self._over(self._step.value))
+        until = self._assigned_at if outcome is Outcome.LEADS else self._clock()
+        seconds = round(until - self._began, 3)
         self._publish_progress(
-            replace(self.progress, outcome=outcome, reason=reason, step="", did=did, seconds=self._seconds())
+            replace(self.progress, outcome=outcome, reason=reason, step="", did=did, seconds=seconds)
         )
         self._reporter.takeover(
             outcome.value,
             reason=reason,
             seconds=self.progress.seconds,
-            detail=f"held for {self.progress.held_seconds:.2f} s",
+            detail=f"held for {self.progress.held_seconds:.2f} s"
+            + (f"; {self.progress.rebalances} rebalances" if outcome is Outcome.LEADS else ""),
         )
 
     def _held(self) -> float:

@@ -33,7 +33,7 @@ from samerack.agent.leading.takeover_attempt import TakeoverAttempt
 from samerack.agent.leading.takeover_gain import gain_of, worth_refusal
 from samerack.agent.leading.takeover_lock import TakeoverLock
 from samerack.agent.leading.takeover_request import TakeoverRequest
-from samerack.cluster.group import GroupView
+from samerack.cluster.group import GroupView, MemberView
 from samerack.common import words
 from samerack.common.settings import LeadingSettings
 
@@ -59,6 +59,7 @@ class TakeoverController:
         reporter: GroupReporter,
         lock: TakeoverLock,
         notify_supervisor: Callable[[], None] = lambda: None,
+        on_evict: Callable[[tuple[MemberView, ...]], None] = lambda _: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """No takeover is under way at first.
@@ -71,6 +72,7 @@ class TakeoverController:
             reporter: Reports what happens.
             lock: Which group may take over in this agent.
             notify_supervisor: Sends the supervisor the agent's member ids; returns when it has them.
+            on_evict: Called with the members that are about to be evicted.
             clock: Seconds, monotonic.
         """
         self._group = group
@@ -80,6 +82,7 @@ class TakeoverController:
         self._reporter = reporter
         self._lock = lock
         self._notify_supervisor = notify_supervisor
+        self._on_evict = on_evict
         self._clock = clock
         self.request = TakeoverRequest(group=group, reporter=reporter, clock=clock)
         """The last request, and the progress; other threads may use it."""
@@ -94,8 +97,8 @@ class TakeoverController:
 
     @property
     def is_under_way(self) -> bool:
-        """Whether an attempt is running."""
-        return self._attempt is not None
+        """Whether the steps of an attempt are running; an agent that leads waits for late members as it leads."""
+        return self._attempt is not None and not self._attempt.is_led
 
     def consider(self, member: Member, view: GroupView, evaluation: Evaluation) -> bool:
         """Answers a request, or starts an attempt if nothing prevents it; returns whether the membership has changed.
@@ -145,6 +148,12 @@ class TakeoverController:
             self._settle()
         return _TURN_SECONDS
 
+    def sees(self, view: GroupView | None) -> None:
+        """Handles a description of the group, while the agent leads and members that it evicted may be late."""
+        if self._attempt is not None:
+            self._attempt.sees(view)
+            self._settle()
+
     def joined(self, member: Member) -> None:
         """Handles the end of a rebalance, started by the agent or not.
 
@@ -163,7 +172,9 @@ class TakeoverController:
     def end(self, member: Member) -> None:
         """Undoes an attempt under way and releases reserved ids, as the membership ends."""
         try:
-            if self._attempt is not None and not self._attempt.is_over:
+            if self._attempt is not None and self._attempt.is_led:
+                self._attempt.conclude()
+            elif self._attempt is not None and not self._attempt.is_over:
                 self._attempt.undo(member, "the agent's membership ended")
             elif member.pending:
                 member.let_go()
@@ -223,6 +234,7 @@ class TakeoverController:
             reporter=self._reporter,
             notify_supervisor=self._notify_supervisor,
             publish=self.request.publish,
+            on_evict=self._on_evict,
             clock=self._clock,
         )
         self._attempt.begin(member)

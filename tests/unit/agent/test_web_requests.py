@@ -269,6 +269,22 @@ def test_the_gain_in_words() -> None:
     assert text.endswith("\n2 rebalances, and another if an evicted member is late; 2 partitions move")
 
 
+@pytest.mark.parametrize(
+    ("told", "part"),
+    [
+        ({}, "after it began; 2 rebalances, one of them held open for 1.50 s"),
+        ({"rebalances": 3, "late": 1, "late_seconds": 6.4}, "; an evicted member was outside for 6.4 s"),
+        ({"rebalances": 3, "late": 3, "late_seconds": 6.4}, "; 3 evicted members were outside for 6.4 s"),
+        ({"outside": 2}, "; 2 evicted members were not back"),
+        ({"late": 2, "late_seconds": 6.4, "outside": 1}, "was outside for 6.4 s; an evicted member was not back"),
+    ],
+)
+def test_the_end_in_words(told: dict[str, Any], part: str) -> None:
+    """The end has the rebalances, and the members that were outside."""
+    progress = Progress(group="orders", outcome=Outcome.LEADS, held_seconds=1.5, **{"rebalances": 2, **told})
+    assert lead._end(progress).endswith(part)
+
+
 def test_a_dry_run_needs_no_way(port: int, leader: Leader) -> None:
     """There is one way to take over, so that it need not be named."""
     code, said, _ = run(port, "lead", "orders", "--dry-run")

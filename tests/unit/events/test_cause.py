@@ -134,6 +134,13 @@ def test_a_move_counts_once_though_it_takes_two_rounds() -> None:
     assert moved(WITHHELD, replace(TWO, cooperative=True), RELEASED) == 0
 
 
+def test_what_an_evicted_member_keeps_under_another_key_does_not_move() -> None:
+    """A takeover evicts members, which come back with new ids."""
+    again = {f"{key}-again": key for key in TWO.members}
+    renamed = replace(TWO, members={new: TWO.members[key] for new, key in again.items()})
+    assert (moved(TWO, renamed, {}), moved(TWO, renamed, {}, again)) == (len(TWO.owners()), 0)
+
+
 NAMES = st.sampled_from(["a", "b", "c", "d"])
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from samerack.agent.leading import assigning
 from samerack.agent.leading.assigning import Assigning, NoConsumersError
 from samerack.agent.policy.back_off_causes import BackOffError, Cause
 from samerack.assignors.check import check
-from samerack.assignors.model import AssignmentError
+from samerack.assignors.model import NOBODY, AssignmentError
 from samerack.cluster.group import MemberView
 from samerack.cluster.group_member import Joined
 from samerack.cluster.view import SettledCluster
@@ -87,6 +88,25 @@ def test_members_of_kafka_go_get_their_partitions() -> None:
     assert sorted(given_to["a"] + given_to["b"]) == [("t", 0), ("t", 1)]
     assert (given_to["me"], len(given_to["a"])) == ([], 1)
     assert {decode_assignment(data).version for name, data in sent.items() if name != "me"} == {1}
+
+
+def test_what_evicted_members_owned_is_theirs_under_other_ids() -> None:
+    """An evicted leader comes back with a new id: nothing moves, and the share of before counts what it read."""
+    ids = {name: f"app-{number}-{UUID(int=number, version=4)}" for number, name in enumerate("abcde")}
+    leads = _assigning(Eye(cluster=cluster(t=[(1,), (2,), (3,)])))
+    owned = {name: from_pairs([("t", number)]) for number, name in enumerate("abc")}
+    before = {name: member(ids[name], "t", client_id=f"app-{n}", assigned=owned[name]) for n, name in enumerate("abc")}
+    leads.see(group(*before.values()))
+    leads.evicts([before["a"], before["b"]])
+    back = {name: f"app-{number}-{UUID(int=number + 7, version=4)}" for number, name in enumerate("ab")}
+    leads.assign(_joined("range", **dict.fromkeys([*back.values(), ids["c"]], _reader("t"))))
+    assert leads.sent is not None
+    assert leads.sent.plan.before.moved == leads.sent.plan.after.moved == 0
+    assert leads.sent.plan.problem.owner.tolist().count(NOBODY) == 0
+    assert leads.sent.returned == {back["a"]: ids["a"], back["b"]: ids["b"]}
+    leads.see(group(member("other", "t")))
+    leads.assign(_joined("range", **{back["a"]: _reader("t")}))
+    assert leads.sent.returned == {}
 
 
 def test_no_plan_is_made_without_a_member_that_cannot_be_read() -> None:

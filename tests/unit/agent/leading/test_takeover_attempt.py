@@ -10,9 +10,9 @@ from kafka import errors as kafka_errors
 
 from samerack.agent.leading.member import Hold, Member
 from samerack.agent.leading.progress import Outcome, Progress
-from samerack.agent.leading.takeover import HELD_SECONDS, MAX_TRIES
+from samerack.agent.leading.takeover import HELD_SECONDS, LATE_SECONDS, MAX_TRIES
 from samerack.agent.leading.takeover_attempt import TakeoverAttempt
-from samerack.cluster.group import GroupView
+from samerack.cluster.group import GroupView, MemberView
 from tests.unit.agent.leading.scripted import reporter_of
 from tests.unit.agent.leading.test_takeover import AGENT, M1, M2, M3, OWNED, STABLE, held
 from tests.unit.agent.values import group, member
@@ -80,6 +80,7 @@ class Stage:
     joining: Joining
     told: list[str] = field(default_factory=list)
     seen: list[Progress] = field(default_factory=list)
+    evicted: list[MemberView] = field(default_factory=list)
     now: float = 100.0
 
     def __post_init__(self) -> None:
@@ -91,6 +92,7 @@ class Stage:
             reporter=reporter_of(),
             notify_supervisor=lambda: self.told.append("told"),
             publish=self.seen.append,
+            on_evict=self.evicted.extend,
             clock=lambda: self.now,
         )
         self.run.begin(self.member)
@@ -117,6 +119,7 @@ def test_the_steps_come_in_order_and_the_pending_member_goes() -> None:
     assert stage.joining.done[:4] == ["hold", "nudge", "evict m-1", "let go"]
     assert stage.told == ["told"]
     assert stage.run.progress.outcome is Outcome.LEADS
+    assert (stage.run.progress.rebalances, stage.run.progress.late) == (2, 0)
     assert [did.step for did in stage.run.progress.did] == ["gather", "hold", "evict", "release"]
     assert stage.run.progress.held_seconds == pytest.approx(0.1)
     assert not stage.joining.pending
@@ -134,6 +137,52 @@ def test_the_last_of_several_evicted_is_not_waited_for_for_long() -> None:
     assert stage.turns(3).step == "evict"
     assert stage.turns(2).step == "release"
     assert stage.joining.done[-1] == "let go"
+
+
+def _led_without_one() -> Stage:
+    """An attempt after which the agent leads, while one of two evicted members is outside; nothing is left to do."""
+    stage = Stage(Joining(look=held(M3, AGENT, M1, M2), back=held(AGENT, NEW, M2)))
+    assert stage.turns(7).step == "release"
+    stage.joining.leading = True
+    stage.run.joined(stage.member)
+    stage.run.sees(None)
+    stage.run.sees(group(AGENT, NEW, M2))
+    assert (stage.run.progress.outcome, stage.run.progress.step) == (Outcome.RUNNING, "rejoin")
+    assert (stage.run.is_led, stage.joining.pending) == (True, frozenset())
+    return stage
+
+
+def test_a_late_member_is_part_of_the_takeover() -> None:
+    """It is over when that member has partitions again; the rebalances count, and the time until the last plan."""
+    stage = _led_without_one()
+    stage.now += 3.0
+    stage.run.joined(stage.member)
+    stage.now += 5.0  # until the group is described
+    stage.run.sees(group(AGENT, NEW, M2, member("m-8", "orders", client_id="c-3")))
+    progress = stage.run.progress
+    assert (progress.outcome, progress.rebalances, progress.late, progress.outside) == (Outcome.LEADS, 3, 1, 0)
+    assert [progress.seconds, progress.late_seconds] == pytest.approx([3.7, 3.7])
+    assert [did.step for did in progress.did] == ["gather", "hold", "evict", "release", "rejoin"]
+
+
+def test_a_member_that_does_not_come_back_is_not_waited_for_without_end() -> None:
+    """The takeover ends with what was reached, and says who is missing; so it does if the membership ends."""
+    stage = _led_without_one()
+    stage.now += LATE_SECONDS + 0.1
+    stage.run.sees(None)
+    ended = _led_without_one()
+    ended.run.conclude()
+    for progress in (stage.run.progress, ended.run.progress):
+        assert (progress.outcome, progress.rebalances, progress.late, progress.outside) == (Outcome.LEADS, 2, 0, 1)
+        assert [progress.seconds, progress.late_seconds] == pytest.approx([0.7, 0.0])
+
+
+def test_what_the_evicted_have_is_passed_on() -> None:
+    """Whoever plans next knows who was evicted, before it is."""
+    stage = Stage(Joining())
+    stage.turns(1)
+    assert stage.evicted == [M1]
+    assert stage.joining.done[-1] == "evict m-1"
 
 
 def test_a_faster_leader_is_met_again_a_bounded_number_of_times() -> None:

@@ -20,7 +20,7 @@ from samerack.cluster.group import GroupView
 from samerack.common.settings import LeadingSettings
 from tests.unit.agent.leading.policies import cost
 from tests.unit.agent.leading.scripted import reporter_of
-from tests.unit.agent.leading.test_takeover import AGENT, M1, M2, M3, STABLE
+from tests.unit.agent.leading.test_takeover import AGENT, M1, M2, M3, STABLE, held
 from tests.unit.agent.leading.test_takeover_attempt import Joining
 from tests.unit.agent.values import group
 
@@ -220,6 +220,27 @@ def test_the_setting_takes_over_whenever_the_lead_is_lost() -> None:
     assert not stage.consider()
     stage.now += 6
     assert stage.consider()
+
+
+def test_an_agent_that_leads_does_so_while_evicted_members_are_late() -> None:
+    """Its turns are those of any leader, and the next takeover waits; the end of the membership ends it well."""
+    for is_ended in (False, True):
+        stage = Stage(leading=LeadingSettings(takeover="clean"))
+        stage.joining.back = held(AGENT, M2, M3)
+        assert stage.consider()
+        for _ in range(50):
+            stage.takeovers.turn(stage.member)
+            stage.now += 0.1
+        stage.joining.leading = True
+        stage.takeovers.joined(stage.member)
+        assert (stage.takeovers.is_under_way, stage.progress.outcome) == (False, Outcome.RUNNING)
+        assert stage.lock.take("another") == "orders"
+        if is_ended:
+            stage.takeovers.end(stage.member)
+        else:
+            stage.takeovers.sees(STABLE)
+        assert stage.progress.outcome is Outcome.LEADS
+        assert stage.lock.take("another") == "another"
 
 
 def test_the_setting_tries_twice_more_what_was_undone() -> None:
