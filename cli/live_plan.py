@@ -16,11 +16,11 @@ import numpy as np
 from samerack.agent.policy.measured import shares_of
 from samerack.assignors.consumer.own import server_plan
 from samerack.assignors.consumer.registry import Options
-from samerack.assignors.evaluate import cross_rack_mask, known_mask
+from samerack.assignors.evaluate import known_crossing_by_member
 from samerack.assignors.model import NOBODY, Cost, Int32Array, Problem
 from samerack.cli.asking import agent_says, hosts_known
 from samerack.cli.curve import points_of
-from samerack.cli.plan_subject import subject_of
+from samerack.cli.plan_subject import how_led, subject_of
 from samerack.cluster.broker_configs import read_broker_configs
 from samerack.cluster.group import topics_of
 from samerack.cluster.metadata import look
@@ -91,6 +91,7 @@ def examine(
         made = _plan_of_brokers(problem, members)
     racks = {member.id: member.rack for member in members}
     shares = shares_of(made, rates)
+    role = agent_says(settings, group, "role")
     brokers = {rack for rack in cluster.brokers.values() if not isinstance(rack, NoRack)}
     present, proposed = (per_member(made, owner) for owner in (problem.owner, made.final))
     return {
@@ -109,7 +110,7 @@ def examine(
         ),
         "assignor": made.assignor if subject.offered is None else ASSIGNOR,
         "weighed_by": "bytes" if weights else "partitions",
-        "agent_leads": subject.agent_leads,
+        "agent_leads": how_led(subject.view, settings, role=role, saving=_saving(*shares)),
         "agent_only_observes": agent_says(settings, group) or None,
         "agent_is_paused": agent_says(settings, group, "paused") or None,
         "replicas_that_serve": "any replica in the member's rack" if aware else "leader replicas",
@@ -139,6 +140,10 @@ def examine(
         ],
         **({"curve": points_of(problem, Options(), seconds=mode.deadline_seconds, rates=rates)} if with_curve else {}),
     }
+
+
+def _saving(now: float | None, then: float | None) -> float | None:
+    return None if now is None or then is None else now - then
 
 
 def _evenness(problem: Problem, owner: Int32Array, rates: Rates | None) -> dict[str, Any]:
@@ -226,15 +231,14 @@ def rack_aware_fetch(settings: Settings, wire: Wire, seen: ClusterView) -> tuple
 def per_member(made: planner.Plan, owner: Int32Array) -> list[dict[str, Any]]:
     """Returns each member's partitions with these owners; what crosses racks is None where it is not known."""
     problem = made.problem
-    cross, known = cross_rack_mask(problem, owner), known_mask(problem, owner)
+    crossing = known_crossing_by_member(problem, owner)
     result = []
     for index in range(len(problem.members)):
         mine = np.flatnonzero(owner == index)
-        has_figure = problem.member_rack[index] != NOBODY and (known[mine].any() or not len(mine))
         result.append(
             {
                 "partitions": [[problem.topics[problem.topic_of[p]], int(problem.number_of[p])] for p in mine],
-                "cross_rack": int(np.count_nonzero(cross[mine] & known[mine])) if has_figure else None,
+                "cross_rack": crossing[index],
                 "gained": int(np.count_nonzero((problem.owner[mine] != index) & (problem.owner[mine] != NOBODY))),
             }
         )

@@ -19,7 +19,7 @@ from samerack.cli.live_plan import examine, measured_rates
 from samerack.common.console import WIDE, Console
 from samerack.common.flags import settings_from
 from samerack.common.options import BootstrapOption, ConfigOption, SetOption
-from samerack.common.words import count, percent, plain, rate
+from samerack.common.words import count, partitions_across, percent, plain, rate
 from samerack.reporting.report import ServerAssignment
 from samerack.traffic.evenness import BusiestMember, TopicShare, busiest_in_words, share_in_words
 
@@ -87,10 +87,8 @@ def plan(
 
 def across(cost: dict[str, Any], *, partitions: int) -> str:
     """What a plan reads across racks; where that is not known of all partitions, of how many it is."""
-    if cost["cross_rack"] is None:
-        return "unknown"
-    of = f" of {cost['known']} known" if cost["known"] < partitions else ""
-    return f"{cost['cross_rack']}{of} partitions ({percent(cost['cross_rack_share'])})"
+    text = partitions_across(cost["cross_rack"], known=cost["known"], of=partitions)
+    return text if cost["cross_rack"] is None else f"{text} ({percent(cost['cross_rack_share'])})"
 
 
 def members_table(answer: dict[str, Any], width: int) -> Table:

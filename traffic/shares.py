@@ -124,9 +124,9 @@ def by_partitions(partitions: Iterable[PartitionTraffic], racks: Mapping[str, st
 
 
 def random_share(cluster: ClusterView) -> float | None:
-    """Return 1 - 1/R with R racks of brokers; None without racks."""
-    racks = {rack for rack in cluster.brokers.values() if not isinstance(rack, NoRack)}
-    return 1 - 1 / len(racks) if racks else None
+    """Return 1 - 1/R with R racks of brokers; None without brokers, and while the rack of one is unset."""
+    racks = set(cluster.brokers.values())
+    return None if not racks or NoRack.UNSET in racks else 1 - 1 / len(racks)
 
 
 def with_optimal(shares: Shares, optimal_share: float | None, *, by_bytes: bool) -> Shares:

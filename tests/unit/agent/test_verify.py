@@ -92,6 +92,9 @@ def test_members_without_rack() -> None:
     finding = only(taken, Code.MEMBERS_WITHOUT_RACK)
     assert finding.cause.startswith("1 of 3 members have no rack (client-m2)")
     assert finding.dollars_per_month == pytest.approx(monthly(2 * GB))
+    guessed = group(members=bare, flows=[flow("", A, 3 * GB)], shares=replace(SOUND, random=None))
+    finding = only(snapshot(guessed), Code.MEMBERS_WITHOUT_RACK)
+    assert (finding.dollars_per_month, "priced" in finding.cause) == (None, False)
 
 
 @pytest.mark.parametrize(

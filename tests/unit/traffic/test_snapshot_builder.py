@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+
 from samerack.cluster.racks import MemberRack
-from samerack.cluster.view import SettledCluster
+from samerack.cluster.view import ClusterView, NoRack, Rack, SettledCluster
+from samerack.common.money import shipped
 from samerack.common.settings import load
+from samerack.reporting import costs
+from samerack.traffic import shares
+from samerack.traffic.board import TrafficBoard
 from samerack.traffic.collect import Offsets
-from samerack.traffic.model import BlindSpot
+from samerack.traffic.metrics import TrafficCollector
+from samerack.traffic.model import BlindSpot, TrafficSnapshot
 from samerack.traffic.positions import Spans
 from samerack.traffic.production import Production
 from samerack.traffic.read_rates import ReadRates
+from samerack.traffic.series import SeriesLimits, TopicNames
 from samerack.traffic.snapshot_builder import ClusterContext, GroupObservation, SnapshotBuilder
 from samerack.traffic.streams_client import StreamsClient
 from samerack.traffic.timeline import extend
@@ -114,3 +123,39 @@ def test_a_rewind_is_remembered() -> None:
     assert one.build(seen(), SCENE).blind_spots == (BlindSpot.REWOUND,)
     one.forget(["g"])
     assert one.build(seen(), SCENE).blind_spots == ()
+
+
+@pytest.mark.parametrize(
+    ("brokers", "share"),
+    [
+        ({1: "a", 2: "b", 3: "c"}, 2 / 3),
+        ({1: "a", 2: "a"}, 0.0),
+        ({1: "a", 2: NoRack.UNSET, 3: NoRack.UNSET}, None),
+        ({1: NoRack.UNSET}, None),
+        ({}, None),
+    ],
+)
+def test_the_share_at_random_is_unknown_while_a_broker_has_no_rack(
+    brokers: dict[int, Rack], share: float | None
+) -> None:
+    """One rack of three brokers is no single rack, of which nothing would cross."""
+    assert shares.random_share(ClusterView(brokers=brokers, topics={})) == (
+        None if share is None else pytest.approx(share)
+    )
+
+
+@pytest.mark.parametrize(("rack", "optimal"), [(member("m", "c", 0).rack, 1.0), (NOWHERE, None)])
+def test_the_best_share_of_a_group_without_racks_is_unknown(rack: MemberRack, optimal: float | None) -> None:
+    """No series of the optimum, and none in `cost`; with a rack, which is not that of the replica, there is one."""
+    view = view_of({1: "b"}, t=[partition(1)])
+    scene = replace(SCENE, view=view, settled=shares.settled(view))
+    snapshot = TrafficSnapshot(groups=(builder().build(seen(rack=rack), scene),), cluster=view)
+    (cost,) = costs.report(snapshot, shipped("aws"), roles={}).groups
+    assert cost.optimal_share == optimal
+    board, registry = TrafficBoard(), CollectorRegistry()
+    board.publish(snapshot, [])
+    limits = SeriesLimits(flows=9, topics=9, groups=9, pairs=9)
+    registry.register(TrafficCollector(board, limits=limits, topics=TopicNames()))
+    series = [line for line in generate_latest(registry).decode().splitlines() if not line.startswith("#")]
+    found = [line for line in series if line.startswith("samerack_optimal_ratio")]
+    assert found == ([] if optimal is None else [f'samerack_optimal_ratio{{group="g"}} {optimal}'])
