@@ -16,8 +16,8 @@ from samerack.assignors.model import AssignmentError, Int32Array, Problem
 from samerack.common import words
 from samerack.common.console import Console
 from samerack.offline.assign_json import QuestionError, options_of, parse, problem_of
+from samerack.planning.byte_shares import Rates, share_of_owners
 from samerack.planning.deadline import DEADLINE_SECONDS, LateError, assign_in_time
-from samerack.traffic.byte_shares import Rates, share_of_owners
 
 
 def register(app: typer.Typer) -> None:

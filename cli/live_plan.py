@@ -32,13 +32,13 @@ from samerack.common.errors import AgentError
 from samerack.common.kafka_config import for_kafka_python
 from samerack.common.settings import Settings
 from samerack.planning import planner
+from samerack.planning.byte_shares import Rates
 from samerack.planning.members import PlanMember
 from samerack.planning.mode import mode_of
 from samerack.planning.problem import problem_of
 from samerack.planning.rack_spread import RackSpread, rack_spread
 from samerack.reporting.server_assignment import missing_change, server_assignment
 from samerack.reporting.verify_spread import cure_of_uneven, members_uneven, uneven_in_words
-from samerack.traffic.byte_shares import Rates
 from samerack.traffic.evenness import busiest, topic_share
 from samerack.traffic.watch import observe
 from samerack.traffic.weights import weights_of_rates

@@ -14,11 +14,11 @@ from samerack.common.settings import load
 from samerack.reporting import costs
 from samerack.traffic import shares
 from samerack.traffic.board import TrafficBoard
-from samerack.traffic.collect import Offsets
+from samerack.traffic.collect import Offsets, Partition
 from samerack.traffic.metrics import TrafficCollector
 from samerack.traffic.model import BlindSpot, TrafficSnapshot
 from samerack.traffic.positions import Spans
-from samerack.traffic.production import Production
+from samerack.traffic.production import Production, Rate
 from samerack.traffic.read_rates import ReadRates
 from samerack.traffic.series import SeriesLimits, TopicNames
 from samerack.traffic.snapshot_builder import ClusterContext, GroupObservation, SnapshotBuilder
@@ -60,13 +60,13 @@ def seen(spans: Spans = NOTHING, *, exact: bool = True, **changed: object) -> Gr
     )
 
 
-def builder() -> SnapshotBuilder:
+def builder(weights: WeightBook | None = None, production: Production | None = None) -> SnapshotBuilder:
     """A new builder."""
     return SnapshotBuilder(
         load(flags={"kafka": {"bootstrap.servers": "b:1"}, "groups": ["g"]}, environment={}),
-        WeightBook(),
+        weights or WeightBook(),
         ReadRates(),
-        Production(),
+        production or Production(),
     )
 
 
@@ -159,3 +159,34 @@ def test_the_best_share_of_a_group_without_racks_is_unknown(rack: MemberRack, op
     series = [line for line in generate_latest(registry).decode().splitlines() if not line.startswith("#")]
     found = [line for line in series if line.startswith("samerack_optimal_ratio")]
     assert found == ([] if optimal is None else [f'samerack_optimal_ratio{{group="g"}} {optimal}'])
+
+
+class Written(Production):
+    """So many bytes per second are written to the partitions of a topic."""
+
+    def __init__(self, *rates: float) -> None:
+        super().__init__()
+        self.written = rates
+
+    def rate(self, partition: Partition) -> Rate:
+        """What is written."""
+        return Rate(value=self.written[partition[1]], error=0.0, seconds=60.0)
+
+
+def test_the_best_share_is_of_what_is_written_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is by rates and not by weights, which are alike here, and no other plan is made while these stay."""
+    view = view_of({1: "a", 2: "b"}, t=[partition(1), partition(2)])
+    scene = replace(SCENE, view=view, settled=shares.settled(view))
+    both = {("t", 0): 5, ("t", 1): 5}
+    one = member("m", "c", 0, 1)
+    observed = replace(seen(), group=group(one), owners=dict.fromkeys(both, one), committed=both)
+    written, book = Written(100.0, 130.0), WeightBook()
+    book.measured("g", {partition: written.rate(partition) for partition in both})
+    weights = book.weights("g")
+    assert weights is not None
+    assert weights["t"][0] == weights["t"][1]
+    made = builder(book, written)
+    assert made.build(observed, scene).shares.optimal == pytest.approx(130 / 230)
+    monkeypatch.delattr(shares, "solve")
+    written.written = (100.0, 300.0)
+    assert made.build(observed, scene).shares.optimal == pytest.approx(3 / 4)
