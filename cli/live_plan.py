@@ -90,6 +90,7 @@ def examine(
     else:
         made = _plan_of_brokers(problem, members)
     racks = {member.id: member.rack for member in members}
+    client_ids = {member.id: member.client_id for member in members}
     shares = shares_of(made, rates)
     role = agent_says(settings, group, "role")
     brokers = {rack for rack in cluster.brokers.values() if not isinstance(rack, NoRack)}
@@ -130,6 +131,7 @@ def examine(
         "members": [
             {
                 "id": member,
+                "client_id": client_ids[member],
                 "rack": racks[member].rack,
                 "rack_from": racks[member].source,
                 "reads": "any replica" if mode.rack_aware_fetch and racks[member].fetches_with_rack else "leaders",

@@ -151,6 +151,7 @@ def _assigned_by_brokers(group: str, settings: Settings, wire: Wire, hosts: Host
         members=tuple(
             PlanMember(
                 id=member.id,
+                client_id=member.client_id,
                 instance_id=member.instance_id,
                 subscription=Subscription(topics=tuple(sorted(member.topics))),
                 rack=member.rack,

@@ -48,6 +48,7 @@ def problem_of(
     members = [
         PlanMember(
             id=member.id,
+            client_id=member.client_id,
             instance_id=member.instance_id,
             subscription=Subscription(topics=tuple(sorted(member.topics)), rack=member.rack.rack),
             rack=member.rack,

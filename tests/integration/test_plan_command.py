@@ -62,7 +62,7 @@ def test_a_plan_shows_what_members_have(scene: Scene, *, led: bool) -> None:
         client_id: frozenset((topic, number) for topic, number in member["present"]["partitions"])
         for member in answer["members"]
         for client_id in scene.owned()
-        if member["id"].startswith(client_id)
+        if member["client_id"] == client_id
     }
     assert shown == scene.owned()
     assert len(answer["members"]) == 3

@@ -260,7 +260,7 @@ def test_cost_has_no_figure_for_bytes_without_racks() -> None:
     console = Console(width=100, record=True, file=StringIO())
     console.print(groups_table(report, width=100))
     row = next(line for line in console.export_text().splitlines() if line.strip().startswith("bare"))
-    assert row.split()[3:] == ["-", "-", "-", "67", "%", "-", "-"]
+    assert row.split()[3:] == ["-", "-", "67", "%", "-"]
 
 
 def test_a_plan_shows_unknown_and_the_cure() -> None:
