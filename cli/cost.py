@@ -13,7 +13,7 @@ from samerack.agent import log
 from samerack.cli.asking import MeasureOption, WindowOption, figures, place
 from samerack.cluster.server_assignors import ASSIGNOR
 from samerack.common import words
-from samerack.common.console import WIDE, Console
+from samerack.common.console import USUAL, WIDE, Console
 from samerack.common.errors import AgentError
 from samerack.common.options import BootstrapOption, ConfigOption, SetOption
 from samerack.common.records import LEADING
@@ -23,7 +23,6 @@ from samerack.traffic.evenness import busiest_in_words, share_in_words
 
 _UNKNOWN_RACK = "(none)"
 _NARROW: Final = 70
-_USUAL: Final = 80
 
 
 def register(app: typer.Typer) -> None:
@@ -89,6 +88,8 @@ def only(report: Report, group: str) -> Report:
     )
 
 
+_OPTIONAL: Final = frozenset({"optimal", "random", "saved", "lag", "of a topic", "busiest"})
+"""The columns that are left out where no group has a figure; what is read across racks may be unknown, but is there."""
 _COLUMNS: Final[dict[str, tuple[Callable[[GroupCost], str], int]]] = {
     "reads": (lambda group: words.rate(group.bytes_per_second), _NARROW),
     "across": (lambda group: words.size(group.cross_rack_bytes), 0),
@@ -96,10 +97,10 @@ _COLUMNS: Final[dict[str, tuple[Callable[[GroupCost], str], int]]] = {
         lambda group: words.percent(group.share) + ("" if group.share_by == "bytes" or group.share is None else " (p)"),
         0,
     ),
-    "optimal": (lambda group: words.percent(group.optimal_share), _USUAL),
-    "random": (lambda group: words.percent(group.random_share), _USUAL),
+    "optimal": (lambda group: words.percent(group.optimal_share), USUAL),
+    "random": (lambda group: words.percent(group.random_share), USUAL),
     "a month": (lambda group: words.money(group.dollars_per_month), 0),
-    "saved": (lambda group: words.money(group.saved_dollars_per_month), _USUAL),
+    "saved": (lambda group: words.money(group.saved_dollars_per_month), USUAL),
     "lag": (lambda group: words.count(group.lag_records), WIDE),
     "of a topic": (lambda group: words.percent(group.topic_share.share if group.topic_share else None), WIDE),
     "busiest": (lambda group: f"{group.busiest.times_mean:.1f} x" if group.busiest else words.UNKNOWN, WIDE),
@@ -109,17 +110,21 @@ _COLUMNS: Final[dict[str, tuple[Callable[[GroupCost], str], int]]] = {
 
 def groups_table(report: Report, most: int | None = None, *, width: int, total: bool = False) -> Table:
     """All groups, the most expensive first; what a terminal of this width holds without cutting a group's name."""
-    names = [name for name, (_, least) in _COLUMNS.items() if width >= least]
+    groups = report.groups[:most]
+    cells = {
+        name: [cell(group) for group in groups] for name, (cell, from_width) in _COLUMNS.items() if width >= from_width
+    }
+    names = [name for name, of in cells.items() if name not in _OPTIONAL or set(of) - {words.UNKNOWN} or not of]
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("group", overflow="fold", min_width=10)
     for name in names:
         table.add_column(name, justify="right", no_wrap=True)
-    for group in report.groups[:most]:
-        table.add_row(words.plain(group.group), *(_COLUMNS[name][0](group) for name in names))
     if total and len(report.groups) > 1:
-        table.add_section()
         sums = _total(report)
         table.add_row(f"all {len(report.groups)}", *(sums.get(name, "") for name in names))
+        table.add_section()
+    for at, group in enumerate(groups):
+        table.add_row(words.plain(group.group), *(cells[name][at] for name in names))
     return table
 
 
@@ -129,7 +134,7 @@ def _bill_table(report: Report, *, width: int) -> Table:
     table.add_column("across racks", overflow="fold")
     for column in ("now", "a month"):
         table.add_column(column, justify="right", no_wrap=True)
-    if width >= _USUAL:
+    if width >= USUAL:
         table.add_column("decided by")
     for part in bill_parts(report):
         cells = (part.name, words.rate(part.bytes_per_second), words.money(part.dollars_per_month), part.decided_by)

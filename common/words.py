@@ -52,6 +52,13 @@ def count(number: int | None) -> str:
     return UNKNOWN if number is None else str(number)
 
 
+def partitions_across(across: int | None, *, known: int, of: int) -> str:
+    """Formats how many partitions cross racks, and of how many that is known if not of all; None if of none."""
+    if across is None:
+        return "unknown"
+    return f"{across}{f' of {known} known' if known < of else ''} partitions"
+
+
 def percent(share: float | None) -> str:
     """Formats a share between 0 and 1 as percent; one decimal below ten percent."""
     if share is None:

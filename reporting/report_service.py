@@ -128,7 +128,7 @@ class ReportService:
         group = self.board.group(name)
         if group is None or group.problem is None or group.kind in STREAMS_KINDS:
             return ()
-        return curve_of(group.problem, group.long_run_rates if group.problem.weights is not None else None)
+        return curve_of(group.problem, group.long_run_rates)
 
     def history(self, name: str) -> GroupHistory:
         """Returns what a group read in the last day, and when it rebalanced."""

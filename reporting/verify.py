@@ -91,16 +91,17 @@ def _members_without_rack(evidence: Evidence) -> Iterator[Finding]:
         if not bare or len(evidence.racks) < 2:
             continue
         names = ", ".join(sorted({member.client_id for member in bare})[:3])
-        rate = cost.unknown_bytes * (cost.random_share or 0.0)
+        random = cost.random_share
+        dollars = None if random is None else dollars_per_month(evidence, cost.unknown_bytes * random)
         yield Finding(
             code=Code.MEMBERS_WITHOUT_RACK,
             where=in_group(group),
-            cause=f"{len(bare)} of {len(group.members)} members have no rack ({names}): they get any partition; "
-            "priced as read at random",
+            cause=f"{len(bare)} of {len(group.members)} members have no rack ({names}): they get any partition"
+            + ("; priced as read at random" if dollars is not None else ""),
             cure="set client.rack to the member's availability zone, or name its rack in racks.client_ids or "
             "racks.networks",
             costs=True,
-            dollars_per_month=dollars_per_month(evidence, rate),
+            dollars_per_month=dollars,
         )
 
 

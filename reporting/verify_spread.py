@@ -62,7 +62,7 @@ def spread_over_racks(evidence: Evidence) -> Iterator[Finding]:
         racks = {member.rack.rack for member in group.members}
         if not racks & set(evidence.racks):
             continue  # rack names that never match are another finding
-        any_replica = share_with_every_replica(group.problem, group.whole_tasks)
+        any_replica = share_with_every_replica(group.problem, group.long_run_rates, group.whole_tasks)
         # members in a rack without brokers are another finding too, and the threads of a Streams instance stay together
         comparable = racks <= set(evidence.racks) and group.kind not in STREAMS_KINDS
         ideal = _spread(evidence, group, any_replica=True) if comparable else None

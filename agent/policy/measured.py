@@ -16,10 +16,10 @@ from samerack.assignors.model import Cost
 from samerack.common.errors import SettingsError
 from samerack.common.money import PriceTable
 from samerack.common.settings import Settings
+from samerack.planning.byte_shares import Rates, known_crossing, row_of, share_of_owners
 from samerack.planning.planner import Plan
 from samerack.traffic import shares
 from samerack.traffic.board import TrafficBoard
-from samerack.traffic.byte_shares import Rates, known_crossing, row_of, share_of_owners
 from samerack.traffic.production import Rates as UncertainRates
 from samerack.traffic.weights import WeightBook
 

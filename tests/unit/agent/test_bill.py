@@ -74,6 +74,13 @@ def test_without_racks_there_are_bytes_and_no_dollars(random_share: float | None
     assert (made.producers.least, made.producers.random, made.producers.most) == (None, None, None)
 
 
+def test_what_crosses_at_random_is_unknown_while_a_broker_has_no_rack() -> None:
+    """The least and the most that producers send across racks do not depend on it."""
+    producers = bill(REPLICATED, PRICES, random_share=None).producers
+    assert producers is not None
+    assert (producers.least is None, producers.random, producers.most is None) == (False, None, False)
+
+
 def test_a_cluster_at_rest_costs_nothing() -> None:
     """Nothing was appended in a measured window: that is 0, and no unknown."""
     made = bill(Replication(seconds=60.0, partitions=3), PRICES, random_share=0.5)

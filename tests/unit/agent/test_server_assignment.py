@@ -31,7 +31,22 @@ from samerack.reporting.server_assignment import server_assignment, server_share
 from samerack.traffic.model import GroupTraffic, Shares, TrafficSnapshot
 from samerack.traffic.production import Rate
 from tests.unit.agent.leading.policies import RULES
-from tests.unit.agent.measured import GB, NEAR, RANGE, ROTATED, SPREAD, A, B, C, flow, group, member, problem, snapshot
+from tests.unit.agent.measured import (
+    GB,
+    NEAR,
+    RANGE,
+    ROTATED,
+    SPREAD,
+    A,
+    B,
+    C,
+    flow,
+    group,
+    member,
+    problem,
+    snapshot,
+    weighed,
+)
 from tests.unit.agent.test_web_requests import GAIN
 from tests.unit.agent.values import UNSET, cluster
 
@@ -93,6 +108,8 @@ def test_replicas_that_may_not_serve_are_counted() -> None:
     owned = {"m1": (0, 1, 2), "m2": (3, 4, 5)}
     leaders = problem(replicas, racks, owned, reads_any_replica=False)
     assert server_share(managed(problem=leaders)) == 0.5
+    weights, rates = (1, 1, 1, 2, 2, 1), (1.0, 1.0, 1.0, 3.0, 3.0, 1.0)
+    assert server_share(weighed(managed(problem=leaders), rates, weights)) == pytest.approx(7 / 10)
     assert server_share(managed(problem=None)) is None
 
 
@@ -243,7 +260,7 @@ def test_cost_has_no_figure_for_bytes_without_racks() -> None:
     console = Console(width=100, record=True, file=StringIO())
     console.print(groups_table(report, width=100))
     row = next(line for line in console.export_text().splitlines() if line.strip().startswith("bare"))
-    assert row.split()[3:] == ["-", "-", "-", "67", "%", "-", "-"]
+    assert row.split()[3:] == ["-", "-", "67", "%", "-"]
 
 
 def test_a_plan_shows_unknown_and_the_cure() -> None:

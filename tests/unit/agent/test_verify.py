@@ -20,8 +20,9 @@ from samerack.reporting.findings import Code, Finding, Verdict
 from samerack.reporting.server_assignment import server_share, with_servers
 from samerack.reporting.verify import verdict
 from samerack.reporting.verify_racks import rack_names
+from samerack.reporting.verify_replicas import share_with_every_replica
 from samerack.traffic.model import BlindSpot, Family, Flow, Gap, GroupKind, GroupTraffic, Shares, TrafficSnapshot
-from tests.unit.agent.measured import GB, NEAR, RACKS, RANGE, SPREAD, A, B, C, flow, group, problem, snapshot
+from tests.unit.agent.measured import GB, NEAR, RACKS, RANGE, SPREAD, A, B, C, flow, group, problem, snapshot, weighed
 
 SOUND = Shares(present_bytes=0.0, present_partitions=0.0, optimal=0.0, optimal_by="bytes", random=2 / 3)
 RANDOM = replace(SOUND, present_bytes=0.66, present_partitions=0.66)
@@ -92,6 +93,9 @@ def test_members_without_rack() -> None:
     finding = only(taken, Code.MEMBERS_WITHOUT_RACK)
     assert finding.cause.startswith("1 of 3 members have no rack (client-m2)")
     assert finding.dollars_per_month == pytest.approx(monthly(2 * GB))
+    guessed = group(members=bare, flows=[flow("", A, 3 * GB)], shares=replace(SOUND, random=None))
+    finding = only(snapshot(guessed), Code.MEMBERS_WITHOUT_RACK)
+    assert (finding.dollars_per_month, "priced" in finding.cause) == (None, False)
 
 
 @pytest.mark.parametrize(
@@ -237,6 +241,14 @@ def test_replicas_that_prevent_locality() -> None:
     finding = only(snapshot(group(flows=[flow(B, A, GB)], shares=shares, made=made)), Code.REPLICAS_PREVENT_LOCALITY)
     assert "at least 67% has to cross" in finding.cause
     assert "6 of 6 partitions of clicks" in finding.cause
+
+
+def test_what_has_to_cross_is_by_bytes() -> None:
+    """The member in the rack of all replicas reads the two largest partitions; weights would make it a third."""
+    made = group(made=problem(((A,),) * 6, SPREAD, RANGE))
+    made = weighed(made, rates=(3, 3, 1, 1, 1, 1), weights=(4, 4, 1, 1, 1, 1))
+    assert made.problem is not None
+    assert share_with_every_replica(made.problem, made.long_run_rates) == pytest.approx(4 / 10)
 
 
 def test_leaders_that_prevent_locality_are_the_selectors_fault() -> None:
