@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from enum import Enum
 from typing import Annotated, Any, Final
@@ -66,9 +67,9 @@ def plan(
 ) -> None:
     """Show the present and the best assignment of a live group: cross-rack partitions, moves, per member.
 
-    Reads only: the group is described, not joined. Racks that members do not send come from `racks.client_ids` and
-    `racks.networks`, e.g. --set 'racks.client_ids={"*-rack-a": rack-a}', and from an agent that measures the group (at
-    web.host:web.port): what agents beside members report, and the Kubernetes API.
+    Reads only: the group is described, not joined. Racks that members do not send come from `racks.client_ids`,
+    `racks.client_conventions` and `racks.networks`, e.g. --set 'racks.client_ids={"*-rack-a": rack-a}', and from an
+    agent that measures the group (at web.host:web.port): what agents beside members report, and the Kubernetes API.
     """
     settings = settings_from(config, bootstrap, assignments)
     log.configure(settings)
@@ -91,6 +92,12 @@ def across(cost: dict[str, Any], *, partitions: int) -> str:
         return "unknown"
     of = f" of {cost['known']} known" if cost["known"] < partitions else ""
     return f"{cost['cross_rack']}{of} partitions ({percent(cost['cross_rack_share'])})"
+
+
+def racks_from(members: list[dict[str, Any]]) -> str:
+    """Which sources the members' racks come from, the most frequent first."""
+    sources = Counter(member["rack_from"] for member in members)
+    return f"racks from: {', '.join(f'{source} ({times})' for source, times in sources.most_common())}"
 
 
 def members_table(answer: dict[str, Any], width: int) -> Table:
@@ -162,6 +169,7 @@ def _show(answer: dict[str, Any]) -> None:
         f"{then['moved']}; shares by {answer['weighed_by']}",
         highlight=False,
     )
+    console.print(racks_from(answer["members"]), highlight=False)
     show_racks(console, answer["over_racks"])
     for name, (title, words_of) in _EVENNESS.items():
         if now[name] and then[name]:

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from samerack.cli.cost import groups_table
 from samerack.cli.live_plan import over_racks
-from samerack.cli.plan import members_table, racks_table, show_racks
+from samerack.cli.plan import members_table, racks_from, racks_table, show_racks
 from samerack.common.console import Console
 from samerack.common.money import shipped
 from samerack.planning.rack_spread import RackLoad, RackSpread
@@ -66,6 +66,13 @@ def test_a_plan_fits_and_names_each_member(width: int) -> None:
         assert name in text
     if width >= 80:
         assert len(lines) <= 5 + 3 * len(IDS)
+
+
+def test_a_plan_says_where_racks_are_from() -> None:
+    """A narrow table has no room for it, so a line names each source with its number of members."""
+    sources = ("subscription", "client-convention", "client-convention")
+    members = [{"rack_from": source} for source in sources]
+    assert racks_from(members) == "racks from: client-convention (2), subscription (1)"
 
 
 @pytest.mark.parametrize("width", WIDTHS)
