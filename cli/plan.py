@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from enum import Enum
 from typing import Annotated, Any, Final
@@ -67,9 +68,9 @@ def plan(
 ) -> None:
     """Show the present and the best assignment of a live group: cross-rack partitions, moves, per member.
 
-    Reads only: the group is described, not joined. Racks that members do not send come from `racks.client_ids` and
-    `racks.networks`, e.g. --set 'racks.client_ids={"*-rack-a": rack-a}', and from an agent that measures the group (at
-    web.host:web.port): what agents beside members report, and the Kubernetes API.
+    Reads only: the group is described, not joined. Racks that members do not send come from `racks.client_ids`,
+    `racks.client_conventions` and `racks.networks`, e.g. --set 'racks.client_ids={"*-rack-a": rack-a}', and from an
+    agent that measures the group (at web.host:web.port): what agents beside members report, and the Kubernetes API.
     """
     settings = settings_from(config, bootstrap, assignments)
     log.configure(settings)
@@ -95,6 +96,12 @@ def across(cost: dict[str, Any], *, partitions: int) -> str:
 def heading(answer: dict[str, Any]) -> str:
     """What the table of members is about."""
     return plain(f"group {answer['group']} ({answer['protocol']}): {_replicas(answer)}")
+
+
+def racks_from(members: list[dict[str, Any]]) -> str:
+    """Which sources the members' racks come from, the most frequent first."""
+    sources = Counter(member["rack_from"] for member in members)
+    return f"racks from: {', '.join(f'{source} ({times})' for source, times in sources.most_common())}"
 
 
 def members_table(answer: dict[str, Any], width: int) -> Table:
@@ -182,6 +189,7 @@ def show(answer: dict[str, Any]) -> None:
     )
     console.print(heading(answer), highlight=False)
     console.print(members_table(answer, console.width))
+    console.print(racks_from(answer["members"]), highlight=False)
     show_racks(console, answer["over_racks"])
     for name, (title, words_of) in _EVENNESS.items():
         if now[name] and then[name]:

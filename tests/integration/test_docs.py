@@ -33,7 +33,7 @@ RUN_ELSEWHERE: Final = {
     "scripts/simulate": "tests/unit/agent/leading/test_simulated_stories.py, with fewer seeds",
     "scripts/chaos": "tests/integration/test_chaos.py",
     "scripts/clients": "tests/integration/test_foreign_clients.py, its short form",
-    "scripts/release": "tests/unit/release holds its parts; it proves what it made, and fetches packages for that",
+    "scripts/release": "tests/integration/test_release.py, twice; it proves what it made",
     "scripts/bench": "tests/unit/package/test_benchmark_pages.py holds what it writes; a run takes minutes",
     "samerack pipeline": "tests/spark, which has the session that it takes",
     "samerack cost": "tests/unit/agent/test_cli_cost.py: it measures for a minute where no agent runs",

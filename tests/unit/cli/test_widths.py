@@ -11,7 +11,7 @@ import pytest
 from samerack.cli.cost import groups_table
 from samerack.cli.curve import show_points
 from samerack.cli.live_plan import over_racks
-from samerack.cli.plan import heading, members_table, racks_table, show, show_racks
+from samerack.cli.plan import heading, members_table, racks_from, racks_table, show, show_racks
 from samerack.common import words
 from samerack.common.console import Console
 from samerack.common.money import shipped
@@ -96,6 +96,13 @@ def test_a_plan_begins_with_its_summary(capsys: pytest.CaptureFixture[str], monk
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("across racks: now 240 partitions (67 %), with optimal 240 partitions (67 %)")
     assert len(lines) < 20
+
+
+def test_a_plan_says_where_racks_are_from() -> None:
+    """A narrow table has no room for it, so a line names each source with its number of members."""
+    sources = ("subscription", "client-convention", "client-convention")
+    members = [{"rack_from": source} for source in sources]
+    assert racks_from(members) == "racks from: client-convention (2), subscription (1)"
 
 
 @pytest.mark.parametrize("width", WIDTHS)
