@@ -23,6 +23,7 @@ from samerack.agent.web.groups_table import OF_ONE, ShownGroup, groups_table
 from samerack.agent.web.history_plot import plot
 from samerack.agent.web.lag_tables import group_address, known_sort, lag_tables
 from samerack.common import words
+from samerack.common.money import per_month
 from samerack.events.words import duration, happened, reason
 from samerack.reporting.bill_parts import bill_parts, missing
 from samerack.reporting.group_lag import group_lag
@@ -49,7 +50,7 @@ class Cell:
     """One cell of the matrix; `kind` is near, across or unknown, `heat` from 0 (nothing) to 5 (the most)."""
 
     wire_bytes: int
-    dollars: float
+    dollars_per_month: float | None
     kind: str
     heat: int
 
@@ -62,8 +63,14 @@ class Matrix:
     rows: tuple[tuple[str, tuple[Cell, ...]], ...]
 
 
-def matrix(pairs: Iterable[PairCost], racks: Iterable[str]) -> Matrix:
-    """Returns a cell for every pair of a client rack and a replica rack, unknown racks last."""
+def matrix(pairs: Iterable[PairCost], racks: Iterable[str], *, seconds: float) -> Matrix:
+    """Returns a cell for every pair of a client rack and a replica rack, unknown racks last.
+
+    Args:
+        pairs: bytes and dollars of the window.
+        racks: those of the brokers.
+        seconds: the length of the window.
+    """
     found = {(pair.client_rack, pair.replica_rack): pair for pair in pairs}
     known = set(racks) | {rack for pair in found for rack in pair if rack}
     columns = (*sorted(known), *([""] if any(replica == "" for _, replica in found) else []))
@@ -72,10 +79,10 @@ def matrix(pairs: Iterable[PairCost], racks: Iterable[str]) -> Matrix:
 
     def cell(client: str, replica: str) -> Cell:
         pair = found.get((client, replica))
-        wire_bytes = pair.wire_bytes if pair is not None else 0
+        wire_bytes, dollars = (pair.wire_bytes, pair.dollars) if pair is not None else (0, 0.0)
         return Cell(
             wire_bytes=wire_bytes,
-            dollars=(pair.dollars or 0.0) if pair is not None else 0.0,
+            dollars_per_month=per_month(dollars, seconds),
             kind="unknown" if not client or not replica else "near" if client == replica else "across",
             heat=min(_HEATS - 1, -(-wire_bytes * (_HEATS - 1) // highest)) if highest else 0,
         )
@@ -91,7 +98,7 @@ def environment() -> Environment:
     from samerack.common import pages  # noqa: PLC0415 - Jinja: for an agent whose page someone opens
 
     made = pages.environment("agent.web")
-    made.filters.update(rate=words.rate, when=words.when, known=words.count, age=words.age)
+    made.filters.update(rate=words.rate, when=words.when, known=words.count, age=words.age, per_month=per_month)
     made.filters.update(duration=duration, happened=happened, reason=reason)
     made.filters["waits"] = lambda name: WAITS.get(name, name)
     made.filters["or_unknown"] = lambda name: words.UNKNOWN if name is None else name
@@ -162,7 +169,7 @@ def routes(
             totals=totals(report),
             bill=bill_parts(report),
             bill_lacks=missing(report),
-            matrix=matrix(report.pairs, report.racks),
+            matrix=matrix(report.pairs, report.racks, seconds=report.window_seconds),
             groups=groups_table(
                 [
                     ShownGroup(group=one, address=group_address(one.group), role=one.role or "observes")
@@ -191,7 +198,7 @@ def routes(
             report=report,
             group=found,
             group_status=next((status for status in statuses() if status.group == name), None),
-            matrix=matrix(found.pairs, report.racks),
+            matrix=matrix(found.pairs, report.racks, seconds=report.window_seconds),
             history=history,
             drawn=plot(history),
             curve=reports.curve(name),

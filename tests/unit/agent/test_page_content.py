@@ -58,7 +58,7 @@ def test_bytes_money_shares_and_decisions(url: str) -> None:
     """The page shows the matrix, groups with three shares each, findings with cures, and decisions with reasons."""
     texts = _texts(url)
     assert {"What crosses racks", "Rack by rack", "Groups", "What happened", "What is wrong"} <= texts
-    assert {"43 GB", "$0.093", "near", "no rack"} <= texts  # the matrix
+    assert {"43 GB", "$4,079", "near", "no rack"} <= texts  # the matrix, in dollars a month
     assert {"billing-kip848", "leading", "69 %", "67 %"} <= texts  # the groups
     assert {"asks to rebalance", "not followed", "plan sent", "below-least-saving", "racks-changed"} <= texts
     assert "$1.51/day" in texts
