@@ -12,6 +12,7 @@ RACKS_UNKNOWN = (
     "racks in racks.client_ids or racks.networks, and broker.rack in the brokers"
 )
 """Why the share of a group that crosses racks is not known, and the cure."""
+_SHORT_ID = 8
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
@@ -54,6 +55,11 @@ def percent(share: float | None) -> str:
     if share is None:
         return UNKNOWN
     return f"{share * 100:.0f} %" if share == 0 or share >= 0.0995 else f"{share * 100:.1f} %"
+
+
+def short_id(member_id: str) -> str:
+    """Shortens a member id to its end: it is random, and what stands before it is often the same in a whole group."""
+    return member_id if len(member_id) <= _SHORT_ID + 1 else f"…{member_id[-_SHORT_ID:]}"
 
 
 def when(seconds: float) -> str:
