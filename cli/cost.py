@@ -15,6 +15,7 @@ from samerack.cluster.server_assignors import ASSIGNOR
 from samerack.common import words
 from samerack.common.console import USUAL, WIDE, Console
 from samerack.common.errors import AgentError
+from samerack.common.money import per_month
 from samerack.common.options import BootstrapOption, ConfigOption, SetOption
 from samerack.common.records import LEADING
 from samerack.reporting.bill_parts import bill_parts, missing
@@ -60,7 +61,7 @@ def cost(
             for line in missing(report):
                 console.print(words.plain(line), highlight=False)
     else:
-        _show_group(console, report.groups[0])
+        _show_group(console, report.groups[0], report.window_seconds)
     console.print(_closing(report, found.origin), highlight=False)
     for gap in report.gaps:
         console.print(words.plain(f"not known: {gap.what} {gap.where}: {gap.reason}; {gap.consequence}"))
@@ -153,7 +154,7 @@ def _total(report: Report) -> dict[str, str]:
     }
 
 
-def _show_group(console: Console, group: GroupCost) -> None:
+def _show_group(console: Console, group: GroupCost, window: float) -> None:
     console.print(
         f"group {words.plain(group.group)} ({group.kind}, {words.plain(group.assignor) or '-'}): "
         f"reads {words.rate(group.bytes_per_second)}, "
@@ -177,17 +178,17 @@ def _show_group(console: Console, group: GroupCost) -> None:
     for line in server_lines(group.server):
         console.print(words.plain(line), highlight=False)
     console.print(words.plain(_evenness(group)), highlight=False)
-    console.print(_pairs(group.pairs))
+    console.print(_pairs(group.pairs, window))
     topics = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     topics.add_column("topic", overflow="fold")
-    for column in ("read", "across racks", "cost", "lag", "age"):
+    for column in ("read", "across racks", "a month", "lag", "age"):
         topics.add_column(column, justify="right")
     for topic in group.topics:
         topics.add_row(
             words.plain(topic.topic),
             words.size(topic.wire_bytes),
             words.size(topic.cross_rack_bytes),
-            words.money(topic.dollars),
+            words.money(per_month(topic.dollars, window)),
             words.count(topic.lag_records),
             words.age(topic.lag_seconds),
         )
@@ -220,18 +221,18 @@ def _evenness(group: GroupCost) -> str:
     )
 
 
-def _pairs(pairs: tuple[PairCost, ...]) -> Table:
+def _pairs(pairs: tuple[PairCost, ...], window: float) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for column in ("client rack", "replica rack"):
         table.add_column(column)
-    for column in ("read", "cost"):
+    for column in ("read", "a month"):
         table.add_column(column, justify="right")
     for pair in pairs:
         table.add_row(
             words.plain(pair.client_rack or _UNKNOWN_RACK),
             words.plain(pair.replica_rack or _UNKNOWN_RACK),
             words.size(pair.wire_bytes),
-            words.money(pair.dollars),
+            words.money(per_month(pair.dollars, window)),
         )
     return table
 

@@ -12,6 +12,7 @@ RACKS_UNKNOWN = (
     "racks in racks.client_ids or racks.networks, and broker.rack in the brokers"
 )
 """Why the share of a group that crosses racks is not known, and the cure."""
+_SHORT_ID = 8
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
@@ -33,18 +34,15 @@ def rate(count: float | None) -> str:
 
 
 def money(dollars: float | None) -> str:
-    """Formats dollars: with cents from $1, without them from $1000, with two significant digits below $1."""
+    """Formats dollars: with cents, and without them from $1000; less than a cent is no price that a person reads."""
     if dollars is None:
         return UNKNOWN
     sign, amount = ("-" if dollars < 0 else ""), abs(dollars)
     if amount == 0:
         return "$0"
-    if amount < 1e-6:
-        return f"{sign}<$0.000001"
-    if amount < 1:
-        digits = next(places for places in range(2, 9) if round(amount, places) >= 10.0 ** (1 - places) or places == 8)
-        return f"{sign}${amount:.{digits}f}"
-    return f"{sign}${amount:,.2f}" if amount < 1000 else f"{sign}${amount:,.0f}"
+    if amount < 0.01:
+        return f"{sign}<$0.01"
+    return f"{sign}${amount:,.2f}" if amount < 999.995 else f"{sign}${amount:,.0f}"
 
 
 def count(number: int | None) -> str:
@@ -64,6 +62,11 @@ def percent(share: float | None) -> str:
     if share is None:
         return UNKNOWN
     return f"{share * 100:.0f} %" if share == 0 or share >= 0.0995 else f"{share * 100:.1f} %"
+
+
+def short_id(member_id: str) -> str:
+    """Shortens a member id to its end: it is random, and what stands before it is often the same in a whole group."""
+    return member_id if len(member_id) <= _SHORT_ID + 1 else f"…{member_id[-_SHORT_ID:]}"
 
 
 def when(seconds: float) -> str:

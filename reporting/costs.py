@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from samerack.common.money import SECONDS_PER_MONTH, PriceTable
+from samerack.common.money import SECONDS_PER_MONTH, PriceTable, per_month
 from samerack.common.records import LEADING
 from samerack.reporting.baseline import own_share
 from samerack.reporting.bill import bill
@@ -135,7 +135,7 @@ def group_cost(
         unknown_bytes=total.unknown,
         bytes_per_second=group.bytes_per_second,
         dollars=dollars,
-        dollars_per_month=dollars / window * SECONDS_PER_MONTH if dollars is not None and window > 0 else None,
+        dollars_per_month=per_month(dollars, window),
         share=shares.present_bytes if by_bytes else shares.present_partitions,
         share_by="bytes" if by_bytes else "partitions",
         optimal_share=shares.optimal,

@@ -18,7 +18,7 @@ from samerack.agent.web.body import refusal
 from samerack.agent.web.cluster_metrics import ClusterMetrics, Registry
 from samerack.agent.web.groups_table import OF_SEVERAL, ShownGroup, groups_table
 from samerack.agent.web.lag_tables import group_address
-from samerack.agent.web.page import css_route, rendered
+from samerack.agent.web.page import css_route, headline, rendered
 from samerack.agent.web.server import CONTENT_TYPE, Check, application
 from samerack.common.settings import cluster_path
 from samerack.reporting.report import Report
@@ -137,12 +137,14 @@ def application_of(clusters: Sequence[ShownCluster], *, hosts: Collection[str] =
 
     def index(request: Request) -> Response:
         rows = tuple(map(row, clusters))
+        sums = totals(rows)
         return rendered(
             "clusters.html",
             request,
             report=rows[0].report,
             clusters=rows,
-            totals=totals(rows),
+            headline=headline(dollars=sums["dollars_per_month"]),
+            totals=sums,
             groups=groups_table(
                 [
                     ShownGroup(group=group, address=f"{one.address}{group_address(group.group)}", cluster=one.name)

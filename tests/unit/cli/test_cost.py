@@ -82,7 +82,7 @@ def test_cost_of_one_group_has_pairs_topics_and_savings(port: int) -> None:
     flat = " ".join(out.split())
     assert code == 0
     assert "with range 67 % would cross; the agent saves $64,179 a month" in flat
-    assert "rack-c rack-a 2 GB $0.037" in flat
+    assert "rack-c rack-a 2 GB $1,632" in flat
     assert "largest part of a topic on one member: 75 % of clicks (25 % must be)" in flat
     assert "busiest member: 1.5 times the mean" in flat
     assert "not in these figures: some partitions have no committed offset" in flat

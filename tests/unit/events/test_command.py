@@ -101,7 +101,7 @@ def test_the_table_says_what_why_and_with_what_effect(url: str) -> None:
     assert re.search(
         r"UTC +orders +rebalance 7 +a member left -client-b; 2 of 6 partitions moved; 2 members; 1 more", out
     )
-    assert "took 1.2 s, pause 900 ms, across racks 50 % > 33 %, $1.73 > $1.14 a day" in out
+    assert "took 1.2 s, pause 900 ms, across racks 50 % > 33 %, from $1.73 to $1.14 a day" in out
     assert "pay\ufffd[2Jments" in out
     assert out.index("member left") < out.index("racks-changed") < out.index("worker: replaced")
 
