@@ -11,7 +11,7 @@ from typing import Final
 
 from samerack.cluster.server_assignors import ASSIGNOR
 from samerack.common.settings import LeadingSettings
-from samerack.reporting.evidence import Evidence, avoidable_by_plans, avoidable_dollars, in_group
+from samerack.reporting.evidence import Evidence, in_group
 from samerack.reporting.findings import Code, Finding
 from samerack.reporting.shares import present_share
 from samerack.reporting.streams_advice import advice
@@ -28,10 +28,10 @@ def at_random_baseline(evidence: Evidence) -> Iterator[Finding]:
     """Finds groups whose members have racks, but read across racks as much as a random assignment would."""
     for group, cost in evidence.pairs:
         shares = group.shares
-        if shares.present_bytes is None or not shares.random or avoidable_by_plans(evidence, group) is None:
+        if shares.present_bytes is None or not shares.random or not cost.avoidable_share:
             continue
-        if group.kind == _CONSUMER:
-            continue  # the brokers assign it, which is another finding
+        if group.kind == _CONSUMER or _is_foreign(evidence, group):
+            continue  # the brokers assign it, or the agent cannot join it, which are other findings
         if shares.present_bytes >= _NEAR_RANDOM * shares.random and all(member.rack.rack for member in group.members):
             fetch = all(member.rack.fetches_with_rack for member in group.members)
             yield Finding(
@@ -42,14 +42,14 @@ def at_random_baseline(evidence: Evidence) -> Iterator[Finding]:
                 "ignores racks" + ("" if fetch else ", and not all of its members are known to fetch with theirs"),
                 cure=_how_to_lead(group),
                 costs=True,
-                dollars_per_month=avoidable_dollars(evidence, group, cost),
+                dollars_per_month=cost.avoidable_dollars_per_month,
             )
 
 
 def no_common_protocol(evidence: Evidence) -> Iterator[Finding]:
     """Finds groups that the agent cannot join, as it does not offer the protocol that their members share."""
     for group, cost in evidence.pairs:
-        if group.kind == _CLASSIC and group.assignor and group.assignor not in evidence.leading.protocols:
+        if _is_foreign(evidence, group):
             yield Finding(
                 code=Code.NO_COMMON_PROTOCOL,
                 where=in_group(group),
@@ -57,15 +57,20 @@ def no_common_protocol(evidence: Evidence) -> Iterator[Finding]:
                 f"({', '.join(evidence.leading.protocols)}): it cannot join, and members with another assignor cannot "
                 "either",
                 cure=_how_to_share(group.assignor, evidence.leading.protocols),
-                costs=avoidable_by_plans(evidence, group) is not None,
-                dollars_per_month=avoidable_dollars(evidence, group, cost),
+                costs=bool(cost.avoidable_share),
+                dollars_per_month=cost.avoidable_dollars_per_month,
             )
+
+
+def _is_foreign(evidence: Evidence, group: GroupTraffic) -> bool:
+    """Returns whether a classic group has an assignor that the agent does not offer."""
+    return group.kind == _CLASSIC and bool(group.assignor) and group.assignor not in evidence.leading.protocols
 
 
 def broker_assigned(evidence: Evidence) -> Iterator[Finding]:
     """Finds groups of the new protocol (KIP-848) that the brokers assign without regard to racks."""
     for group, cost in evidence.pairs:
-        if group.kind == _CONSUMER and cost.server is not None and avoidable_by_plans(evidence, group) is not None:
+        if group.kind == _CONSUMER and cost.server is not None and cost.avoidable_share:
             regard = "" if group.assignor == ASSIGNOR else " without regard to racks"
             under = "" if cost.server.share is None else f", {cost.server.share:.0%} with samerack's assignor"
             yield Finding(
@@ -75,7 +80,7 @@ def broker_assigned(evidence: Evidence) -> Iterator[Finding]:
                 f"{_percent(present_share(group))} crosses racks, {_percent(group.shares.optimal)} would do{under}",
                 cure=cost.server.advice,
                 costs=True,
-                dollars_per_month=avoidable_dollars(evidence, group, cost),
+                dollars_per_month=cost.avoidable_dollars_per_month,
             )
 
 
@@ -98,14 +103,14 @@ def assignor_on_some_brokers(evidence: Evidence) -> Iterator[Finding]:
 def avoidable_traffic(evidence: Evidence) -> Iterator[Finding]:
     """Finds groups that read more across racks than under the best plan, whatever the cause is."""
     for group, cost in evidence.pairs:
-        if avoidable_by_plans(evidence, group) is not None:
+        if cost.avoidable_share:
             yield Finding(
                 code=Code.AVOIDABLE,
                 where=in_group(group),
                 cause=f"{_percent(present_share(group))} crosses racks, {_percent(group.shares.optimal)} would do",
                 cure=_how_to_lead(group),
                 costs=True,
-                dollars_per_month=avoidable_dollars(evidence, group, cost),
+                dollars_per_month=cost.avoidable_dollars_per_month,
             )
 
 

@@ -92,6 +92,7 @@ def environment() -> Environment:
 
     made = pages.environment("agent.web")
     made.filters.update(rate=words.rate, when=words.when, known=words.count, age=words.age)
+    made.filters["monthly"] = words.monthly
     made.filters.update(duration=duration, happened=happened, reason=reason)
     made.filters["waits"] = lambda name: WAITS.get(name, name)
     made.filters["or_unknown"] = lambda name: words.UNKNOWN if name is None else name
@@ -103,13 +104,14 @@ def environment() -> Environment:
 
 def totals(report: Report) -> dict[str, Any]:
     """Returns the figures at the top of the page."""
-    window = report.window_seconds
     sums = report.totals
     return {
         "rate": report.cross_rack_bytes_per_second,
         "share": sums.share,
-        "unknown_rate": sums.unknown_bytes / window if sums.unknown_bytes and window > 0 else None,
+        "unknown_rate": report.unknown_bytes_per_second or None,
         "dollars_per_month": sums.dollars_per_month,
+        "avoidable_dollars_per_month": sums.avoidable_dollars_per_month,
+        "guessed_dollars_per_month": sums.guessed_dollars_per_month,
         "saved_dollars_per_month": report.saved_dollars_per_month,
     }
 

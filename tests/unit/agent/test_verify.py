@@ -166,11 +166,19 @@ def test_a_protocol_that_the_agent_could_offer_has_that_as_its_cure() -> None:
 def test_another_finding_does_not_hide_what_is_avoidable() -> None:
     """A group with a member without rack, or with racks that never meet, is also told what a better plan would save."""
     mixed = group(members={**SPREAD, "m4": None}, flows=[flow(A, B, GB), flow("", A, GB)], shares=RANDOM)
-    assert [one.code for one in found(snapshot(mixed))] == [Code.MEMBERS_WITHOUT_RACK, Code.AVOIDABLE]
+    bare, avoidable = found(snapshot(mixed))
+    assert [(one.code, one.guessed) for one in (bare, avoidable)] == [
+        (Code.MEMBERS_WITHOUT_RACK, True),
+        (Code.AVOIDABLE, False),
+    ]
+    assert [bare.dollars_per_month, avoidable.dollars_per_month] == [
+        pytest.approx(monthly(share * GB)) for share in (2 / 3, 0.66)
+    ]
     folded = group(members={"m1": "Rack-A", "m2": B, "m3": C}, flows=[flow(B, C, GB)], shares=HALF)
     codes = {one.code: one.dollars_per_month for one in found(snapshot(folded))}
     assert codes.keys() == {Code.RACKS_DIFFER_IN_CASE, Code.AVOIDABLE}
     assert codes[Code.AVOIDABLE] == pytest.approx(monthly(0.33 * GB))
+    assert codes[Code.RACKS_DIFFER_IN_CASE] == 0  # its members read nothing
 
 
 def test_the_total_of_verify_is_that_of_cost_and_page() -> None:
