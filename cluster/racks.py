@@ -20,6 +20,10 @@ Source = Literal["subscription", "agent", "client-tag", "client-id", "network", 
 _GENERATED_SUFFIX: Final = re.compile(r"-[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$")
 
 
+_RACK_ONLY_IN_FETCH: Final = ("kafka-python-[3-9].*", "aiokafka-[0-9].*", "sarama", "kafkajs")
+"""The default client ids of clients that send their rack to brokers with fetches, and none to their group."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberRack:
     """A member's rack, its source, and whether the member's fetches contain it."""
@@ -59,6 +63,11 @@ NO_HOSTS: Final = Hosts()
 def client_id_of(member_id: str) -> str:
     """Returns the client id in a member id made by a broker (`CLIENT_ID-UUID`); for a static member the instance id."""
     return _GENERATED_SUFFIX.sub("", member_id)
+
+
+def sends_rack_only_in_fetch(client_id: str) -> bool:
+    """Returns whether a client id is the default one of a client that sends its rack with fetches only."""
+    return any(fits(pattern, client_id) for pattern in _RACK_ONLY_IN_FETCH)
 
 
 class _Member(NamedTuple):

@@ -17,6 +17,7 @@ class Code(Enum):
     BROKERS_WITHOUT_RACK = "brokers-without-rack"
     NO_RACK_AWARE_SELECTOR = "no-rack-aware-selector"
     MEMBERS_WITHOUT_RACK = "members-without-rack"
+    RACK_ONLY_IN_FETCH = "rack-only-in-fetch"
     RACKS_DIFFER_IN_CASE = "racks-differ-in-case"
     RACKS_NEVER_MEET = "racks-never-meet"
     ZONE_NAME_AGAINST_ID = "zone-name-against-id"

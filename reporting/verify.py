@@ -1,8 +1,9 @@
 """Finds the causes of avoidable cross-rack traffic: pure checks of one snapshot of measured traffic.
 
 Each check is a function of the evidence and does not report what another check reports more precisely. The checks of
-brokers and racks are here; those of how groups are assigned are in `verify_assignments`, those of how members and
-replicas are spread over racks in `verify_spread`, those of which replica serves in `verify_serving`.
+brokers and rack names are here; those of members without rack are in `verify_members`, those of how groups are assigned
+in `verify_assignments`, those of how members and replicas are spread over racks in `verify_spread`, those of which
+replica serves in `verify_serving`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from samerack.reporting.verify_assignments import (
     broker_assigned,
     no_common_protocol,
 )
+from samerack.reporting.verify_members import members_without_rack
 from samerack.reporting.verify_racks import RackNames, names_of, rack_names
 from samerack.reporting.verify_serving import followers_do_not_serve
 from samerack.reporting.verify_spread import spread_over_racks
@@ -89,25 +91,6 @@ def _selector(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
-def _members_without_rack(evidence: Evidence) -> Iterator[Finding]:
-    for group, cost in evidence.pairs:
-        bare = [member for member in group.members if member.rack.rack is None]
-        if not bare or len(evidence.racks) < 2:
-            continue
-        names = ", ".join(sorted({member.client_id for member in bare})[:3])
-        yield Finding(
-            code=Code.MEMBERS_WITHOUT_RACK,
-            where=in_group(group),
-            cause=f"{len(bare)} of {len(group.members)} members have no rack ({names}): they get any partition; "
-            "priced as read at random",
-            cure="set client.rack to the member's availability zone, or name its rack in racks.client_ids or "
-            "racks.networks",
-            costs=True,
-            dollars_per_month=cost.guessed_dollars_per_month,
-            guessed=True,
-        )
-
-
 def _racks(evidence: Evidence) -> Iterator[Finding]:
     for group, cost in evidence.pairs:
         found = (_of_names(evidence, group, names) for names in names_of(evidence, group))
@@ -153,7 +136,7 @@ def _gaps(evidence: Evidence) -> Iterator[Finding]:
 CHECKS: Final[tuple[Check, ...]] = (
     _brokers_without_rack,
     _selector,
-    _members_without_rack,
+    members_without_rack,
     _racks,
     _own_rack,
     followers_do_not_serve,

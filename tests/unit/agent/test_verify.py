@@ -27,6 +27,7 @@ SOUND = Shares(present_bytes=0.0, present_partitions=0.0, optimal=0.0, optimal_b
 RANDOM = replace(SOUND, present_bytes=0.66, present_partitions=0.66)
 HALF = replace(SOUND, present_bytes=0.33, present_partitions=0.33)
 UNIFORM = ServerAssignors(by_broker={1: ("uniform", "range"), 2: ("uniform", "range"), 3: ("uniform", "range")})
+ONLY = Code.RACK_ONLY_IN_FETCH
 NEAR_FLOWS = (flow(A, A, GB), flow(B, B, GB), flow(C, C, GB))
 
 
@@ -92,6 +93,42 @@ def test_members_without_rack() -> None:
     finding = only(taken, Code.MEMBERS_WITHOUT_RACK)
     assert finding.cause.startswith("1 of 3 members have no rack (client-m2)")
     assert finding.dollars_per_month == pytest.approx(monthly(2 * GB))
+
+
+def with_client(taken: GroupTraffic, client_id: str) -> GroupTraffic:
+    """The group with this client id in each member."""
+    return replace(taken, members=tuple(replace(one, client_id=client_id) for one in taken.members))
+
+
+@pytest.mark.parametrize("client_id", ["kafka-python-3.0.12", "aiokafka-0.14.0", "sarama", "kafkajs"])
+def test_members_whose_client_tells_its_group_no_rack(client_id: str) -> None:
+    """They may have `client.rack`, which their fetches alone carry: the cure are the settings that say so."""
+    bare = group(members=dict.fromkeys(("m1", "m2", "m3")), flows=[flow("", A, 3 * GB)], shares=Shares(random=2 / 3))
+    first, *others = bare.members
+    finding = only(snapshot(with_client(bare, client_id)), ONLY)
+    assert finding.cause.startswith(f"3 of 3 members send a rack with fetches only, if any ({client_id})")
+    patterns = '"*-rack-a": "rack-a", "*-rack-b": "rack-b", "*-rack-c": "rack-c"'
+    assert f"racks.client_ids={{{patterns}}} and racks.fetch_with_rack=" in finding.cure
+    assert finding.guessed
+    assert finding.dollars_per_month == pytest.approx(monthly(2 * GB))
+    mixed = found(snapshot(replace(bare, members=(replace(first, client_id=client_id), *others))))
+    assert {one.code: one.dollars_per_month for one in mixed} == {
+        Code.MEMBERS_WITHOUT_RACK: pytest.approx(monthly(2 * GB) * 2 / 3),
+        ONLY: pytest.approx(monthly(2 * GB) / 3),
+    }
+
+
+@pytest.mark.parametrize(
+    ("kind", "client_id"),
+    [("classic", "kafka-python-2.0.2"), ("classic", "kafka-python-3-rack-a"), ("consumer", "sarama"), ("classic", "x")],
+)
+def test_members_whose_client_is_not_known_are_told_of_both_ways(kind: GroupKind, client_id: str) -> None:
+    """Protocols do not show the library, and one that was given a client id may be any; its cure has that case too."""
+    bare = group(kind=kind, members={"m1": None}, flows=[flow("", A, GB)], shares=Shares(random=2 / 3))
+    cure = only(snapshot(with_client(bare, client_id)), Code.MEMBERS_WITHOUT_RACK).cure
+    assert cure.startswith("set client.rack")
+    assert "kafka-python" in cure
+    assert "racks.fetch_with_rack" in cure
 
 
 @pytest.mark.parametrize(
