@@ -21,6 +21,7 @@ from samerack.cli.asking import MeasureOption, live, place
 from samerack.cli.cost import groups_table, not_in_totals
 from samerack.common import words
 from samerack.common.console import Console
+from samerack.common.cures import command
 from samerack.common.errors import SettingsError
 from samerack.common.options import BootstrapOption, ConfigOption, SetOption
 from samerack.reporting.report import GroupCost, Report
@@ -54,7 +55,7 @@ def top(
     A running agent is asked (at web.host:web.port); where none runs, this command measures itself.
     """
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise SettingsError("top: needs a terminal; `samerack cost` prints the same once")
+        raise SettingsError(f"top: needs a terminal; {command('cost', bootstrap=bootstrap or '')} prints the same once")
     where = place(config, bootstrap, assignments)
     quiet = where.settings.log.model_copy(update={"level": "error"})
     log.configure(where.settings.model_copy(update={"log": quiet}))

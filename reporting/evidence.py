@@ -20,12 +20,21 @@ from samerack.traffic.model import GroupTraffic, TrafficSnapshot
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """The input of the checks: the snapshot, its report, the settings to lead, and the agent's rack ("": unknown)."""
+    """The input of the checks.
+
+    Attributes:
+        snapshot: what was measured.
+        report: its report.
+        leading: the settings to lead.
+        own_rack: the agent's rack; "" if unknown.
+        by_leading_agent: whether it is from an agent that leads the groups of its settings, not from a command.
+    """
 
     snapshot: TrafficSnapshot
     report: Report
     leading: LeadingSettings
     own_rack: str = ""
+    by_leading_agent: bool = False
 
     @property
     def pairs(self) -> Iterator[tuple[GroupTraffic, GroupCost]]:

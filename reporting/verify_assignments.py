@@ -5,14 +5,18 @@ Each check is a function of the evidence; its cure says how the agent can lead t
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
-from shlex import quote
 from typing import Final
 
+from samerack.cluster.group import EAGER
 from samerack.cluster.server_assignors import ASSIGNOR
+from samerack.common.cures import command
+from samerack.common.records import FOLLOWING, LEADING
 from samerack.common.settings import LeadingSettings
 from samerack.reporting.evidence import Evidence, in_group
 from samerack.reporting.findings import Code, Finding
+from samerack.reporting.report import GroupCost
 from samerack.reporting.shares import present_share
 from samerack.reporting.streams_advice import advice
 from samerack.traffic.model import GroupTraffic
@@ -40,7 +44,7 @@ def at_random_baseline(evidence: Evidence) -> Iterator[Finding]:
                 cause=f"its members have racks, but {shares.present_bytes:.0%} of its bytes cross racks, as at random "
                 f"({shares.random:.0%}); {_percent(shares.optimal)} would do. Its assignor {group.assignor or '-'} "
                 "ignores racks" + ("" if fetch else ", and not all of its members are known to fetch with theirs"),
-                cure=_how_to_lead(group),
+                cure=_how_to_lead(evidence, group, cost),
                 costs=True,
                 dollars_per_month=cost.avoidable_dollars_per_month,
             )
@@ -108,17 +112,31 @@ def avoidable_traffic(evidence: Evidence) -> Iterator[Finding]:
                 code=Code.AVOIDABLE,
                 where=in_group(group),
                 cause=f"{_percent(present_share(group))} crosses racks, {_percent(group.shares.optimal)} would do",
-                cure=_how_to_lead(group),
+                cure=_how_to_lead(evidence, group, cost),
                 costs=True,
                 dollars_per_month=cost.avoidable_dollars_per_month,
             )
 
 
-def _how_to_lead(group: GroupTraffic) -> str:
-    if group.kind == _CLASSIC:
-        name = quote(group.group)
-        return f"let the agent lead it: `samerack run --group {name}`; `samerack plan {name}` shows the plan"
-    return advice(group.kind, group.group)
+def _how_to_lead(evidence: Evidence, group: GroupTraffic, cost: GroupCost) -> str:
+    """Returns what makes the agent lead a group, by what it is to the group now."""
+    bootstrap = evidence.report.bootstrap
+    if group.kind != _CLASSIC:
+        return advice(group.kind, group.group, bootstrap=bootstrap)
+    plan = f"{command('plan', group=group.group, bootstrap=bootstrap)} shows the plan"
+    if cost.role == LEADING:
+        return f"the agent leads it: {command('events', group=group.group)} says what it decided and why; {plan}"
+    if cost.role == FOLLOWING:
+        now = command("lead", "--takeover", "clean", group=group.group)
+        by_request = f", or at once by {now}" if group.assignor in EAGER else ""
+        return f"the agent follows it, and leads it when its leader has left{by_request}; {plan}"
+    if cost.role:
+        return (
+            f"the agent is to lead it, and is {cost.role}: its page and {command('health', '--ready')} say why; {plan}"
+        )
+    if evidence.by_leading_agent:
+        return f"let the agent lead it: add {json.dumps(group.group)} to `groups` in its settings; {plan}"
+    return f"let the agent lead it: {command('run', '--group', group.group, bootstrap=bootstrap)}; {plan}"
 
 
 def _how_to_share(assignor: str, offered: Sequence[str]) -> str:

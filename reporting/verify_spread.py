@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from shlex import quote
 from typing import Final
 
 import numpy as np
 
 from samerack.assignors.model import Problem
 from samerack.common import words
+from samerack.common.cures import command
 from samerack.planning.rack_spread import RackSpread, rack_spread
 from samerack.reporting.evidence import Evidence, dollars_per_month, in_group, priced_within, unexplained_dollars
 from samerack.reporting.findings import Code, Finding
@@ -102,7 +102,8 @@ def _spread(evidence: Evidence, group: GroupTraffic, *, any_replica: bool) -> Ra
 
 
 def _members(evidence: Evidence, group: GroupTraffic, cost: GroupCost, spread: RackSpread) -> Finding:
-    curve = f"; or let some have more than others: `samerack plan {quote(group.group)} --curve`"
+    show = command("plan", "--curve", group=group.group, bootstrap=evidence.report.bootstrap)
+    curve = f"; or let some have more than others: {show}"
     return Finding(
         code=Code.UNEVEN_OVER_RACKS,
         where=in_group(group),

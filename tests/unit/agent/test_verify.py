@@ -27,6 +27,7 @@ SOUND = Shares(present_bytes=0.0, present_partitions=0.0, optimal=0.0, optimal_b
 RANDOM = replace(SOUND, present_bytes=0.66, present_partitions=0.66)
 HALF = replace(SOUND, present_bytes=0.33, present_partitions=0.33)
 UNIFORM = ServerAssignors(by_broker={1: ("uniform", "range"), 2: ("uniform", "range"), 3: ("uniform", "range")})
+BROKERS = "kafka.example:9092"
 ONLY = Code.RACK_ONLY_IN_FETCH
 NEAR_FLOWS = (flow(A, A, GB), flow(B, B, GB), flow(C, C, GB))
 
@@ -40,7 +41,7 @@ def judged(
 ) -> Verdict:
     """The verdict on a snapshot, of an agent in this rack, with these assignors in the brokers."""
     table = shipped(prices)
-    report = costs.report(taken, table, roles={})
+    report = costs.report(taken, table, roles={}, bootstrap=BROKERS)
     report = with_servers(report, taken, offered=lambda: offered, share_of=server_share)
     return verdict(Evidence(snapshot=taken, report=report, leading=leading or LeadingSettings(), own_rack=own_rack))
 
@@ -361,7 +362,7 @@ def test_members_in_few_racks() -> None:
     finding = only(snapshot(uneven()), Code.UNEVEN_OVER_RACKS)
     assert all(part in finding.cause for part in ("33% across racks (2 of 6", "0% if", "rack-a 4 and 2 (2 kB/s)"))
     assert "fewer in rack-a (2, not 4), more in rack-b (2, not 1), rack-c (2, not 1)" in finding.cure
-    assert "`samerack plan orders --curve`" in finding.cure
+    assert "`samerack plan orders --curve -b kafka.example:9092`" in finding.cure
     assert finding.dollars_per_month == pytest.approx(monthly(GB / 3))
 
 
@@ -532,4 +533,4 @@ def test_the_most_expensive_comes_first() -> None:
 def test_a_cure_can_be_copied_into_a_shell() -> None:
     """A group's name with signs of a shell is quoted in the commands."""
     (finding,) = found(snapshot(group("a b;$(c)", flows=[flow(A, B, GB)], shares=HALF)))
-    assert "`samerack run --group 'a b;$(c)'`; `samerack plan 'a b;$(c)'`" in finding.cure
+    assert f"`samerack run --group 'a b;$(c)' -b {BROKERS}`; `samerack plan 'a b;$(c)' -b {BROKERS}`" in finding.cure
