@@ -12,7 +12,7 @@ from samerack.agent import log
 from samerack.common.errors import AgentError, SettingsError
 from samerack.common.fetching import HttpAnswer, NoAnswerError, address, ask
 from samerack.common.flags import settings_from
-from samerack.common.settings import Settings, cluster_path
+from samerack.common.settings import Settings, WebSettings, cluster_path
 
 _ANSWER_SECONDS: Final = 5.0
 _JSON: Final = {"content-type": "application/json"}
@@ -40,6 +40,11 @@ def agent_address(config: Path | None, url: str | None, assignments: list[str] |
     if not base.startswith(("http://", "https://")):
         raise SettingsError(f"--url {url}: expected http://HOST:PORT")
     return base
+
+
+def elsewhere(base: str) -> str:
+    """Returns the agent's address for commands in messages; empty if they ask there without it."""
+    return "" if base == address(WebSettings()) else base
 
 
 def send(base: str, path: str, body: dict[str, object]) -> HttpAnswer:

@@ -24,6 +24,7 @@ from samerack.traffic.evenness import busiest_in_words, share_in_words
 
 _UNKNOWN_RACK = "(none)"
 _NARROW: Final = 70
+_ROOMY: Final = 90
 
 
 def register(app: typer.Typer) -> None:
@@ -56,6 +57,10 @@ def cost(
     console = Console()
     if group is None:
         console.print(groups_table(report, width=console.width, total=True))
+        sums = report.totals
+        console.print(words.totals(sums.dollars_per_month, sums.avoidable_dollars_per_month), highlight=False)
+        if lacking := not_in_totals(report):
+            console.print(lacking, highlight=False)
         if report.bill is not None:
             console.print(_bill_table(report, width=console.width))
             for line in missing(report):
@@ -91,6 +96,15 @@ def only(report: Report, group: str) -> Report:
 
 _OPTIONAL: Final = frozenset({"optimal", "random", "saved", "lag", "of a topic", "busiest"})
 """The columns that are left out where no group has a figure; what is read across racks may be unknown, but is there."""
+
+
+def monthly_cost(group: GroupCost) -> str:
+    """What a group costs a month; a guess where no rack is known."""
+    known, guessed = group.dollars_per_month, group.guessed_dollars_per_month
+    return words.money(known) if known is not None or guessed is None else words.estimate(guessed, guessed=True)
+
+
+_MONTHLY: Final = "a month"
 _COLUMNS: Final[dict[str, tuple[Callable[[GroupCost], str], int]]] = {
     "reads": (lambda group: words.rate(group.bytes_per_second), _NARROW),
     "across": (lambda group: words.size(group.cross_rack_bytes), 0),
@@ -99,8 +113,8 @@ _COLUMNS: Final[dict[str, tuple[Callable[[GroupCost], str], int]]] = {
         0,
     ),
     "optimal": (lambda group: words.percent(group.optimal_share), USUAL),
-    "random": (lambda group: words.percent(group.random_share), USUAL),
-    "a month": (lambda group: words.money(group.dollars_per_month), 0),
+    "random": (lambda group: words.percent(group.random_share), _ROOMY),
+    _MONTHLY: (monthly_cost, 0),
     "saved": (lambda group: words.money(group.saved_dollars_per_month), USUAL),
     "lag": (lambda group: words.count(group.lag_records), WIDE),
     "of a topic": (lambda group: words.percent(group.topic_share.share if group.topic_share else None), WIDE),
@@ -119,7 +133,8 @@ def groups_table(report: Report, most: int | None = None, *, width: int, total: 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("group", overflow="fold", min_width=10)
     for name in names:
-        table.add_column(name, justify="right", no_wrap=True)
+        guess = name == _MONTHLY  # has words, which a narrow terminal shows above the amount
+        table.add_column(name, justify="right", no_wrap=not guess, max_width=12 if guess and width < WIDE else None)
     if total and len(report.groups) > 1:
         sums = _total(report)
         table.add_row(f"all {len(report.groups)}", *(sums.get(name, "") for name in names))
@@ -127,6 +142,12 @@ def groups_table(report: Report, most: int | None = None, *, width: int, total: 
     for at, group in enumerate(groups):
         table.add_row(words.plain(group.group), *(cells[name][at] for name in names))
     return table
+
+
+def not_in_totals(report: Report) -> str:
+    """What the sums over all groups lack, if anything."""
+    sums = report.totals
+    return words.not_in_totals(sums.unknown_bytes, report.window_seconds, sums.guessed_dollars_per_month)
 
 
 def _bill_table(report: Report, *, width: int) -> Table:
@@ -149,7 +170,7 @@ def _total(report: Report) -> dict[str, str]:
         "reads": words.rate(sums.wire_bytes / window if window > 0 else None),
         "across": words.size(sums.cross_rack_bytes),
         "share": words.percent(sums.share),
-        "a month": words.money(sums.dollars_per_month),
+        _MONTHLY: words.money(sums.dollars_per_month),
         "saved": words.money(report.saved_dollars_per_month),
     }
 
@@ -159,7 +180,7 @@ def _show_group(console: Console, group: GroupCost, window: float) -> None:
         f"group {words.plain(group.group)} ({group.kind}, {words.plain(group.assignor) or '-'}): "
         f"reads {words.rate(group.bytes_per_second)}, "
         f"{words.percent(group.share)} of {group.share_by} across racks (optimal {words.percent(group.optimal_share)}, "
-        f"random {words.percent(group.random_share)}), {words.money(group.dollars_per_month)} a month",
+        f"random {words.percent(group.random_share)}), {monthly_cost(group)} a month",
         highlight=False,
     )
     if group.own_share is not None:

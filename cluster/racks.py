@@ -25,6 +25,10 @@ _STREAM_THREAD: Final = re.compile(r"-StreamThread-\d+.*$")
 _BETWEEN_PAIRS: Final = re.compile(r"[,;& ]")
 
 
+_RACK_ONLY_IN_FETCH: Final = ("kafka-python-[3-9].*", "aiokafka-[0-9].*", "sarama", "kafkajs")
+"""The default client ids of clients that send their rack to brokers with fetches, and none to their group."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberRack:
     """A member's rack, its source, and whether the member's fetches contain it."""
@@ -64,6 +68,11 @@ NO_HOSTS: Final = Hosts()
 def client_id_of(member_id: str) -> str:
     """Returns the client id in a member id made by a broker (`CLIENT_ID-UUID`); for a static member the instance id."""
     return _GENERATED_SUFFIX.sub("", member_id)
+
+
+def sends_rack_only_in_fetch(client_id: str) -> bool:
+    """Returns whether a client id is the default one of a client that sends its rack with fetches only."""
+    return any(fits(pattern, client_id) for pattern in _RACK_ONLY_IN_FETCH)
 
 
 class _Member(NamedTuple):

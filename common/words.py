@@ -45,6 +45,36 @@ def money(dollars: float | None) -> str:
     return f"{sign}${amount:,.2f}" if amount < 999.995 else f"{sign}${amount:,.0f}"
 
 
+def monthly(dollars: float, *, guessed: bool = False) -> str:
+    """Formats dollars a month; a guess is what they may come to."""
+    return f"{estimate(dollars, guessed=guessed)} a month"
+
+
+def estimate(dollars: float, *, guessed: bool) -> str:
+    """Formats dollars that may be a guess; nothing is nothing in any case."""
+    return f"up to about {money(dollars)}" if guessed and dollars else money(dollars)
+
+
+def totals(dollars: float | None, avoidable: float | None) -> str:
+    """Formats what all groups read across racks costs, and the part that better plans avoid."""
+    across, less = ("not known" if amount is None else monthly(amount) for amount in (dollars, avoidable))
+    return f"what all groups read across racks costs: {across}; what better plans avoid of it: {less}"
+
+
+def not_in_totals(unknown_bytes: int, seconds: float, guessed: float | None) -> str:
+    """Formats what sums over groups lack: what was read where a rack is unknown; empty if that is nothing.
+
+    Args:
+        unknown_bytes: how much.
+        seconds: in which time.
+        guessed: what it costs a month if it is read at random; None if not known.
+    """
+    if not unknown_bytes:
+        return ""
+    bound = "" if guessed is None else f", {monthly(guessed, guessed=True)}"
+    return f"not in it: {rate(unknown_bytes / seconds)} read where a rack is unknown{bound}"
+
+
 def count(number: int | None) -> str:
     """Formats a number of things."""
     return UNKNOWN if number is None else str(number)

@@ -5,13 +5,12 @@ The results are those of `scripts/simulate --deploys 200`, which docs/leading.md
 
 from __future__ import annotations
 
-from shlex import quote
 from typing import Final
 
 from samerack.agent.leading.admission import refusal
 from samerack.agent.leading.order import SOUND_PROTOCOLS
-from samerack.agent.leading.takeover import EAGER
-from samerack.cluster.group import GroupView
+from samerack.cluster.group import EAGER, GroupView
+from samerack.common.cures import command
 from samerack.common.settings import LeadingSettings
 
 _BIRTH: Final = "with its first consumers once all have been stopped"
@@ -32,7 +31,7 @@ def prospect(view: GroupView, leading: LeadingSettings, *, worth_it: bool) -> st
     else:
         ways = [f"{_BIRTH}; in a rolling deploy by chance only"]
     if worth_it and view.protocol in EAGER:
-        ways.append(f"at once by samerack lead {quote(view.name)} --takeover clean")
+        ways.append(f"at once by {command('lead', '--takeover', 'clean', group=view.name)}")
     if static := sum(one.instance_id not in (None, leading.instance_id) for one in view.members):
         ways.append(
             f"but {static} of its members are static, and a static leader that restarts within its session keeps the "

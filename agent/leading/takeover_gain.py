@@ -9,6 +9,7 @@ from samerack.agent.policy import Action, Decision, Reason
 from samerack.agent.policy.measured import weighed_shares
 from samerack.cluster.group import GroupView
 from samerack.common import words
+from samerack.common.cures import command
 
 
 def gain_of(view: GroupView, evaluation: Evaluation, outlook: Outlook, rejoin_seconds: float | None) -> Gain:
@@ -36,15 +37,16 @@ def gain_of(view: GroupView, evaluation: Evaluation, outlook: Outlook, rejoin_se
     )
 
 
-def worth_refusal(decision: Decision, *, asked: bool) -> str:
+def worth_refusal(group: str, decision: Decision, *, asked: bool) -> str:
     """Returns why the gain is not worth a rebalance now; empty if it is.
 
     Args:
+        group: The group's name.
         decision: What the policy would do if the agent led the group.
         asked: A user has asked for the takeover: then a rebalance that the policy only proposes is enough.
     """
     if decision.reason is Reason.PAUSED:
-        return "an operator has paused the agent in this group: samerack resume ends that"
+        return f"an operator has paused the agent in this group: {command('resume', group=group)} ends that"
     allowed = {Action.REBALANCE, Action.PROPOSE} if asked else {Action.REBALANCE}
     if decision.before is None or decision.after is None:
         return f"what it would gain is not known ({decision.reason.value}): {words.RACKS_UNKNOWN}"

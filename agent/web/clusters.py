@@ -85,6 +85,9 @@ class Row:
             "cross_rack_bytes_per_second": self.report.cross_rack_bytes_per_second,
             "cross_rack_share": self.report.totals.share,
             "dollars_per_month": self.report.totals.dollars_per_month,
+            "avoidable_dollars_per_month": self.report.totals.avoidable_dollars_per_month,
+            "unknown_bytes_per_second": self.report.unknown_bytes_per_second,
+            "guessed_dollars_per_month": self.report.totals.guessed_dollars_per_month,
             "measured_until": self.report.window_end if self.report.cycle else None,
         }
 
@@ -101,7 +104,11 @@ def row(cluster: ShownCluster) -> Row:
 
 
 def totals(rows: Iterable[Row]) -> dict[str, Any]:
-    """Returns the sums over the clusters of which both are known, None without one, and the names of the others."""
+    """Returns the sums over the clusters of which both are known, None without one, and the names of the others.
+
+    `unknown_rate` is what is read in all clusters where a rack is unknown, which is in no sum; None if that is nothing.
+    """
+    rows = tuple(rows)
     known, without = [], []
     for one in rows:
         rate, dollars = one.report.cross_rack_bytes_per_second, one.report.totals.dollars_per_month
@@ -112,6 +119,7 @@ def totals(rows: Iterable[Row]) -> dict[str, Any]:
     return {
         "rate": sum(rate for rate, _ in known) if known else None,
         "dollars_per_month": sum(dollars for _, dollars in known) if known else None,
+        "unknown_rate": sum(one.report.unknown_bytes_per_second or 0.0 for one in rows) or None,
         "without": without,
     }
 

@@ -113,7 +113,7 @@ def environment() -> Environment:
     made.filters.update(
         rate=words.rate, when=words.when, known=words.count, age=words.age, per_month=per_month, short_id=words.short_id
     )
-    made.filters["duration"] = duration
+    made.filters.update(monthly=words.monthly, duration=duration)
     made.filters["waits"] = lambda name: WAITS.get(name, name)
     made.filters["or_unknown"] = lambda name: words.UNKNOWN if name is None else name
     made.filters["link"] = group_address

@@ -243,14 +243,14 @@ def test_a_takeover_of_unknown_gain_says_so_and_how_to_know_it() -> None:
     assert "racks.client_ids" in words
     assert "%" not in words
     decision = Decision(action=Action.NOTHING, reason=Reason.NOTHING_TO_GAIN, before=None, after=None)
-    refusal = worth_refusal(decision, asked=True)
+    refusal = worth_refusal("orders", decision, asked=True)
     assert "not known" in refusal
     assert "client.rack" in refusal
     assert progress_of(b'{"group": "g", "gain": null}').gain is None
 
 
 def test_cost_has_no_figure_for_bytes_without_racks() -> None:
-    """What crosses, its share and its price are `-` in the table and null in JSON, also of topics."""
+    """What crosses and its share are `-` in the table, its price a guess, and all null in JSON, also of topics."""
     report = costs.report(snapshot(BARE_GROUP), shipped("aws"), roles={})
     (cost,) = report.groups
     assert (cost.cross_rack_bytes, cost.dollars, cost.dollars_per_month, cost.share) == (None, None, None, None)
@@ -260,7 +260,7 @@ def test_cost_has_no_figure_for_bytes_without_racks() -> None:
     console = Console(width=100, record=True, file=StringIO())
     console.print(groups_table(report, width=100))
     row = next(line for line in console.export_text().splitlines() if line.strip().startswith("bare"))
-    assert row.split()[3:] == ["-", "-", "67", "%", "-"]
+    assert row.split()[3:] == ["-", "-", "67", "%", "up", "to", "about"]
 
 
 def test_a_plan_shows_unknown_and_the_cure() -> None:
