@@ -34,7 +34,7 @@ WARMING_SECONDS: Final = 900.0
 """The first weights are known after some seconds, and better after some minutes; bursts take longest."""
 _MIN_SAVING: Final = PolicySettings().min_saving
 _ROUGHLY: Final = 0.02
-"""A saving is measured: one that is close to the minimum may be taken for more."""
+"""A saving is measured: one that is close to the minimum may be taken for more, soon or late."""
 
 
 @dataclass(kw_only=True)
@@ -103,12 +103,13 @@ def test_steady_traffic_causes_no_rebalance(seed: int) -> None:
         for now, evaluation in World(seed=seed).run(seconds=DAY if effort.ALL else DAY / 8)
     ]
     assert len(first) <= 1
-    assert all(now < WARMING_SECONDS and saving > _MIN_SAVING - _ROUGHLY for now, saving in first), first
+    assert all(saving > _MIN_SAVING - _ROUGHLY for _, saving in first), first
+    assert all(now < WARMING_SECONDS for now, saving in first if saving > _MIN_SAVING + _ROUGHLY), first
 
 
 @pytest.mark.parametrize("seed", [*range(effort.of(100, least=4)), 1650, 7350])
 def test_a_lasting_shift_is_worth_one_rebalance_at_most(seed: int) -> None:
-    """It comes within ten minutes, saves what it promises, and nothing is left that is worth another one.
+    """It comes within ten minutes where it is clearly worth it, and nothing is left that is worth another one.
 
     By the rounded weights the plan of seed 7350 saves 7.3 points and is not worth anything, and one of seed 1650 too.
     """
@@ -120,7 +121,8 @@ def test_a_lasting_shift_is_worth_one_rebalance_at_most(seed: int) -> None:
         if now > WARMING_SECONDS
     ]
     assert len(after) <= 1
-    assert all(shift < now <= shift + 660.0 and saving > _MIN_SAVING - _ROUGHLY for now, saving in after), after
+    assert all(shift < now and saving > _MIN_SAVING - _ROUGHLY for now, saving in after), after
+    assert all(now <= shift + 660.0 for now, saving in after if saving > _MIN_SAVING + _ROUGHLY), after
     left = world.bench.evaluation(world.view)
     rates = left.condition.rates
     assert rates is not None
