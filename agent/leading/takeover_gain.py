@@ -6,7 +6,6 @@ from samerack.agent.leading.progress import Gain
 from samerack.agent.leading.rebalance_evaluator import Evaluation, Outlook
 from samerack.agent.leading.takeover import HELD_SECONDS, longest_pause
 from samerack.agent.policy import Action, Decision, Reason
-from samerack.agent.policy.measured import weighed_shares
 from samerack.cluster.group import GroupView
 from samerack.common import words
 from samerack.common.cures import command
@@ -22,7 +21,7 @@ def gain_of(view: GroupView, evaluation: Evaluation, outlook: Outlook, rejoin_se
         rejoin_seconds: how long the members took to rejoin recently; None if that is not known.
     """
     condition = evaluation.condition
-    now, then = weighed_shares(condition.present, condition.possible, condition.rates)
+    now, then = condition.shares
     return Gain(
         members=len(view.members) - 1,
         cross_rack_now=condition.present.known_partitions_across,

@@ -10,7 +10,7 @@ import pytest
 from samerack.agent.leading.progress import from_json as progress_of
 from samerack.agent.leading.takeover_gain import worth_refusal
 from samerack.agent.policy import Action, Decision, GroupCondition, Reason, decide, fresh
-from samerack.agent.policy.measured import byte_rates, shares_of, weighed_shares
+from samerack.agent.policy.measured import byte_rates, shares_of
 from samerack.assignors.build import MemberInput, build_problem
 from samerack.assignors.consumer.registry import Options
 from samerack.assignors.evaluate import evaluate
@@ -208,7 +208,11 @@ def test_nothing_known_is_no_share(unknown: Problem) -> None:
         assert (cost.known, cost.known_share, cost.min_share, cost.known_partitions_across) == (0, None, None, None)
     assert shares_of(made, None) == shares_of(made, rates) == (None, None)
     exact = {one: Rate(value=rate, error=0.0, seconds=480.0) for one, rate in rates.items()}
-    assert weighed_shares(made.before, made.after, byte_rates(made, exact)) == (None, None)
+    condition = GroupCondition(
+        present=made.before, possible=made.after, partitions_changed=False, withheld=0, rounds=0, racks_changed=False,
+        rates=byte_rates(made, exact),
+    )  # fmt: skip
+    assert condition.shares == (None, None)
     assert {point.share for point in curve_of(unknown, rates)} == {None}
     assert {(point["cross_rack"], point["cross_rack_share"]) for point in points_of(unknown, Options())} == {
         (None, None)
