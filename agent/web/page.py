@@ -202,11 +202,11 @@ def routes(
             report=report,
             headline=headline(
                 dollars=_price(report, sums.dollars_per_month),
-                avoidable=verdict.avoidable_dollars_per_month,
+                avoidable=sums.avoidable_dollars_per_month,
                 share=sums.share,
                 reads=sums.wire_bytes / window if window > 0 else None,
             ),
-            unknown_rate=sums.unknown_bytes / window if sums.unknown_bytes and window > 0 else None,
+            unknown_rate=report.unknown_bytes_per_second or None,
             bill=bill_parts(report),
             bill_lacks=missing(report),
             matrix=matrix(report.pairs, report.racks, seconds=report.window_seconds),
@@ -239,6 +239,7 @@ def routes(
             group=found,
             headline=headline(
                 dollars=_price(report, found.dollars_per_month),
+                avoidable=found.avoidable_dollars_per_month,
                 share=found.share,
                 share_by=found.share_by,
                 reads=found.bytes_per_second,

@@ -73,7 +73,8 @@ def test_the_number_that_matters_comes_first(url: str) -> None:
     """The cluster's dollars a month, with what is avoidable of them, and a group's; all else is a list below."""
     shown = reports(busy())
     verdict = shown.verdict()
-    figures = {"/": verdict.dollars_per_month, "/group?name=orders": shown.report().groups[1].dollars_per_month}
+    orders = next(one for one in shown.report().groups if one.group == "orders")
+    figures = {"/": verdict.dollars_per_month, "/group?name=orders": orders.dollars_per_month}
     for path, dollars in figures.items():
         main = _html(url + path).partition("<main")[2]
         first = main.partition('<p class="headline">')[2].partition("</p>")[0]

@@ -122,9 +122,11 @@ def test_every_total_is_the_same_to_the_cent(shown: Shown) -> None:
     for command in ("verify", "cost"):
         assert f"{sums} {lacking}" in shown.command(command)
     across = words.money(totals["dollars_per_month"])
-    assert f"costs a month {across} " in page
+    guess = words.monthly(totals["guessed_dollars_per_month"], guessed=True)
+    avoidable = words.money(totals["avoidable_dollars_per_month"])
+    assert f"{across} a month across racks, {avoidable} of it avoidable" in page
     assert f"consumers {words.rate(report['totals']['cross_rack_bytes'] / WINDOW_SECONDS)} {across} " in page
-    assert f"read where a rack is unknown {words.rate(totals['unknown_bytes'] / WINDOW_SECONDS)}" in page
+    assert f"read where a rack is unknown {words.rate(totals['unknown_bytes'] / WINDOW_SECONDS)}, {guess}" in page
     spent = shown.metrics()["samerack_cross_rack_dollars_total"]
     assert sum(spent.values()) * per_month == pytest.approx(totals["dollars_per_month"], abs=CENT)
 
@@ -153,7 +155,8 @@ def test_what_is_unknown_is_unknown_everywhere(shown: Shown) -> None:
     assert guess.removesuffix(" a month") in shown.command("cost").partition("costs:")[0]
     assert f"[{guess}]" in shown.command("verify")
     assert guess in page
-    assert "costs a month - " in page
+    assert "of it avoidable" not in page
+    assert "333 kB/s read; what crosses racks is not known" in page
     metrics = shown.metrics()
     for name in ("samerack_cross_rack_dollars_total", "samerack_cross_rack_ratio", "samerack_optimal_ratio"):
         assert "bare" not in metrics.get(name, {})

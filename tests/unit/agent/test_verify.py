@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from samerack.agent.web.page import totals
 from samerack.cluster.server_assignors import LINE, ServerAssignors
 from samerack.cluster.view import NoRack, PartitionView
 from samerack.common.errors import AgentError
@@ -223,7 +222,7 @@ def test_another_finding_does_not_hide_what_is_avoidable() -> None:
     assert codes[Code.RACKS_DIFFER_IN_CASE] == 0  # its members read nothing
 
 
-def test_the_total_of_verify_is_that_of_cost_and_page() -> None:
+def test_the_total_of_verify_is_that_of_cost() -> None:
     """One figure over all groups, and its avoidable part, which is what findings with that price add up to."""
     taken = snapshot(
         group("some", flows=[flow(A, B, GB), flow(A, A, GB)], shares=HALF),
@@ -232,7 +231,7 @@ def test_the_total_of_verify_is_that_of_cost_and_page() -> None:
     )
     judgement = judged(taken)
     report = costs.report(taken, shipped("aws"), roles={})
-    assert judgement.dollars_per_month == report.totals.dollars_per_month == totals(report)["dollars_per_month"]
+    assert judgement.dollars_per_month == report.totals.dollars_per_month
     assert judgement.avoidable_dollars_per_month == pytest.approx(
         sum(
             one.dollars_per_month or 0.0

@@ -57,7 +57,7 @@ def test_what_is_read_where_a_rack_is_unknown_is_a_guess() -> None:
     assert (judgement.unknown_bytes, judgement.dollars_per_month) == (3 * GB, 0)
     assert judgement.guessed_dollars_per_month == pytest.approx(monthly(2 * GB))
     unknown = judged(snapshot(replace(bare, shares=replace(bare.shares, random=None))))
-    assert prices(unknown, guessed=True) == {Code.MEMBERS_WITHOUT_RACK: None}
+    assert prices(unknown) == {Code.MEMBERS_WITHOUT_RACK: None}
     assert unknown.guessed_dollars_per_month is None
 
 

@@ -110,7 +110,7 @@ def test_every_command_of_a_message_is_complete() -> None:
     for text, name in (
         (in_words(Request(group=NAME, wish=Wish.PAUSE, since=0.0)), "resume"),
         (worth_refusal(NAME, paused, asked=True), "resume"),
-        (prospect(replace(view(ONE, TWO), name=NAME), LeadingSettings()), "lead"),
+        (prospect(replace(view(ONE, TWO), name=NAME), LeadingSettings(), worth_it=True), "lead"),
         (cure(changes[0], Questions()), "plan"),
         (cure(changes[1], Questions()), "streams plan"),
     ):

@@ -19,7 +19,7 @@ from samerack.agent.policy.measured import Measured
 from samerack.cluster.group import GroupView
 from samerack.common.settings import PolicySettings
 from samerack.planning import planner
-from samerack.traffic.byte_shares import known_crossing, row_of
+from samerack.planning.byte_shares import known_crossing, row_of
 from samerack.traffic.collect import Partition
 from samerack.traffic.production import Production
 from samerack.traffic.weights import WeightBook, Weights
