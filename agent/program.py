@@ -60,7 +60,7 @@ class Agent:
                 self.clusters[name] = ClusterAgent(own, notify_supervisor=self._notify_supervisor)
         self._export = self._metrics_export(settings.otel) if settings.otel.endpoint else None
         app = self._app_of_several() if self._has_several else self._app_of_one()
-        self.web = WebServer(app, host=settings.web.host, port=settings.web.port)
+        self.web = WebServer(app, host=settings.web.host, port=settings.web.port, unix=settings.web.socket)
 
     def _named(self, cluster: str) -> AbstractContextManager[None]:
         """Returns a context of one cluster: what begins in it, threads too, is logged with the cluster's name."""

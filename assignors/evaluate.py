@@ -49,6 +49,27 @@ def known_mask(problem: Problem, owner: Int32Array) -> BoolArray:
     return known
 
 
+def known_crossing_by_member(problem: Problem, owner: Int32Array) -> list[int | None]:
+    """Returns how many partitions each member is known to read across racks.
+
+    None for a member without a rack, and for one of whose partitions it is known of none.
+
+    Args:
+        problem: the group.
+        owner: [P] member per partition, or NOBODY.
+    """
+    count = len(problem.members)
+    known = known_mask(problem, owner)
+    owned, figures, crossing = (
+        np.bincount(owner[mask], minlength=count).tolist()
+        for mask in (owner != NOBODY, known, known & cross_rack_mask(problem, owner))
+    )
+    return [
+        None if rack == NOBODY or (owned[at] and not figures[at]) else crossing[at]
+        for at, rack in enumerate(problem.member_rack.tolist())
+    ]
+
+
 def evaluate(problem: Problem, owner: Int32Array) -> Cost:
     """Computes the `Cost` of a plan.
 

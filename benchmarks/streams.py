@@ -11,7 +11,7 @@ from concurrent.futures import ProcessPoolExecutor
 from http import HTTPStatus
 from multiprocessing import get_context
 from statistics import median
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from benchmarks.shared import Found, Parts, measured_on, table, tell
@@ -22,7 +22,9 @@ from samerack.assignors.streams.active import Costs
 from samerack.assignors.streams.model import LATEST_OFFSET
 from samerack.offline.streams_answers import OPTIMIZE, answer_line
 from tests.parity.peer import Peer
-from tests.streams_http import Endpoint, endpoint
+
+if TYPE_CHECKING:
+    from tests.streams_http import Endpoint
 
 STRATEGIES: Final = ("min_traffic", "balance_subtopology")
 BESIDE_JAVA: Final = ((100, 10), (200, 10), (500, 10), (1_000, 10))
@@ -104,6 +106,8 @@ def answer() -> Found:
     body = _body(tasks, clients)
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:  # its memory is that of nothing else
         found = {"tasks": tasks, "clients": clients, **pool.submit(_answer, body).result()}
+    from tests.streams_http import endpoint  # noqa: PLC0415 - not in the process whose memory is measured
+
     with endpoint({"applications": {_NAME: {}}, "deadline_seconds": 30}) as agent:
         agent.prepare(_NAME)
         found["whole"] = [_posted(agent, body) for _ in range(ANSWER_RUNS)]

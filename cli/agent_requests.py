@@ -13,7 +13,7 @@ from samerack.common.errors import AgentError, SettingsError
 from samerack.common.fetching import HttpAnswer, NoAnswerError, address, ask
 from samerack.common.flags import settings_from
 from samerack.common.options import BootstrapOption, ConfigOption, SetOption
-from samerack.common.settings import Settings, cluster_path
+from samerack.common.settings import Settings, WebSettings, cluster_path
 
 _ANSWER_SECONDS: Final = 5.0
 _JSON: Final = {"content-type": "application/json"}
@@ -75,6 +75,11 @@ def check_cluster(base: str, settings: Settings) -> None:
             f"{base}: the agent there is of the cluster at {of}, and --bootstrap-servers names none of its brokers; "
             "give --url or web.port of an agent of that cluster"
         )
+
+
+def elsewhere(base: str) -> str:
+    """Returns the agent's address for commands in messages; empty if they ask there without it."""
+    return "" if base == address(WebSettings()) else base
 
 
 def send(base: str, path: str, body: dict[str, object]) -> HttpAnswer:

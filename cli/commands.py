@@ -27,16 +27,6 @@ class Command(NamedTuple):
 
 
 COMMANDS: Final[Mapping[str, Command]] = {
-    "run": Command(
-        "cli.run",
-        "Watch the cluster, lead the given groups, rebalance them when racks make it worth it. Ends on SIGTERM or "
-        "Ctrl-C.",
-        light=True,
-    ),
-    "plan": Command(
-        "cli.plan",
-        "Show the present and the best assignment of a live group: cross-rack partitions, moves, per member.",
-    ),
     "verify": Command(
         "cli.verify",
         "Find what makes traffic cross racks without need: brokers, members, racks, assignors, replicas, permissions.",
@@ -44,6 +34,16 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "cost": Command(
         "cli.cost",
         "Show what consumer groups read across racks, from whom, and what it costs a month.",
+    ),
+    "plan": Command(
+        "cli.plan",
+        "Show the present and the best assignment of a live group: cross-rack partitions, moves, per member.",
+    ),
+    "run": Command(
+        "cli.run",
+        "Watch the cluster, lead the given groups, rebalance them when racks make it worth it. Ends on SIGTERM or "
+        "Ctrl-C.",
+        light=True,
     ),
     "lag": Command(
         "cli.lag",
@@ -112,4 +112,4 @@ COMMANDS: Final[Mapping[str, Command]] = {
         "The whole fleet on Spark: what crosses racks, what it costs, and where the next dollar is.",
     ),
 }
-"""The commands by name, in the order of `samerack --help`."""
+"""The commands by name, in the order of `samerack --help`: first those of somebody who is new here."""

@@ -13,8 +13,9 @@ from samerack.agent import log
 from samerack.cli.asking import MeasureOption, WindowOption, figures, place
 from samerack.cluster.server_assignors import ASSIGNOR
 from samerack.common import words
-from samerack.common.console import WIDE, Console
+from samerack.common.console import USUAL, WIDE, Console
 from samerack.common.errors import AgentError
+from samerack.common.money import per_month
 from samerack.common.options import BootstrapOption, ConfigOption, SetOption
 from samerack.common.records import LEADING
 from samerack.reporting.bill_parts import bill_parts, missing
@@ -23,7 +24,7 @@ from samerack.traffic.evenness import busiest_in_words, share_in_words
 
 _UNKNOWN_RACK = "(none)"
 _NARROW: Final = 70
-_USUAL: Final = 80
+_ROOMY: Final = 90
 
 
 def register(app: typer.Typer) -> None:
@@ -56,12 +57,16 @@ def cost(
     console = Console()
     if group is None:
         console.print(groups_table(report, width=console.width, total=True))
+        sums = report.totals
+        console.print(words.totals(sums.dollars_per_month, sums.avoidable_dollars_per_month), highlight=False)
+        if lacking := not_in_totals(report):
+            console.print(lacking, highlight=False)
         if report.bill is not None:
             console.print(_bill_table(report, width=console.width))
             for line in missing(report):
                 console.print(words.plain(line), highlight=False)
     else:
-        _show_group(console, report.groups[0])
+        _show_group(console, report.groups[0], report.window_seconds)
     console.print(_closing(report, found.origin), highlight=False)
     for gap in report.gaps:
         console.print(words.plain(f"not known: {gap.what} {gap.where}: {gap.reason}; {gap.consequence}"))
@@ -89,6 +94,17 @@ def only(report: Report, group: str) -> Report:
     )
 
 
+_OPTIONAL: Final = frozenset({"optimal", "random", "saved", "lag", "of a topic", "busiest"})
+"""The columns that are left out where no group has a figure; what is read across racks may be unknown, but is there."""
+
+
+def monthly_cost(group: GroupCost) -> str:
+    """What a group costs a month; a guess where no rack is known."""
+    known, guessed = group.dollars_per_month, group.guessed_dollars_per_month
+    return words.money(known) if known is not None or guessed is None else words.estimate(guessed, guessed=True)
+
+
+_MONTHLY: Final = "a month"
 _COLUMNS: Final[dict[str, tuple[Callable[[GroupCost], str], int]]] = {
     "reads": (lambda group: words.rate(group.bytes_per_second), _NARROW),
     "across": (lambda group: words.size(group.cross_rack_bytes), 0),
@@ -96,10 +112,10 @@ _COLUMNS: Final[dict[str, tuple[Callable[[GroupCost], str], int]]] = {
         lambda group: words.percent(group.share) + ("" if group.share_by == "bytes" or group.share is None else " (p)"),
         0,
     ),
-    "optimal": (lambda group: words.percent(group.optimal_share), _USUAL),
-    "random": (lambda group: words.percent(group.random_share), _USUAL),
-    "a month": (lambda group: words.money(group.dollars_per_month), 0),
-    "saved": (lambda group: words.money(group.saved_dollars_per_month), _USUAL),
+    "optimal": (lambda group: words.percent(group.optimal_share), USUAL),
+    "random": (lambda group: words.percent(group.random_share), _ROOMY),
+    _MONTHLY: (monthly_cost, 0),
+    "saved": (lambda group: words.money(group.saved_dollars_per_month), USUAL),
     "lag": (lambda group: words.count(group.lag_records), WIDE),
     "of a topic": (lambda group: words.percent(group.topic_share.share if group.topic_share else None), WIDE),
     "busiest": (lambda group: f"{group.busiest.times_mean:.1f} x" if group.busiest else words.UNKNOWN, WIDE),
@@ -109,18 +125,29 @@ _COLUMNS: Final[dict[str, tuple[Callable[[GroupCost], str], int]]] = {
 
 def groups_table(report: Report, most: int | None = None, *, width: int, total: bool = False) -> Table:
     """All groups, the most expensive first; what a terminal of this width holds without cutting a group's name."""
-    names = [name for name, (_, least) in _COLUMNS.items() if width >= least]
+    groups = report.groups[:most]
+    cells = {
+        name: [cell(group) for group in groups] for name, (cell, from_width) in _COLUMNS.items() if width >= from_width
+    }
+    names = [name for name, of in cells.items() if name not in _OPTIONAL or set(of) - {words.UNKNOWN} or not of]
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("group", overflow="fold", min_width=10)
     for name in names:
-        table.add_column(name, justify="right", no_wrap=True)
-    for group in report.groups[:most]:
-        table.add_row(words.plain(group.group), *(_COLUMNS[name][0](group) for name in names))
+        guess = name == _MONTHLY  # has words, which a narrow terminal shows above the amount
+        table.add_column(name, justify="right", no_wrap=not guess, max_width=12 if guess and width < WIDE else None)
     if total and len(report.groups) > 1:
-        table.add_section()
         sums = _total(report)
         table.add_row(f"all {len(report.groups)}", *(sums.get(name, "") for name in names))
+        table.add_section()
+    for at, group in enumerate(groups):
+        table.add_row(words.plain(group.group), *(cells[name][at] for name in names))
     return table
+
+
+def not_in_totals(report: Report) -> str:
+    """What the sums over all groups lack, if anything."""
+    sums = report.totals
+    return words.not_in_totals(sums.unknown_bytes, report.window_seconds, sums.guessed_dollars_per_month)
 
 
 def _bill_table(report: Report, *, width: int) -> Table:
@@ -129,7 +156,7 @@ def _bill_table(report: Report, *, width: int) -> Table:
     table.add_column("across racks", overflow="fold")
     for column in ("now", "a month"):
         table.add_column(column, justify="right", no_wrap=True)
-    if width >= _USUAL:
+    if width >= USUAL:
         table.add_column("decided by")
     for part in bill_parts(report):
         cells = (part.name, words.rate(part.bytes_per_second), words.money(part.dollars_per_month), part.decided_by)
@@ -143,17 +170,17 @@ def _total(report: Report) -> dict[str, str]:
         "reads": words.rate(sums.wire_bytes / window if window > 0 else None),
         "across": words.size(sums.cross_rack_bytes),
         "share": words.percent(sums.share),
-        "a month": words.money(sums.dollars_per_month),
+        _MONTHLY: words.money(sums.dollars_per_month),
         "saved": words.money(report.saved_dollars_per_month),
     }
 
 
-def _show_group(console: Console, group: GroupCost) -> None:
+def _show_group(console: Console, group: GroupCost, window: float) -> None:
     console.print(
         f"group {words.plain(group.group)} ({group.kind}, {words.plain(group.assignor) or '-'}): "
         f"reads {words.rate(group.bytes_per_second)}, "
         f"{words.percent(group.share)} of {group.share_by} across racks (optimal {words.percent(group.optimal_share)}, "
-        f"random {words.percent(group.random_share)}), {words.money(group.dollars_per_month)} a month",
+        f"random {words.percent(group.random_share)}), {monthly_cost(group)} a month",
         highlight=False,
     )
     if group.own_share is not None:
@@ -172,17 +199,17 @@ def _show_group(console: Console, group: GroupCost) -> None:
     for line in server_lines(group.server):
         console.print(words.plain(line), highlight=False)
     console.print(words.plain(_evenness(group)), highlight=False)
-    console.print(_pairs(group.pairs))
+    console.print(_pairs(group.pairs, window))
     topics = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     topics.add_column("topic", overflow="fold")
-    for column in ("read", "across racks", "cost", "lag", "age"):
+    for column in ("read", "across racks", "a month", "lag", "age"):
         topics.add_column(column, justify="right")
     for topic in group.topics:
         topics.add_row(
             words.plain(topic.topic),
             words.size(topic.wire_bytes),
             words.size(topic.cross_rack_bytes),
-            words.money(topic.dollars),
+            words.money(per_month(topic.dollars, window)),
             words.count(topic.lag_records),
             words.age(topic.lag_seconds),
         )
@@ -215,18 +242,18 @@ def _evenness(group: GroupCost) -> str:
     )
 
 
-def _pairs(pairs: tuple[PairCost, ...]) -> Table:
+def _pairs(pairs: tuple[PairCost, ...], window: float) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for column in ("client rack", "replica rack"):
         table.add_column(column)
-    for column in ("read", "cost"):
+    for column in ("read", "a month"):
         table.add_column(column, justify="right")
     for pair in pairs:
         table.add_row(
             words.plain(pair.client_rack or _UNKNOWN_RACK),
             words.plain(pair.replica_rack or _UNKNOWN_RACK),
             words.size(pair.wire_bytes),
-            words.money(pair.dollars),
+            words.money(per_month(pair.dollars, window)),
         )
     return table
 

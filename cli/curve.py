@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from samerack.assignors.consumer.curve import curve as curve_of
 from samerack.assignors.consumer.registry import Options
 from samerack.assignors.model import AssignmentError, Int32Array, Problem
 from samerack.common import words
 from samerack.common.console import Console
+from samerack.common.tables import Column, table_of
 from samerack.offline.assign_json import QuestionError, options_of, parse, problem_of
+from samerack.planning.byte_shares import Rates, share_of_owners
 from samerack.planning.deadline import DEADLINE_SECONDS, LateError, assign_in_time
-from samerack.traffic.byte_shares import Rates, share_of_owners
 
 
 def register(app: typer.Typer) -> None:
@@ -99,11 +99,15 @@ def _rounded(share: float | None) -> float | None:
 
 def show_points(points: list[dict[str, Any]], console: Console) -> None:
     """The points as a table."""
-    table = Table(title="what crosses racks against max_skew")
-    for column in ("max_skew", "across racks", "share", "fullest", "emptiest", "moved"):
-        table.add_column(column, justify="right")
-    for point in points:
-        numbers = (point[key] for key in ("fullest", "emptiest", "moved"))
-        crossing = (str(point["max_skew"]), words.count(point["cross_rack"]), words.percent(point["cross_rack_share"]))
-        table.add_row(*crossing, *map(str, numbers))
-    console.print(table)
+    console.print("what crosses racks against max_skew", highlight=False)
+    columns = {
+        "max_skew": [str(point["max_skew"]) for point in points],
+        "across racks": [words.count(point["cross_rack"]) for point in points],
+        "share": [words.percent(point["cross_rack_share"]) for point in points],
+        **{key: [str(point[key]) for point in points] for key in ("fullest", "emptiest", "moved")},
+    }
+    console.print(
+        table_of(
+            (Column(title=title, cells=cells, number=True) for title, cells in columns.items()), width=console.width
+        )
+    )

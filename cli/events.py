@@ -18,7 +18,7 @@ from samerack.agent import log
 from samerack.cli.agent_requests import UrlOption, agent_url, check_cluster
 from samerack.cli.asking import ask
 from samerack.common import words
-from samerack.common.console import Console
+from samerack.common.console import USUAL, WIDE, Console
 from samerack.common.errors import AgentError, SettingsError
 from samerack.common.flags import settings_from
 from samerack.common.options import BootstrapOption, ConfigOption, SetOption
@@ -105,7 +105,7 @@ def events(
         for event in shown:
             typer.echo(model.to_json(event))
     elif shown or not follow:
-        console.print(table(shown, with_group=group is None) if shown else _nothing(group, since))
+        console.print(table(shown, width=console.width, with_group=group is None) if shown else _nothing(group, since))
     if follow:
         with suppress(KeyboardInterrupt):
             _follow(console, asked, shown, with_group=group is None, as_json=as_json)
@@ -158,7 +158,7 @@ def _follow(console: Console, asked: Asked, shown: tuple[Event, ...], *, with_gr
             for event in news:
                 typer.echo(model.to_json(event))
         else:
-            console.print(table(news, with_group=with_group, head=False))
+            console.print(table(news, width=console.width, with_group=with_group, head=False))
 
 
 def moment(text: str, now: float) -> float:
@@ -175,14 +175,15 @@ def moment(text: str, now: float) -> float:
         raise SettingsError(f"--since {text}: expected 90s, 15m, 3h, 2d, 1w or 2026-11-21T03:00") from None
 
 
-def table(shown: tuple[Event, ...] | list[Event], *, with_group: bool, head: bool = True) -> Table:
-    """Events, one a row, in the order given; what 80 columns hold."""
-    made = Table(box=box.SIMPLE_HEAD if head else None, pad_edge=False, show_header=head)
-    made.add_column("time", no_wrap=True)
+def table(shown: tuple[Event, ...] | list[Event], *, width: int, with_group: bool, head: bool = True) -> Table:
+    """Events, one a row, in the order given; what a terminal of this width holds without cutting anything."""
+    time_width, group_width, what_width = next(widths for from_width, widths in _WIDTHS.items() if width >= from_width)
+    made = Table(box=box.SIMPLE_HEAD if head else None, pad_edge=False, collapse_padding=True, show_header=head)
+    made.add_column("time", max_width=time_width)
     if with_group:
-        made.add_column("group", overflow="fold", max_width=24)
-    made.add_column("what", overflow="fold", min_width=9)
-    made.add_column("why, and with what effect", overflow="fold", min_width=28)
+        made.add_column("group", overflow="fold", max_width=group_width)
+    made.add_column("what", overflow="fold", max_width=what_width)
+    made.add_column("why, and with what effect", overflow="fold")
     for event in shown:
         lines = (reason(event), figures(event))
         made.add_row(
@@ -192,6 +193,10 @@ def table(shown: tuple[Event, ...] | list[Event], *, with_group: bool, head: boo
             "\n".join(words.plain(line) for line in lines if line),
         )
     return made
+
+
+_WIDTHS: Final = {WIDE: (30, 24, 30), USUAL: (18, 16, 12), 0: (8, 12, 12)}
+"""By columns of the terminal, how wide time, group and what happened may be; the rest is for the reason."""
 
 
 def local(at: float) -> str:

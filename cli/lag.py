@@ -5,18 +5,19 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich import box
 from rich.table import Table
 
 from samerack.agent import log
 from samerack.cli import asking
 from samerack.cli.asking import MeasureOption, place
+from samerack.cli.member_names import short_names
 from samerack.cli.plan_subject import unknown_group
 from samerack.cluster.wire import Wire
 from samerack.common import words
 from samerack.common.console import WIDE, Console
 from samerack.common.kafka_config import for_kafka_python
 from samerack.common.options import BootstrapOption, ConfigOption, SetOption
+from samerack.common.tables import Column, table_of
 from samerack.reporting.group_lag import GroupLag, largest_first, to_json
 
 
@@ -54,8 +55,6 @@ def lag(
         typer.echo(to_json(found))
         return
     console = Console()
-    console.print(partitions_table(found, width=console.width))
-    console.print(_members(found))
     console.print(
         words.plain(
             f"group {found.group} ({found.state}): {words.count(found.lag_records)} records in all, the oldest "
@@ -63,45 +62,42 @@ def lag(
         ),
         highlight=False,
     )
+    console.print(members_table(found, width=console.width))
+    console.print(partitions_table(found, width=console.width))
 
 
 def partitions_table(group: GroupLag, *, width: int) -> Table:
     """The partitions, those with the most lag first, and before them those whose lag is not known."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("partition", overflow="fold", min_width=10)
-    for column in ("committed", "lag", "age"):
-        table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("member", overflow="fold", min_width=8)
-    table.add_column("rack", no_wrap=True)
-    if width >= WIDE:
-        table.add_column("served from", no_wrap=True)
-    for one in sorted(group.partitions, key=lambda one: largest_first(one.lag_records)):
-        cells = [
-            words.plain(f"{one.topic}-{one.partition}"),
-            words.count(one.committed),
-            words.count(one.lag_records),
-            words.age(one.lag_seconds),
-            words.plain(one.client_id if one.client_id is not None else words.UNKNOWN),
-            words.plain(one.rack or words.UNKNOWN),
-        ]
-        if width >= WIDE:
-            cells.append(words.plain(one.serving_rack or words.UNKNOWN))
-        table.add_row(*cells)
-    return table
+    rows = sorted(group.partitions, key=lambda one: largest_first(one.lag_records))
+    names = _names(group)
+    return table_of(
+        (
+            Column(title="partition", cells=[f"{one.topic}-{one.partition}" for one in rows]),
+            Column(title="committed", cells=[words.count(one.committed) for one in rows], number=True),
+            Column(title="lag", cells=[words.count(one.lag_records) for one in rows], number=True),
+            Column(title="age", cells=[words.age(one.lag_seconds) for one in rows], number=True),
+            Column(title="member", cells=[names.get(one.member_id or "", words.UNKNOWN) for one in rows]),
+            Column(title="rack", cells=[one.rack or words.UNKNOWN for one in rows]),
+            Column(title="served from", cells=[one.serving_rack or words.UNKNOWN for one in rows], from_width=WIDE),
+        ),
+        width=width,
+    )
 
 
-def _members(group: GroupLag) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("member", overflow="fold", min_width=8)
-    table.add_column("rack", no_wrap=True)
-    for column in ("partitions", "lag", "age"):
-        table.add_column(column, justify="right", no_wrap=True)
-    for member in group.members:
-        table.add_row(
-            words.plain(member.client_id),
-            words.plain(member.rack or words.UNKNOWN),
-            str(member.partitions),
-            words.count(member.lag_records),
-            words.age(member.lag_seconds),
-        )
-    return table
+def members_table(group: GroupLag, *, width: int) -> Table:
+    """The members, and the sums of their partitions."""
+    names = _names(group)
+    return table_of(
+        (
+            Column(title="member", cells=[names[one.member_id] for one in group.members]),
+            Column(title="rack", cells=[one.rack or words.UNKNOWN for one in group.members]),
+            Column(title="partitions", cells=[str(one.partitions) for one in group.members], number=True),
+            Column(title="lag", cells=[words.count(one.lag_records) for one in group.members], number=True),
+            Column(title="age", cells=[words.age(one.lag_seconds) for one in group.members], number=True),
+        ),
+        width=width,
+    )
+
+
+def _names(group: GroupLag) -> dict[str, str]:
+    return short_names({one.member_id: one.client_id for one in group.members})

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
-from shlex import quote as shell
 from typing import Annotated, Final
 from urllib.parse import quote
 
@@ -14,9 +13,10 @@ import typer
 
 from samerack.agent.leading.progress import GOOD, UNDER_WAY, Did, Gain, Outcome, Progress, from_json, to_json
 from samerack.agent.web.takeover import PATH
-from samerack.cli.agent_requests import UrlOption, agent_address, look, refusal, send
+from samerack.cli.agent_requests import UrlOption, agent_address, elsewhere, look, refusal, send
 from samerack.common import words
 from samerack.common.console import Console
+from samerack.common.cures import command
 from samerack.common.errors import AgentError
 from samerack.common.fetching import HttpAnswer, NoAnswerError
 from samerack.common.options import BootstrapOption, ConfigOption, SetOption
@@ -88,7 +88,7 @@ def follow(base: str, progress: Progress, report: Callable[[Did], None]) -> Prog
         AgentError: The agent does not answer any more, or begins another one.
     """
     shown, number, group = 0, progress.number, progress.group
-    answered = time.monotonic()
+    answered, events = time.monotonic(), command("events", group=group, url=elsewhere(base))
     while True:
         for did in progress.did[shown:]:
             report(did)
@@ -100,13 +100,11 @@ def follow(base: str, progress: Progress, report: Callable[[Did], None]) -> Prog
             progress = _progress(base, look(base, f"{PATH}?group={quote(group, safe='')}"))
             answered = time.monotonic()
         if time.monotonic() - answered > _LOST_SECONDS:
-            raise AgentError(
-                f"{base}: the agent does not answer any more; samerack events {shell(group)} tells what it did"
-            )
+            raise AgentError(f"{base}: the agent does not answer any more; {events} tells what it did")
         if progress.number != number:
             raise AgentError(
                 f"{base}: the agent's process was replaced in the middle, and the pending member released; "
-                f"samerack events {shell(group)} tells what it did"
+                f"{events} tells what it did"
             )
 
 

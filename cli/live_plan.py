@@ -16,11 +16,11 @@ import numpy as np
 from samerack.agent.policy.measured import shares_of
 from samerack.assignors.consumer.own import server_plan
 from samerack.assignors.consumer.registry import Options
-from samerack.assignors.evaluate import cross_rack_mask, known_mask
+from samerack.assignors.evaluate import known_crossing_by_member
 from samerack.assignors.model import NOBODY, Cost, Int32Array, Problem
 from samerack.cli.asking import agent_says, hosts_known
 from samerack.cli.curve import points_of
-from samerack.cli.plan_subject import subject_of
+from samerack.cli.plan_subject import how_led, subject_of
 from samerack.cluster.broker_configs import read_broker_configs
 from samerack.cluster.group import topics_of
 from samerack.cluster.metadata import look
@@ -31,6 +31,7 @@ from samerack.common.errors import AgentError
 from samerack.common.kafka_config import for_kafka_python
 from samerack.common.settings import Settings
 from samerack.planning import planner
+from samerack.planning.byte_shares import Rates
 from samerack.planning.members import PlanMember
 from samerack.planning.mode import mode_of
 from samerack.planning.problem import problem_of
@@ -38,7 +39,6 @@ from samerack.planning.rack_spread import RackSpread, rack_spread
 from samerack.reporting.server_assignment import missing_change, server_assignment
 from samerack.reporting.verify_racks import rack_warnings
 from samerack.reporting.verify_spread import cure_of_uneven, members_uneven, uneven_in_words
-from samerack.traffic.byte_shares import Rates
 from samerack.traffic.evenness import busiest, topic_share
 from samerack.traffic.watch import observe
 from samerack.traffic.weights import weights_of_rates
@@ -90,7 +90,9 @@ def examine(
     else:
         made = _plan_of_brokers(problem, members)
     racks = {member.id: member.rack for member in members}
+    client_ids = {member.id: member.client_id for member in members}
     shares = shares_of(made, rates)
+    role = agent_says(settings, group, "role")
     brokers = {rack for rack in cluster.brokers.values() if not isinstance(rack, NoRack)}
     present, proposed = (per_member(made, owner) for owner in (problem.owner, made.final))
     return {
@@ -109,7 +111,7 @@ def examine(
         ),
         "assignor": made.assignor if subject.offered is None else ASSIGNOR,
         "weighed_by": "bytes" if weights else "partitions",
-        "agent_leads": subject.agent_leads,
+        "agent_leads": how_led(subject.view, settings, role=role, saving=_saving(*shares)),
         "agent_only_observes": agent_says(settings, group) or None,
         "agent_is_paused": agent_says(settings, group, "paused") or None,
         "replicas_that_serve": "any replica in the member's rack" if aware else "leader replicas",
@@ -129,6 +131,7 @@ def examine(
         "members": [
             {
                 "id": member,
+                "client_id": client_ids[member],
                 "rack": racks[member].rack,
                 "rack_from": racks[member].source,
                 "reads": "any replica" if mode.rack_aware_fetch and racks[member].fetches_with_rack else "leaders",
@@ -139,6 +142,10 @@ def examine(
         ],
         **({"curve": points_of(problem, Options(), seconds=mode.deadline_seconds, rates=rates)} if with_curve else {}),
     }
+
+
+def _saving(now: float | None, then: float | None) -> float | None:
+    return None if now is None or then is None else now - then
 
 
 def _evenness(problem: Problem, owner: Int32Array, rates: Rates | None) -> dict[str, Any]:
@@ -226,15 +233,14 @@ def rack_aware_fetch(settings: Settings, wire: Wire, seen: ClusterView) -> tuple
 def per_member(made: planner.Plan, owner: Int32Array) -> list[dict[str, Any]]:
     """Returns each member's partitions with these owners; what crosses racks is None where it is not known."""
     problem = made.problem
-    cross, known = cross_rack_mask(problem, owner), known_mask(problem, owner)
+    crossing = known_crossing_by_member(problem, owner)
     result = []
     for index in range(len(problem.members)):
         mine = np.flatnonzero(owner == index)
-        has_figure = problem.member_rack[index] != NOBODY and (known[mine].any() or not len(mine))
         result.append(
             {
                 "partitions": [[problem.topics[problem.topic_of[p]], int(problem.number_of[p])] for p in mine],
-                "cross_rack": int(np.count_nonzero(cross[mine] & known[mine])) if has_figure else None,
+                "cross_rack": crossing[index],
                 "gained": int(np.count_nonzero((problem.owner[mine] != index) & (problem.owner[mine] != NOBODY))),
             }
         )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from enum import Enum
 from typing import Annotated, Any, Final
 
 import typer
-from rich import box
 from rich.table import Table
 from rich.text import Text
 
@@ -16,10 +16,12 @@ from samerack.agent import log
 from samerack.cli.cost import server_lines
 from samerack.cli.curve import show_points
 from samerack.cli.live_plan import examine, measured_rates
-from samerack.common.console import WIDE, Console
+from samerack.cli.member_names import short_names
+from samerack.common.console import USUAL, WIDE, Console
 from samerack.common.flags import settings_from
 from samerack.common.options import BootstrapOption, ConfigOption, SetOption
-from samerack.common.words import count, percent, plain, rate
+from samerack.common.tables import Column, table_of
+from samerack.common.words import UNKNOWN, count, partitions_across, percent, plain, rate
 from samerack.reporting.report import ServerAssignment
 from samerack.traffic.evenness import BusiestMember, TopicShare, busiest_in_words, share_in_words
 
@@ -66,9 +68,9 @@ def plan(
 ) -> None:
     """Show the present and the best assignment of a live group: cross-rack partitions, moves, per member.
 
-    Reads only: the group is described, not joined. Racks that members do not send come from `racks.client_ids` and
-    `racks.networks`, e.g. --set 'racks.client_ids={"*-rack-a": rack-a}', and from an agent that measures the group (at
-    web.host:web.port): what agents beside members report, and the Kubernetes API.
+    Reads only: the group is described, not joined. Racks that members do not send come from `racks.client_ids`,
+    `racks.client_conventions` and `racks.networks`, e.g. --set 'racks.client_ids={"*-rack-a": rack-a}', and from an
+    agent that measures the group (at web.host:web.port): what agents beside members report, and the Kubernetes API.
     """
     settings = settings_from(config, bootstrap, assignments)
     log.configure(settings)
@@ -82,49 +84,73 @@ def plan(
     if as_json:
         typer.echo(json.dumps(answer))
     else:
-        _show(answer)
+        show(answer)
 
 
 def across(cost: dict[str, Any], *, partitions: int) -> str:
     """What a plan reads across racks; where that is not known of all partitions, of how many it is."""
-    if cost["cross_rack"] is None:
-        return "unknown"
-    of = f" of {cost['known']} known" if cost["known"] < partitions else ""
-    return f"{cost['cross_rack']}{of} partitions ({percent(cost['cross_rack_share'])})"
+    text = partitions_across(cost["cross_rack"], known=cost["known"], of=partitions)
+    return text if cost["cross_rack"] is None else f"{text} ({percent(cost['cross_rack_share'])})"
+
+
+def heading(answer: dict[str, Any]) -> str:
+    """What the table of members is about."""
+    return plain(f"group {answer['group']} ({answer['protocol']}): {_replicas(answer)}")
+
+
+def racks_from(members: list[dict[str, Any]]) -> str:
+    """Which sources the members' racks come from, the most frequent first."""
+    sources = Counter(member["rack_from"] for member in members)
+    return f"racks from: {', '.join(f'{source} ({times})' for source, times in sources.most_common())}"
 
 
 def members_table(answer: dict[str, Any], width: int) -> Table:
     """A row for each member; a wide terminal also shows where its rack is from and which replicas it reads."""
-    title = f"group {answer['group']} ({answer['protocol']}): {_replicas(answer)}"
-    table = Table(title=plain(title), box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("member", overflow="fold", min_width=12)
-    wide = width >= WIDE
-    for column in ("rack", "from", "reads") if wide else ("rack",):
-        table.add_column(column, overflow="fold")
-    for column in ("now/across", "then/across", "gained"):
-        table.add_column(column, justify="right", no_wrap=True)
-    for member in answer["members"]:
-        now, then = member["present"], member["proposed"]
-        table.add_row(
-            member["id"],
-            member["rack"] or "-",
-            *((member["rack_from"], member["reads"]) if wide else ()),
-            *(f"{len(plan['partitions'])}/{count(plan['cross_rack'])}" for plan in (now, then)),
-            str(then["gained"]),
-        )
-    return table
+    members = answer["members"]
+    names = short_names({one["id"]: one["client_id"] for one in members})
+    now, then = (
+        [f"{len(one[plan]['partitions'])}/{count(one[plan]['cross_rack'])}" for one in members]
+        for plan in ("present", "proposed")
+    )
+    gained = [one["proposed"]["gained"] for one in members]
+    return table_of(
+        (
+            Column(title="member", cells=[names[one["id"]] for one in members]),
+            Column(title="rack", cells=[one["rack"] or UNKNOWN for one in members]),
+            Column(title="from", cells=[one["rack_from"] for one in members], from_width=WIDE),
+            Column(title="reads", cells=[one["reads"] for one in members], from_width=WIDE),
+            Column(title="now/across", cells=now, number=True),
+            Column(title="then/across", cells=then, number=True),
+            *(
+                [Column(title="gained", cells=[*map(str, gained)], number=True, from_width=USUAL)]
+                if any(gained)
+                else []
+            ),
+        ),
+        width=width,
+    )
 
 
-def racks_table(spread: dict[str, Any]) -> Table:
+def racks_table(spread: dict[str, Any], width: int) -> Table:
     """A row for each rack: its members, how many it would have if they were even, and what is near them."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("rack", overflow="fold", min_width=10)
-    for column in ("members", "if even", "near", "near/s"):
-        table.add_column(column, justify="right", no_wrap=True)
-    for one in spread["racks"]:
-        figures = (one["members"], one["even_members"], one["near_partitions"])
-        table.add_row(one["rack"], *map(str, figures), rate(one["near_bytes_per_second"]))
-    return table
+    racks = spread["racks"]
+    figures = {"members": "members", "if even": "even_members", "near": "near_partitions"}
+    return table_of(
+        (
+            Column(title="rack", cells=[one["rack"] for one in racks]),
+            *(
+                Column(title=title, cells=[str(one[key]) for one in racks], number=True)
+                for title, key in figures.items()
+            ),
+            Column(
+                title="near/s",
+                cells=[rate(one["near_bytes_per_second"]) for one in racks],
+                number=True,
+                optional=True,
+            ),
+        ),
+        width=width,
+    )
 
 
 def _replicas(answer: dict[str, Any]) -> str:
@@ -144,14 +170,13 @@ def show_racks(console: Console, spread: dict[str, Any] | None) -> None:
     if spread is None:
         console.print("members and partitions by rack: unknown", highlight=False)
     elif spread["cause"] is not None:
-        console.print(racks_table(spread))
+        console.print(racks_table(spread, console.width))
         console.print(Text.assemble(("warning: ", "yellow"), plain(f"{spread['cause']}; {spread['cure']}")))
 
 
-def _show(answer: dict[str, Any]) -> None:
+def show(answer: dict[str, Any]) -> None:
+    """Shows a plan: what it brings first, then its members and what is known besides."""
     console = Console()
-    table = members_table(answer, console.width)
-    console.print(table)
     now, then = answer["present"], answer["proposed"]
     owned, given = (
         sum(len(member[plan]["partitions"]) for member in answer["members"]) for plan in ("present", "proposed")
@@ -162,6 +187,9 @@ def _show(answer: dict[str, Any]) -> None:
         f"{then['moved']}; shares by {answer['weighed_by']}",
         highlight=False,
     )
+    console.print(heading(answer), highlight=False)
+    console.print(members_table(answer, console.width))
+    console.print(racks_from(answer["members"]), highlight=False)
     show_racks(console, answer["over_racks"])
     for name, (title, words_of) in _EVENNESS.items():
         if now[name] and then[name]:

@@ -23,6 +23,7 @@ from samerack.cluster.server_assignors import ServerAssignors, from_values
 from samerack.cluster.wire import Wire
 from samerack.common.errors import AgentError, one_line
 from samerack.common.kafka_config import for_kafka_python
+from samerack.common.records import LEADING
 from samerack.common.settings import Settings
 from samerack.common.words import nearest
 from samerack.planning.members import PlanMember, members_of_view
@@ -42,14 +43,14 @@ class Subject:
     Attributes:
         protocol: the protocol name of its members, or the assignor of the brokers.
         members: its members with what they have now.
-        agent_leads: how an agent comes to lead it.
+        view: its description, if its members assign it; else None.
         unreadable: what of its members cannot be read.
         offered: the assignors of the brokers, if these assign it; else None.
     """
 
     protocol: str
     members: tuple[PlanMember, ...]
-    agent_leads: str
+    view: GroupView | None = None
     unreadable: tuple[str, ...] = ()
     offered: ServerAssignors | None = None
 
@@ -79,6 +80,23 @@ def unknown_group(group: str, wire: Wire) -> AgentError:
     return AgentError(f"group {group}: does not exist; groups of these brokers, {nearest(group, names)}")
 
 
+def how_led(view: GroupView | None, settings: Settings, *, role: str, saving: float | None) -> str:
+    """Returns how an agent comes to lead a group.
+
+    Args:
+        view: the group; None if the brokers assign it.
+        settings: of the agent.
+        role: that of the running agent in it; empty if none runs.
+        saving: the part of what it reads that the plan keeps in its rack; None if that is not known.
+    """
+    if view is None:
+        return "never: the brokers assign it (KIP-848)"
+    if role == LEADING:
+        return "the running agent leads it now"
+    worth_it = saving is not None and saving > settings.policy.of(view.name).min_saving
+    return prospect(view, settings.leading, worth_it=worth_it)
+
+
 def subject_of(group: str, settings: Settings, wire: Wire, hosts: Hosts) -> Subject:
     """Returns the group as it is described, which is stable.
 
@@ -102,7 +120,7 @@ def subject_of(group: str, settings: Settings, wire: Wire, hosts: Hosts) -> Subj
     return Subject(
         protocol=view.protocol,
         members=members_of_view(view, settings.racks, hosts),
-        agent_leads=prospect(view, settings.leading),
+        view=view,
         unreadable=tuple(f"member {member.id}: {member.unreadable}" for member in view.members if member.unreadable),
     )
 
@@ -133,6 +151,7 @@ def _assigned_by_brokers(group: str, settings: Settings, wire: Wire, hosts: Host
         members=tuple(
             PlanMember(
                 id=member.id,
+                client_id=member.client_id,
                 instance_id=member.instance_id,
                 subscription=Subscription(topics=tuple(sorted(member.topics))),
                 rack=member.rack,
@@ -140,7 +159,6 @@ def _assigned_by_brokers(group: str, settings: Settings, wire: Wire, hosts: Host
             )
             for member in seen.members
         ),
-        agent_leads="never: the brokers assign it (KIP-848)",
         offered=offered,
     )
 

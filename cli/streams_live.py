@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
-from shlex import quote
 from typing import Any, Final
 
 from samerack.assignors.streams.configs import AssignmentConfigs
@@ -22,6 +21,7 @@ from samerack.cluster.metadata import look, topic_names
 from samerack.cluster.racks import Hosts
 from samerack.cluster.view import ClusterView
 from samerack.cluster.wire import Wire
+from samerack.common.cures import command
 from samerack.common.errors import AgentError
 from samerack.common.kafka_config import for_kafka_python
 from samerack.common.settings import Settings
@@ -176,7 +176,7 @@ def _described(wire: Wire, listed: ListedGroup, settings: Settings, hosts: Hosts
     while True:
         raw: list[Any] = []
         classic = partial(_remember, raw, partial(groups.classic, racks=settings.racks, agent="", hosts=hosts))
-        found = describe.described(wire, [listed], classic=classic, consumer=_no_streams)
+        found = describe.described(wire, [listed], classic=classic, consumer=partial(_no_streams, settings))
         subject = _subject(wire, found, raw, settings, hosts)
         if subject is not None and subject.group.state == _STABLE and subject.group.members:
             return subject
@@ -197,10 +197,15 @@ def _remember(raw: list[Any], read: Any, described: Any) -> ObservedGroup:
     return group
 
 
-def _no_streams(raw: Any) -> ObservedGroup:
+def _plan_of(group: str, settings: Settings) -> str:
+    """Returns how the plan of a group is shown that is no Kafka Streams application."""
+    return f"{command('plan', group=group, bootstrap=settings.kafka['bootstrap.servers'])} shows its plan"
+
+
+def _no_streams(settings: Settings, raw: Any) -> ObservedGroup:
     raise AgentError(
         f"group {raw.group_id}: is a consumer group that brokers assign (KIP-848), no Kafka Streams application: "
-        f"`samerack plan {quote(raw.group_id)}` shows its plan"
+        f"{_plan_of(raw.group_id, settings)}"
     )
 
 
@@ -213,7 +218,7 @@ def _subject(wire: Wire, found: Descriptions, raw: list[Any], settings: Settings
         if group.state == _STABLE and group.assignor != STREAMS_ASSIGNOR:
             raise AgentError(
                 f"group {group.group}: its members assign with {group.assignor or group.kind}, not Kafka Streams: "
-                f"`samerack plan {quote(group.group)}` shows its plan"
+                f"{_plan_of(group.group, settings)}"
             )
         return _Subject(group=group, found=streams_instances.of_classic(described, group))
     return None

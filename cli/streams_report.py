@@ -13,7 +13,7 @@ from samerack.cli.streams_options import Bill, Option, Plan, bill_of
 from samerack.common.money import SECONDS_PER_MONTH, PriceTable
 from samerack.offline.streams_compare import COSTS, compare_standbys
 from samerack.offline.streams_instances import Instance as Comparable
-from samerack.reporting.streams_advice import advice
+from samerack.reporting.streams_advice import BROKER_ASSIGNED
 from samerack.traffic.streams_application import LiveApplication
 from samerack.traffic.streams_instances import Unknown
 
@@ -59,7 +59,7 @@ def report_of(
         "options": [_option(one, prices) for one in options],
         "standby_placements": placements,
         "unknown": [asdict(one) for one in (*unknown, *why)],
-        "advice": _advice(group, found, present, options, by_bytes=by_bytes),
+        "advice": _advice(found, present, options, by_bytes=by_bytes),
         "prices": prices.title,
     }
 
@@ -212,9 +212,9 @@ def _of_bytes(found: Found) -> list[Unknown]:
     return [Unknown(what="bytes", cause="nothing was measured; give --seconds 30 or more")]
 
 
-def _advice(group: str, found: Found, present: Bill, options: list[Option], *, by_bytes: bool) -> list[str]:
+def _advice(found: Found, present: Bill, options: list[Option], *, by_bytes: bool) -> list[str]:
     by_brokers = found.kind == "streams"
-    lines = [advice(found.kind, group) if by_brokers else _best(found, present, options)]
+    lines = [BROKER_ASSIGNED if by_brokers else _best(found, present, options)]
     if by_bytes and not by_brokers:
         lines.append(
             "the options weigh partitions by bytes, which Kafka's own assignors cannot: take tasks from an agent "

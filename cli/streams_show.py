@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
-from rich import box
 from rich.table import Table
 
 from samerack.common import words
-from samerack.common.console import Console
+from samerack.common.console import USUAL, WIDE, Console
+from samerack.common.tables import Column, table_of
 
 _UNKNOWN = words.UNKNOWN
 
 
 def show(report: dict[str, Any], console: Console) -> None:
     """Prints the report of `cli.streams_report`: clients, options, placements of standbys, what is not known."""
-    console.print(_clients(report))
+    console.print(
+        f"{report['application']} ({report['protocol']}), served by {report['replicas_that_serve']}", highlight=False
+    )
+    console.print(_clients(report, console.width))
     for one in report["subtopologies"]:
         console.print(_subtopology(one, report), highlight=False)
-    console.print(_options(report))
+    console.print(_options(report, console.width))
     if report["standby_placements"]:
-        console.print(_placements(report))
+        console.print("standbys, after min_traffic for actives", highlight=False)
+        console.print(_placements(report, console.width))
     for why, names in _obstacles(report["options"]).items():
         console.print(f"{'; '.join(names)}: {why}", highlight=False)
     console.print(f"bytes a second across racks; {report['prices']}", highlight=False)
@@ -40,31 +44,27 @@ def _obstacles(options: list[dict[str, Any]]) -> dict[str, list[str]]:
     return found
 
 
-def _clients(report: dict[str, Any]) -> Table:
-    title = f"{report['application']} ({report['protocol']}), served by {report['replicas_that_serve']}"
-    table = Table(title=title, box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in ("client", "rack", "from", "active", "standby"):
-        table.add_column(column, overflow="fold")
-    for column in ("threads", "sources across", "changelogs across"):
-        table.add_column(column, justify="right")
-    for one in report["clients"]:
-        table.add_row(
-            f"{one['process']} {one['host']}",
-            one["rack"] or _UNKNOWN,
-            one["rack_from"],
-            " ".join(one["active"]),
-            " ".join(one["standby"]),
-            str(one["threads"]),
-            _across(one["sources"]),
-            _across(one["changelogs"]),
-        )
-    return table
+def _clients(report: dict[str, Any], width: int) -> Table:
+    clients = report["clients"]
+    return table_of(
+        (
+            Column(title="client", cells=[f"{one['process']} {one['host']}" for one in clients]),
+            Column(title="rack", cells=[one["rack"] or _UNKNOWN for one in clients]),
+            Column(title="from", cells=[one["rack_from"] for one in clients], from_width=WIDE),
+            Column(title="active", cells=[" ".join(one["active"]) for one in clients]),
+            Column(title="standby", cells=[" ".join(one["standby"]) for one in clients]),
+            Column(title="threads", cells=[str(one["threads"]) for one in clients], number=True, from_width=WIDE),
+            Column(title="sources\nacross", cells=[_across(one["sources"]) for one in clients], number=True),
+            Column(title="changelogs\nacross", cells=[_across(one["changelogs"]) for one in clients], number=True),
+        ),
+        width=width,
+    )
 
 
 def _across(reads: dict[str, Any] | None) -> str:
     if reads is None:
         return _UNKNOWN
-    unknown = f" (+ {reads['unknown']} not known)" if reads["unknown"] else ""
+    unknown = f"\n+ {reads['unknown']} unknown" if reads["unknown"] else ""
     return f"{reads['across']}{unknown}"
 
 
@@ -83,31 +83,41 @@ def _name(one: dict[str, Any]) -> str:
     return f"{one['assignor']}, {one['strategy']}"
 
 
-def _options(report: dict[str, Any]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("assignor, strategy", overflow="fold")
-    for column in (
-        "standbys",
-        "sources across",
-        "bytes",
-        "changelogs across",
-        "bytes",
-        "a month",
-        "moved",
-        "restored",
-        "follow-ups",
-        "in active's rack",
-    ):
-        table.add_column(column, justify="right")
-    table.add_row("now", *_figures(report["present"]), _UNKNOWN, words.count(report["present"]["beside_active_rack"]))
+def _options(report: dict[str, Any], width: int) -> Table:
+    rows = [["now", *_figures(report["present"]), _UNKNOWN, words.count(report["present"]["beside_active_rack"])]]
     for one in report["options"]:
         bill = one["bill"]
         if bill is None:
-            table.add_row(_name(one), str(one["num_standby_replicas"]), *(_UNKNOWN,) * 9)
-            continue
-        followups = words.count(one["followup_rebalances"])
-        table.add_row(_name(one), *_figures(bill), followups, words.count(bill["beside_active_rack"]))
-    return table
+            rows.append([_name(one), str(one["num_standby_replicas"]), *(_UNKNOWN,) * 9])
+        else:
+            followups = words.count(one["followup_rebalances"])
+            rows.append([_name(one), *_figures(bill), followups, words.count(bill["beside_active_rack"])])
+    names, *figures = (list(column) for column in zip(*rows, strict=True))
+    return table_of(
+        (
+            Column(title="assignor, strategy", cells=names),
+            *(
+                Column(title=title, cells=cells, number=True, from_width=from_width)
+                for (title, from_width), cells in zip(_FIGURES, figures, strict=True)
+            ),
+        ),
+        width=width,
+    )
+
+
+_FIGURES: Final = (
+    ("standbys", 0),
+    ("sources\nacross", 0),
+    ("bytes", WIDE),
+    ("changelogs\nacross", 0),
+    ("bytes", WIDE),
+    ("a month", 0),
+    ("moved", USUAL),
+    ("restored", USUAL),
+    ("follow-ups", WIDE),
+    ("in active's\nrack", WIDE),
+)
+"""The figures of an option, and from how many columns of the terminal on each is shown."""
 
 
 def _figures(bill: dict[str, Any]) -> list[str]:
@@ -124,12 +134,21 @@ def _figures(bill: dict[str, Any]) -> list[str]:
     ]
 
 
-def _placements(report: dict[str, Any]) -> Table:
-    table = Table(title="standbys, after min_traffic for actives", box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("rule", overflow="fold")
-    for column in ("changelogs across", "moved", "in active's rack", "tasks in one rack"):
-        table.add_column(column, justify="right")
-    for one in report["standby_placements"]:
-        cells = (one["cross_rack"], one["moved"], one["beside_active_rack"], one["single_rack"])
-        table.add_row(one["strategy"], *map(str, cells))
-    return table
+def _placements(report: dict[str, Any], width: int) -> Table:
+    placements = report["standby_placements"]
+    figures = {
+        "changelogs\nacross": "cross_rack",
+        "moved": "moved",
+        "in active's\nrack": "beside_active_rack",
+        "tasks in\none rack": "single_rack",
+    }
+    return table_of(
+        (
+            Column(title="rule", cells=[one["strategy"] for one in placements]),
+            *(
+                Column(title=title, cells=[str(one[key]) for one in placements], number=True)
+                for title, key in figures.items()
+            ),
+        ),
+        width=width,
+    )

@@ -18,9 +18,10 @@ from rich.text import Text
 
 from samerack.agent import log
 from samerack.cli.asking import MeasureOption, live, place
-from samerack.cli.cost import groups_table
+from samerack.cli.cost import groups_table, not_in_totals
 from samerack.common import words
 from samerack.common.console import Console
+from samerack.common.cures import command
 from samerack.common.errors import SettingsError
 from samerack.common.options import BootstrapOption, ConfigOption, SetOption
 from samerack.reporting.report import GroupCost, Report
@@ -29,7 +30,7 @@ _LINES_AROUND: Final = 7
 """Lines that the view needs beside the rows of groups."""
 
 _ORDERS: Final[dict[str, tuple[str, Callable[[GroupCost], float]]]] = {
-    "c": ("cost", lambda group: group.dollars_per_month or 0.0),
+    "c": ("cost", lambda group: group.dollars_to_sort_by),
     "b": ("bytes", lambda group: group.bytes_per_second or 0.0),
     "s": ("share", lambda group: group.share or 0.0),
 }
@@ -54,7 +55,7 @@ def top(
     A running agent is asked (at web.host:web.port); where none runs, this command measures itself.
     """
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise SettingsError("top: needs a terminal; `samerack cost` prints the same once")
+        raise SettingsError(f"top: needs a terminal; {command('cost', bootstrap=','.join(bootstrap or ()))} prints the same once")
     where = place(config, bootstrap, assignments)
     quiet = where.settings.log.model_copy(update={"level": "error"})
     log.configure(where.settings.model_copy(update={"log": quiet}))
@@ -81,7 +82,8 @@ def view(report: Report, origin: str, order: str, size: ConsoleDimensions) -> Re
     most = max(1, size.height - _LINES_AROUND)
     costs = report.totals.dollars_per_month
     count = f"{len(report.groups)} group{'' if len(report.groups) == 1 else 's'}"
-    head = Text(f"{count}, {words.money(costs)} a month across racks; {origin}", no_wrap=True)
+    parts = [f"{count}, {words.money(costs)} a month across racks", not_in_totals(report), origin]
+    head = Text("; ".join(filter(None, parts)), no_wrap=True, overflow="ellipsis")
     more = f"; {len(report.groups) - most} more" if len(report.groups) > most else ""
     foot = Text(
         f"by {name}{more} · q quits, c cost, b bytes, s share · {words.span(report.window_seconds)}, "

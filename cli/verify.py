@@ -56,18 +56,14 @@ def _show(found: Verdict, origin: str) -> None:
         f"{found.prices}",
         highlight=False,
     )
-    across, avoidable = found.dollars_per_month, found.avoidable_dollars_per_month
-    console.print(
-        "what all groups read across racks costs: "
-        + ("not known" if across is None else f"{words.money(across)} a month")
-        + "; what better plans avoid of it: "
-        + ("not known" if avoidable is None else f"{words.money(avoidable)} a month"),
-        highlight=False,
-    )
+    console.print(words.totals(found.dollars_per_month, found.avoidable_dollars_per_month), highlight=False)
+    if lacking := words.not_in_totals(found.unknown_bytes, found.window_seconds, found.guessed_dollars_per_month):
+        console.print(lacking, highlight=False)
 
 
 def _show_finding(console: Console, finding: Finding) -> None:
-    amount = "" if finding.dollars_per_month is None else f" [{words.money(finding.dollars_per_month)} a month]"
+    price = finding.dollars_per_month
+    amount = "" if price is None else f" [{words.monthly(price, guessed=finding.guessed)}]"
     mark = "✗" if finding.costs else "·"
     console.print(
         f"{mark} {words.plain(finding.where)}: {finding.code.value}{amount}",

@@ -17,6 +17,9 @@ from samerack.protocol.model import NO_PARTITIONS, Subscription, TopicPartitions
 CONSUMER: Final = "consumer"
 """The protocol type of consumer groups; Connect and others use other types."""
 
+EAGER: Final = frozenset({"range", "roundrobin", "sticky"})
+"""Protocols whose members revoke all partitions before they join."""
+
 STABLE: Final = "Stable"
 FORMING_STATE: Final = "PreparingRebalance"
 EMPTY_STATES: Final = frozenset({"Empty", "Dead"})

@@ -1,4 +1,4 @@
-"""Finds racks of members: RackId (KIP-881), an agent next to the member, its tags, the configured maps, Kubernetes."""
+"""Finds members' racks: RackId (KIP-881), an agent next to the member, its tags, client id and address, Kubernetes."""
 
 from __future__ import annotations
 
@@ -8,13 +8,22 @@ from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import Final, Literal, NamedTuple
+from urllib.parse import unquote
 
 from samerack.common.patterns import first_match, fits
 from samerack.common.settings import RackSettings
 from samerack.protocol.model import Subscription
 
-Source = Literal["subscription", "agent", "client-tag", "client-id", "network", "kubernetes", "none"]
+Source = Literal[
+    "subscription", "agent", "client-tag", "client-id", "client-convention", "network", "kubernetes", "none"
+]
 _GENERATED_SUFFIX: Final = re.compile(r"-[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$")
+_STREAM_THREAD: Final = re.compile(r"-StreamThread-\d+.*$")
+_BETWEEN_PAIRS: Final = re.compile(r"[,;& ]")
+
+
+_RACK_ONLY_IN_FETCH: Final = ("kafka-python-[3-9].*", "aiokafka-[0-9].*", "sarama", "kafkajs")
+"""The default client ids of clients that send their rack to brokers with fetches, and none to their group."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +67,11 @@ def client_id_of(member_id: str) -> str:
     return _GENERATED_SUFFIX.sub("", member_id)
 
 
+def sends_rack_only_in_fetch(client_id: str) -> bool:
+    """Returns whether a client id is the default one of a client that sends its rack with fetches only."""
+    return any(fits(pattern, client_id) for pattern in _RACK_ONLY_IN_FETCH)
+
+
 class _Member(NamedTuple):
     """What is known of a member when its rack is looked up; see `member_rack`."""
 
@@ -84,6 +98,17 @@ def _by_client_tag(member: _Member) -> str | None:
 
 def _by_client_id(member: _Member) -> str | None:
     return first_match(member.settings.client_ids, member.client_id)
+
+
+def _by_convention(member: _Member) -> str | None:
+    return _zone_in(member.client_id, member.settings.client_conventions)
+
+
+@lru_cache(maxsize=4096)
+def _zone_in(client_id: str, keys: tuple[str, ...]) -> str | None:
+    """Return the zone of the first `KEY=ZONE` in a client id with such a key; Streams appends its thread's name."""
+    pairs = (part.partition("=") for part in _BETWEEN_PAIRS.split(_STREAM_THREAD.sub("", client_id)))
+    return next((unquote(zone) for key, _, zone in pairs if zone and key in keys), None)
 
 
 def _by_host(member: _Member) -> str | None:
@@ -126,6 +151,9 @@ SOURCES: Final[Mapping[Source, RackSource]] = {
     ),
     "client-tag": RackSource(_by_client_tag, "`racks.client_tags`: the client tags of a Kafka Streams member"),
     "client-id": RackSource(_by_client_id, "`racks.client_ids`: the member's client id"),
+    "client-convention": RackSource(
+        _by_convention, "`racks.client_conventions`: a zone in the client id, such as `orders,diskless_az=use1-az1`"
+    ),
     "network": RackSource(_by_host, "`racks.networks`: the member's address"),
     "kubernetes": RackSource(_from_kubernetes, "the Kubernetes API, where `pod.kubernetes_members` is true"),
 }

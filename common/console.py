@@ -13,6 +13,8 @@ from rich.text import Text
 
 from samerack.common.words import plain
 
+USUAL: Final = 80
+"""Columns of most terminals: tables in narrower ones show less."""
 WIDE: Final = 110
 """Columns of a terminal from which on tables show more."""
 

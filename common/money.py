@@ -64,6 +64,11 @@ class PriceTable:
         )
 
 
+def per_month(dollars: float | None, seconds: float) -> float | None:
+    """Returns what dollars of so many seconds are a month; None if they are not known, or before a measurement."""
+    return dollars / seconds * SECONDS_PER_MONTH if dollars is not None and seconds > 0 else None
+
+
 def names() -> tuple[str, ...]:
     """Returns the names of the tables that are shipped with the program."""
     folder = resources.files("samerack.common").joinpath("prices")

@@ -19,6 +19,8 @@ UNKNOWN: Final = -1
 
 LEADING: Final = "leading"
 """The role of an agent that leads a group."""
+FOLLOWING: Final = "following"
+"""The role of an agent that is in a group, and leads it as soon as its leader has left."""
 
 Count = Annotated[int, Field(ge=0, lt=2**63)]
 Id = Annotated[str, Field(min_length=1, max_length=64)]

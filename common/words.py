@@ -12,6 +12,7 @@ RACKS_UNKNOWN = (
     "racks in racks.client_ids or racks.networks, and broker.rack in the brokers"
 )
 """Why the share of a group that crosses racks is not known, and the cure."""
+_SHORT_ID = 8
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
@@ -33,18 +34,45 @@ def rate(count: float | None) -> str:
 
 
 def money(dollars: float | None) -> str:
-    """Formats dollars: with cents from $1, without them from $1000, with two significant digits below $1."""
+    """Formats dollars: with cents, and without them from $1000; less than a cent is no price that a person reads."""
     if dollars is None:
         return UNKNOWN
     sign, amount = ("-" if dollars < 0 else ""), abs(dollars)
     if amount == 0:
         return "$0"
-    if amount < 1e-6:
-        return f"{sign}<$0.000001"
-    if amount < 1:
-        digits = next(places for places in range(2, 9) if round(amount, places) >= 10.0 ** (1 - places) or places == 8)
-        return f"{sign}${amount:.{digits}f}"
-    return f"{sign}${amount:,.2f}" if amount < 1000 else f"{sign}${amount:,.0f}"
+    if amount < 0.01:
+        return f"{sign}<$0.01"
+    return f"{sign}${amount:,.2f}" if amount < 999.995 else f"{sign}${amount:,.0f}"
+
+
+def monthly(dollars: float, *, guessed: bool = False) -> str:
+    """Formats dollars a month; a guess is what they may come to."""
+    return f"{estimate(dollars, guessed=guessed)} a month"
+
+
+def estimate(dollars: float, *, guessed: bool) -> str:
+    """Formats dollars that may be a guess; nothing is nothing in any case."""
+    return f"up to about {money(dollars)}" if guessed and dollars else money(dollars)
+
+
+def totals(dollars: float | None, avoidable: float | None) -> str:
+    """Formats what all groups read across racks costs, and the part that better plans avoid."""
+    across, less = ("not known" if amount is None else monthly(amount) for amount in (dollars, avoidable))
+    return f"what all groups read across racks costs: {across}; what better plans avoid of it: {less}"
+
+
+def not_in_totals(unknown_bytes: int, seconds: float, guessed: float | None) -> str:
+    """Formats what sums over groups lack: what was read where a rack is unknown; empty if that is nothing.
+
+    Args:
+        unknown_bytes: how much.
+        seconds: in which time.
+        guessed: what it costs a month if it is read at random; None if not known.
+    """
+    if not unknown_bytes:
+        return ""
+    bound = "" if guessed is None else f", {monthly(guessed, guessed=True)}"
+    return f"not in it: {rate(unknown_bytes / seconds)} read where a rack is unknown{bound}"
 
 
 def count(number: int | None) -> str:
@@ -52,11 +80,23 @@ def count(number: int | None) -> str:
     return UNKNOWN if number is None else str(number)
 
 
+def partitions_across(across: int | None, *, known: int, of: int) -> str:
+    """Formats how many partitions cross racks, and of how many that is known if not of all; None if of none."""
+    if across is None:
+        return "unknown"
+    return f"{across}{f' of {known} known' if known < of else ''} partitions"
+
+
 def percent(share: float | None) -> str:
     """Formats a share between 0 and 1 as percent; one decimal below ten percent."""
     if share is None:
         return UNKNOWN
     return f"{share * 100:.0f} %" if share == 0 or share >= 0.0995 else f"{share * 100:.1f} %"
+
+
+def short_id(member_id: str) -> str:
+    """Shortens a member id to its end: it is random, and what stands before it is often the same in a whole group."""
+    return member_id if len(member_id) <= _SHORT_ID + 1 else f"…{member_id[-_SHORT_ID:]}"
 
 
 def when(seconds: float) -> str:

@@ -48,7 +48,7 @@ def reason(event: Event) -> str:
     """Return why, and with what outcome."""
     parts = []
     if event.kind == "rebalance":
-        parts.append(_cause(event))
+        parts.append(cause(event))
         if event.moved is not None and event.partitions is not None:
             parts.append(f"{event.moved} of {event.partitions} partitions moved")
         if event.members is not None:
@@ -84,12 +84,13 @@ def figures(event: Event) -> str:
     if event.share_before is not None or event.share_after is not None:
         parts.append(f"across racks {words.percent(event.share_before)} > {words.percent(event.share_after)}")
     if event.dollars_per_day_before is not None or event.dollars_per_day_after is not None:
-        costs = f"{words.money(event.dollars_per_day_before)} > {words.money(event.dollars_per_day_after)}"
-        parts.append(f"{costs} a day")
+        costs = f"{words.money(event.dollars_per_day_before)} to {words.money(event.dollars_per_day_after)}"
+        parts.append(f"from {costs} a day")
     return ", ".join(parts)
 
 
-def _cause(event: Event) -> str:
+def cause(event: Event) -> str:
+    """Return what caused a rebalance, the agent's reason, and who came and went."""
     text = CAUSES.get(event.cause, event.cause)
     if event.reason:
         text += f" ({event.reason})"

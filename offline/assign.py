@@ -15,15 +15,14 @@ import typer
 from rich.table import Table
 
 from samerack.assignors.consumer.registry import ASSIGNORS
-from samerack.assignors.evaluate import evaluate
-from samerack.assignors.model import NOBODY, AssignmentError
+from samerack.assignors.evaluate import evaluate, known_crossing_by_member
+from samerack.assignors.model import NOBODY, AssignmentError, Int32Array, Problem
 from samerack.common.console import Console
-from samerack.common.words import plain
+from samerack.common.words import count, partitions_across, plain
 from samerack.offline.assign_answers import (
     Solution,
     answer_line,
     answer_of,
-    crossing_by_member,
     solve,
 )
 from samerack.offline.assign_json import Question, QuestionError, parse
@@ -104,15 +103,15 @@ def _show(solution: Solution) -> None:
         table.add_column(column, overflow="fold")
     table.add_column("across racks", justify="right")
     partitions = partitions_by_member(problem, solution.sent)
-    crossing = crossing_by_member(problem, solution.sent)
+    crossing = known_crossing_by_member(problem, solution.sent)
     for index, member in enumerate(problem.members):
         rack = problem.member_rack[index]
         listed = _ranges(partitions[member])
-        table.add_row(member, "-" if rack == NOBODY else problem.racks[rack], listed, str(crossing[index]))
+        table.add_row(member, "-" if rack == NOBODY else problem.racks[rack], listed, count(crossing[index]))
     console.print(table)
-    before, after = evaluate(problem, problem.owner), evaluate(problem, solution.owner)
+    after = evaluate(problem, solution.owner)
     console.print(
-        f"across racks: now {before.cross_rack} partitions, then {after.cross_rack}; "
+        f"across racks: now {_across(problem, problem.owner)}, then {_across(problem, solution.owner)}; "
         f"moved {after.moved}, fullest less emptiest member {after.imbalance}, without subscriber {after.unassigned}"
     )
     if solution.late:
@@ -120,6 +119,11 @@ def _show(solution: Solution) -> None:
     withheld = int((solution.sent != solution.owner).sum())
     if withheld:
         console.print(f"{withheld} partitions wait until their present owners let go")
+
+
+def _across(problem: Problem, owner: Int32Array) -> str:
+    cost = evaluate(problem, owner)
+    return partitions_across(cost.known_partitions_across, known=cost.known, of=int((owner != NOBODY).sum()))
 
 
 def _ranges(pairs: list[tuple[str, int]]) -> str:

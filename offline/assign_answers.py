@@ -11,7 +11,7 @@ import numpy as np
 
 from samerack.assignors.check import check
 from samerack.assignors.consumer.registry import ASSIGNORS
-from samerack.assignors.evaluate import cross_rack_mask, evaluate
+from samerack.assignors.evaluate import evaluate
 from samerack.assignors.model import NOBODY, AssignmentError, Int32Array, Problem
 from samerack.assignors.transfer import transferring, withhold
 from samerack.offline.assign_json import RACKS_SINCE, Question, QuestionError, options_of, parse, problem_of
@@ -83,12 +83,16 @@ def _without_racks(problem: Problem) -> Problem:
 
 
 def answer_of(solution: Solution) -> Answer:
-    """Returns the answer to a question; partitions are sorted [topic, number] pairs."""
+    """Returns the answer to a question; partitions are sorted [topic, number] pairs.
+
+    `cross_rack` is null where it is known of no partition; `known` says of how many it is.
+    """
     problem, question = solution.problem, solution.question
     cost = evaluate(problem, solution.owner)
     answer: Answer = {
         "assignment": partitions_by_member(problem, solution.sent),
-        "cross_rack": cost.cross_rack,
+        "cross_rack": cost.known_partitions_across,
+        "known": cost.known,
         "moved": cost.moved,
         "nanos": solution.nanos,
     }
@@ -100,12 +104,6 @@ def answer_of(solution: Solution) -> Answer:
             [*name_of(problem, partition), problem.members[solution.owner[partition]]] for partition in waiting
         ]
     return answer
-
-
-def crossing_by_member(problem: Problem, owner: Int32Array) -> list[int]:
-    """Returns how many partitions every member of the problem reads across racks."""
-    counts: list[int] = np.bincount(owner[cross_rack_mask(problem, owner)], minlength=len(problem.members)).tolist()
-    return counts
 
 
 def answer_line(line: bytes) -> Answer:

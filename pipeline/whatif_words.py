@@ -8,8 +8,10 @@ from types import MappingProxyType
 from typing import Final
 
 from samerack.common import words
+from samerack.common.cures import command
 from samerack.pipeline.whatif_group import COPIES, LEAD, MOVE, NEAR, NEAR_LEAD, SKEW, STRATEGY, Questions
 
+_BROKERS: Final = "HOST:PORT"
 _SELECTOR: Final = "replica.selector.class=org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 
@@ -83,7 +85,8 @@ def _lead_why(change: Change) -> str:
 
 
 def _lead_cure(change: Change, _questions: Questions) -> str:
-    lead = f"name {change.group} in the agent's groups (samerack plan {change.group} shows it first)"
+    show = command("plan", group=change.group, bootstrap=_BROKERS)
+    lead = f"name {change.group} in the agent's groups ({show} with brokers of {change.cluster} shows it first)"
     return f"group.protocol=classic in its members, then {lead}" if change.kind == "consumer" else lead
 
 
@@ -92,9 +95,10 @@ def _strategy_why(change: Change) -> str:
 
 
 def _strategy_cure(change: Change, _questions: Questions) -> str:
+    show = command("streams plan", "--group", change.group, bootstrap=_BROKERS)
     return (
-        f"client.rack and rack.aware.assignment.strategy=min_traffic in its instances (samerack streams plan --group "
-        f"{change.group} shows it first)"
+        f"client.rack and rack.aware.assignment.strategy=min_traffic in its instances ({show} with brokers of "
+        f"{change.cluster} shows it first)"
     )
 
 

@@ -23,6 +23,7 @@ class PlanMember:
     """A member as planning needs it; `owned` is what it owns now, claimed in `generation`."""
 
     id: str
+    client_id: str = ""
     instance_id: str | None
     subscription: Subscription
     rack: MemberRack
@@ -35,6 +36,7 @@ def members_of_view(group: GroupView, racks: RackSettings, hosts: Hosts = NO_HOS
     return tuple(
         PlanMember(
             id=member.id,
+            client_id=member.client_id,
             instance_id=member.instance_id,
             subscription=member.subscription,
             rack=member_rack(
@@ -104,15 +106,17 @@ def members_of_join(  # noqa: PLR0913 - all that is known of a group while it jo
             owned, generation = claims(subscription, COOPERATIVE_STICKY)
         elif protocol == STICKY and not remembered:
             owned, generation = claims(subscription, STICKY)
+        client_id = known.client_id if known is not None else client_id_of(member_id)
         members.append(
             PlanMember(
                 id=member_id,
+                client_id=client_id,
                 instance_id=instance_id,
                 subscription=subscription,
                 rack=member_rack(
                     racks,
                     subscription=subscription,
-                    client_id=known.client_id if known is not None else client_id_of(member_id),
+                    client_id=client_id,
                     client_host=known.client_host if known is not None else None,
                     hosts=hosts,
                 ),

@@ -7,15 +7,16 @@ is and with its members moved: nothing is estimated from counts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from samerack.assignors.consumer.registry import Options
 from samerack.assignors.evaluate import evaluate
-from samerack.assignors.model import NOBODY, AssignmentError, BoolArray, Cost, Int32Array, Int64Array, Problem
+from samerack.assignors.model import NOBODY, AssignmentError, BoolArray, Int32Array, Int64Array, Problem
 from samerack.cluster.view import ClusterView, SettledCluster
+from samerack.planning.byte_shares import Rates, share_of_owners
 from samerack.planning.deadline import assign_aside
 
 _OPTIONS = Options(spread=False)
@@ -51,9 +52,9 @@ class RackSpread:
         racks: each rack, by name.
         partitions: partitions that the group reads.
         across: those that are read across racks in the best balanced plan.
-        share: their share of the weight.
+        share: their share of what is read.
         across_if_even: the same if members were spread evenly over the racks of brokers.
-        share_if_even: their share of the weight.
+        share_if_even: their share of what is read.
     """
 
     racks: tuple[RackLoad, ...]
@@ -75,14 +76,14 @@ class RackSpread:
 
 
 def rack_spread(
-    problem: Problem, cluster: ClusterView | SettledCluster, rates: Mapping[tuple[str, int], float] | None = None
+    problem: Problem, cluster: ClusterView | SettledCluster, rates: Rates | None = None
 ) -> RackSpread | None:
     """Returns how a group is spread over racks.
 
     Args:
         problem: the group.
         cluster: the brokers' racks, and the replicas of the group's topics.
-        rates: measured bytes per second by topic and partition.
+        rates: measured bytes per second; shares are of these as `share_of_owners` has it.
 
     Returns:
         The spread; None where the rack of a member, or of a broker with a replica, is not known, and where the group
@@ -96,19 +97,21 @@ def rack_spread(
         return None
     even = evenly_spread(problem, brokers)
     try:
-        now = _optimal_cost(problem)
-        then = now if np.array_equal(even.member_rack, problem.member_rack) else _optimal_cost(even)
+        now = assign_aside("optimal", problem, _OPTIONS)
+        then = now if np.array_equal(even.member_rack, problem.member_rack) else assign_aside("optimal", even, _OPTIONS)
     except AssignmentError:
         return None
-    if now.known_share is None or then.known_share is None:
+    share, share_if_even = share_of_owners(problem, now, rates), share_of_owners(even, then, rates)
+    if share is None or share_if_even is None:
         return None  # no partition has a leader
+    cost = evaluate(problem, now)
     return RackSpread(
         racks=_loads(even, problem.member_rack, read, rates),
-        partitions=now.known,
-        across=now.known_cross_rack,
-        share=now.known_share,
-        across_if_even=then.known_cross_rack,
-        share_if_even=then.known_share,
+        partitions=cost.known,
+        across=cost.known_cross_rack,
+        share=share,
+        across_if_even=evaluate(even, then).known_cross_rack,
+        share_if_even=share_if_even,
     )
 
 
@@ -177,13 +180,7 @@ def _racks_known(problem: Problem, cluster: ClusterView | SettledCluster) -> boo
     return bool(placed) and all(isinstance(cluster.brokers.get(broker), str) for broker in placed)
 
 
-def _optimal_cost(problem: Problem) -> Cost:
-    return evaluate(problem, assign_aside("optimal", problem, _OPTIONS))
-
-
-def _loads(
-    even: Problem, member_rack: Int32Array, read: BoolArray, rates: Mapping[tuple[str, int], float] | None
-) -> tuple[RackLoad, ...]:
+def _loads(even: Problem, member_rack: Int32Array, read: BoolArray, rates: Rates | None) -> tuple[RackLoad, ...]:
     """Returns each rack's load.
 
     Args:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from collections.abc import Iterator
@@ -20,6 +21,10 @@ _CLASSES: Final = {"broker": "io.samerack.broker.RackAwareAssignor", "streams": 
 """The class of each project's jar that users name."""
 _KUBERNETES: Final = "1.29.0"
 """The oldest Kubernetes that the chart takes; Helm by itself supposes the one that it was made for."""
+_GROUP: Final = """{"assignor": "optimal", "brokers": [{"id": 0, "rack": "a"}, {"id": 1, "rack": "b"}],
+"topics": {"t": [[0], [1]]},
+"members": [{"id": "m1", "topics": ["t"], "rack": "b"}, {"id": "m2", "topics": ["t"], "rack": "a"}]}"""
+"""A group for `samerack assign`: only where the first member has the second partition nothing crosses racks."""
 _OURS: Final = ("PYTHON", "VIRTUAL_ENV", "SAMERACK_")
 """Beginnings of variables that would bring the checkout into the proof."""
 
@@ -74,7 +79,8 @@ def _wheel(wheel: Path, version: str, tools: Tools, place: Path) -> str:
     for command in ("verify", "cost", "plan", "run"):
         if "Usage" not in _run(place, samerack, command, "--help"):
             raise ReleaseError(f"{wheel.name}: samerack {command} --help shows no usage")
-    return f"{wheel.name}: installed, samerack {version} runs"
+    plan(wheel, place, samerack)
+    return f"{wheel.name}: installed, samerack {version} runs and plans"
 
 
 def _sdist(sdist: Path, wheel: Path, tools: Tools, place: Path) -> str:
@@ -125,12 +131,33 @@ def _images(value: object) -> Iterator[str]:
 def _image(archive: Path, version: str, place: Path) -> str:
     name = f"samerack:{version}"
     _run(place, "docker", "load", "--quiet", "--input", str(archive))
-    confined = ["--network", "none", "--read-only", "--cap-drop", "ALL"]
+    confined = ["--rm", "--interactive", "--network", "none", "--read-only", "--cap-drop", "ALL"]
     try:
-        _expect(_run(place, "docker", "run", "--rm", *confined, name, "--version"), version, archive)
+        _expect(_run(place, "docker", "run", *confined, name, "--version"), version, archive)
+        plan(archive, place, "docker", "run", *confined, name)
     finally:
         _run(place, "docker", "image", "rm", "--force", name)
-    return f"{archive.name}: loaded, the image's samerack {version} runs"
+    return f"{archive.name}: loaded, the image's samerack {version} runs and plans"
+
+
+def plan(artefact: Path, place: Path, *samerack: str) -> None:
+    """Proves that a program with its solver and all that it loads plans a group.
+
+    Args:
+        artefact: What it came with.
+        place: An empty folder to run it in.
+        samerack: The program, and words before its own.
+
+    Raises:
+        ReleaseError: It does not, or the plan reads across racks.
+    """
+    said = _run(place, *samerack, "assign", "-", "--json", given=_GROUP)
+    try:
+        crossing = json.loads(said)["cross_rack"]
+    except (ValueError, LookupError, TypeError):
+        raise ReleaseError(f"{artefact.name}: samerack assign says {said.strip()!r} instead of a plan") from None
+    if crossing != 0:
+        raise ReleaseError(f"{artefact.name}: samerack assign reads {crossing} partitions across racks instead of 0")
 
 
 def _expect(said: str, version: str, artefact: Path) -> None:
@@ -138,10 +165,15 @@ def _expect(said: str, version: str, artefact: Path) -> None:
         raise ReleaseError(f"{artefact.name}: says {said.strip()!r} instead of {version}")
 
 
-def _run(place: Path, *line: str, cwd: Path | None = None) -> str:
-    """Runs a program outside of the checkout, without this process's settings for Python; returns what it printed."""
+def _run(place: Path, *line: str, cwd: Path | None = None, given: str = "") -> str:
+    """Runs a program outside of the checkout, without this process's settings for Python; returns what it printed.
+
+    The program reads `given`.
+    """
     environment = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
-    done = subprocess.run(line, cwd=cwd or place, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        line, cwd=cwd or place, env=environment, input=given, capture_output=True, text=True, check=False
+    )
     if done.returncode:
         raise ReleaseError(f"{' '.join(line[:4])}: exit code {done.returncode}: {(done.stderr or done.stdout).strip()}")
     return done.stdout

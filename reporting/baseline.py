@@ -15,11 +15,10 @@ import numpy as np
 
 from samerack.assignors.consumer.curve import curve
 from samerack.assignors.consumer.own import own_plan
-from samerack.assignors.evaluate import evaluate
 from samerack.assignors.model import AssignmentError, BoolArray, Problem
 from samerack.events.model import Event
+from samerack.planning.byte_shares import Rates, share_of_owners
 from samerack.planning.deadline import assign_aside
-from samerack.traffic.byte_shares import Rates, share_of_owners
 from samerack.traffic.model import GroupTraffic
 
 _MAX_PARTITIONS: Final = 20_000
@@ -48,7 +47,7 @@ def curve_of(problem: Problem, rates: Rates | None = None) -> tuple[CurvePoint, 
 
     Args:
         problem: the group.
-        rates: measured bytes per second, by which shares are computed; without them by the problem's weights.
+        rates: measured bytes per second; see `share_of_owners`.
     """
     if not problem.members or len(problem.owner) > _MAX_PARTITIONS:
         return ()
@@ -67,7 +66,7 @@ def curve_of(problem: Problem, rates: Rates | None = None) -> tuple[CurvePoint, 
 
 
 def own_share(group: GroupTraffic, seen: float | None = None) -> float | None:
-    """Returns the cross-rack share of a plan of the group's own assignor, by the weights of the group's problem.
+    """Returns the cross-rack share of a plan of the group's own assignor, of bytes where the group's plans weigh them.
 
     The assignor could not use racks that only the agent knows. Newer assignors of Java and librdkafka (KIP-881) use
     racks that members send; other clients' assignors do not, although the members send them: the share while another
@@ -85,8 +84,8 @@ def own_share(group: GroupTraffic, seen: float | None = None) -> float | None:
         return None
     sending = {member.id for member in group.members if member.rack.source == "subscription"}
     sends_rack = np.array([member in sending for member in group.problem.members], dtype=np.bool_)
-    without_racks = _dealt_share(group.problem, group.assignor, np.zeros_like(sends_rack))
-    with_racks = _dealt_share(group.problem, group.assignor, sends_rack) if sends_rack.any() else without_racks
+    without_racks = _dealt_share(group, group.problem, np.zeros_like(sends_rack))
+    with_racks = _dealt_share(group, group.problem, sends_rack) if sends_rack.any() else without_racks
     if without_racks is None or with_racks is None or abs(with_racks - without_racks) <= _ALIKE:
         return without_racks
     if seen is None:
@@ -114,9 +113,9 @@ def seen_share(events: Iterable[Event], assignor: str) -> float | None:
     return seen
 
 
-def _dealt_share(problem: Problem, assignor: str, sends_rack: BoolArray) -> float | None:
+def _dealt_share(group: GroupTraffic, problem: Problem, sends_rack: BoolArray) -> float | None:
     try:
-        owner = own_plan(problem, assignor, sends_rack, assign=assign_aside)
+        owner = own_plan(problem, group.assignor, sends_rack, assign=assign_aside)
     except AssignmentError:
         return None
-    return evaluate(problem, owner).known_share if owner is not None else None
+    return share_of_owners(problem, owner, group.long_run_rates) if owner is not None else None

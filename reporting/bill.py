@@ -94,7 +94,7 @@ def bill(found: Replication, prices: PriceTable, *, random_share: float | None) 
     Args:
         found: what replication carried and producers sent.
         prices: what a byte costs.
-        random_share: the share of bytes that crosses without regard to racks; None without racks.
+        random_share: the share of bytes that crosses without regard to racks; None if it is not known.
     """
     known = not found.unknown and found.seconds > 0
     return Bill(
@@ -133,18 +133,20 @@ def _replication(found: Replication, prices: PriceTable) -> ReplicationCost:
 def _producers(found: Replication, prices: PriceTable, random_share: float | None) -> ProducerCost:
     sent = {rack: round(size) for rack, size in found.copied.produced.items()}
     whole, unknown = sum(sent.values()), sent.get("", 0)
-    is_known = random_share is not None and (not whole or whole > unknown)
+    is_known = not whole or whole > unknown
 
-    def case(share: float) -> Crossing | None:
+    def case(share: float | None) -> Crossing | None:
+        if share is None or not is_known:
+            return None
         crossing = round((whole - unknown) * share)
         dollars = _per_month(crossing, found, prices)
-        return Crossing(cross_rack_bytes=crossing, dollars_per_month=dollars) if is_known else None
+        return Crossing(cross_rack_bytes=crossing, dollars_per_month=dollars)
 
     return ProducerCost(
         log_bytes=whole,
         unknown_bytes=unknown,
         least=case(0.0),
-        random=case(random_share or 0.0),
+        random=case(random_share),
         most=case(1.0),
     )
 

@@ -15,6 +15,7 @@ from samerack.common.records import LEADING
 from samerack.reporting.baseline import own_share
 from samerack.reporting.bill import bill
 from samerack.reporting.report import GroupCost, PairCost, Report, TopicCost
+from samerack.reporting.serving import ServedElsewhere, avoidable_by_plans, served_elsewhere
 from samerack.traffic.lag import lag_of_all, oldest_of_all
 from samerack.traffic.model import Flow, GroupTraffic, TrafficSnapshot, Uncounted
 from samerack.traffic.shares import random_share
@@ -75,7 +76,14 @@ def report(
         own_share_of: returns the share of a group's own assignor; called for led groups only, as it computes a plan.
     """
     groups = [
-        group_cost(group, prices, window=snapshot.window_seconds, role=roles.get(group.group, ""), own=own_share_of)
+        group_cost(
+            group,
+            prices,
+            window=snapshot.window_seconds,
+            role=roles.get(group.group, ""),
+            own=own_share_of,
+            elsewhere=served_elsewhere(snapshot, group),
+        )
         for group in snapshot.groups
     ]
     flows = [flow for group in snapshot.groups for flow in group.flows]
@@ -94,7 +102,7 @@ def report(
 
 
 def _by_cost(group: GroupCost) -> tuple[float, float, str]:
-    return -(group.dollars or 0.0), -(group.cross_rack_bytes or 0), group.group
+    return -group.dollars_to_sort_by, -(group.cross_rack_bytes or 0), group.group
 
 
 def _dollars(total: Sum, prices: PriceTable) -> float | None:
@@ -105,15 +113,25 @@ def _not_counted(group: GroupTraffic) -> list[tuple[Uncounted, int]]:
     return [(why, records) for why, records in sorted(group.not_counted.items()) if records]
 
 
-def group_cost(
+def group_cost(  # noqa: PLR0913 - what the report has of a group
     group: GroupTraffic,
     prices: PriceTable,
     *,
     window: float,
     role: str,
     own: Callable[[GroupTraffic], float | None],
+    elsewhere: ServedElsewhere | None = None,
 ) -> GroupCost:
-    """Returns one group's part of the report; `window` is the length of its flows' window in seconds."""
+    """Returns one group's part of the report.
+
+    Args:
+        group: what was measured.
+        prices: what a byte costs.
+        window: the length of its flows' window in seconds.
+        role: the agent's role in it.
+        own: returns the share of its own assignor.
+        elsewhere: what other racks serve without need.
+    """
     total = Sum()
     for flow in group.flows:
         total.add(flow)
@@ -121,6 +139,11 @@ def group_cost(
     by_bytes = shares.present_bytes is not None
     own_part = own(group) if role == LEADING else None
     dollars = _dollars(total, prices)
+    avoidable = avoidable_by_plans(group, elsewhere)
+
+    def monthly(crossing: float | None) -> float | None:
+        return prices.dollars(crossing) / window * SECONDS_PER_MONTH if crossing is not None and window > 0 else None
+
     return GroupCost(
         group=group.group,
         kind=group.kind,
@@ -135,7 +158,7 @@ def group_cost(
         unknown_bytes=total.unknown,
         bytes_per_second=group.bytes_per_second,
         dollars=dollars,
-        dollars_per_month=dollars / window * SECONDS_PER_MONTH if dollars is not None and window > 0 else None,
+        dollars_per_month=monthly(total.known_crossing),
         share=shares.present_bytes if by_bytes else shares.present_partitions,
         share_by="bytes" if by_bytes else "partitions",
         optimal_share=shares.optimal,
@@ -155,7 +178,27 @@ def group_cost(
         ),
         not_counted={why.value: records for why, records in _not_counted(group)},
         note=group.note,
+        avoidable_share=avoidable,
+        avoidable_dollars_per_month=monthly(_avoidable_bytes(total, avoidable, elsewhere)),
+        guessed_dollars_per_month=monthly(_guessed_bytes(total, shares.random)),
     )
+
+
+def _avoidable_bytes(total: Sum, share: float | None, elsewhere: ServedElsewhere | None) -> float | None:
+    """Returns the bytes that better plans avoid; a share of partitions may be more than what crosses for that."""
+    crossing = total.known_crossing
+    if share is None or crossing is None:
+        return None
+    if elsewhere is not None:
+        crossing -= elsewhere.wire_bytes
+    return min(share * (total.wire_bytes - total.unknown), crossing)
+
+
+def _guessed_bytes(total: Sum, random: float | None) -> float | None:
+    """Returns how many of the bytes with an unknown rack cross racks if they are read at random."""
+    if not total.unknown:
+        return 0.0
+    return None if random is None else total.unknown * random
 
 
 def _saved(total: Sum, own_part: float | None, prices: PriceTable, window: float) -> float | None:

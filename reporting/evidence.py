@@ -5,27 +5,36 @@ The figures are what a group reads across racks now, how much of that a better p
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from samerack.common.money import SECONDS_PER_MONTH
 from samerack.common.settings import LeadingSettings
 from samerack.reporting.costs import broker_racks
+from samerack.reporting.findings import Finding
 from samerack.reporting.report import GroupCost, Report
 from samerack.reporting.serving import ServedElsewhere, served_elsewhere
-from samerack.reporting.shares import MIN_SHARE, avoidable_share, is_by_bytes, present_share
 from samerack.traffic.model import GroupTraffic, TrafficSnapshot
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """The input of the checks: the snapshot, its report, the settings to lead, and the agent's rack ("": unknown)."""
+    """The input of the checks.
+
+    Attributes:
+        snapshot: what was measured.
+        report: its report.
+        leading: the settings to lead.
+        own_rack: the agent's rack; "" if unknown.
+        by_leading_agent: whether it is from an agent that leads the groups of its settings, not from a command.
+    """
 
     snapshot: TrafficSnapshot
     report: Report
     leading: LeadingSettings
     own_rack: str = ""
+    by_leading_agent: bool = False
 
     @property
     def pairs(self) -> Iterator[tuple[GroupTraffic, GroupCost]]:
@@ -59,32 +68,31 @@ def in_group(group: GroupTraffic) -> str:
     return f"group {group.group}"
 
 
-def avoidable_by_plans(evidence: Evidence, group: GroupTraffic) -> float | None:
-    """Returns the share that better plans avoid; None if it is at most MIN_SHARE or not known.
-
-    What other racks serve although a replica in the member's could do it, no plan avoids: it is another finding.
-    """
-    share, elsewhere = avoidable_share(group), evidence.elsewhere.get(group.group)
-    if share is None or elsewhere is None:
-        return share
-    share -= elsewhere.share if is_by_bytes(group) else elsewhere.partitions_share
-    return share if share > MIN_SHARE else None
-
-
-def avoidable_dollars(evidence: Evidence, group: GroupTraffic, cost: GroupCost) -> float | None:
-    """Returns the dollars per month of the bytes that cross racks beyond the best plan; None if none do."""
-    share = avoidable_by_plans(evidence, group)
-    return None if share is None else dollars_per_month(evidence, share * (cost.wire_bytes - cost.unknown_bytes))
-
-
-def all_avoidable_dollars(evidence: Evidence) -> float | None:
-    """Returns their sum over all groups; None if the share of no group is known."""
-    if all(group.shares.optimal is None or present_share(group) is None for group, _ in evidence.pairs):
-        return None
-    return sum(avoidable_dollars(evidence, group, cost) or 0.0 for group, cost in evidence.pairs)
-
-
 def dollars_per_month(evidence: Evidence, crossing_bytes: float) -> float | None:
     """Returns the dollars per month for so many bytes in the window; None before a measurement."""
     window = evidence.snapshot.window_seconds
     return evidence.report.prices.dollars(crossing_bytes) / window * SECONDS_PER_MONTH if window > 0 else None
+
+
+def unexplained_dollars(evidence: Evidence, group: GroupTraffic, cost: GroupCost) -> float | None:
+    """Returns the dollars per month of what crosses racks and is in no finding about plans and serving replicas.
+
+    None like the group's cost.
+    """
+    elsewhere = evidence.elsewhere.get(group.group)
+    needless = dollars_per_month(evidence, elsewhere.wire_bytes if elsewhere is not None else 0)
+    if cost.dollars_per_month is None or needless is None:
+        return None
+    return max(0.0, cost.dollars_per_month - needless - (cost.avoidable_dollars_per_month or 0.0))
+
+
+def priced_within(dollars: float | None, findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Yields findings of one group with prices that together are at most so many dollars, the first ones in full."""
+    for finding in findings:
+        price = finding.dollars_per_month
+        if price is None or dollars is None:
+            yield replace(finding, dollars_per_month=None)
+            continue
+        price = min(price, dollars)
+        dollars -= price
+        yield replace(finding, dollars_per_month=price)

@@ -17,6 +17,7 @@ class Code(Enum):
     BROKERS_WITHOUT_RACK = "brokers-without-rack"
     NO_RACK_AWARE_SELECTOR = "no-rack-aware-selector"
     MEMBERS_WITHOUT_RACK = "members-without-rack"
+    RACK_ONLY_IN_FETCH = "rack-only-in-fetch"
     RACKS_DIFFER_IN_CASE = "racks-differ-in-case"
     RACKS_NEVER_MEET = "racks-never-meet"
     ZONE_NAME_AGAINST_ID = "zone-name-against-id"
@@ -42,7 +43,8 @@ class Finding:
         cause: what is wrong, with the figures that show it.
         cure: what to do.
         costs: whether it causes avoidable cross-rack traffic at a price above zero.
-        dollars_per_month: what it costs, if measured.
+        dollars_per_month: what it costs, if measured: no dollar is in two findings of a group.
+        guessed: whether that is a guess about bytes with an unknown rack, which no other figure includes.
     """
 
     code: Code
@@ -51,6 +53,7 @@ class Finding:
     cure: str
     costs: bool
     dollars_per_month: float | None = None
+    guessed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +70,8 @@ class Verdict:
         dollars_per_month: what crosses racks costs, over all groups; the same figure as the report's total. None if not
             known.
         avoidable_dollars_per_month: the part of it beyond the best plans; None if that is known of no group.
+        unknown_bytes: those in the window with an unknown rack, which are in neither.
+        guessed_dollars_per_month: what these would cost if they were read at random; None if not known.
     """
 
     findings: tuple[Finding, ...]
@@ -77,6 +82,8 @@ class Verdict:
     bootstrap: str
     dollars_per_month: float | None = None
     avoidable_dollars_per_month: float | None = None
+    unknown_bytes: int = 0
+    guessed_dollars_per_month: float | None = None
 
     @property
     def costs(self) -> bool:

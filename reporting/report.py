@@ -5,9 +5,9 @@ The page, `samerack cost` and `samerack top` show these values.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from pydantic import TypeAdapter
 
@@ -16,6 +16,8 @@ from samerack.common.money import PriceTable
 from samerack.reporting.bill import Bill
 from samerack.traffic.evenness import BusiestMember, TopicShare
 from samerack.traffic.model import Gap
+
+_Number = TypeVar("_Number", int, float)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +113,11 @@ class GroupCost:
         lag_records: records that it has not read yet; None where that of a partition is not known.
         lag_seconds: the age of the oldest of them; None like them, and where it is not known itself.
         server: how brokers assign it; None for a group that brokers do not assign by KIP-848.
+        avoidable_share: the part of what it reads that crosses racks and would not under the best plan; 0 if that is
+            hardly any, None if not known.
+        avoidable_dollars_per_month: its cost, at most that of all that crosses.
+        guessed_dollars_per_month: what the bytes with an unknown rack would cost if they were read at random; None if
+            not known.
     """
 
     group: str
@@ -144,6 +151,15 @@ class GroupCost:
     lag_records: int | None = None
     lag_seconds: float | None = None
     server: ServerAssignment | None = None
+    avoidable_share: float | None = None
+    avoidable_dollars_per_month: float | None = None
+    guessed_dollars_per_month: float | None = None
+
+    @property
+    def dollars_to_sort_by(self) -> float:
+        """Its cost a month; the guess where all of its bytes have an unknown rack."""
+        known = self.dollars_per_month
+        return (self.guessed_dollars_per_month if known is None else known) or 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,6 +172,9 @@ class Totals:
         unknown_bytes: those with an unknown rack on either side.
         share: the cross-rack share of what is known.
         dollars_per_month: the cost of what crosses racks, at the window's rate.
+        avoidable_dollars_per_month: the part of it that the best plans avoid.
+        guessed_dollars_per_month: what the bytes with an unknown rack would cost if they were read at random; in no
+            other sum. None if that is not known of one group.
     """
 
     wire_bytes: int
@@ -163,6 +182,8 @@ class Totals:
     unknown_bytes: int
     share: float | None
     dollars_per_month: float | None
+    avoidable_dollars_per_month: float | None
+    guessed_dollars_per_month: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,14 +223,15 @@ class Report:
     def totals(self) -> Totals:
         """The sums over all groups, as every command and page shows them."""
         known = sum(group.wire_bytes - group.unknown_bytes for group in self.groups)
-        crossing = [group.cross_rack_bytes for group in self.groups if group.cross_rack_bytes is not None]
-        costs = [group.dollars_per_month for group in self.groups if group.dollars_per_month is not None]
+        crossing = _sum_of_known(group.cross_rack_bytes for group in self.groups)
         return Totals(
             wire_bytes=sum(group.wire_bytes for group in self.groups),
-            cross_rack_bytes=sum(crossing) if crossing else None,
+            cross_rack_bytes=crossing,
             unknown_bytes=sum(group.unknown_bytes for group in self.groups),
-            share=sum(crossing) / known if known else None,
-            dollars_per_month=sum(costs) if costs else None,
+            share=crossing / known if known and crossing is not None else None,
+            dollars_per_month=_sum_of_known(group.dollars_per_month for group in self.groups),
+            avoidable_dollars_per_month=_sum_of_known(group.avoidable_dollars_per_month for group in self.groups),
+            guessed_dollars_per_month=_sum_if_known(group.guessed_dollars_per_month for group in self.groups),
         )
 
     @property
@@ -219,10 +241,26 @@ class Report:
         return crossing / window if crossing is not None and window > 0 else None
 
     @property
+    def unknown_bytes_per_second(self) -> float | None:
+        """What is read over all groups where a rack is unknown, as a rate; None before the first measurement."""
+        window = self.window_seconds
+        return self.totals.unknown_bytes / window if window > 0 else None
+
+    @property
     def saved_dollars_per_month(self) -> float | None:
         """What the agent saves over all groups; None if it is known of no group."""
-        saved = [group.saved_dollars_per_month for group in self.groups if group.saved_dollars_per_month is not None]
-        return sum(saved) if saved else None
+        return _sum_of_known(group.saved_dollars_per_month for group in self.groups)
+
+
+def _sum_of_known(values: Iterable[_Number | None]) -> _Number | None:
+    known = [value for value in values if value is not None]
+    return sum(known[1:], known[0]) if known else None
+
+
+def _sum_if_known(values: Iterable[_Number | None]) -> _Number | None:
+    """Returns the sum; None if one of the values is not known."""
+    values = list(values)
+    return None if None in values else _sum_of_known(values)
 
 
 _JSON: Final = TypeAdapter(Report)

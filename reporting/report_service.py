@@ -54,6 +54,7 @@ class ReportService:
         leading: LeadingSettings,
         bootstrap: str = "",
         own_rack: str = "",
+        by_leading_agent: bool = False,
         more_gaps: Callable[[], tuple[Gap, ...]] = tuple,
         server_assignors: Callable[[], ServerAssignors] = ServerAssignors,
     ) -> None:
@@ -68,6 +69,7 @@ class ReportService:
             leading: the settings to lead.
             bootstrap: `bootstrap.servers` of the measured cluster.
             own_rack: the agent's own rack; "" if unknown.
+            by_leading_agent: whether it is of an agent that leads the groups of its settings.
             more_gaps: failed requests apart from traffic measurement.
             server_assignors: the assignors that brokers offer to groups of the new protocol (KIP-848).
         """
@@ -79,6 +81,7 @@ class ReportService:
         self._leading = leading
         self.bootstrap = bootstrap
         self._own_rack = own_rack
+        self._by_leading_agent = by_leading_agent
         self._more_gaps = more_gaps
         self._server_assignors = server_assignors
         self._lock = threading.RLock()
@@ -114,7 +117,11 @@ class ReportService:
             report = self.report()
             if self._verdict is None or self._verdict[0] is not report:
                 evidence = Evidence(
-                    snapshot=self.board.latest(), report=report, leading=self._leading, own_rack=self._own_rack
+                    snapshot=self.board.latest(),
+                    report=report,
+                    leading=self._leading,
+                    own_rack=self._own_rack,
+                    by_leading_agent=self._by_leading_agent,
                 )
                 self._verdict = (report, verify.verdict(evidence))
                 self._verdict_at = time.monotonic()
@@ -128,7 +135,7 @@ class ReportService:
         group = self.board.group(name)
         if group is None or group.problem is None or group.kind in STREAMS_KINDS:
             return ()
-        return curve_of(group.problem, group.long_run_rates if group.problem.weights is not None else None)
+        return curve_of(group.problem, group.long_run_rates)
 
     def history(self, name: str) -> GroupHistory:
         """Returns what a group read in the last day, and when it rebalanced."""

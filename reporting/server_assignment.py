@@ -12,10 +12,10 @@ from typing import Final
 import numpy as np
 
 from samerack.assignors.consumer.own import server_plan
-from samerack.assignors.evaluate import evaluate
 from samerack.assignors.model import AssignmentError, BoolArray
 from samerack.cluster.server_assignors import ASSIGNOR, LINE, ServerAssignors
 from samerack.common.money import SECONDS_PER_MONTH
+from samerack.planning.byte_shares import share_of_owners
 from samerack.planning.deadline import assign_aside
 from samerack.reporting.report import GroupCost, Report, ServerAssignment
 from samerack.reporting.shares import MIN_SHARE, present_share
@@ -80,16 +80,17 @@ def with_servers(
 
 
 def server_share(group: GroupTraffic) -> float | None:
-    """Returns the cross-rack share under samerack's assignor in the brokers, by the weights of the group's problem."""
+    """Returns the cross-rack share under samerack's assignor in the brokers, priced as `share_of_owners` does it."""
     problem = group.problem
     if problem is None or not problem.members:
         return None
     sending = {member.id for member in group.members if member.rack.source == "subscription"}
     sends_rack: BoolArray = np.array([member in sending for member in problem.members], dtype=np.bool_)
     try:
-        return evaluate(problem, server_plan(problem, sends_rack, assign=assign_aside)).known_share
+        owner = server_plan(problem, sends_rack, assign=assign_aside)
     except AssignmentError:
         return None
+    return share_of_owners(problem, owner, group.long_run_rates)
 
 
 def missing_change(present: float | None, share: float | None, *, static: bool) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from samerack.cluster.view import ClusterView
-from samerack.reporting.shares import MIN_SHARE
+from samerack.reporting.shares import MIN_SHARE, is_by_bytes, present_share
 from samerack.traffic.model import BlindSpot, Flow, GroupTraffic, TrafficSnapshot
 
 
@@ -18,12 +18,14 @@ class ServedElsewhere:
     """What a group reads across racks although a replica in the member's rack could serve it.
 
     Attributes:
+        wire_bytes: how much in the window.
         share: its part of the window's bytes with both racks known.
         partitions: partitions of which the brokers answer now that a replica in another rack serves; None where no
             broker was asked, or not about all of them.
         partitions_share: their part of the partitions with both racks known; 0 where no broker was asked.
     """
 
+    wire_bytes: int
     share: float
     partitions: int | None
     partitions_share: float
@@ -55,10 +57,25 @@ def served_elsewhere(snapshot: TrafficSnapshot, group: GroupTraffic) -> ServedEl
     if needless / known <= MIN_SHARE:
         return None
     return ServedElsewhere(
+        wire_bytes=needless,
         share=needless / known,
         partitions=elsewhere if asked else None,
         partitions_share=elsewhere / owned if asked and owned else 0.0,
     )
+
+
+def avoidable_by_plans(group: GroupTraffic, elsewhere: ServedElsewhere | None) -> float | None:
+    """Returns the share that better plans avoid: 0 if it is at most MIN_SHARE, None if it is not known.
+
+    What other racks serve although a replica in the member's could do it, no plan avoids: it is another finding.
+    """
+    present, optimal = present_share(group), group.shares.optimal
+    if present is None or optimal is None:
+        return None
+    saving = present - optimal
+    if saving > MIN_SHARE and elsewhere is not None:
+        saving -= elsewhere.share if is_by_bytes(group) else elsewhere.partitions_share
+    return saving if saving > MIN_SHARE else 0.0
 
 
 def _answered(cluster: ClusterView, group: GroupTraffic) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Which share of a group's reads crosses racks now, and how much of it a better plan avoids."""
+"""Which share of a group's reads crosses racks now, and how much of it counts."""
 
 from __future__ import annotations
 
@@ -18,12 +18,3 @@ def is_by_bytes(group: GroupTraffic) -> bool:
 def present_share(group: GroupTraffic) -> float | None:
     """Returns the share that crosses racks now, by bytes or by partitions; None if it is not known."""
     return group.shares.present_bytes if is_by_bytes(group) else group.shares.present_partitions
-
-
-def avoidable_share(group: GroupTraffic) -> float | None:
-    """Returns the share that crosses racks beyond the best plan; None if it is at most MIN_SHARE or not known."""
-    present, optimal = present_share(group), group.shares.optimal
-    if present is None or optimal is None:
-        return None
-    saving = present - optimal
-    return saving if saving > MIN_SHARE else None

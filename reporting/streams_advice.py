@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from shlex import quote
 from typing import Final
 
+from samerack.common.cures import command
+
 CLASSIC: Final = (
-    "set rack.aware.assignment.strategy=min_traffic and client.rack in every instance; `samerack streams plan --group "
-    "{group}` shows what each strategy would read across racks and move"
+    "set rack.aware.assignment.strategy=min_traffic and client.rack in every instance; {command} shows what each "
+    "strategy would read across racks and move"
 )
 """For an application whose members assign its tasks."""
 
@@ -20,6 +21,8 @@ BROKER_ASSIGNED: Final = (
 """For an application whose tasks the brokers assign."""
 
 
-def advice(kind: str, group: str) -> str:
+def advice(kind: str, group: str, *, bootstrap: str) -> str:
     """Returns what saves traffic across racks; `kind` is streams-classic or streams."""
-    return BROKER_ASSIGNED if kind == "streams" else CLASSIC.format(group=quote(group))
+    if kind == "streams":
+        return BROKER_ASSIGNED
+    return CLASSIC.format(command=command("streams plan", "--group", group, bootstrap=bootstrap))

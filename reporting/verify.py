@@ -1,17 +1,19 @@
 """Finds the causes of avoidable cross-rack traffic: pure checks of one snapshot of measured traffic.
 
 Each check is a function of the evidence and does not report what another check reports more precisely. The checks of
-brokers and racks are here; those of how groups are assigned are in `verify_assignments`, those of how members and
-replicas are spread over racks in `verify_spread`, those of which replica serves in `verify_serving`.
+brokers and rack names are here; those of members without rack are in `verify_members`, those of how groups are assigned
+in `verify_assignments`, those of how members and replicas are spread over racks in `verify_spread`, those of which
+replica serves in `verify_serving`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Final
 
 from samerack.cluster.view import NoRack
-from samerack.reporting.evidence import Evidence, all_avoidable_dollars, dollars_per_month, in_group
+from samerack.reporting.evidence import Evidence, dollars_per_month, in_group, priced_within, unexplained_dollars
 from samerack.reporting.findings import Code, Finding, Verdict
 from samerack.reporting.verify_assignments import (
     assignor_on_some_brokers,
@@ -20,9 +22,11 @@ from samerack.reporting.verify_assignments import (
     broker_assigned,
     no_common_protocol,
 )
-from samerack.reporting.verify_racks import rack_names
+from samerack.reporting.verify_members import members_without_rack
+from samerack.reporting.verify_racks import RackNames, names_of, rack_names
 from samerack.reporting.verify_serving import followers_do_not_serve
 from samerack.reporting.verify_spread import spread_over_racks
+from samerack.traffic.model import GroupTraffic
 
 _SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
@@ -34,7 +38,7 @@ Check = Callable[[Evidence], Iterator[Finding]]
 
 def verdict(evidence: Evidence) -> Verdict:
     """Returns all findings, the most expensive first."""
-    free = evidence.report.prices.dollars_per_byte == 0
+    free, totals = evidence.report.prices.dollars_per_byte == 0, evidence.report.totals
     found = [finding for check in CHECKS for finding in check(evidence)]
     priced = {finding.where for finding in found if finding.code in _PRICE_WHAT_IS_AVOIDABLE}
     found += [finding for finding in avoidable_traffic(evidence) if finding.where not in priced]
@@ -47,14 +51,16 @@ def verdict(evidence: Evidence) -> Verdict:
         brokers=len(evidence.snapshot.cluster.brokers),
         window_seconds=evidence.snapshot.window_seconds,
         prices=evidence.report.prices.title,
-        dollars_per_month=evidence.report.totals.dollars_per_month,
-        avoidable_dollars_per_month=all_avoidable_dollars(evidence),
+        dollars_per_month=totals.dollars_per_month,
+        avoidable_dollars_per_month=totals.avoidable_dollars_per_month,
+        unknown_bytes=totals.unknown_bytes,
+        guessed_dollars_per_month=totals.guessed_dollars_per_month,
         bootstrap=evidence.report.bootstrap,
     )
 
 
 def _at_no_cost(finding: Finding) -> Finding:
-    return Finding(code=finding.code, where=finding.where, cause=finding.cause, cure=finding.cure, costs=False)
+    return replace(finding, costs=False, dollars_per_month=None)
 
 
 def _brokers_without_rack(evidence: Evidence) -> Iterator[Finding]:
@@ -85,37 +91,22 @@ def _selector(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
-def _members_without_rack(evidence: Evidence) -> Iterator[Finding]:
-    for group, cost in evidence.pairs:
-        bare = [member for member in group.members if member.rack.rack is None]
-        if not bare or len(evidence.racks) < 2:
-            continue
-        names = ", ".join(sorted({member.client_id for member in bare})[:3])
-        rate = cost.unknown_bytes * (cost.random_share or 0.0)
-        yield Finding(
-            code=Code.MEMBERS_WITHOUT_RACK,
-            where=in_group(group),
-            cause=f"{len(bare)} of {len(group.members)} members have no rack ({names}): they get any partition; "
-            "priced as read at random",
-            cure="set client.rack to the member's availability zone, or name its rack in racks.client_ids or "
-            "racks.networks",
-            costs=True,
-            dollars_per_month=dollars_per_month(evidence, rate),
-        )
-
-
 def _racks(evidence: Evidence) -> Iterator[Finding]:
     for group, cost in evidence.pairs:
-        members = {member.rack.rack for member in group.members if member.rack.rack is not None}
-        for name in rack_names(members, set(evidence.racks), complete=evidence.racks_complete):
-            yield Finding(
-                code=name.code,
-                where=in_group(group),
-                cause=name.cause,
-                cure=name.cure,
-                costs=True,
-                dollars_per_month=cost.dollars_per_month,
-            )
+        found = (_of_names(evidence, group, names) for names in names_of(evidence, group))
+        yield from priced_within(unexplained_dollars(evidence, group, cost), found)
+
+
+def _of_names(evidence: Evidence, group: GroupTraffic, names: RackNames) -> Finding:
+    crossing = (flow for flow in group.flows if flow.key.cross_rack and flow.key.client_rack in names.racks)
+    return Finding(
+        code=names.code,
+        where=in_group(group),
+        cause=names.cause,
+        cure=names.cure,
+        costs=True,
+        dollars_per_month=dollars_per_month(evidence, sum(flow.volume.wire_bytes for flow in crossing)),
+    )
 
 
 def _own_rack(evidence: Evidence) -> Iterator[Finding]:
@@ -145,7 +136,7 @@ def _gaps(evidence: Evidence) -> Iterator[Finding]:
 CHECKS: Final[tuple[Check, ...]] = (
     _brokers_without_rack,
     _selector,
-    _members_without_rack,
+    members_without_rack,
     _racks,
     _own_rack,
     followers_do_not_serve,

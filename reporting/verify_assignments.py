@@ -5,14 +5,18 @@ Each check is a function of the evidence; its cure says how the agent can lead t
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
-from shlex import quote
 from typing import Final
 
+from samerack.cluster.group import EAGER
 from samerack.cluster.server_assignors import ASSIGNOR
+from samerack.common.cures import command
+from samerack.common.records import FOLLOWING, LEADING
 from samerack.common.settings import LeadingSettings
-from samerack.reporting.evidence import Evidence, avoidable_by_plans, avoidable_dollars, in_group
+from samerack.reporting.evidence import Evidence, in_group
 from samerack.reporting.findings import Code, Finding
+from samerack.reporting.report import GroupCost
 from samerack.reporting.shares import present_share
 from samerack.reporting.streams_advice import advice
 from samerack.traffic.model import GroupTraffic
@@ -28,10 +32,10 @@ def at_random_baseline(evidence: Evidence) -> Iterator[Finding]:
     """Finds groups whose members have racks, but read across racks as much as a random assignment would."""
     for group, cost in evidence.pairs:
         shares = group.shares
-        if shares.present_bytes is None or not shares.random or avoidable_by_plans(evidence, group) is None:
+        if shares.present_bytes is None or not shares.random or not cost.avoidable_share:
             continue
-        if group.kind == _CONSUMER:
-            continue  # the brokers assign it, which is another finding
+        if group.kind == _CONSUMER or _is_foreign(evidence, group):
+            continue  # the brokers assign it, or the agent cannot join it, which are other findings
         if shares.present_bytes >= _NEAR_RANDOM * shares.random and all(member.rack.rack for member in group.members):
             fetch = all(member.rack.fetches_with_rack for member in group.members)
             yield Finding(
@@ -40,16 +44,16 @@ def at_random_baseline(evidence: Evidence) -> Iterator[Finding]:
                 cause=f"its members have racks, but {shares.present_bytes:.0%} of its bytes cross racks, as at random "
                 f"({shares.random:.0%}); {_percent(shares.optimal)} would do. Its assignor {group.assignor or '-'} "
                 "ignores racks" + ("" if fetch else ", and not all of its members are known to fetch with theirs"),
-                cure=_how_to_lead(group),
+                cure=_how_to_lead(evidence, group, cost),
                 costs=True,
-                dollars_per_month=avoidable_dollars(evidence, group, cost),
+                dollars_per_month=cost.avoidable_dollars_per_month,
             )
 
 
 def no_common_protocol(evidence: Evidence) -> Iterator[Finding]:
     """Finds groups that the agent cannot join, as it does not offer the protocol that their members share."""
     for group, cost in evidence.pairs:
-        if group.kind == _CLASSIC and group.assignor and group.assignor not in evidence.leading.protocols:
+        if _is_foreign(evidence, group):
             yield Finding(
                 code=Code.NO_COMMON_PROTOCOL,
                 where=in_group(group),
@@ -57,15 +61,20 @@ def no_common_protocol(evidence: Evidence) -> Iterator[Finding]:
                 f"({', '.join(evidence.leading.protocols)}): it cannot join, and members with another assignor cannot "
                 "either",
                 cure=_how_to_share(group.assignor, evidence.leading.protocols),
-                costs=avoidable_by_plans(evidence, group) is not None,
-                dollars_per_month=avoidable_dollars(evidence, group, cost),
+                costs=bool(cost.avoidable_share),
+                dollars_per_month=cost.avoidable_dollars_per_month,
             )
+
+
+def _is_foreign(evidence: Evidence, group: GroupTraffic) -> bool:
+    """Returns whether a classic group has an assignor that the agent does not offer."""
+    return group.kind == _CLASSIC and bool(group.assignor) and group.assignor not in evidence.leading.protocols
 
 
 def broker_assigned(evidence: Evidence) -> Iterator[Finding]:
     """Finds groups of the new protocol (KIP-848) that the brokers assign without regard to racks."""
     for group, cost in evidence.pairs:
-        if group.kind == _CONSUMER and cost.server is not None and avoidable_by_plans(evidence, group) is not None:
+        if group.kind == _CONSUMER and cost.server is not None and cost.avoidable_share:
             regard = "" if group.assignor == ASSIGNOR else " without regard to racks"
             under = "" if cost.server.share is None else f", {cost.server.share:.0%} with samerack's assignor"
             yield Finding(
@@ -75,7 +84,7 @@ def broker_assigned(evidence: Evidence) -> Iterator[Finding]:
                 f"{_percent(present_share(group))} crosses racks, {_percent(group.shares.optimal)} would do{under}",
                 cure=cost.server.advice,
                 costs=True,
-                dollars_per_month=avoidable_dollars(evidence, group, cost),
+                dollars_per_month=cost.avoidable_dollars_per_month,
             )
 
 
@@ -98,22 +107,36 @@ def assignor_on_some_brokers(evidence: Evidence) -> Iterator[Finding]:
 def avoidable_traffic(evidence: Evidence) -> Iterator[Finding]:
     """Finds groups that read more across racks than under the best plan, whatever the cause is."""
     for group, cost in evidence.pairs:
-        if avoidable_by_plans(evidence, group) is not None:
+        if cost.avoidable_share:
             yield Finding(
                 code=Code.AVOIDABLE,
                 where=in_group(group),
                 cause=f"{_percent(present_share(group))} crosses racks, {_percent(group.shares.optimal)} would do",
-                cure=_how_to_lead(group),
+                cure=_how_to_lead(evidence, group, cost),
                 costs=True,
-                dollars_per_month=avoidable_dollars(evidence, group, cost),
+                dollars_per_month=cost.avoidable_dollars_per_month,
             )
 
 
-def _how_to_lead(group: GroupTraffic) -> str:
-    if group.kind == _CLASSIC:
-        name = quote(group.group)
-        return f"let the agent lead it: `samerack run --group {name}`; `samerack plan {name}` shows the plan"
-    return advice(group.kind, group.group)
+def _how_to_lead(evidence: Evidence, group: GroupTraffic, cost: GroupCost) -> str:
+    """Returns what makes the agent lead a group, by what it is to the group now."""
+    bootstrap = evidence.report.bootstrap
+    if group.kind != _CLASSIC:
+        return advice(group.kind, group.group, bootstrap=bootstrap)
+    plan = f"{command('plan', group=group.group, bootstrap=bootstrap)} shows the plan"
+    if cost.role == LEADING:
+        return f"the agent leads it: {command('events', group=group.group)} says what it decided and why; {plan}"
+    if cost.role == FOLLOWING:
+        now = command("lead", "--takeover", "clean", group=group.group)
+        by_request = f", or at once by {now}" if group.assignor in EAGER else ""
+        return f"the agent follows it, and leads it when its leader has left{by_request}; {plan}"
+    if cost.role:
+        return (
+            f"the agent is to lead it, and is {cost.role}: its page and {command('health', '--ready')} say why; {plan}"
+        )
+    if evidence.by_leading_agent:
+        return f"let the agent lead it: add {json.dumps(group.group)} to `groups` in its settings; {plan}"
+    return f"let the agent lead it: {command('run', '--group', group.group, bootstrap=bootstrap)}; {plan}"
 
 
 def _how_to_share(assignor: str, offered: Sequence[str]) -> str:

@@ -10,7 +10,9 @@ from typing import Final
 
 from samerack.cluster.view import Rack
 from samerack.common.settings import RackSettings
+from samerack.reporting.evidence import Evidence
 from samerack.reporting.findings import Code
+from samerack.traffic.model import GroupTraffic
 
 _AWS_NAMES: Final = "zone names of AWS"
 _SCHEMES: Final = (
@@ -33,6 +35,8 @@ class RackNames:
     code: Code
     cause: str
     cure: str
+    racks: frozenset[str]
+    """The racks of members that it is about."""
 
 
 def rack_names(members: AbstractSet[str], brokers: AbstractSet[str], *, complete: bool = True) -> Iterator[RackNames]:
@@ -54,6 +58,7 @@ def rack_names(members: AbstractSet[str], brokers: AbstractSet[str], *, complete
             code=Code.RACKS_DIFFER_IN_CASE,
             cause=f"racks of members and brokers differ only in case: {shown}; they never match",
             cure="write client.rack exactly as broker.rack",
+            racks=frozenset(twins),
         )
     strangers -= twins.keys()
     if not strangers:
@@ -66,6 +71,7 @@ def rack_names(members: AbstractSet[str], brokers: AbstractSet[str], *, complete
             "match",
             cure="use the same of the two on both sides; "
             + (_ZONE_IDS if _AWS_NAMES in (mine, theirs) else "pod.zones translates names"),
+            racks=frozenset(strangers),
         )
         return
     whole = strangers == members
@@ -77,6 +83,7 @@ def rack_names(members: AbstractSet[str], brokers: AbstractSet[str], *, complete
         f"{_some(strangers)}; brokers are in {_some(brokers)}",
         cure="correct client.rack (or racks.client_ids and racks.networks), or put brokers and replicas into these "
         f"racks{f'; {_ZONE_IDS}' if mine == theirs == _AWS_NAMES else ''}",
+        racks=frozenset(strangers),
     )
 
 
@@ -99,6 +106,12 @@ def rack_warnings(members: Iterable[str | None], settings: RackSettings, brokers
             f"{_some(named)}: correct them"
         )
     return texts
+
+
+def names_of(evidence: Evidence, group: GroupTraffic) -> tuple[RackNames, ...]:
+    """Returns why racks of a group's members match no broker rack."""
+    members = {member.rack.rack for member in group.members if member.rack.rack is not None}
+    return tuple(rack_names(members, set(evidence.racks), complete=evidence.racks_complete))
 
 
 def scheme(racks: AbstractSet[str]) -> str:

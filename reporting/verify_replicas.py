@@ -6,25 +6,26 @@ from dataclasses import replace
 
 import numpy as np
 
-from samerack.assignors.evaluate import evaluate
 from samerack.assignors.model import NOBODY, AssignmentError, Problem
 from samerack.assignors.streams.whole_tasks import WholeTasks, min_traffic_plan
+from samerack.planning.byte_shares import Rates, share_of_owners
 from samerack.planning.deadline import assign_aside
 
 
-def share_with_every_replica(problem: Problem, whole: WholeTasks | None = None) -> float | None:
+def share_with_every_replica(problem: Problem, rates: Rates, whole: WholeTasks | None = None) -> float | None:
     """Returns the cross-rack share of the best balanced plan if members read from any replica in their rack.
 
     Args:
         problem: the group.
+        rates: measured bytes per second; see `share_of_owners`.
         whole: its tasks, if it is of Kafka Streams: they stay whole.
     """
     ideal = replace(problem, reads_any_replica=np.ones_like(problem.reads_any_replica))
     try:
         best = assign_aside("optimal", ideal) if whole is None else min_traffic_plan(ideal, whole)
-        return evaluate(ideal, best).known_share
     except AssignmentError:
         return None
+    return share_of_owners(ideal, best, rates)
 
 
 def worst_topics(problem: Problem, max_topics: int = 3) -> str:

@@ -12,7 +12,7 @@ from samerack.reporting.serving import ServedElsewhere
 
 def followers_do_not_serve(evidence: Evidence) -> Iterator[Finding]:
     """Finds groups whose members fetch with their rack, have replicas in it, and are served from other racks."""
-    for group, cost in evidence.pairs:
+    for group, _ in evidence.pairs:
         found = evidence.elsewhere.get(group.group)
         if found is not None:
             who, cure = _who_and_cure(found)
@@ -24,7 +24,7 @@ def followers_do_not_serve(evidence: Evidence) -> Iterator[Finding]:
                 f"replica there: {who}. No assignment changes that",
                 cure=cure,
                 costs=True,
-                dollars_per_month=dollars_per_month(evidence, found.share * (cost.wire_bytes - cost.unknown_bytes)),
+                dollars_per_month=dollars_per_month(evidence, found.wire_bytes),
             )
 
 

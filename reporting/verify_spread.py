@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from shlex import quote
 from typing import Final
 
 import numpy as np
 
+from samerack.assignors.model import Problem
 from samerack.common import words
+from samerack.common.cures import command
 from samerack.planning.rack_spread import RackSpread, rack_spread
-from samerack.reporting.evidence import Evidence, dollars_per_month, in_group
+from samerack.reporting.evidence import Evidence, dollars_per_month, in_group, priced_within, unexplained_dollars
 from samerack.reporting.findings import Code, Finding
 from samerack.reporting.report import GroupCost
 from samerack.reporting.shares import MIN_SHARE
+from samerack.reporting.verify_racks import names_of
 from samerack.reporting.verify_replicas import share_with_every_replica, worst_topics
 from samerack.traffic.model import STREAMS_KINDS, GroupTraffic
 
@@ -59,21 +61,27 @@ def spread_over_racks(evidence: Evidence) -> Iterator[Finding]:
     for group, cost in evidence.pairs:
         if group.problem is None or (group.shares.optimal or 0.0) <= MIN_SHARE:
             continue
-        racks = {member.rack.rack for member in group.members}
-        if not racks & set(evidence.racks):
-            continue  # rack names that never match are another finding
-        any_replica = share_with_every_replica(group.problem, group.whole_tasks)
-        # members in a rack without brokers are another finding too, and the threads of a Streams instance stay together
-        comparable = racks <= set(evidence.racks) and group.kind not in STREAMS_KINDS
-        ideal = _spread(evidence, group, any_replica=True) if comparable else None
-        spread = _spread(evidence, group, any_replica=False) if ideal is not None else None
-        if spread is not None and members_uneven(spread):
-            yield _members(evidence, group, cost, spread)
-        elif spread is not None and any_replica is not None and spread.share - any_replica > MIN_SHARE:
-            yield _leaders(evidence, group, cost, spread, any_replica)
-        least = any_replica if any_replica is None or ideal is None else min(any_replica, ideal.share_if_even)
-        if least is not None and least > MIN_SHARE:
-            yield _replicas(evidence, group, cost, least, even=ideal is not None)
+        if not {member.rack.rack for member in group.members} & set(evidence.racks) or names_of(evidence, group):
+            continue  # rack names that match none of a broker are another finding, which has the price
+        yield from priced_within(
+            unexplained_dollars(evidence, group, cost), _causes(evidence, group, cost, group.problem)
+        )
+
+
+def _causes(evidence: Evidence, group: GroupTraffic, cost: GroupCost, problem: Problem) -> Iterator[Finding]:
+    racks = {member.rack.rack for member in group.members}
+    any_replica = share_with_every_replica(problem, group.long_run_rates, group.whole_tasks)
+    # members whose rack may have brokers are no count to compare, and the threads of a Streams instance stay together
+    comparable = racks <= set(evidence.racks) and group.kind not in STREAMS_KINDS
+    ideal = _spread(evidence, group, any_replica=True) if comparable else None
+    spread = _spread(evidence, group, any_replica=False) if ideal is not None else None
+    if spread is not None and members_uneven(spread):
+        yield _members(evidence, group, cost, spread)
+    elif spread is not None and any_replica is not None and spread.share - any_replica > MIN_SHARE:
+        yield _leaders(evidence, group, cost, spread, any_replica)
+    least = any_replica if any_replica is None or ideal is None else min(any_replica, ideal.share_if_even)
+    if least is not None and least > MIN_SHARE:
+        yield _replicas(evidence, group, cost, least, even=ideal is not None)
 
 
 def _spread(evidence: Evidence, group: GroupTraffic, *, any_replica: bool) -> RackSpread | None:
@@ -94,7 +102,8 @@ def _spread(evidence: Evidence, group: GroupTraffic, *, any_replica: bool) -> Ra
 
 
 def _members(evidence: Evidence, group: GroupTraffic, cost: GroupCost, spread: RackSpread) -> Finding:
-    curve = f"; or let some have more than others: `samerack plan {quote(group.group)} --curve`"
+    show = command("plan", "--curve", group=group.group, bootstrap=evidence.report.bootstrap)
+    curve = f"; or let some have more than others: {show}"
     return Finding(
         code=Code.UNEVEN_OVER_RACKS,
         where=in_group(group),

@@ -262,16 +262,18 @@ def running(  # noqa: PLR0913 - one parameter for each part of a group
 
 
 def show_rates(story: Story, rates: Mapping[Post, Mapping[str, float]], title: str) -> None:
-    """Prints bytes per second from each rack."""
+    """Prints bytes per second from each rack, in no more than 80 columns."""
     racks = sorted({post.rack for post in rates})
-    table = Table("member", "in", title=title)
+    table = Table(title=title)
+    for column in ("member", "in"):
+        table.add_column(column, no_wrap=True)
     for rack in racks:
-        table.add_column(f"from {rack}", justify="right")
-    table.add_column("measured by")
+        table.add_column(f"from {rack}", justify="right", no_wrap=True)
+    table.add_column("counted", no_wrap=True)
     for post, found in rates.items():
         cells = [
             f"[{'green' if rack == post.rack else 'red'}]{found[rack] / 1000:.1f}[/]" if found[rack] >= 50 else "-"
             for rack in racks
         ]
-        table.add_row(post.client, post.rack, *cells, "bytes on the wire" if post.tells_rack else "partition")
+        table.add_row(post.client, post.rack, *cells, "wire" if post.tells_rack else "records")
     story.console.print(table)

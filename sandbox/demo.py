@@ -85,14 +85,19 @@ def _lead_move_kill(story: Story, bootstrap: str, admin: Admin, crew: Crew) -> d
         time.sleep(_AFTER_KILL_SECONDS)
         gap = crew.longest_pause(since_ms=killed_ms, until_ms=time.time_ns() // 1_000_000)
         crew.wait_complete()
-        if crew.rebalanced(since_ms=killed_ms):
-            story.tell(
-                f"the longest pause of a partition was {gap:.2f} s: the agent's session ended, and in the rebalance "
-                "after it members stop until the last of them has noticed, with its next heartbeat (every 3 s)"
-            )
-        else:
-            story.tell(f"nobody stopped: the longest pause of a partition was {gap:.2f} s")
+        story.tell(paused(gap, rebalanced=crew.rebalanced(since_ms=killed_ms)))
     return {"before": before, "after": after, "optimum": optimum, "consumption_gap_seconds": gap, **followed}
+
+
+def paused(seconds: float, *, rebalanced: bool) -> str:
+    """Returns how long the group paused after the agent was killed, and why."""
+    text = f"the longest pause of a partition was {seconds:.2f} s"
+    if not rebalanced:
+        return f"{text}: the group went on as it was"
+    return (
+        f"{text}: the agent's session ended, and in the rebalance after it members stop until the last of them has "
+        "noticed, with its next heartbeat (every 3 s)"
+    )
 
 
 def deploy_until_led(story: Story, crew: Crew, started: AgentProcess) -> None:

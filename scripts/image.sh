@@ -17,9 +17,9 @@ _content_of_agent() {
     cat scripts/image.sh /etc/os-release) | sha256sum | cut -d' ' -f1
 }
 
-# _python_base TARGET IMAGE: Python on this system's release, with pip, as the official image has it too.
+# _python_base TARGET IMAGE: Python on this system's release, with pip and venv, as the official image has them too.
 _python_base() {
-  _bootstrap "$1" --include=python3,python3-pip,ca-certificates &&
+  _bootstrap "$1" --include=python3,python3-pip,python3-venv,ca-certificates &&
     docker import --change 'ENV PATH=/usr/local/bin:/usr/bin:/bin' --change 'CMD ["python3"]' "$1" "$2"
 }
 
@@ -60,9 +60,9 @@ _find_base() {
   release=$(. /etc/os-release && printf '%s-%s' "$ID" "${VERSION_CODENAME:-}")
   base=$(_default_base) made_here=""
   _has_image "$base" && return
-  if _has_image "samerack/python:$release" || ! _pull "$base"; then
-    base=samerack/python:$release made_here=yes
-    _has_image "$base" || _python_base "$engine/python-$release.tar" "$base"
+  if _has_image "samerack/python-venv:$release" || ! _pull "$base"; then
+    base=samerack/python-venv:$release made_here=yes
+    _has_image "$base" || _python_base "$engine/python-venv-$release.tar" "$base"
   fi
 }
 

@@ -68,7 +68,7 @@ class Endpoint:
 
 
 @contextmanager
-def endpoint(settings: Json, **known: Any) -> Iterator[Endpoint]:
+def endpoint(settings: Json, *, unix: str = "", **known: Any) -> Iterator[Endpoint]:
     """The endpoint with these settings of the section `streams`; `known` as of `StreamsService`."""
     events, metrics, board = EventLog(), Metrics(), StreamsBoard()
     metrics.registry.register(board)
@@ -78,7 +78,7 @@ def endpoint(settings: Json, **known: Any) -> Iterator[Endpoint]:
         *web_streams.routes(service, at_once=4),
         *web_page.routes(reports(), streams=service.board.all),
     ]
-    web = WebServer(application(metrics, healthy=dict, ready=dict, more=routes), host="127.0.0.1", port=0)
+    web = WebServer(application(metrics, healthy=dict, ready=dict, more=routes), host="127.0.0.1", port=0, unix=unix)
     web.start()
     try:
         yield Endpoint(port=web.port, service=service, events=events, metrics=metrics)

@@ -6,7 +6,7 @@ names, or None where no source knows them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from types import MappingProxyType
@@ -188,8 +188,8 @@ class Shares:
     Attributes:
         present_bytes: Measured in the window.
         present_partitions: Partitions read across racks, out of those owned.
-        optimal: What the best balanced plan would read across racks, by the same weights as `optimal_by`.
-        optimal_by: The weights in `optimal`: byte rates where they are known.
+        optimal: What the best balanced plan would read across racks, by what `optimal_by` says.
+        optimal_by: What `optimal` is a share of: bytes where plans are weighed by them.
         random: 1 - 1/R with R racks of brokers: the expected share of placement without regard to racks.
     """
 
@@ -249,8 +249,13 @@ class GroupTraffic:
 
     @property
     def long_run_rates(self) -> dict[tuple[str, int], float]:
-        """What it reads in the long run by partition, in bytes per second, as far as that is known."""
-        return {one.partition: rate for one in self.partitions if (rate := one.long_run_per_second) is not None}
+        """As `long_run_rates` of its partitions."""
+        return long_run_rates(self.partitions)
+
+
+def long_run_rates(partitions: Iterable[PartitionTraffic]) -> dict[tuple[str, int], float]:
+    """Return what is read in the long run by partition, in bytes per second, as far as that is known."""
+    return {one.partition: rate for one in partitions if (rate := one.long_run_per_second) is not None}
 
 
 class Family(StrEnum):

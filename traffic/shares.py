@@ -7,10 +7,8 @@ solve it for comparison.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 
-from samerack.assignors.evaluate import evaluate
-from samerack.assignors.model import AssignmentError, Problem
+from samerack.assignors.model import AssignmentError, Int32Array, Problem
 from samerack.assignors.streams.whole_tasks import WholeTasks, min_traffic_plan, whole_tasks
 from samerack.cluster.view import ClusterView, NoRack, SettledCluster, SettledPartition
 from samerack.common.settings import LeadingSettings
@@ -20,7 +18,7 @@ from samerack.planning.mode import Mode, mode_of, options_of
 from samerack.planning.problem import problem_of as planning_problem
 from samerack.protocol.model import Subscription
 from samerack.traffic.groups import ObservedGroup
-from samerack.traffic.model import STREAMS_KINDS, Flow, PartitionTraffic, Shares
+from samerack.traffic.model import STREAMS_KINDS, Flow, PartitionTraffic
 from samerack.traffic.streams_client import process_of
 
 
@@ -50,6 +48,7 @@ def problem_of(
     members = [
         PlanMember(
             id=member.id,
+            client_id=member.client_id,
             instance_id=member.instance_id,
             subscription=Subscription(topics=tuple(sorted(member.topics)), rack=member.rack.rack),
             rack=member.rack,
@@ -79,13 +78,14 @@ def whole_tasks_of(group: ObservedGroup, problem: Problem) -> WholeTasks | None:
     return whole_tasks(problem, [partitions for _, partitions in group.tasks], clients)
 
 
-def solve(group: ObservedGroup, problem: Problem, whole: WholeTasks | None, leading: LeadingSettings) -> float | None:
-    """Return the least share by weight, of Kafka Streams with whole tasks; None where no plan can be made."""
+def solve(
+    group: ObservedGroup, problem: Problem, whole: WholeTasks | None, leading: LeadingSettings
+) -> Int32Array | None:
+    """Return the owners of the best plan, of Kafka Streams with whole tasks; None where no plan can be made."""
     try:
         if group.kind in STREAMS_KINDS:
-            return None if whole is None else evaluate(problem, min_traffic_plan(problem, whole)).known_share
-        options = options_of(_mode(group, leading, rack_aware_fetch=True))
-        return evaluate(problem, assign_aside("optimal", problem, options)).known_share
+            return None if whole is None else min_traffic_plan(problem, whole)
+        return assign_aside("optimal", problem, options_of(_mode(group, leading, rack_aware_fetch=True)))
     except AssignmentError:
         return None
 
@@ -124,11 +124,6 @@ def by_partitions(partitions: Iterable[PartitionTraffic], racks: Mapping[str, st
 
 
 def random_share(cluster: ClusterView) -> float | None:
-    """Return 1 - 1/R with R racks of brokers; None without racks."""
-    racks = {rack for rack in cluster.brokers.values() if not isinstance(rack, NoRack)}
-    return 1 - 1 / len(racks) if racks else None
-
-
-def with_optimal(shares: Shares, optimal_share: float | None, *, by_bytes: bool) -> Shares:
-    """Return the shares with the optimum."""
-    return replace(shares, optimal=optimal_share, optimal_by="bytes" if by_bytes else "partitions")
+    """Return 1 - 1/R with R racks of brokers; None without brokers, and while the rack of one is unset."""
+    racks = set(cluster.brokers.values())
+    return None if not racks or NoRack.UNSET in racks else 1 - 1 / len(racks)

@@ -1,7 +1,7 @@
 """Builds the snapshot of one group from what a cycle read: members, partitions, shares, blind spots.
 
-The best possible share is computed again only where the group, its replicas or its weights have changed, and within a
-time budget per cycle; until then the last one is shown.
+The best plan is computed again only where the group, its replicas or its weights have changed, and within a time budget
+per cycle; until then the last one counts. Its share is by what is read now, not by the weights that it was made with.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from samerack.assignors.model import Problem
+from samerack.assignors.evaluate import evaluate
+from samerack.assignors.model import Int32Array, Problem
 from samerack.assignors.streams.whole_tasks import WholeTasks
 from samerack.cluster.view import ClusterView, SettledCluster
 from samerack.common.settings import Settings
+from samerack.planning.byte_shares import share_of_owners
 from samerack.traffic import shares
 from samerack.traffic.attribute import Serving
 from samerack.traffic.collect import Offsets, Partition
@@ -30,6 +32,7 @@ from samerack.traffic.model import (
     PartitionTraffic,
     Shares,
     Uncounted,
+    long_run_rates,
 )
 from samerack.traffic.positions import Spans, named
 from samerack.traffic.probe import Reader
@@ -74,9 +77,37 @@ class ClusterContext:
     """Last stable offsets, where they were requested."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Best:
+    """The best plan.
+
+    Attributes:
+        share: its cross-rack share by the weights that it was made by.
+        by_bytes: whether these are weights of bytes.
+        plan: the problem and the owners, if the share depends on what is read now: owners of thousands of groups are
+            kept only where they read across racks.
+    """
+
+    share: float | None = None
+    by_bytes: bool = False
+    plan: tuple[Problem, Int32Array] | None = None
+
+    def share_now(self, partitions: Iterable[PartitionTraffic]) -> float | None:
+        """Return its cross-rack share by what is read in the long run."""
+        return self.share if self.plan is None else share_of_owners(*self.plan, long_run_rates(partitions))
+
+
+def _best(problem: Problem, owner: Int32Array | None) -> _Best:
+    if owner is None:
+        return _Best(by_bytes=problem.weights is not None)
+    cost, by_bytes = evaluate(problem, owner), problem.weights is not None
+    depends = by_bytes and cost.known_cross_rack
+    return _Best(share=cost.known_share, by_bytes=by_bytes, plan=(problem, owner) if depends else None)
+
+
 @dataclass(slots=True, kw_only=True)
 class _Solved:
-    """A problem with its inputs, and its best share."""
+    """A problem with its inputs, and its best plan."""
 
     group: ObservedGroup
     topics: tuple[object, ...]
@@ -84,13 +115,12 @@ class _Solved:
     rack_aware: bool
     problem: Problem | None
     whole: WholeTasks | None
-    best: float | None = None
-    best_by_bytes: bool = False
+    best: _Best = field(default_factory=_Best)
     solved: bool = False
 
 
 class SnapshotBuilder:
-    """Builds snapshots; caches problems and best shares by group."""
+    """Builds snapshots; caches problems and best plans by group."""
 
     def __init__(self, settings: Settings, weights: WeightBook, read_rates: ReadRates, production: Production) -> None:
         self._leading = settings.leading
@@ -144,14 +174,12 @@ class SnapshotBuilder:
             lag=lag_by_key((one.topic, one.lag_records) for one in partitions),
             lag_seconds=oldest_by_key((one.topic, one.lag_seconds) for one in partitions),
             flows=observation.flows,
-            shares=shares.with_optimal(
-                Shares(
-                    present_bytes=shares.measured(observation.flows),
-                    present_partitions=shares.by_partitions(partitions, racks),
-                    random=shares.random_share(context.view),
-                ),
-                solved.best,
-                by_bytes=solved.best_by_bytes,
+            shares=Shares(
+                present_bytes=shares.measured(observation.flows),
+                present_partitions=shares.by_partitions(partitions, racks),
+                optimal=solved.best.share_now(partitions),
+                optimal_by="bytes" if solved.best.by_bytes else "partitions",
+                random=shares.random_share(context.view),
             ),
             bytes_per_second=read / context.window_seconds
             if context.window_seconds > 0 and context.sizes_known
@@ -222,14 +250,13 @@ class SnapshotBuilder:
                 rack_aware=context.rack_aware,
                 problem=problem,
                 whole=None if problem is None else shares.whole_tasks_of(group, problem),
-                best=last.best if last is not None and problem is not None else None,
-                best_by_bytes=last.best_by_bytes if last is not None else False,
+                best=last.best if last is not None and problem is not None else _Best(),
             )
             self._solved[group.group] = last
         if not last.solved and last.problem is not None and self._spent_seconds < _SOLVING_SECONDS:
             begun = time.perf_counter()
-            last.best = shares.solve(group, last.problem, last.whole, self._leading)
-            last.best_by_bytes, last.solved = last.problem.weights is not None, True
+            last.best = _best(last.problem, shares.solve(group, last.problem, last.whole, self._leading))
+            last.solved = True
             self._spent_seconds += time.perf_counter() - begun
         return last
 

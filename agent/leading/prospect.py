@@ -5,24 +5,24 @@ The results are those of `scripts/simulate --deploys 200`, which docs/leading.md
 
 from __future__ import annotations
 
-from shlex import quote
 from typing import Final
 
 from samerack.agent.leading.admission import refusal
 from samerack.agent.leading.order import SOUND_PROTOCOLS
-from samerack.agent.leading.takeover import EAGER
-from samerack.cluster.group import GroupView
+from samerack.cluster.group import EAGER, GroupView
+from samerack.common.cures import command
 from samerack.common.settings import LeadingSettings
 
 _BIRTH: Final = "with its first consumers once all have been stopped"
 
 
-def prospect(view: GroupView, leading: LeadingSettings) -> str:
+def prospect(view: GroupView, leading: LeadingSettings, *, worth_it: bool) -> str:
     """Returns how an agent comes to lead this group.
 
     Args:
         view: the group, stable, with or without the agent.
         leading: the settings to lead.
+        worth_it: whether a plan saves enough for a takeover, which is refused otherwise.
     """
     if reason := refusal(view, leading):
         return f"not while it runs: {reason}"
@@ -30,8 +30,8 @@ def prospect(view: GroupView, leading: LeadingSettings) -> str:
         ways = ["when its leader leaves, nearly always within one rolling deploy"]
     else:
         ways = [f"{_BIRTH}; in a rolling deploy by chance only"]
-    if view.protocol in EAGER:
-        ways.append(f"at once by samerack lead {quote(view.name)} --takeover clean")
+    if worth_it and view.protocol in EAGER:
+        ways.append(f"at once by {command('lead', '--takeover', 'clean', group=view.name)}")
     if static := sum(one.instance_id not in (None, leading.instance_id) for one in view.members):
         ways.append(
             f"but {static} of its members are static, and a static leader that restarts within its session keeps the "

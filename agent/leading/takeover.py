@@ -18,14 +18,12 @@ from typing import Final
 from samerack.agent.leading.admission import foreign
 from samerack.agent.leading.member import Member
 from samerack.agent.leading.order import ahead, places_share
-from samerack.cluster.group import GroupView, MemberView
+from samerack.cluster.group import EAGER, GroupView, MemberView
 from samerack.common.settings import LeadingSettings
 
 PREPARING: Final = "PreparingRebalance"
 _ON_THE_WAY: Final = frozenset({"CompletingRebalance", "Stable"})
 """States after the others joined again before the pending member: the agent joins again and holds that rebalance."""
-EAGER: Final = frozenset({"range", "roundrobin", "sticky"})
-"""Protocols whose members revoke all partitions before they join."""
 MAX_TRIES: Final = 4
 """Rebalances in which the agent tries to join once more before the plan of the group's leader is in force; each try
 costs the group one more rebalance."""

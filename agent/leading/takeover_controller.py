@@ -118,7 +118,7 @@ class TakeoverController:
         reason = (
             refusal(view, parties, self._leading)
             or slow_refusal(self._rejoin_seconds or 0.0, self._leading.takeover_wait_seconds)
-            or worth_refusal(self._evaluator.dry_run(evaluation), asked=asked)
+            or worth_refusal(view.name, self._evaluator.dry_run(evaluation), asked=asked)
         )
         if not reason and not self.request.approached:
             reason = outlook_refusal(view, parties)

@@ -6,9 +6,9 @@ from samerack.agent.leading.progress import Gain
 from samerack.agent.leading.rebalance_evaluator import Evaluation, Outlook
 from samerack.agent.leading.takeover import HELD_SECONDS, REBALANCES, longest_pause
 from samerack.agent.policy import Action, Decision, Reason
-from samerack.agent.policy.measured import weighed_shares
 from samerack.cluster.group import GroupView
 from samerack.common import words
+from samerack.common.cures import command
 
 
 def gain_of(view: GroupView, evaluation: Evaluation, outlook: Outlook, rejoin_seconds: float | None) -> Gain:
@@ -21,7 +21,7 @@ def gain_of(view: GroupView, evaluation: Evaluation, outlook: Outlook, rejoin_se
         rejoin_seconds: how long the members took to rejoin recently; None if that is not known.
     """
     condition = evaluation.condition
-    now, then = weighed_shares(condition.present, condition.possible, condition.rates)
+    now, then = condition.shares
     return Gain(
         members=len(view.members) - 1,
         cross_rack_now=condition.present.known_partitions_across,
@@ -38,15 +38,16 @@ def gain_of(view: GroupView, evaluation: Evaluation, outlook: Outlook, rejoin_se
     )
 
 
-def worth_refusal(decision: Decision, *, asked: bool) -> str:
+def worth_refusal(group: str, decision: Decision, *, asked: bool) -> str:
     """Returns why the gain is not worth a rebalance now; empty if it is.
 
     Args:
+        group: The group's name.
         decision: What the policy would do if the agent led the group.
         asked: A user has asked for the takeover: then a rebalance that the policy only proposes is enough.
     """
     if decision.reason is Reason.PAUSED:
-        return "an operator has paused the agent in this group: samerack resume ends that"
+        return f"an operator has paused the agent in this group: {command('resume', group=group)} ends that"
     allowed = {Action.REBALANCE, Action.PROPOSE} if asked else {Action.REBALANCE}
     if decision.before is None or decision.after is None:
         return f"what it would gain is not known ({decision.reason.value}): {words.RACKS_UNKNOWN}"

@@ -86,6 +86,28 @@ class GroupCondition:
     pause: Request | None = None
 
     @property
+    def shares(self) -> tuple[float | None, float | None]:
+        """The parts of all that is read that cross racks now, and with the plan; None where racks are not known.
+
+        They are of bytes where those are measured, and else of the weights of planning, which are rounded.
+        """
+        rates = self.rates
+        if rates is None or not rates.whole:
+            return self.present.min_share, self.possible.min_share
+        return (
+            rates.present / rates.whole if self.present.known else None,
+            rates.possible / rates.whole if self.possible.known else None,
+        )
+
+    @property
+    def saving(self) -> float:
+        """What the plan saves, from 0 to 1: the smaller of the shares by weights, and by bytes if measured."""
+        weighed = self.present.cross_rack_share - self.possible.cross_rack_share
+        if self.rates is None or not self.rates.whole:
+            return weighed
+        return min(weighed, self.rates.saving / self.rates.whole)
+
+    @property
     def stuck(self) -> bool:
         """Whether partitions are withheld that more rounds will not assign."""
         return bool(self.withheld) and self.rounds > MAX_ROUNDS

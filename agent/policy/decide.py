@@ -76,8 +76,8 @@ def decide(state: State, condition: GroupCondition, now: float, wall: float, rul
 
 def _evaluate(state: State, condition: GroupCondition, now: float, wall: float, rules: Rules) -> tuple[State, Decision]:
     """Decides by what a rebalance would save, and whether that is enough."""
-    saving = condition.present.cross_rack_share - condition.possible.cross_rack_share
-    if saving <= TOLERANCE:
+    saving = condition.saving
+    if condition.present.cross_rack_share <= condition.possible.cross_rack_share + TOLERANCE:
         return replace(state, proposed=None), _decision(condition, Action.NOTHING, Reason.NOTHING_TO_GAIN)
     if saving <= rules.min_saving + TOLERANCE:
         return replace(state, proposed=None), _decision(condition, Action.SUPPRESS, Reason.BELOW_LEAST_SAVING)
@@ -147,8 +147,7 @@ def _act(state: State, condition: GroupCondition, now: float, rules: Rules) -> t
     reason = why_cheaper(condition)
     state = replace(state, budget=budgets.spent(state.budget))
     if rules.proposes:
-        saving = condition.present.cross_rack_share - condition.possible.cross_rack_share
-        return replace(state, proposed=saving), _decision(condition, Action.PROPOSE, reason)
+        return replace(state, proposed=condition.saving), _decision(condition, Action.PROPOSE, reason)
     state = replace(state, breaker=breakers.tried(state.breaker, condition, now))
     return state, _decision(condition, Action.REBALANCE, reason)
 
@@ -160,11 +159,12 @@ def _follow(state: State, condition: GroupCondition, reason: Reason) -> tuple[St
 
 
 def _decision(condition: GroupCondition, action: Action, reason: Reason, until: float | None = None) -> Decision:
+    before, after = condition.shares
     return Decision(
         action=action,
         reason=reason,
-        before=condition.present.min_share,
-        after=condition.possible.min_share,
+        before=before,
+        after=after,
         until=until,
         pause_seconds=condition.pause_seconds,
     )

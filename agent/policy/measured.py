@@ -12,14 +12,13 @@ import numpy as np
 
 from samerack.agent.policy import ByteRates, Crossing
 from samerack.assignors.evaluate import cross_rack_mask
-from samerack.assignors.model import Cost
 from samerack.common.errors import SettingsError
 from samerack.common.money import PriceTable
 from samerack.common.settings import Settings
+from samerack.planning.byte_shares import Rates, known_crossing, row_of, share_of_owners
 from samerack.planning.planner import Plan
 from samerack.traffic import shares
 from samerack.traffic.board import TrafficBoard
-from samerack.traffic.byte_shares import Rates, known_crossing, row_of, share_of_owners
 from samerack.traffic.production import Rates as UncertainRates
 from samerack.traffic.weights import WeightBook
 
@@ -65,16 +64,6 @@ def shares_of(plan: Plan, rates: Rates | None) -> tuple[float | None, float | No
     Planning rounds its weights to powers of two, so that partitions with almost equal traffic may count as 1 and 2.
     """
     return share_of_owners(plan.problem, plan.problem.owner, rates), share_of_owners(plan.problem, plan.final, rates)
-
-
-def weighed_shares(before: Cost, after: Cost, sums: ByteRates | None) -> tuple[float | None, float | None]:
-    """Returns the shares of all that is read; by the weights of planning if there are no sums, or nothing was read."""
-    if sums is None or not sums.whole:
-        return before.min_share, after.min_share
-    return (
-        sums.present / sums.whole if before.known else None,
-        sums.possible / sums.whole if after.known else None,
-    )
 
 
 def byte_rates(plan: Plan, rates: UncertainRates) -> ByteRates:

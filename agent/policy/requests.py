@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from shlex import quote
 from typing import Final
 
+from samerack.common.cures import command
 from samerack.common.words import when
 
 MAX_SECONDS: Final = 366 * 86_400.0
@@ -62,4 +62,4 @@ def in_words(request: Request) -> str:
     by = f" by {request.by}" if request.by else ""
     until = f" until {when(request.until)} UTC" if request.until is not None else ""
     why = f" ({request.why})" if request.why else ""
-    return f"{_DONE[request.wish]}{by}{until}{why}; samerack resume {quote(request.group)} ends that"
+    return f"{_DONE[request.wish]}{by}{until}{why}; {command('resume', group=request.group)} ends that"

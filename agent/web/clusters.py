@@ -18,7 +18,7 @@ from samerack.agent.web.body import refusal
 from samerack.agent.web.cluster_metrics import ClusterMetrics, Registry
 from samerack.agent.web.groups_table import OF_SEVERAL, ShownGroup, groups_table
 from samerack.agent.web.lag_tables import group_address
-from samerack.agent.web.page import css_route, rendered
+from samerack.agent.web.page import css_route, headline, rendered
 from samerack.agent.web.server import CONTENT_TYPE, Check, application
 from samerack.common.settings import cluster_path
 from samerack.reporting.report import Report
@@ -85,6 +85,9 @@ class Row:
             "cross_rack_bytes_per_second": self.report.cross_rack_bytes_per_second,
             "cross_rack_share": self.report.totals.share,
             "dollars_per_month": self.report.totals.dollars_per_month,
+            "avoidable_dollars_per_month": self.report.totals.avoidable_dollars_per_month,
+            "unknown_bytes_per_second": self.report.unknown_bytes_per_second,
+            "guessed_dollars_per_month": self.report.totals.guessed_dollars_per_month,
             "measured_until": self.report.window_end if self.report.cycle else None,
         }
 
@@ -101,7 +104,11 @@ def row(cluster: ShownCluster) -> Row:
 
 
 def totals(rows: Iterable[Row]) -> dict[str, Any]:
-    """Returns the sums over the clusters of which both are known, None without one, and the names of the others."""
+    """Returns the sums over the clusters of which both are known, None without one, and the names of the others.
+
+    `unknown_rate` is what is read in all clusters where a rack is unknown, which is in no sum; None if that is nothing.
+    """
+    rows = tuple(rows)
     known, without = [], []
     for one in rows:
         rate, dollars = one.report.cross_rack_bytes_per_second, one.report.totals.dollars_per_month
@@ -112,6 +119,7 @@ def totals(rows: Iterable[Row]) -> dict[str, Any]:
     return {
         "rate": sum(rate for rate, _ in known) if known else None,
         "dollars_per_month": sum(dollars for _, dollars in known) if known else None,
+        "unknown_rate": sum(one.report.unknown_bytes_per_second or 0.0 for one in rows) or None,
         "without": without,
     }
 
@@ -137,12 +145,14 @@ def application_of(clusters: Sequence[ShownCluster], *, hosts: Collection[str] =
 
     def index(request: Request) -> Response:
         rows = tuple(map(row, clusters))
+        sums = totals(rows)
         return rendered(
             "clusters.html",
             request,
             report=rows[0].report,
             clusters=rows,
-            totals=totals(rows),
+            headline=headline(dollars=sums["dollars_per_month"]),
+            totals=sums,
             groups=groups_table(
                 [
                     ShownGroup(group=group, address=f"{one.address}{group_address(group.group)}", cluster=one.name)

@@ -1,9 +1,9 @@
 """Which requests may change anything over the agent's port, and which host names requests may use at all.
 
-Only programs on this machine may make changes: the peer is a loopback address, the Host header names one (a page whose
-name was rebound to 127.0.0.1 sends another name), and there is no Origin header, which browsers add to requests of
-pages. Any client that reaches the port may read, with a known host name: otherwise a page whose own name was rebound to
-the agent's address could read it as its own origin.
+Only programs on this machine may make changes: the peer is a loopback address or at a Unix socket, the Host header
+names a loopback address (a page whose name was rebound to 127.0.0.1 sends another name), and there is no Origin header,
+which browsers add to requests of pages. Any client that reaches the port may read, with a known host name: otherwise a
+page whose own name was rebound to the agent's address could read it as its own origin.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from samerack.agent.web.body import refusal
 
 _LOCAL: Final = "localhost"
+UNIX_PEER: Final = "unix"
+"""The address of the peer of a Unix socket, which no peer of another kind of socket can have."""
 _CLUSTER: Final = (".svc", ".cluster.local", ".localhost")
 """Suffixes that cannot be registered: of Kubernetes services, and of this machine."""
 
@@ -30,7 +32,7 @@ def refused_change(request: Request, cure: str) -> str:
         request: the request.
         cure: what a user on another machine can do instead.
     """
-    if request.client is None or not _is_here(request.client.host):
+    if request.client is None or (request.client.host != UNIX_PEER and not _is_here(request.client.host)):
         return f"only programs on this machine may ask; {cure}"
     host = _host(request.headers.get("host", ""))
     if host != _LOCAL and not _is_here(host):

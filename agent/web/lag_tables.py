@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -17,7 +16,7 @@ _USUAL: Final = "lag"
 """Of numbers that are not known comes first what is not known: it may be the largest."""
 
 MEMBERS: Final[Mapping[str, Column[MemberLag]]] = {
-    "member": Column(title="Member", order=lambda one: (one.client_id,)),
+    "member": Column(title="Member", order=lambda one: (one.client_id, one.member_id)),
     "rack": Column(title="Rack", order=lambda one: (one.rack or "",)),
     "partitions": Column(title="Partitions", order=lambda one: (-one.partitions,), number=True),
     "reads": Column(title="Reads", order=lambda one: largest_first(one.bytes_per_second), number=True),
@@ -35,11 +34,10 @@ PARTITIONS: Final[Mapping[str, Column[PartitionLag]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LagTables:
-    """Both tables, and the client ids that several members have, who are told apart by their member ids."""
+    """The tables of a group's members and of its partitions."""
 
     members: Table[MemberLag]
     partitions: Table[PartitionLag]
-    shared_client_ids: frozenset[str]
 
 
 def lag_tables(lag: GroupLag, *, sort: str, refresh: bool) -> LagTables:
@@ -54,7 +52,6 @@ def lag_tables(lag: GroupLag, *, sort: str, refresh: bool) -> LagTables:
     def address(column: str) -> str:
         return group_address(lag.group, sort=column, refresh=refresh)
 
-    clients = Counter(member.client_id for member in lag.members)
     return LagTables(
         members=table(
             lag.members,
@@ -70,7 +67,6 @@ def lag_tables(lag: GroupLag, *, sort: str, refresh: bool) -> LagTables:
             address=lambda column: f"{address(column)}#partitions",
             max_rows=ROWS_SHOWN,
         ),
-        shared_client_ids=frozenset(client for client, count in clients.items() if count > 1),
     )
 
 

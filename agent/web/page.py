@@ -19,11 +19,13 @@ from starlette.routing import Route
 from samerack.agent.group_status import GroupStatus
 from samerack.agent.policy import WAITS
 from samerack.agent.streams.board import StreamsStatus
+from samerack.agent.web.event_rows import event_rows
 from samerack.agent.web.groups_table import OF_ONE, ShownGroup, groups_table
 from samerack.agent.web.history_plot import plot
 from samerack.agent.web.lag_tables import group_address, known_sort, lag_tables
 from samerack.common import words
-from samerack.events.words import duration, happened, reason
+from samerack.common.money import per_month
+from samerack.events.words import duration
 from samerack.reporting.bill_parts import bill_parts, missing
 from samerack.reporting.group_lag import group_lag
 from samerack.reporting.report import PairCost, Report
@@ -32,7 +34,9 @@ from samerack.reporting.report_service import ReportService
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-_EVENTS_SHOWN: Final = 30
+_ROWS_SHOWN: Final = 30
+_EVENTS_READ: Final = 20 * _ROWS_SHOWN
+"""A takeover has up to a dozen events."""
 _REFRESH_SECONDS: Final = 10
 _HEATS: Final = 6
 _HEADERS: Final[Mapping[str, str]] = {
@@ -49,7 +53,7 @@ class Cell:
     """One cell of the matrix; `kind` is near, across or unknown, `heat` from 0 (nothing) to 5 (the most)."""
 
     wire_bytes: int
-    dollars: float
+    dollars_per_month: float | None
     kind: str
     heat: int
 
@@ -62,8 +66,23 @@ class Matrix:
     rows: tuple[tuple[str, tuple[Cell, ...]], ...]
 
 
-def matrix(pairs: Iterable[PairCost], racks: Iterable[str]) -> Matrix:
-    """Returns a cell for every pair of a client rack and a replica rack, unknown racks last."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Headline:
+    """The figure that comes first, what it is, and how much of it is avoidable ("" if not known)."""
+
+    figure: str
+    what: str
+    avoidable: str
+
+
+def matrix(pairs: Iterable[PairCost], racks: Iterable[str], *, seconds: float) -> Matrix:
+    """Returns a cell for every pair of a client rack and a replica rack, unknown racks last.
+
+    Args:
+        pairs: bytes and dollars of the window.
+        racks: those of the brokers.
+        seconds: the length of the window.
+    """
     found = {(pair.client_rack, pair.replica_rack): pair for pair in pairs}
     known = set(racks) | {rack for pair in found for rack in pair if rack}
     columns = (*sorted(known), *([""] if any(replica == "" for _, replica in found) else []))
@@ -72,10 +91,10 @@ def matrix(pairs: Iterable[PairCost], racks: Iterable[str]) -> Matrix:
 
     def cell(client: str, replica: str) -> Cell:
         pair = found.get((client, replica))
-        wire_bytes = pair.wire_bytes if pair is not None else 0
+        wire_bytes, dollars = (pair.wire_bytes, pair.dollars) if pair is not None else (0, 0.0)
         return Cell(
             wire_bytes=wire_bytes,
-            dollars=(pair.dollars or 0.0) if pair is not None else 0.0,
+            dollars_per_month=per_month(dollars, seconds),
             kind="unknown" if not client or not replica else "near" if client == replica else "across",
             heat=min(_HEATS - 1, -(-wire_bytes * (_HEATS - 1) // highest)) if highest else 0,
         )
@@ -91,8 +110,10 @@ def environment() -> Environment:
     from samerack.common import pages  # noqa: PLC0415 - Jinja: for an agent whose page someone opens
 
     made = pages.environment("agent.web")
-    made.filters.update(rate=words.rate, when=words.when, known=words.count, age=words.age)
-    made.filters.update(duration=duration, happened=happened, reason=reason)
+    made.filters.update(
+        rate=words.rate, when=words.when, known=words.count, age=words.age, per_month=per_month, short_id=words.short_id
+    )
+    made.filters.update(monthly=words.monthly, duration=duration)
     made.filters["waits"] = lambda name: WAITS.get(name, name)
     made.filters["or_unknown"] = lambda name: words.UNKNOWN if name is None else name
     made.filters["link"] = group_address
@@ -101,17 +122,36 @@ def environment() -> Environment:
     return made
 
 
-def totals(report: Report) -> dict[str, Any]:
-    """Returns the figures at the top of the page."""
-    window = report.window_seconds
-    sums = report.totals
-    return {
-        "rate": report.cross_rack_bytes_per_second,
-        "share": sums.share,
-        "unknown_rate": sums.unknown_bytes / window if sums.unknown_bytes and window > 0 else None,
-        "dollars_per_month": sums.dollars_per_month,
-        "saved_dollars_per_month": report.saved_dollars_per_month,
-    }
+def headline(
+    *,
+    dollars: float | None,
+    avoidable: float | None = None,
+    share: float | None = None,
+    share_by: str = "bytes",
+    reads: float | None = None,
+) -> Headline | None:
+    """Returns the first of dollars, share and bytes that is known; None if none is.
+
+    Args:
+        dollars: the cost of what crosses racks, a month.
+        avoidable: the part of it that better plans avoid.
+        share: what crosses racks, as a share.
+        share_by: bytes or partitions.
+        reads: bytes per second that are read.
+    """
+    if dollars is not None:
+        part = f"{words.money(avoidable)} of it avoidable" if avoidable is not None else ""
+        return Headline(figure=words.money(dollars), what="a month across racks", avoidable=part)
+    if share is not None:
+        return Headline(figure=words.percent(share), what=f"of {share_by} across racks", avoidable="")
+    if reads is not None:
+        return Headline(figure=words.rate(reads), what="read; what crosses racks is not known", avoidable="")
+    return None
+
+
+def _price(report: Report, dollars: float | None) -> float | None:
+    """Returns dollars, or None where the prices say that crossing racks costs nothing."""
+    return dollars if report.prices.dollars_per_byte > 0 else None
 
 
 def _refreshes(request: Request) -> bool:
@@ -156,15 +196,22 @@ def routes(
     """
 
     def index(request: Request) -> Response:
-        report = reports.report()
+        report, verdict = reports.report(), reports.verdict()
+        sums, window = report.totals, report.window_seconds
         return rendered(
             "index.html",
             request,
             report=report,
-            totals=totals(report),
+            headline=headline(
+                dollars=_price(report, sums.dollars_per_month),
+                avoidable=sums.avoidable_dollars_per_month,
+                share=sums.share,
+                reads=sums.wire_bytes / window if window > 0 else None,
+            ),
+            unknown_rate=report.unknown_bytes_per_second or None,
             bill=bill_parts(report),
             bill_lacks=missing(report),
-            matrix=matrix(report.pairs, report.racks),
+            matrix=matrix(report.pairs, report.racks, seconds=report.window_seconds),
             groups=groups_table(
                 [
                     ShownGroup(group=one, address=group_address(one.group), role=one.role or "observes")
@@ -174,10 +221,10 @@ def routes(
                 request.query_params,
             ),
             statuses={status.group: status for status in statuses()},
-            verdict=reports.verdict(),
+            verdict=verdict,
             applications=streams(),
             notes=notes(),
-            events=reports.events.latest(_EVENTS_SHOWN),
+            events=event_rows(reports.events.latest(_EVENTS_READ))[:_ROWS_SHOWN],
         )
 
     def group(request: Request) -> Response:
@@ -194,15 +241,22 @@ def routes(
             request,
             report=report,
             group=found,
+            headline=headline(
+                dollars=_price(report, found.dollars_per_month),
+                avoidable=found.avoidable_dollars_per_month,
+                share=found.share,
+                share_by=found.share_by,
+                reads=found.bytes_per_second,
+            ),
             group_status=next((status for status in statuses() if status.group == name), None),
-            matrix=matrix(found.pairs, report.racks),
+            matrix=matrix(found.pairs, report.racks, seconds=report.window_seconds),
             history=history,
             drawn=plot(history),
             curve=reports.curve(name),
             sort=sort,
             lag=lag_tables(group_lag(measured), sort=sort, refresh=_refreshes(request)) if measured else None,
             racks_unknown=words.RACKS_UNKNOWN,
-            events=reports.events.latest(_EVENTS_SHOWN, group=name),
+            events=event_rows(reports.events.latest(_EVENTS_READ, group=name))[:_ROWS_SHOWN],
         )
 
     return [Route("/", index), Route("/group", group), css_route()]

@@ -10,6 +10,7 @@ import socket
 import threading
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
+from pathlib import Path
 from typing import Final, Protocol
 
 from starlette.applications import Starlette
@@ -21,12 +22,14 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import Server
 
-from samerack.agent.web.guard import KnownHosts
+from samerack.agent.web.guard import UNIX_PEER, KnownHosts
 from samerack.common.errors import AgentError
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 HEAD_SECONDS: Final = 10.0
 """How often each connection is checked; one without a request since the last check is closed."""
+_UNIX_MODE: Final = 0o660
+"""Programs of the agent's user and group may connect."""
 _DATE_SECONDS: Final = 1.0
 """How often the date in answers is renewed."""
 _LAST_SECONDS: Final = 1.0
@@ -88,8 +91,10 @@ class _Impatient(H11Protocol):
     """Uvicorn's protocol, but closes a connection without a new request for a while, even if part of one arrived."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as its base's
-        """Starts the checks."""
+        """Starts the checks, and names the peer of a Unix socket, which has no address."""
         super().connection_made(transport)
+        if transport.get_extra_info("socket").family == socket.AF_UNIX:
+            self.client = (UNIX_PEER, 0)
         self._last: object = None
         self.loop.call_later(HEAD_SECONDS, self._check)
 
@@ -143,9 +148,9 @@ class _Server(Server):
 
 
 class WebServer:
-    """Uvicorn on a thread; the constructor binds the port."""
+    """Uvicorn on a thread; the constructor binds the port, and the Unix socket if there is to be one."""
 
-    def __init__(self, app: Starlette, *, host: str, port: int) -> None:
+    def __init__(self, app: Starlette, *, host: str, port: int, unix: str = "") -> None:
         self._socket = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -158,12 +163,18 @@ class WebServer:
                 "address of this machine"
             ) from error
         self.host, self.port = host, int(self._socket.getsockname()[1])
+        self._unix_path = unix
+        try:
+            self._unix = _unix_socket(unix) if unix else None
+        except AgentError:
+            self._socket.close()
+            raise
         config = Config(app, http=_Impatient, log_config=None, access_log=False, lifespan="off")
         self._server = _Server(config)
         self._thread = threading.Thread(target=self._serve, name="web", daemon=True)
 
     def _serve(self) -> None:
-        self._server.run(sockets=[self._socket])
+        self._server.run(sockets=[self._socket, *([self._unix] if self._unix is not None else [])])
 
     def start(self) -> None:
         """Starts serving."""
@@ -178,3 +189,37 @@ class WebServer:
         self.end()
         self._thread.join(2.0)
         self._socket.close()
+        if self._unix is not None:
+            self._unix.close()
+            Path(self._unix_path).unlink(missing_ok=True)
+
+
+def _unix_socket(path: str) -> socket.socket:
+    """Returns a socket that listens at a path, in place of one that a killed agent has left.
+
+    Raises:
+        AgentError: The path cannot be used, or another program listens there.
+    """
+    cure = "set web.socket to a path in a folder that this agent may write to"
+    if _is_served(path):
+        raise AgentError(f"web: {path}: another program listens there; {cure}")
+    found = socket.socket(socket.AF_UNIX)
+    try:
+        if Path(path).is_socket():
+            Path(path).unlink()
+        found.bind(path)
+        Path(path).chmod(_UNIX_MODE)
+        found.listen()
+    except OSError as error:
+        found.close()
+        raise AgentError(f"web: {path}: {error.strerror or error}; {cure}") from error
+    return found
+
+
+def _is_served(path: str) -> bool:
+    with socket.socket(socket.AF_UNIX) as other:
+        try:
+            other.connect(path)
+        except OSError:
+            return False
+    return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from ipaddress import ip_network
 from typing import Final, Literal
 
@@ -13,6 +14,14 @@ STREAMS_PROTOCOLS: Final = frozenset({"stream"})
 """Protocol names of Kafka Streams (its StreamsPartitionAssignor): a Streams leader decodes every member's user data and
 fails on a member without any, so the agent never joins such a group."""
 
+CLIENT_CONVENTIONS: Final = ("ws_az", "warpstream_az", "diskless_az", "inkless_az", "automq_az")
+"""Keys that servers without rack-aware fetches read in a client id (`KEY=ZONE`) to route the client within its zone.
+
+Of WarpStream (its page on client id features; pairs are separated by commas), Aiven (its page on availability zones of
+diskless topics, and Inkless' ClientAZExtractor: commas or spaces; `inkless_az` is the older name) and AutoMQ (its
+AzAwareClientConfigurator: `&`, and values are encoded as in URLs), as of November 2026.
+"""
+
 
 class RackSettings(Section):
     """Where the rack of a member comes from when its subscription names none."""
@@ -21,6 +30,11 @@ class RackSettings(Section):
         default_factory=dict,
         description="Rack by client id: shell patterns to racks; the first that matches counts.",
         examples=[{"*-rack-a": "rack-a"}],
+    )
+    client_conventions: tuple[str, ...] = Field(
+        default=CLIENT_CONVENTIONS,
+        description="Rack in the client id: keys of `KEY=ZONE`, as in `orders,diskless_az=use1-az1`; empty: none.",
+        examples=[["zone"]],
     )
     networks: dict[str, str] = Field(
         default_factory=dict,
@@ -51,6 +65,14 @@ class RackSettings(Section):
             if not rack.strip():
                 raise ValueError(f"{key!r} has an empty rack; name one, or leave it away")
         return racks
+
+    @field_validator("client_conventions")
+    @classmethod
+    def _conventions_are_keys(cls, keys: tuple[str, ...]) -> tuple[str, ...]:
+        for key in keys:
+            if not re.fullmatch(r"[^=,;& ]+", key):
+                raise ValueError(f"{key!r} is no key of a client id's KEY=ZONE; write the key alone, such as ws_az")
+        return keys
 
     @field_validator("networks")
     @classmethod

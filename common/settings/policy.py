@@ -60,8 +60,8 @@ class PolicyRules(Section):
         default=0.05,
         ge=0,
         le=1,
-        description="Minimum saving, as a share of the group's partitions, for a rebalance. Every minimum must be "
-        "exceeded.",
+        description="Minimum saving for a rebalance, as a share of the group's partitions, and of its bytes where they "
+        "are measured. Every minimum must be exceeded.",
     )
     min_saving_bytes_per_second: float = Field(
         default=0.0, ge=0, description="Minimum saving in measured bytes per second; 0: whatever it is."

@@ -20,6 +20,11 @@ class WebSettings(Section):
         examples=[["samerack.example.org"]],
     )
     port: int = Field(default=9464, ge=0, le=65535, description="Port to listen on; 0 takes a free one and logs it.")
+    socket: str = Field(
+        default="",
+        description="Path of a Unix socket to listen on as well, for programs of the agent's user and group.",
+        examples=["/run/samerack/agent.sock"],
+    )
 
 
 class OtelSettings(Section):

@@ -100,12 +100,12 @@ def cost_over_time(timeline: Sequence[Moment], unit: str, level: float | None) -
                 color=_TEXT,
             )
             top = max(top, level)
-        axes.set_ylim(0, top * 1.15 or 1.0)
+        axes.set_ylim(0, max(top * 1.15, 0.05))  # between two cents no label differs
         axes.set_xlim(edges[0], edges[-1])
         locator = AutoDateLocator(minticks=3, maxticks=9 if width == "wide" else 5)  # type: ignore[no-untyped-call]
         axes.xaxis.set_major_locator(locator)
         axes.xaxis.set_major_formatter(ConciseDateFormatter(locator, show_offset=False))  # type: ignore[no-untyped-call]
-        axes.yaxis.set_major_locator(MaxNLocator(5))
+        axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: words.money(value).removesuffix(".00")))
 
     return _drawing("time", text, lambda _: 2.9, draw)

@@ -32,7 +32,9 @@ _COURSES: Final = """
 One group of three members goes through all of them, from left to right. *leads* and *follows* are the agent's role at
 the end of it; *observes*: it stays out, and the group leads itself; after replicas moved it followed after so many
 seconds. The last figure of a cell is the longest pause of a partition in seconds; in the deploy, of members restarted
-in turn until the agent leads (after so many), a member's own absence is in it. Of members of segmentio/kafka-go that
+in turn until the agent leads (after so many), a member's own absence is in it. *Agent killed* is one run each,
+and 0.0 is no bound: where the agent's session ends between the heartbeats of two members, an eager group pauses for up
+to one heartbeat interval, 3 s by default ([why](operating.md#stop-it-at-once)). Of members of segmentio/kafka-go that
 end together one may stay in its group for 40 s, with an agent or without.
 """
 _BIRTHS: Final = """

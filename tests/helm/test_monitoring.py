@@ -7,7 +7,7 @@ import json
 import pytest
 import yaml
 
-from tests.helm.chart import CHART, ROOT, one, scenario
+from tests.helm.chart import CHART, NAMESPACE, ROOT, one, scenario
 
 pytestmark = pytest.mark.helm
 
@@ -64,6 +64,38 @@ def test_the_monitor_scrapes_the_leader_under_the_name_of_the_alerts(name: str, 
     assert [each["action"] for each in endpoint["metricRelabelings"]] == ["drop"]
     (plain,) = one(scenario("sidecar-scraped"), "PodMonitor")["spec"]["podMetricsEndpoints"]
     assert plain.keys() == {"port", "path", "interval", "relabelings"}
+
+
+def test_each_object_may_be_in_a_namespace_of_its_own() -> None:
+    """Operator and Grafana may look elsewhere: the name says whose it is, and the pods are those of the release."""
+    manifests = (*scenario("all-on"), *scenario("service-monitor"))
+    places = {
+        each["kind"]: each["metadata"]
+        for each in manifests
+        if each["metadata"].get("namespace", NAMESPACE) != NAMESPACE
+    }
+    assert {kind: place["namespace"] for kind, place in places.items()} == {
+        "PodMonitor": "monitoring",
+        "ServiceMonitor": "monitoring",
+        "PrometheusRule": "monitoring",
+        "ConfigMap": "grafana",
+    }
+    assert all(place["name"].startswith(f"{NAMESPACE}.") for place in places.values())
+    for kind in ("PodMonitor", "ServiceMonitor"):
+        assert one(manifests, kind)["spec"]["namespaceSelector"] == {"matchNames": [NAMESPACE]}
+    own = one(scenario("sidecar-scraped"), "PodMonitor")
+    assert (own["metadata"]["namespace"], own["spec"]["namespaceSelector"]) == (NAMESPACE, {"matchNames": [NAMESPACE]})
+
+
+def test_each_alert_links_to_its_section() -> None:
+    """With the page's address an alert has the link that Alertmanager, Grafana and OpenShift show; without, none."""
+    (group,) = one(scenario("all-on"), "PrometheusRule")["spec"]["groups"]
+    for rule in group["rules"]:
+        page, section = rule["annotations"]["runbook_url"].split("#")
+        assert page == "https://docs.example/samerack/alerts"
+        assert rule["annotations"]["runbook"] == f"docs/alerts.md#{section}"
+    (group,) = one(scenario("sidecar-scraped"), "PrometheusRule")["spec"]["groups"]
+    assert all("runbook_url" not in rule["annotations"] for rule in group["rules"])
 
 
 def test_there_is_one_copy() -> None:

@@ -33,6 +33,16 @@ def test_a_weakened_container_is_found(kind: str) -> None:
     assert all("allowPrivilegeEscalation != false" in each for each in reasons)
 
 
+def test_on_openshift_no_pod_names_user_or_groups() -> None:
+    """The SCC restricted-v2 refuses ids outside the namespace's range; null takes the chart's own away everywhere."""
+    found = pods(scenario("openshift"))
+    assert {owner.partition("/")[0] for owner in found} == {"Deployment", "CronJob", "Pod"}
+    for pod in found.values():
+        for context in (pod["spec"]["securityContext"], *(each["securityContext"] for each in containers(pod))):
+            assert context["runAsNonRoot"] is True
+            assert not {"runAsUser", "runAsGroup", "fsGroup"} & context.keys()
+
+
 def test_no_pod_has_variables_of_services() -> None:
     """Otherwise Kubernetes would add the variables of a Service called samerack to the agent's settings."""
     for name in SCENARIOS:

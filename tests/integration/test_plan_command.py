@@ -56,22 +56,24 @@ def test_a_plan_shows_what_members_have(scene: Scene, *, led: bool) -> None:
         scene.wait_led(agent, cross_rack=0)
     scene.wait_settled()
 
-    answer = json.loads(_plan(scene, scene.group, "--json").stdout)
+    port = agent.events("started")[-1]["url"].removesuffix("/metrics").rpartition(":")[2] if agent is not None else "0"
+    answer = json.loads(_plan(scene, scene.group, "--json", "-s", f"web.port={port}").stdout)
     shown: dict[str, frozenset[Partition]] = {
         client_id: frozenset((topic, number) for topic, number in member["present"]["partitions"])
         for member in answer["members"]
         for client_id in scene.owned()
-        if member["id"].startswith(client_id)
+        if member["client_id"] == client_id
     }
     assert shown == scene.owned()
     assert len(answer["members"]) == 3
     assert answer["present"]["cross_rack"] == scene.cross_rack()
     assert (answer["proposed"]["cross_rack"], answer["warnings"]) == (0, [])
     assert (answer["protocol"], answer["assignor"]) == ("range", "optimal")
-    assert "nearly always within one rolling deploy" in answer["agent_leads"]
     if led:
+        assert answer["agent_leads"] == "the running agent leads it now"
         assert answer["proposed"]["moved"] == 0
     else:
+        assert "nearly always within one rolling deploy" in answer["agent_leads"]
         assert answer["proposed"]["moved"] > 0
 
     table = _plan(scene, scene.group)
@@ -97,6 +99,7 @@ def test_members_without_racks_are_unknown_and_not_0_percent(scene: Scene) -> No
         assert (figures["cross_rack"], figures["cross_rack_share"], figures["known"]) == (None, None, 0)
     assert "across racks: now unknown, with optimal unknown, moving 0" in shown
     assert "3 of 3 members have no rack" in " ".join(shown.split())
+    assert "--takeover" not in shown
     assert "%" not in shown.partition("across racks: now")[2].partition(";")[0]
 
 

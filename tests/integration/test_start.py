@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
+import shutil
 import time
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
@@ -16,6 +17,7 @@ from tests.integration.scene import INTERLEAVED, A, B, C, Scene
 
 _IMAGE: Final = os.environ.get("SANDBOX_PYTHON_IMAGE", "")
 """Its pip has the packages and looks nowhere else."""
+_HOME: Final = "/home/reader"
 
 
 def block(heading: str) -> list[str]:
@@ -24,35 +26,67 @@ def block(heading: str) -> list[str]:
     return [line.strip() for line in re.findall(r"^ {4}(.*)$", text, re.MULTILINE)]
 
 
-@pytest.mark.timeout(240)
-def test_the_readme_leads_from_nothing_to_a_price(pods: Pods, scene: Scene) -> None:
-    """Installed as it says, `verify` shows what a group could save, in dollars, and joins nothing."""
-    scene.lay_out(INTERLEAVED)
-    for client, rack in (("confluent", A), ("kafka-python", B), ("aiokafka", C)):
-        scene.join(client, rack)
-    scene.wait_settled()
-    before = scene.rebalances()
-    machine = pods.start(
-        "machine",
+def machine(pods: Pods, name: str, home: Path, *mounts: dict[str, Any], folder: str = _HOME) -> Any:
+    """A machine with Python and the home of its only user, who is not root."""
+    home.mkdir()
+    return pods.start(
+        name,
         image=_IMAGE,
         entrypoint=["sleep", "600"],
         command=[],
         read_only=False,
-        user="0",
-        cap_drop=[],
-        # the system's Python is its own environment there; a user of Debian makes another one
-        environment={"PIP_BREAK_SYSTEM_PACKAGES": "1", "PIP_ROOT_USER_ACTION": "ignore", "COLUMNS": "100"},
-        mounts=[{"Type": "bind", "Source": str(ROOT), "Target": "/checkout", "ReadOnly": True}],
-        working_dir="/checkout",
+        user=f"{os.getuid()}:{os.getgid()}",
+        environment={"HOME": _HOME, "COLUMNS": "400"},
+        mounts=[{"Type": "bind", "Source": str(home), "Target": _HOME}, *mounts],
+        working_dir=folder,
     )
-    (install,) = block("Install")
-    code, said = execute(machine, *shlex.split(install))
+
+
+def done(container: Any, *lines: str) -> str:
+    """What lines print in a shell that ends at the first error."""
+    code, said = execute(container, "sh", "-ec", "\n".join(lines))
     assert code == 0, said
-    verify = next(line for line in block("See what your cluster costs") if line.startswith("samerack verify"))
+    return said
+
+
+@pytest.mark.timeout(240)
+def test_the_readme_leads_from_nothing_to_a_price(pods: Pods, scene: Scene, other: Scene, tmp_path: Path) -> None:
+    """A clone gives a wheel; installed where nothing else is, `verify` shows in 30 s what racks and their lack cost.
+
+    All of one group's partitions are read from another rack; the members of another tell no rack. Nothing is joined.
+    """
+    for one in (scene, other):
+        one.lay_out(INTERLEAVED)
+    for rack in (B, C, A):
+        scene.join("confluent", rack, assignor="roundrobin")
+        other.join("kafka-python", rack)
+    scene.wait_settled(cross_rack=len(INTERLEAVED))
+    other.wait_settled()
+    before = scene.rebalances(), other.rebalances()
+    environment, build, install = block("Install")
+    clone = {"Type": "bind", "Source": str(ROOT), "Target": "/clone", "ReadOnly": True}
+    done(machine(pods, "clone", tmp_path / "builds", clone, folder="/clone"), environment, build)
+    empty = machine(pods, "empty", tmp_path / "installs")
+    shutil.copytree(tmp_path / "builds" / "wheels", tmp_path / "installs" / "wheels")
+    done(empty, environment, install)
+    verify = next(line for line in block("Three commands for your cluster") if line.startswith("samerack verify"))
+    on_the_path = environment.partition("&& ")[2]
     started = time.monotonic()
-    code, said = execute(machine, *shlex.split(verify.replace("127.0.0.1:9092", pods.bootstrap), comments=True))
-    assert (code, scene.group in said) == (1, True), said
-    assert re.search(r"\$\s?\d", said), said
-    print(f"findings after {time.monotonic() - started:.0f} s:\n{said}")  # noqa: T201 - pytest -rP shows it
-    assert scene.rebalances() == before
-    scene.finish()
+    code, said = execute(empty, "sh", "-ec", f"{on_the_path}\n{verify.replace('127.0.0.1:9092', pods.bootstrap)}")
+    took = time.monotonic() - started
+    print(f"findings after {took:.0f} s:\n{said}")  # noqa: T201 - pytest -rP shows it
+    assert code == 1, said
+    assert took < 30
+    found, without = (finding(said, one.group) for one in (scene, other))
+    assert re.search(r"\$\s?\d", found), said
+    assert re.search(r"\b100\s?% of its bytes cross racks", found), said
+    assert "3 of 3 members have no rack" in without, said
+    assert (scene.rebalances(), other.rebalances()) == before
+    for one in (scene, other):
+        one.finish()
+
+
+def finding(said: str, group: str) -> str:
+    """What `verify` says of a group, without the breaks of lines."""
+    (found,) = re.findall(rf"^\S group {re.escape(group)}: .*(?:\n  .*)*", said, re.MULTILINE)
+    return " ".join(str(found).split())

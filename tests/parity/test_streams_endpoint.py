@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -70,10 +71,10 @@ def of_agent(agent: Endpoint, case: dict[str, Any], name: str) -> dict[str, Any]
     }
 
 
-def of_jar(peer: Peer, agent: Endpoint, case: dict[str, Any], name: str) -> dict[str, Any]:
-    """The same of what the jar gives Kafka Streams, which asks the agent; a fall-back counts as different."""
+def of_jar(peer: Peer, url: str, case: dict[str, Any], name: str) -> dict[str, Any]:
+    """The same of what the jar gives Kafka Streams, which asks the agent there; a fall-back counts as different."""
     question = question_of(case, name)
-    answer = peer.ask({"url": f"http://127.0.0.1:{agent.port}", "question": question})
+    answer = peer.ask({"url": url, "question": question})
     assert answer["fallbacks"] == 0
     names = {row["process"]: one["id"] for row, one in zip(question["clients"], case["clients"], strict=True)}
     clients = {names[client["process"]]: client for client in answer["clients"]}
@@ -139,6 +140,18 @@ def test_applications_get_these_plans_through_the_jar(jar: Peer, agent: Endpoint
         is_kafkas = digest(told, assignor) == KAFKAS[assignor].split()[seed]
         name = application_of(case, compatible=compatible)
         agent.prepare(name)
-        if of_jar(jar, agent, case, name) != wanted or (compatible and is_known and not is_kafkas):
+        url = f"http://127.0.0.1:{agent.port}"
+        if of_jar(jar, url, case, name) != wanted or (compatible and is_known and not is_kafkas):
             found.append((seed, compatible))
     assert found == []
+
+
+@pytest.mark.parity
+def test_the_jar_asks_at_a_unix_socket(jar: Peer, tmp_path: Path) -> None:
+    """An agent with `web.socket` gives the jar the plan that it gives at its port."""
+    case = random_case(0, "ha")
+    path = str(tmp_path / "agent.sock")
+    rules = {"assignor": "ha", "must_preserve_active": case["must_preserve_active"]}
+    with endpoint({"applications": {"orders": rules}, "deadline_seconds": 30}, unix=path) as agent:
+        agent.prepare("orders")
+        assert of_jar(jar, f"unix:{path}", case, "orders") == of_command(case, compatible=False)[1]

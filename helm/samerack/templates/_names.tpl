@@ -45,10 +45,14 @@ app.kubernetes.io/component: {{ .component }}
 {{- merge (dict) $own $more .root.Values.commonLabels | toYaml -}}
 {{- end -}}
 
-{{/* (root, component, name, labels, annotations): the metadata of an object; name, labels and annotations may be missing. */}}
+{{/* (root, component, name, namespace, labels, annotations): the metadata of an object; all but the first two may be missing.
+In another namespace, where releases of several meet, the release's namespace and a dot, which it cannot have, come first. */}}
 {{- define "samerack.metadata" -}}
-name: {{ .name | default (include "samerack.fullname" .root) }}
-namespace: {{ .root.Release.Namespace }}
+{{- $own := .root.Release.Namespace -}}
+{{- $namespace := default $own .namespace -}}
+{{- $name := .name | default (include "samerack.fullname" .root) -}}
+name: {{ ternary $name (include "samerack.fit" (dict "name" (printf "%s.%s" $own $name) "max" 63)) (eq $namespace $own) }}
+namespace: {{ $namespace }}
 labels:
   {{- merge (dict) (include "samerack.labels" . | fromYaml) (.labels | default dict) | toYaml | nindent 2 }}
 {{- with merge (dict) (.annotations | default dict) .root.Values.commonAnnotations }}

@@ -7,6 +7,8 @@ from dataclasses import replace
 from itertools import count
 from math import sin
 
+import numpy as np
+
 from samerack.assignors.build import MemberInput, build_problem
 from samerack.assignors.model import Problem
 from samerack.cluster.racks import MemberRack, Source
@@ -142,6 +144,18 @@ def group(
         problem=made if made is not None else problem(ROTATED, members, NEAR),
         topic_share=TopicShare(topic="clicks", member="m1", share=0.75, least=0.25),
         busiest=BusiestMember(member="m1", bytes_per_second=30.0, mean=20.0),
+    )
+
+
+def weighed(made: GroupTraffic, rates: Sequence[float], weights: Sequence[int]) -> GroupTraffic:
+    """The group with so many bytes per second of its partitions, and the weights that its plans are made with."""
+    assert made.problem is not None
+    return replace(
+        made,
+        problem=replace(made.problem, weights=np.array(weights, np.int64)),
+        partitions=tuple(
+            replace(one, written_per_second=rate) for one, rate in zip(made.partitions, rates, strict=True)
+        ),
     )
 
 

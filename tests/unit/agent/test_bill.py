@@ -74,6 +74,13 @@ def test_without_racks_there_are_bytes_and_no_dollars(random_share: float | None
     assert (made.producers.least, made.producers.random, made.producers.most) == (None, None, None)
 
 
+def test_what_crosses_at_random_is_unknown_while_a_broker_has_no_rack() -> None:
+    """The least and the most that producers send across racks do not depend on it."""
+    producers = bill(REPLICATED, PRICES, random_share=None).producers
+    assert producers is not None
+    assert (producers.least is None, producers.random, producers.most is None) == (False, None, False)
+
+
 def test_a_cluster_at_rest_costs_nothing() -> None:
     """Nothing was appended in a measured window: that is 0, and no unknown."""
     made = bill(Replication(seconds=60.0, partitions=3), PRICES, random_share=0.5)
@@ -231,12 +238,25 @@ def test_the_own_share_is_not_worked_out_at_each_look() -> None:
     ("written", "numbers"),
     [
         (words.size, {0: "0 B", 999: "999 B", 1000: "1 kB", 43e9: "43 GB", 1.234e6: "1.23 MB", 123456: "123 kB"}),
-        (words.money, {0.0: "$0", 1e-9: "<$0.000001", 0.037: "$0.037", 12.5: "$12.50", -1632.4: "-$1,632"}),
+        (
+            words.money,
+            {
+                0.0: "$0",
+                5.4e-6: "<$0.01",
+                0.0099: "<$0.01",
+                -0.002: "-<$0.01",
+                0.037: "$0.04",
+                12.5: "$12.50",
+                999.994: "$999.99",
+                999.996: "$1,000",
+                -1632.4: "-$1,632",
+            },
+        ),
         (words.percent, {0.0: "0 %", 0.0165: "1.7 %", 2 / 3: "67 %"}),
     ],
 )
 def test_numbers_as_text(written: Callable[[float | None], str], numbers: dict[float, str]) -> None:
-    """Sizes have decimal units and three digits, small amounts two, small shares one decimal; unknown is no zero."""
+    """Sizes have decimal units and three digits, amounts whole cents, small shares one decimal; unknown is no zero."""
     assert {number: written(number) for number in numbers} == numbers
     assert written(None) == "-"
 
@@ -249,9 +269,13 @@ def test_the_matrix_has_a_field_for_every_pair() -> None:
             PairCost(client_rack="", replica_rack=A, wire_bytes=1, dollars=0.0),
         ],
         [A, B],
+        seconds=SECONDS_PER_MONTH / 2,
     )
     assert made.columns == (A, B)
     assert [client for client, _ in made.rows] == [A, B, ""]
-    assert made.rows[0][1][1] == Cell(wire_bytes=10, dollars=1.0, kind="across", heat=5)
+    assert made.rows[0][1][1] == Cell(wire_bytes=10, dollars_per_month=2.0, kind="across", heat=5)
     assert made.rows[2][1][0].kind == "unknown"
-    assert matrix([], []).rows == ()
+    assert made.rows[2][1][1].dollars_per_month == 0
+    assert matrix([], [], seconds=60).rows == ()
+    ((_, (cell,)),) = matrix([], [A], seconds=0).rows
+    assert cell.dollars_per_month is None  # before a measurement

@@ -70,10 +70,11 @@ def test_the_list_of_clusters_has_null_for_what_is_not_known(agent: Agent) -> No
     """GET /v1/clusters has the same figures as the page."""
     east, west = json.loads(ask(agent, "/v1/clusters")[1])
     assert (east["cluster"], east["bootstrap"], east["groups"] > 0) == ("east", "east:9092", True)
-    assert (
-        east["dollars_per_month"]
-        == json.loads(ask(agent, "/clusters/east/v1/traffic")[1])["totals"]["dollars_per_month"]
-    )
+    totals = json.loads(ask(agent, "/clusters/east/v1/traffic")[1])["totals"]
+    for name in ("dollars_per_month", "avoidable_dollars_per_month", "guessed_dollars_per_month"):
+        assert east[name] == totals[name] is not None
+    assert east["unknown_bytes_per_second"] == totals["unknown_bytes"] / 60 > 0
+    assert "read where a rack is unknown 250 MB/s" in text_of(ask(agent, "/")[1])
     named = {"cluster", "bootstrap", "trouble"}
     assert {key for key, value in west.items() if value is None} == west.keys() - named
     assert west["trouble"]

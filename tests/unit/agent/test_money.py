@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 
@@ -29,6 +28,7 @@ from tests.unit.agent.measured import (
     group,
     problem,
     snapshot,
+    weighed,
 )
 
 PRICES = shipped("aws")
@@ -171,12 +171,10 @@ def test_what_a_group_did_under_another_leader(events: tuple[Event, ...], assign
 
 
 def test_the_own_share_is_by_bytes() -> None:
-    """The share is by bytes: a partition with most bytes makes most of the share, though range cannot know that."""
-    heavy = problem(ROTATED, SPREAD, NEAR)
-    weights = heavy.number_of.astype("int64") * 0 + 1
-    weights[1] = 95
-    learned = group(source="client-id", made=replace(heavy, weights=weights))
-    assert own_share(learned) == pytest.approx(98 / 100)
+    """A partition with most bytes makes most of the share, though range cannot know that; the weights are rounded."""
+    learned = group(source="client-id", made=problem(ROTATED, SPREAD, NEAR))
+    heavy = weighed(learned, rates=(1, 95, 1, 1, 1, 1), weights=(1, 64, 1, 1, 1, 1))
+    assert own_share(heavy) == pytest.approx(98 / 100)
 
 
 def test_a_sticky_group_is_dealt_afresh() -> None:

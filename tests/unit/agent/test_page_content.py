@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from html import unescape
+from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import quote
 from urllib.request import urlopen
@@ -14,8 +15,11 @@ import pytest
 from samerack.agent.metrics import Metrics
 from samerack.agent.web import page
 from samerack.agent.web.server import WebServer, application
+from samerack.common import words
+from samerack.common.money import shipped
+from samerack.events import EventLog
 from samerack.reporting.report_service import ReportService
-from tests.unit.agent.measured import busy, busy_events, busy_history, reports
+from tests.unit.agent.measured import A, B, busy, busy_events, busy_history, group, reports, snapshot
 from tests.unit.waiting import LONGEST_SECONDS
 
 _MARKUP = "reports <b>&amp;</b>"
@@ -69,11 +73,80 @@ def test_bytes_money_shares_and_decisions(url: str) -> None:
     """The page shows the matrix, groups with three shares each, findings with cures, and decisions with reasons."""
     texts = _texts(url)
     assert {"What crosses racks", "Rack by rack", "Groups", "What happened", "What is wrong"} <= texts
-    assert {"43 GB", "$0.093", "near", "no rack"} <= texts  # the matrix
+    assert {"43 GB", "$4,079", "near", "no rack"} <= texts  # the matrix, in dollars a month
     assert {"billing-kip848", "leading", "69 %", "67 %"} <= texts  # the groups
     assert {"asks to rebalance", "not followed", "plan sent", "below-least-saving", "racks-changed"} <= texts
-    assert "$1.51/day" in texts
+    assert "across racks 47 % > 0 %, from $1.51 to $0 a day" in texts
     assert any("put samerack's broker jar on the class path" in text for text in texts)
+
+
+def test_the_number_that_matters_comes_first(url: str) -> None:
+    """The cluster's dollars a month, with what is avoidable of them, and a group's; all else is a list below."""
+    shown = reports(busy())
+    verdict = shown.verdict()
+    orders = next(one for one in shown.report().groups if one.group == "orders")
+    figures = {"/": verdict.dollars_per_month, "/group?name=orders": orders.dollars_per_month}
+    for path, dollars in figures.items():
+        main = _html(url + path).partition("<main")[2]
+        first = main.partition('<p class="headline">')[2].partition("</p>")[0]
+        assert first.startswith(f"<b>{words.money(dollars)}</b> a month across racks")
+        assert main.count("<dl") == main.count('<dl class="facts"') == 1
+        assert main.index('class="headline"') < main.index("<dl") < main.index("<h2")
+    assert f"{words.money(verdict.avoidable_dollars_per_month)} of it avoidable" in _texts(f"{url}/")
+
+
+@pytest.mark.parametrize(
+    ("known", "shown"),
+    [
+        ({"dollars": 12.5, "share": 0.3}, ("$12.50", "a month across racks", "")),
+        ({"dollars": 12.5, "avoidable": 0.004}, ("$12.50", "a month across racks", "<$0.01 of it avoidable")),
+        ({"dollars": None, "avoidable": 3.0, "share": 0.3}, ("30 %", "of bytes across racks", "")),
+        ({"dollars": None, "share": 0.3, "share_by": "partitions"}, ("30 %", "of partitions across racks", "")),
+        ({"dollars": None, "reads": 5e6}, ("5 MB/s", "read; what crosses racks is not known", "")),
+    ],
+)
+def test_without_a_price_the_share_comes_first(known: dict[str, Any], shown: tuple[str, str, str]) -> None:
+    """Of bytes or partitions, then what is read; where nothing is known nothing is shown large."""
+    assert page.headline(dollars=None) is None
+    found = page.headline(**known)
+    assert found is not None
+    assert (found.figure, found.what, found.avoidable) == shown
+
+
+def test_prices_of_nothing_put_the_share_first() -> None:
+    """Where bytes across racks are free, $0 says nothing."""
+    for address in _serve(reports(busy(), prices=shipped("azure"))):
+        assert re.search(r'class="headline"><b>\d+ %</b> of bytes across racks</p>', _html(address))
+
+
+def test_each_member_has_its_id() -> None:
+    """The end of a long id tells members apart, and its title is the whole id."""
+    ids = [f"consumer-orders-1-5f3c{number}f22-07a1-4b6e-9d0c-91d3a6c2{number}b0e" for number in (1, 2)]
+    members = group("orders", members={ids[0]: A, ids[1]: B})
+    for address in _serve(reports(snapshot(members))):
+        html = _html(f"{address}/group?name=orders").partition('id="members"')[2]
+        for one in ids:
+            assert f'<small title="{one}">…{one[-8:]}</small>' in html
+
+
+def test_a_takeover_is_one_line_that_unfolds() -> None:
+    """Its steps are inside the line; what belongs to no rebalance is a line that does not unfold."""
+    events = EventLog()
+    events.add("takeover", "orders", action="begin", reason="47 % across racks, 0 % possible")
+    events.add("takeover", "orders", action="evict", seconds=0.1)
+    known = {"members": 3, "partitions": 6, "moved": 2, "share_before": 0.47, "share_after": 0.0}
+    events.add("rebalance", "orders", cause="agent", generation=7, pause_seconds=0.4, **known)
+    events.add("takeover", "orders", action="leads", seconds=0.4)
+    events.add("worker", action="replaced", reason="it died")
+    for address in _serve(reports(busy(), events=events)):
+        shown = _html(address).partition('<ol class="events of-groups">')[2]
+        line = shown.partition("<summary>")[2].partition("</summary>")[0]
+        assert "took over the lead</span> 47 % across racks, 0 % possible" in line
+        assert "across racks 47 % &gt; 0 %, 2 of 6 partitions moved, pause 400 ms" in line
+        assert shown.count("<details") == 1
+        assert "worker: replaced</span> it died" in shown.partition("<details")[0]
+        inside = shown.partition("</summary>")[2].partition("</details>")[0]
+        assert [text in inside for text in ("takeover: begin", "takeover: evict", "rebalance 7")] == [True] * 3
 
 
 def test_a_group_has_a_page_of_its_own(url: str) -> None:
@@ -88,7 +161,8 @@ def test_a_group_has_a_page_of_its_own(url: str) -> None:
         "clicks",
     } <= texts
     assert any("no committed offset" in text for text in texts)
-    assert any("More skew would save nothing" in text for text in texts)
+    best = "In the best balanced plan (2 to 2 partitions a member) 0 % of what is known crosses racks; now: 1.7 %."
+    assert f"{best} More skew would save nothing." in texts
     assert "<title>orders - samerack</title>" in _html(address)
 
 

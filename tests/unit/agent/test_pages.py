@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
+import subprocess
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, get_args
@@ -239,15 +241,41 @@ def test_each_alert_has_its_runbook_and_is_tested() -> None:
         assert {bool(case["exp_alerts"]) for case in tested if case["alertname"] == name} == {True, False}, name
 
 
+def test_alerts_get_links_by_the_command_of_the_page() -> None:
+    """Where there is no chart, a line for the shell makes each runbook an address."""
+    (command,) = re.findall(r"^sed .*$", _text("docs/alerts.md"), re.MULTILINE)
+    made = subprocess.run(shlex.split(command), capture_output=True, text=True, check=True, cwd=ROOT).stdout
+    for rule in yaml.safe_load(made)["groups"][0]["rules"]:
+        assert rule["annotations"]["runbook_url"] == f"https://docs.example/alerts.html#{rule['alert'].lower()}"
+
+
 def test_nothing_is_compared_or_summed_across_clusters() -> None:
-    """Labels by which two metrics are matched have the cluster, and panels show the chosen clusters."""
-    for rule in _ALERTS:
-        for labels in re.findall(r"\b(?:by|on) ?\(([^)]*)\)", rule["expr"]):
-            assert "cluster" in labels, rule["alert"]
+    """Labels by which metrics are matched or added up have the cluster, and panels show the chosen clusters."""
     assert "cluster" in [variable["name"] for variable in _PANELS["templating"]["list"]]
-    for target in (target for panel in _PANELS["panels"] for target in panel["targets"]):
-        metrics = re.findall(r"samerack_\w+\{?[^,}]*", target["expr"])
-        assert all('{cluster=~"$cluster"' in metric for metric in metrics), target["expr"]
+    targets = [target["expr"] for panel in _PANELS["panels"] for target in panel["targets"]]
+    for expression in (*targets, *(rule["expr"] for rule in _ALERTS)):
+        for labels in re.findall(r"\b(?:by|on) ?\(([^)]*)\)", expression):
+            assert "cluster" in labels, expression
+    for expression in targets:
+        metrics = re.findall(r"samerack_\w+\{?[^,}]*", expression)
+        assert all('{cluster=~"$cluster"' in metric for metric in metrics), expression
+
+
+def test_ratios_of_two_clusters_are_never_mixed() -> None:
+    """Targets without a label for their cluster differ in the instance alone, which therefore matches two ratios."""
+    expressions = [rule["expr"] for rule in _ALERTS]
+    expressions += [target["expr"] for panel in _PANELS["panels"] for target in panel["targets"]]
+    matched = [one for one in expressions if re.search(r"by \(.*_ratio\b.* (?:[-*]|>=) ", one, re.DOTALL)]
+    assert len(matched) == 3
+    for expression in matched:
+        assert {*re.findall(r"by \(([^)]*)\)", expression)} == {"cluster, instance, group"}, expression
+
+
+def test_each_line_of_a_plot_names_its_cluster() -> None:
+    """With several clusters chosen two groups of one name have two legends."""
+    for panel in (panel for panel in _PANELS["panels"] if panel["type"] == "timeseries"):
+        for target in panel["targets"]:
+            assert "{{cluster}}" in target["legendFormat"] or "{{instance}}" in target["legendFormat"], panel["title"]
 
 
 def test_the_share_of_the_dashboard_is_that_of_the_page() -> None:

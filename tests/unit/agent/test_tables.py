@@ -137,7 +137,6 @@ def test_rows_are_in_the_requested_order(sort: str, members: list[str], partitio
     assert [one.partition for one in tables.partitions.rows] == partitions
     for table in (tables.members, tables.partitions):
         assert len([one for one in table.headings if one.order]) == 1
-    assert tables.shared_client_ids == {"b"}
 
 
 def test_links_keep_the_group_and_the_refreshing() -> None:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from samerack.agent.web.page import totals
 from samerack.cluster.server_assignors import LINE, ServerAssignors
 from samerack.cluster.view import NoRack, PartitionView, Rack
 from samerack.common.errors import AgentError
@@ -20,13 +19,16 @@ from samerack.reporting.findings import Code, Finding, Verdict
 from samerack.reporting.server_assignment import server_share, with_servers
 from samerack.reporting.verify import verdict
 from samerack.reporting.verify_racks import rack_names, rack_warnings
+from samerack.reporting.verify_replicas import share_with_every_replica
 from samerack.traffic.model import BlindSpot, Family, Flow, Gap, GroupKind, GroupTraffic, Shares, TrafficSnapshot
-from tests.unit.agent.measured import GB, NEAR, RACKS, RANGE, SPREAD, A, B, C, flow, group, problem, snapshot
+from tests.unit.agent.measured import GB, NEAR, RACKS, RANGE, SPREAD, A, B, C, flow, group, problem, snapshot, weighed
 
 SOUND = Shares(present_bytes=0.0, present_partitions=0.0, optimal=0.0, optimal_by="bytes", random=2 / 3)
 RANDOM = replace(SOUND, present_bytes=0.66, present_partitions=0.66)
 HALF = replace(SOUND, present_bytes=0.33, present_partitions=0.33)
 UNIFORM = ServerAssignors(by_broker={1: ("uniform", "range"), 2: ("uniform", "range"), 3: ("uniform", "range")})
+BROKERS = "kafka.example:9092"
+ONLY = Code.RACK_ONLY_IN_FETCH
 NEAR_FLOWS = (flow(A, A, GB), flow(B, B, GB), flow(C, C, GB))
 
 
@@ -39,7 +41,7 @@ def judged(
 ) -> Verdict:
     """The verdict on a snapshot, of an agent in this rack, with these assignors in the brokers."""
     table = shipped(prices)
-    report = costs.report(taken, table, roles={})
+    report = costs.report(taken, table, roles={}, bootstrap=BROKERS)
     report = with_servers(report, taken, offered=lambda: offered, share_of=server_share)
     return verdict(Evidence(snapshot=taken, report=report, leading=leading or LeadingSettings(), own_rack=own_rack))
 
@@ -92,6 +94,45 @@ def test_members_without_rack() -> None:
     finding = only(taken, Code.MEMBERS_WITHOUT_RACK)
     assert finding.cause.startswith("1 of 3 members have no rack (client-m2)")
     assert finding.dollars_per_month == pytest.approx(monthly(2 * GB))
+    guessed = group(members=bare, flows=[flow("", A, 3 * GB)], shares=replace(SOUND, random=None))
+    finding = only(snapshot(guessed), Code.MEMBERS_WITHOUT_RACK)
+    assert (finding.dollars_per_month, "priced" in finding.cause) == (None, False)
+
+
+def with_client(taken: GroupTraffic, client_id: str) -> GroupTraffic:
+    """The group with this client id in each member."""
+    return replace(taken, members=tuple(replace(one, client_id=client_id) for one in taken.members))
+
+
+@pytest.mark.parametrize("client_id", ["kafka-python-3.0.12", "aiokafka-0.14.0", "sarama", "kafkajs"])
+def test_members_whose_client_tells_its_group_no_rack(client_id: str) -> None:
+    """They may have `client.rack`, which their fetches alone carry: the cure are the settings that say so."""
+    bare = group(members=dict.fromkeys(("m1", "m2", "m3")), flows=[flow("", A, 3 * GB)], shares=Shares(random=2 / 3))
+    first, *others = bare.members
+    finding = only(snapshot(with_client(bare, client_id)), ONLY)
+    assert finding.cause.startswith(f"3 of 3 members send a rack with fetches only, if any ({client_id})")
+    patterns = '"*-rack-a": "rack-a", "*-rack-b": "rack-b", "*-rack-c": "rack-c"'
+    assert f"racks.client_ids={{{patterns}}} and racks.fetch_with_rack=" in finding.cure
+    assert finding.guessed
+    assert finding.dollars_per_month == pytest.approx(monthly(2 * GB))
+    mixed = found(snapshot(replace(bare, members=(replace(first, client_id=client_id), *others))))
+    assert {one.code: one.dollars_per_month for one in mixed} == {
+        Code.MEMBERS_WITHOUT_RACK: pytest.approx(monthly(2 * GB) * 2 / 3),
+        ONLY: pytest.approx(monthly(2 * GB) / 3),
+    }
+
+
+@pytest.mark.parametrize(
+    ("kind", "client_id"),
+    [("classic", "kafka-python-2.0.2"), ("classic", "kafka-python-3-rack-a"), ("consumer", "sarama"), ("classic", "x")],
+)
+def test_members_whose_client_is_not_known_are_told_of_both_ways(kind: GroupKind, client_id: str) -> None:
+    """Protocols do not show the library, and one that was given a client id may be any; its cure has that case too."""
+    bare = group(kind=kind, members={"m1": None}, flows=[flow("", A, GB)], shares=Shares(random=2 / 3))
+    cure = only(snapshot(with_client(bare, client_id)), Code.MEMBERS_WITHOUT_RACK).cure
+    assert cure.startswith("set client.rack")
+    assert "kafka-python" in cure
+    assert "racks.fetch_with_rack" in cure
 
 
 @pytest.mark.parametrize(
@@ -189,14 +230,22 @@ def test_a_protocol_that_the_agent_could_offer_has_that_as_its_cure() -> None:
 def test_another_finding_does_not_hide_what_is_avoidable() -> None:
     """A group with a member without rack, or with racks that never meet, is also told what a better plan would save."""
     mixed = group(members={**SPREAD, "m4": None}, flows=[flow(A, B, GB), flow("", A, GB)], shares=RANDOM)
-    assert [one.code for one in found(snapshot(mixed))] == [Code.MEMBERS_WITHOUT_RACK, Code.AVOIDABLE]
+    bare, avoidable = found(snapshot(mixed))
+    assert [(one.code, one.guessed) for one in (bare, avoidable)] == [
+        (Code.MEMBERS_WITHOUT_RACK, True),
+        (Code.AVOIDABLE, False),
+    ]
+    assert [bare.dollars_per_month, avoidable.dollars_per_month] == [
+        pytest.approx(monthly(share * GB)) for share in (2 / 3, 0.66)
+    ]
     folded = group(members={"m1": "Rack-A", "m2": B, "m3": C}, flows=[flow(B, C, GB)], shares=HALF)
     codes = {one.code: one.dollars_per_month for one in found(snapshot(folded))}
     assert codes.keys() == {Code.RACKS_DIFFER_IN_CASE, Code.AVOIDABLE}
     assert codes[Code.AVOIDABLE] == pytest.approx(monthly(0.33 * GB))
+    assert codes[Code.RACKS_DIFFER_IN_CASE] == 0  # its members read nothing
 
 
-def test_the_total_of_verify_is_that_of_cost_and_page() -> None:
+def test_the_total_of_verify_is_that_of_cost() -> None:
     """One figure over all groups, and its avoidable part, which is what findings with that price add up to."""
     taken = snapshot(
         group("some", flows=[flow(A, B, GB), flow(A, A, GB)], shares=HALF),
@@ -205,7 +254,7 @@ def test_the_total_of_verify_is_that_of_cost_and_page() -> None:
     )
     judgement = judged(taken)
     report = costs.report(taken, shipped("aws"), roles={})
-    assert judgement.dollars_per_month == report.totals.dollars_per_month == totals(report)["dollars_per_month"]
+    assert judgement.dollars_per_month == report.totals.dollars_per_month
     assert judgement.avoidable_dollars_per_month == pytest.approx(
         sum(
             one.dollars_per_month or 0.0
@@ -260,6 +309,14 @@ def test_replicas_that_prevent_locality() -> None:
     finding = only(snapshot(group(flows=[flow(B, A, GB)], shares=shares, made=made)), Code.REPLICAS_PREVENT_LOCALITY)
     assert "at least 67% has to cross" in finding.cause
     assert "6 of 6 partitions of clicks" in finding.cause
+
+
+def test_what_has_to_cross_is_by_bytes() -> None:
+    """The member in the rack of all replicas reads the two largest partitions; weights would make it a third."""
+    made = group(made=problem(((A,),) * 6, SPREAD, RANGE))
+    made = weighed(made, rates=(3, 3, 1, 1, 1, 1), weights=(4, 4, 1, 1, 1, 1))
+    assert made.problem is not None
+    assert share_with_every_replica(made.problem, made.long_run_rates) == pytest.approx(4 / 10)
 
 
 def test_leaders_that_prevent_locality_are_the_selectors_fault() -> None:
@@ -339,7 +396,7 @@ def test_members_in_few_racks() -> None:
     finding = only(snapshot(uneven()), Code.UNEVEN_OVER_RACKS)
     assert all(part in finding.cause for part in ("33% across racks (2 of 6", "0% if", "rack-a 4 and 2 (2 kB/s)"))
     assert "fewer in rack-a (2, not 4), more in rack-b (2, not 1), rack-c (2, not 1)" in finding.cure
-    assert "`samerack plan orders --curve`" in finding.cure
+    assert "`samerack plan orders --curve -b kafka.example:9092`" in finding.cure
     assert finding.dollars_per_month == pytest.approx(monthly(GB / 3))
 
 
@@ -510,4 +567,4 @@ def test_the_most_expensive_comes_first() -> None:
 def test_a_cure_can_be_copied_into_a_shell() -> None:
     """A group's name with signs of a shell is quoted in the commands."""
     (finding,) = found(snapshot(group("a b;$(c)", flows=[flow(A, B, GB)], shares=HALF)))
-    assert "`samerack run --group 'a b;$(c)'`; `samerack plan 'a b;$(c)'`" in finding.cure
+    assert f"`samerack run --group 'a b;$(c)' -b {BROKERS}`; `samerack plan 'a b;$(c)' -b {BROKERS}`" in finding.cure

@@ -6,14 +6,17 @@ import asyncio
 import json
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 from urllib.request import urlopen
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
+from starlette.routing import Route
 
 from samerack.agent.metrics import Metrics
 from samerack.agent.web import requests, streams, takeover
@@ -59,6 +62,36 @@ def test_what_is_waited_for_is_said_by_a_ready_agent() -> None:
         200,
         {"ok": True, "wrong": {}, "notes": {"group order": "it does not exist yet"}},
     )
+
+
+def test_programs_at_the_unix_socket_may_change_things(tmp_path: Path) -> None:
+    """They are on this machine; a socket that a killed agent left is replaced, one that is served is not."""
+    path = tmp_path / "agent.sock"
+    left = socket.socket(socket.AF_UNIX)
+    left.bind(str(path))
+    left.close()
+    server = WebServer(_asking(), host="127.0.0.1", port=0, unix=str(path))
+    with pytest.raises(AgentError, match="another program listens there"):
+        WebServer(_asking(), host="127.0.0.1", port=0, unix=str(path))
+    server.start()
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(LONGEST_SECONDS)
+        client.connect(str(path))
+        client.sendall(b"POST /change HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n")
+        assert client.recv(100).startswith(b"HTTP/1.1 200")
+    assert path.stat().st_mode & 0o777 == 0o660
+    server.stop()
+    assert not path.exists()
+
+
+def _asking() -> Starlette:
+    """An application that tells whether a request may change something."""
+
+    def change(request: Request) -> PlainTextResponse:
+        refused = refused_change(request, "")
+        return PlainTextResponse(refused, status_code=403 if refused else 200)
+
+    return Starlette(routes=[Route("/change", change, methods=["POST"])])
 
 
 def test_connections_wait_for_the_start() -> None:

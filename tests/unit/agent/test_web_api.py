@@ -129,7 +129,7 @@ def test_the_page_of_a_group_says_what_brokers_assign_and_what_is_unknown(port: 
     bare = pages[NAMED_BADLY].replace("100 %", "")
     assert "0 %" not in bare
     assert "as near as it can be" not in bare
-    assert "<dt>costs a month</dt><dd>-</dd>" in bare
+    assert "</b> read; what crosses racks is not known</p>" in bare
     assert "racks.client_ids" in bare
 
 

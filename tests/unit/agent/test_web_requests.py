@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -21,6 +21,7 @@ from samerack.cli import lead
 from samerack.cli import requests as commands
 from samerack.cli.main import app
 from samerack.common.errors import AgentError
+from tests.commands import commands_in, parsed
 from tests.unit.agent.serving import post, served
 
 _WALL = 1_800_057_600.0
@@ -147,11 +148,19 @@ def test_an_invalid_body_is_refused(port: int, leader: Leader, body: object) -> 
     assert leader.asked == []
 
 
+def asks(text: str, port: int) -> list[str]:
+    """The commands in a text, each of which asks this agent about the group."""
+    found = [parsed(line) for line in commands_in(" ".join(text.split()))]
+    assert {(given["group"], given["url"]) for _, given in found} == {("orders", f"http://127.0.0.1:{port}")}
+    return [name for name, _ in found]
+
+
 def test_leave_returns_once_the_agent_is_out(port: int, leader: Leader) -> None:
     """The command looks until the agent has left, and says until when it stays out."""
     code, said, _ = run(port, "leave", "orders", "--for", "30m", "--why", "moving brokers")
     assert (code, leader.roles) == (0, ["observing"])
-    assert "until 2027-01-16 00:30:00 UTC or samerack resume orders" in " ".join(said.split())
+    assert "until 2027-01-16 00:30:00 UTC or `samerack resume orders --url http://" in " ".join(said.split())
+    assert asks(said, port) == ["resume"]
     ((wish, seconds, _, why),) = leader.asked
     assert (wish, seconds, why) == (Wish.LEAVE, 1800.0, "moving brokers")
 
@@ -160,8 +169,9 @@ def test_leave_says_so_if_the_agent_stays(port: int, leader: Leader, monkeypatch
     """The exit code is 1, with where to look."""
     monkeypatch.setattr(commands, "_OUT_SECONDS", 0.3)
     leader.roles = ["leading"]
-    with pytest.raises(AgentError, match=r"still leading orders .* samerack events orders tells"):
+    with pytest.raises(AgentError, match=r"still leading orders .* `samerack events orders .*` tells") as caught:
         commands._once_out(f"http://127.0.0.1:{port}", leader.status)
+    assert asks(str(caught.value), port) == ["events"]
 
 
 def test_pause_and_resume_return_at_once(port: int, leader: Leader) -> None:
@@ -169,7 +179,8 @@ def test_pause_and_resume_return_at_once(port: int, leader: Leader) -> None:
     leader.roles = ["leading"]
     code, said, _ = run(port, "pause", "orders")
     assert code == 0
-    assert "it is leading, until samerack resume" in " ".join(said.split())
+    assert "it is leading, until `samerack resume" in " ".join(said.split())
+    assert asks(said, port) == ["resume"]
     code, said, _ = run(port, "pause", "orders", "--for", "2h", "--json")
     assert (code, json.loads(said)["requests"][0]["until"]) == (0, _WALL + 7200)
     code, said, _ = run(port, "resume", "orders", "--json")
@@ -250,6 +261,20 @@ def test_the_command_follows_it_to_its_end(port: int) -> None:
         lead._asked(base, "payments", dry_run=False)
     with pytest.raises(AgentError, match=r"give --url or web\.port"):
         lead._asked("http://127.0.0.1:1", "orders", dry_run=False)
+
+
+@pytest.mark.usefixtures("leader")
+def test_where_the_agent_is_lost_the_command_says_where_to_look(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It names the command that shows what the agent did, at the same address."""
+    base = f"http://127.0.0.1:{port}"
+    under_way = Progress(group="orders", number=1, outcome=Outcome.ASKED)
+    with pytest.raises(AgentError, match="was replaced in the middle") as caught:
+        lead.follow(base, replace(under_way, number=999), lambda _: None)
+    assert asks(str(caught.value), port) == ["events"]
+    monkeypatch.setattr(lead, "_LOST_SECONDS", 0.0)
+    with pytest.raises(AgentError, match="does not answer any more") as caught:
+        lead.follow("http://127.0.0.1:1", under_way, lambda _: None)
+    assert asks(str(caught.value), 1) == ["events"]
 
 
 def test_a_progress_is_told_and_read_back() -> None:

@@ -66,7 +66,7 @@ def test_the_reason_of_a_request_is_the_same_everywhere(agent: Agent) -> None:
     sinks = agent.clusters[""].parts.led["sinks"]
     sinks.operators.ask(Wish.LEAVE, seconds=None, by="alice", why="moving brokers")
     sinks._reporter.is_left(sinks.operators.left)
-    why = "the agent was asked to stay out of it by alice (moving brokers); samerack resume sinks ends that"
+    why = "the agent was asked to stay out of it by alice (moving brokers); `samerack resume sinks` ends that"
     assert agent_says(settings(agent), "sinks") == why
     assert f'samerack_group_reason{{group="sinks",why="{why}"}} 1.0' in get(agent, "/metrics")
     assert "observing" not in get(agent, "/readyz")  # the group's thread does not run, which is another reason

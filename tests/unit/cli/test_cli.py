@@ -98,7 +98,11 @@ def test_help_names_every_command() -> None:
     code, out, _ = run("--help")
     assert code == 0
     assert "availability zone" in out
-    assert all(re.search(rf"^. {command} ", out, re.MULTILINE) for command in COMMANDS)
+    listed = re.findall(r"^. ([a-z]+)  ", out, re.MULTILINE)
+    assert listed == list(COMMANDS)
+    assert listed[:2] == ["verify", "cost"]
+    for first in ("verify", "cost", "run --observe"):
+        assert f"`samerack {first} -b HOST:PORT`" in " ".join(out.split())
 
 
 _HELP = "from samerack.cli.start import main; sys.argv = ['samerack', '--help']\ntry: main()\nexcept SystemExit: pass\n"

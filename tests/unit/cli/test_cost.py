@@ -62,7 +62,7 @@ def test_cost_shows_the_most_expensive_group_first(port: int) -> None:
     code, out, _ = run(port, "cost")
     assert code == 0
     rows = [line.split()[0] for line in out.splitlines() if line.strip().startswith(("billing", "orders", "reports"))]
-    assert rows == ["billing-kip848", "orders", "reports"]
+    assert rows == ["billing-kip848", "reports", "orders"]  # of the second it is a guess
     flat = " ".join(out.split())
     assert f"measured by the agent at http://127.0.0.1:{port}; bytes on the wire in 60 s; AWS: 0.01 USD" in flat
 
@@ -76,13 +76,29 @@ def test_verify_and_cost_have_the_same_total(port: int) -> None:
     assert f"read across racks costs: {total} a month" in " ".join(found.split())
 
 
+@pytest.mark.parametrize("columns", ["60", "80", "160"])
+def test_cost_of_a_group_without_racks_is_a_guess(port: int, monkeypatch: pytest.MonkeyPatch, columns: str) -> None:
+    """Its row has what it may come to, and so has what it is read about alone; the total is without it, and says so."""
+    monkeypatch.setenv("COLUMNS", columns)
+    (bare,) = (one for one in SHOWN.report().groups if one.group.startswith("reports"))
+    guess = words.estimate(bare.guessed_dollars_per_month or 0, guessed=True)
+    assert guess.startswith("up to about $")
+    _, out, _ = run(port, "cost")
+    assert max(len(line) for line in out.splitlines()) <= int(columns)
+    assert guess.rpartition(" ")[2] in out.partition("all 3")[2].partition("costs:")[0]
+    assert "billing-kip848 " in out, "names are whole"
+    flat = " ".join(out.split())
+    assert f"not in it: 250 MB/s read where a rack is unknown, {guess} a month" in flat
+    assert f"), {guess} a month" in " ".join(run(port, "cost", bare.group)[1].split())
+
+
 def test_cost_of_one_group_has_pairs_topics_and_savings(port: int) -> None:
     """The page of a group has its own assignor's share, pairs of racks, topics, and what the figures lack."""
     code, out, _ = run(port, "cost", "orders")
     flat = " ".join(out.split())
     assert code == 0
     assert "with range 67 % would cross; the agent saves $64,179 a month" in flat
-    assert "rack-c rack-a 2 GB $0.037" in flat
+    assert "rack-c rack-a 2 GB $1,632" in flat
     assert "largest part of a topic on one member: 75 % of clicks (25 % must be)" in flat
     assert "busiest member: 1.5 times the mean" in flat
     assert "not in these figures: some partitions have no committed offset" in flat
@@ -201,6 +217,7 @@ def test_top_orders_groups_and_keeps_to_its_screen(order: str, first: str) -> No
     assert len(lines) <= 9
     assert any(line.strip().startswith(first) for line in lines[:6])
     assert "1 more" in "\n".join(lines)
+    assert "; not in it: 250 MB/s read where a rack is unknown" in lines[0]
 
 
 def test_top_shows_more_where_there_is_room_and_says_when_nothing_is_measured_yet() -> None:

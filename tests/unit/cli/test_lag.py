@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from io import StringIO
 
 import pytest
 
-from samerack.cli.lag import partitions_table
-from samerack.common.console import Console
+from samerack.cli.lag import members_table, partitions_table
 from samerack.reporting.group_lag import GroupLag, from_json, group_lag, to_json
 from tests.unit.agent.measured import A, B, group
+from tests.unit.cli.tables import cells_of
 
 
 def behind() -> GroupLag:
@@ -62,13 +61,30 @@ def test_a_member_without_partitions_lags_behind_nothing() -> None:
 @pytest.mark.parametrize("width", [60, 80, 160])
 def test_the_table_fits_and_begins_with_what_needs_a_look(width: int) -> None:
     """Unknown lags come first, then the largest; no name is cut."""
-    console = Console(width=width, file=StringIO(), record=True)
-    console.print(partitions_table(behind(), width=width))
-    lines = console.export_text().splitlines()
-    assert max(map(len, lines)) <= width
-    rows = [line.split() for line in lines if "clicks-" in line]
-    assert [row[:5] if row[3] == "-" else row[:6] for row in rows] == [
-        ["clicks-1", "-", "-", "-", "client-m2"],
-        ["clicks-0", "100", "20", "75", "s", "client-m1"],
-        ["clicks-2", "-", "7", "-", "-"],
+    served = [A] if width == 160 else []
+    assert cells_of(partitions_table(behind(), width=width), width, figure="lag")[1:] == [
+        ["clicks-1", "-", "-", "-", "client-m2", B, *served],
+        ["clicks-0", "100", "20", "75 s", "client-m1", A, *served],
+        ["clicks-2", "-", "7", "-", "-", "-", *served],
+    ]
+
+
+@pytest.mark.parametrize("width", [60, 80, 160])
+def test_racks_and_members_are_whole(width: int) -> None:
+    """Long names are folded; members with one client id have a part of their ids."""
+    racks, ids = ("us-east-1a", "us-gov-west-1c"), ("pay-5f0c1e5e", "pay-77aa1e5e")
+    whole = group(members=dict(zip(ids, racks, strict=True)))
+    members = tuple(replace(one, client_id="pay") for one in whole.members)
+    partitions = tuple(
+        replace(one, partition=("payments.authorised.v2", at), member=ids[at % 2], committed=123_456_789)
+        for at, one in enumerate(whole.partitions)
+    )
+    found = group_lag(replace(whole, members=members, partitions=partitions))
+    names = ("pay-5f0c", "pay-77aa")
+    assert [row[:2] for row in cells_of(members_table(found, width=width), width, figure="lag")[1:]] == [
+        [name, rack] for name, rack in zip(names, racks, strict=True)
+    ]
+    rows = cells_of(partitions_table(found, width=width), width, figure="lag")[1:]
+    assert [row[:6] for row in rows] == [
+        [f"payments.authorised.v2-{at}", "123456789", "20", "12 s", names[at % 2], racks[at % 2]] for at in range(6)
     ]

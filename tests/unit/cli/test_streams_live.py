@@ -213,7 +213,7 @@ def test_the_user_may_know_a_changelog_better() -> None:
     ("brokers", "group", "words"),
     [
         (Brokers(*COUNTING), "absent", "group absent: does not exist"),
-        (Brokers(*COUNTING, protocol="range"), "app", "assign with range, not Kafka Streams: `samerack plan app`"),
+        (Brokers(*COUNTING, protocol="range"), "app", "assign with range, not Kafka Streams: `samerack plan app -b "),
         (Brokers(*COUNTING, state="Empty"), "app", "is Empty; it needs members and no rebalance under way"),
         (Brokers(), "app", "is Stable; it needs members"),
     ],

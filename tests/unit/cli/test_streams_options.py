@@ -19,6 +19,7 @@ from samerack.cli.streams_show import show
 from samerack.common.console import Console
 from samerack.common.money import price_table
 from samerack.common.settings import MoneySettings
+from samerack.common.words import money
 from samerack.traffic.streams_application import Brokers, application_of, standbys_now
 from samerack.traffic.streams_changelogs import match
 from tests.unit.agent.values import Described
@@ -196,11 +197,24 @@ def test_the_advice_says_what_stands_in_the_way() -> None:
     assert leaders.endswith("RackAwareReplicaSelector")  # no strategy of Kafka's has a say (KIP-1071)
 
 
-def printed(report: dict[str, Any]) -> str:
+def printed(report: dict[str, Any], width: int = 200) -> str:
     """The tables as a terminal shows them."""
     file = StringIO()
-    show(report, Console(width=200, file=file))
+    show(report, Console(width=width, file=file))
     return file.getvalue()
+
+
+@pytest.mark.parametrize("width", [60, 80, 160])
+def test_no_figure_of_an_option_is_cut(width: int) -> None:
+    """The price of each option and the tasks of each client are there at any width, and nothing ends in an ellipsis."""
+    report = told(found(*COUNTING))
+    text = printed(report, width)
+    assert max(map(len, text.splitlines())) <= width
+    assert "…" not in text
+    prices = [money(one["bill"]["dollars_per_month"]) for one in report["options"] if one["bill"]]
+    assert [word for word in text.split() if word.lstrip("<").startswith("$")][1:] == prices
+    for client in report["clients"]:
+        assert {*client["active"], *client["standby"]} <= set(text.split())
 
 
 def test_the_tables_show_the_same() -> None:

@@ -2,70 +2,107 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Sequence
 from dataclasses import asdict
-from io import StringIO
 from typing import Any
 
 import pytest
-from rich.table import Table
 
 from samerack.cli.cost import groups_table
+from samerack.cli.curve import show_points
 from samerack.cli.live_plan import over_racks
-from samerack.cli.plan import members_table, racks_table, show_racks
+from samerack.cli.plan import heading, members_table, racks_from, racks_table, show, show_racks
+from samerack.common import words
 from samerack.common.console import Console
 from samerack.common.money import shipped
 from samerack.planning.rack_spread import RackLoad, RackSpread
 from samerack.reporting import costs
+from samerack.traffic.evenness import TopicShare
 from tests.unit.agent.measured import GB, SPREAD, A, B, flow, group, snapshot
+from tests.unit.cli.tables import cells_of, lines_of
 
 WIDTHS = (60, 80, 160)
 IDS = [f"payments-consumer-{at}-5f0c1e5e-8c5b-4a57-9d0e-6d1f0a2b3c4{at}" for at in range(3)]
+NAMES = [f"payments-consumer-{at}" for at in range(3)]
 
 
-def shown(table: Table, width: int) -> list[str]:
-    """The lines of a table on a terminal of this width."""
-    console = Console(width=width, file=StringIO(), record=True)
-    console.print(table)
-    return console.export_text().splitlines()
-
-
-def unfolded(lines: list[str], width: int) -> str:
-    """The first column's text without the breaks of folding."""
-    return "".join(re.split(r"\s{2,}", line.strip())[0] for line in lines if line[1:2] != " " and len(line) <= width)
-
-
-def answer(*reads: str) -> dict[str, Any]:
+def answer(*reads: str, client_ids: Sequence[str] = NAMES, gained: int = 40) -> dict[str, Any]:
     """What `plan` shows of three members that read so."""
-    cost = {"partitions": [["clicks", at] for at in range(120)], "cross_rack": 80, "gained": 40}
+    cost = {"partitions": [["clicks", at] for at in range(120)], "cross_rack": 80, "gained": gained}
+    whole = {
+        "cross_rack": 240,
+        "cross_rack_share": 2 / 3,
+        "known": 360,
+        "moved": 120,
+        "topic_share": asdict(TopicShare(topic="clicks", member=IDS[0], share=0.34, least=0.34)),
+        "busiest": None,
+    }
     return {
+        "assignor": "optimal",
+        "weighed_by": "partitions",
+        "present": whole,
+        "proposed": whole,
+        "over_racks": None,
+        "agent_leads": "when its leader leaves, nearly always within one rolling deploy",
+        "agent_only_observes": None,
+        "agent_is_paused": None,
+        "server": None,
+        "warnings": [],
         "group": "payments",
         "protocol": "range",
         "replicas_that_serve": "any replica in the member's rack",
         "members": [
             {
                 "id": name,
+                "client_id": client_id,
                 "rack": "us-east-1a",
                 "rack_from": "subscription",
                 "reads": one,
                 "present": cost,
                 "proposed": cost,
             }
-            for name, one in zip(IDS, reads, strict=True)
+            for name, client_id, one in zip(IDS, client_ids, reads, strict=True)
         ],
     }
 
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_a_plan_fits_and_names_each_member(width: int) -> None:
-    """Each member takes three lines at most from 80 columns on, and its whole id is there at any width."""
-    lines = shown(members_table(answer("leaders", "leaders", "leaders"), width), width)
-    assert max(map(len, lines)) <= width
-    text = unfolded(lines, width)
-    for name in IDS:
-        assert name in text
+    """Each member has its name, rack and figures at any width, and one line from 80 columns on."""
+    table = members_table(answer("leaders", "leaders", "leaders"), width)
+    wide = ["subscription", "leaders"] if width == 160 else []
+    gained = ["40"] if width >= 80 else []
+    rows = cells_of(table, width, figure="now/across")[1:]
+    assert rows == [[name, "us-east-1a", *wide, "120/80", "120/80", *gained] for name in NAMES]
     if width >= 80:
-        assert len(lines) <= 5 + 3 * len(IDS)
+        assert sum("us-east-1a" in line for line in lines_of(table, width)) == len(IDS)
+        assert len([line for line in lines_of(table, width) if line.strip()]) == 2 + len(IDS)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_members_with_one_client_id_are_told_apart(width: int) -> None:
+    """The shortest part of the member id that does it is shown; a column in which nothing is gained is not."""
+    same = answer("leaders", "leaders", "leaders", client_ids=["payments"] * 3, gained=0)
+    heading, *rows = cells_of(members_table(same, width), width, figure="now/across")
+    names = [row[0] for row in rows]
+    assert names == NAMES  # the client id, and what tells the members apart after it
+    assert "gained" not in heading
+
+
+def test_a_plan_begins_with_its_summary(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The shares come first, then the members; three of them need less than a screen of 80 columns and 24 lines."""
+    monkeypatch.setenv("COLUMNS", "80")
+    show(answer("leaders", "leaders", "leaders"))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("across racks: now 240 partitions (67 %), with optimal 240 partitions (67 %)")
+    assert len(lines) < 20
+
+
+def test_a_plan_says_where_racks_are_from() -> None:
+    """A narrow table has no room for it, so a line names each source with its number of members."""
+    sources = ("subscription", "client-convention", "client-convention")
+    members = [{"rack_from": source} for source in sources]
+    assert racks_from(members) == "racks from: client-convention (2), subscription (1)"
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -74,12 +111,26 @@ def test_costs_fit_and_name_each_group(width: int) -> None:
     names = ["a-group-with-a-long-name-of-some-team.v2", "orders"]
     taken = snapshot(*(group(name, flows=[flow(A, B, 900 * GB)], members=SPREAD) for name in names))
     report = costs.report(taken, shipped("aws"), roles={})
-    lines = shown(groups_table(report, width=width, total=True), width)
-    assert max(map(len, lines)) <= width
-    text = unfolded(lines, width)
-    for name in names:
-        assert name in text
-    assert sum("$" in line for line in lines) == 3
+    heading, *rows = cells_of(groups_table(report, width=width, total=True), width, figure="a month")
+    assert [row[0] for row in rows] == ["all 2", *names]
+    cost = report.groups[0]
+    shown = {
+        "across": words.size(cost.cross_rack_bytes),
+        "share": "0 %",
+        "a month": words.money(cost.dollars_per_month),
+    }
+    for title, text in shown.items():
+        assert [row[heading.index(title)] for row in rows[1:]] == [text, text]
+
+
+def test_a_name_of_twenty_letters_is_not_broken_where_nothing_is_led() -> None:
+    """At 80 columns; `saved` is not there, as no group has it."""
+    taken = snapshot(group("twenty-letters-long1", flows=[flow(A, B, 900 * GB)], members=SPREAD))
+    table = groups_table(costs.report(taken, shipped("aws"), roles={}), width=80)
+    assert any(line.strip().startswith("twenty-letters-long1 ") for line in lines_of(table, 80))
+    assert "saved" not in cells_of(table, 80, figure="a month")[0]
+    led = groups_table(costs.report(taken, shipped("aws"), roles={"twenty-letters-long1": "leading"}), width=80)
+    assert "saved" not in cells_of(led, 80, figure="a month")[0]  # what its own assignor would read is not known
 
 
 @pytest.mark.parametrize(
@@ -92,10 +143,9 @@ def test_costs_fit_and_name_each_group(width: int) -> None:
 )
 def test_the_title_of_a_plan_says_what_its_rows_say(reads: tuple[str, ...], title: str) -> None:
     """The brokers may serve any replica while no member asks for it."""
-    lines = shown(members_table(answer(*reads), 160), 160)
-    assert f"group payments (range): {title}" in lines[0]
-    rows = [line for line in lines if "120/80" in line]
-    assert [next(word for word in ("any replica", "leaders") if word in row) for row in rows] == list(reads)
+    assert heading(answer(*reads)) == f"group payments (range): {title}"
+    titles, *rows = cells_of(members_table(answer(*reads), 160), 160, figure="now/across")
+    assert [row[titles.index("reads")] for row in rows] == list(reads)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -113,11 +163,19 @@ def test_racks_of_a_plan_fit(width: int) -> None:
         )
         for name in names
     ]
-    lines = shown(racks_table({"racks": [asdict(one) for one in loads]}), width)
+    rows = cells_of(racks_table({"racks": [asdict(one) for one in loads]}, width), width, figure="near")[1:]
+    assert rows[0] == ["us-east-1a", "1200", "1000", "12000", "1.25 GB/s"]
+    assert rows[2] == ["us-gov-west-1c", "1200", "1000", "12000", "-"]
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_curve_fits(width: int, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each figure of each point is there at any width."""
+    point = {"max_skew": 1000, "cross_rack": 120_000, "cross_rack_share": 0.0999, "fullest": 9000, "emptiest": 8000}
+    show_points([{**point, "moved": 100_000}], Console(width=width))
+    lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= width
-    rows = [next(line for line in lines if line.strip().startswith(name)) for name in names]
-    assert rows[0].split() == ["us-east-1a", "1200", "1000", "12000", "1.25", "GB/s"]
-    assert rows[2].split() == ["us-gov-west-1c", "1200", "1000", "12000", "-"]
+    assert any(line.split() == ["1000", "120000", "10", "%", "9000", "8000", "100000"] for line in lines)
 
 
 def test_a_plan_warns_of_uneven_members(capsys: pytest.CaptureFixture[str]) -> None:
@@ -131,7 +189,7 @@ def test_a_plan_warns_of_uneven_members(capsys: pytest.CaptureFixture[str]) -> N
     show_racks(console, {"racks": [load], "cause": "33% must cross", "cure": "fewer in a"})
     shown_lines = capsys.readouterr().out.splitlines()
     assert "warning: 33% must cross; fewer in a" in shown_lines
-    assert any(line.split() == ["a", "4", "2", "2", "-"] for line in shown_lines)
+    assert any(line.split() == ["a", "4", "2", "2"] for line in shown_lines)  # no rate of any rack is known
 
 
 def test_a_plan_names_one_cause() -> None:

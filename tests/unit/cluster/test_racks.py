@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from samerack.cluster.racks import Hosts, MemberRack, client_id_of, member_rack
+from samerack.cluster.racks import Hosts, MemberRack, Source, client_id_of, member_rack
 from samerack.common.settings import RackSettings
 from samerack.protocol.model import Subscription
 
@@ -114,3 +114,40 @@ def test_an_agent_beside_a_member_comes_before_the_maps_and_kubernetes_after() -
     assert told("client", "10.9.9.9") == ("rack-a", "network")
     assert told("client", "192.0.2.1") == ("rack-k", "kubernetes")
     assert told("client", None) == (None, "none")
+
+
+@pytest.mark.parametrize(
+    ("client_id", "rack"),
+    [
+        ("ws_az=us-east-1a", "us-east-1a"),
+        ("warpstream_az=us-east-1a,ws_host_override=lb.example,orders", "us-east-1a"),
+        ("orders,diskless_az=use1-az1", "use1-az1"),
+        ("orders, diskless_az=use1-az1", "use1-az1"),
+        ("loadtest;inkless_az=use1-az1", "use1-az1"),
+        ("automq_type=consumer&automq_role=orders&automq_az=us-east-1a&orders-1", "us-east-1a"),
+        ("automq_az=germanywestcentral%2F1&orders", "germanywestcentral/1"),
+        ("orders,diskless_az=use1-az1-StreamThread-1-consumer", "use1-az1"),
+        ("orders,diskless_az=", None),
+        ("shop-ws_az=use1-az1", None),
+        ("orders,WS_AZ=use1-az1", None),
+        ("ws_az", None),
+    ],
+)
+def test_a_zone_in_the_client_id_is_a_rack(client_id: str, rack: str | None) -> None:
+    """The conventions of WarpStream, Aiven and AutoMQ hold by default; on Apache Kafka no fetch has a rack for them."""
+    source: Source = "client-convention" if rack is not None else "none"
+    assert found(client_id) == MemberRack(rack=rack, source=source, fetches_with_rack=False)
+
+
+def test_a_map_of_client_ids_comes_before_conventions_and_networks_after() -> None:
+    """The user's own pattern wins over a convention, a convention over an address; without keys there is none."""
+
+    def of(settings: RackSettings) -> tuple[str | None, str]:
+        answer = member_rack(settings, subscription=WITHOUT, client_id="orders,ws_az=b", client_host="10.9.9.9")
+        return answer.rack, answer.source
+
+    networks = {"10.0.0.0/8": "c"}
+    assert of(RackSettings(client_ids={"orders*": "a"}, networks=networks)) == ("a", "client-id")
+    assert of(RackSettings(networks=networks)) == ("b", "client-convention")
+    assert of(RackSettings(networks=networks, client_conventions=())) == ("c", "network")
+    assert of(RackSettings(client_conventions=("zone",))) == (None, "none")

@@ -258,6 +258,7 @@ def test_an_unknown_key_names_its_source(tmp_path: Path) -> None:
         (_window("0 2 * * *", timezone="Mars"), ("policy.windows.0.timezone: no such time zone", "'Mars'")),
         ({"racks": {"networks": {"10.0.0.1/8": "a"}}}, ("racks.networks: ", "10.0.0.1/8 has host bits set")),
         ({"racks": {"networks": {"everywhere": "a"}}}, ("racks.networks: ", "'everywhere'")),
+        ({"racks": {"client_conventions": ["ws_az="]}}, ("racks.client_conventions: ", "'ws_az='", "the key alone")),
         ({"racks": {"client_ids": {"x*": ""}}}, ("racks.client_ids: ", "'x*' has an empty rack")),
         ({"leading": {"protocols": ["range", "stream"]}}, ("leading.protocols: ", "'stream' is Kafka Streams")),
         ({"leading": {"cooperative_protocols": ["stream"]}}, ("'stream' is Kafka Streams",)),

@@ -1,8 +1,8 @@
-"""Words for people: names that a user may have meant."""
+"""Words for people: names that a user may have meant, and shortened ids."""
 
 from __future__ import annotations
 
-from samerack.common.words import nearest
+from samerack.common.words import nearest, short_id
 
 
 def test_the_nearest_names_come_first() -> None:
@@ -12,3 +12,10 @@ def test_the_nearest_names_come_first() -> None:
     assert nearest("group-7", many).startswith("those that are nearest: group-7, ")
     assert nearest("group-7", many).endswith(" and 15 more")
     assert nearest("orders", []) == "there is none"
+
+
+def test_the_end_of_a_member_id_tells_it_apart() -> None:
+    """Ids that the brokers make begin with the client id and end at random; a short one stays whole."""
+    ids = [f"consumer-orders-1-0f9b2f22-07a1-4b6e-9d0c-91d3a6c2{end}" for end in ("b0e4", "77aa")]
+    assert [short_id(one) for one in ids] == ["…a6c2b0e4", "…a6c277aa"]
+    assert short_id("member-01") == "member-01"

@@ -8,6 +8,7 @@ import re
 import socket
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from typer.testing import CliRunner
 from samerack.agent.metrics import Metrics
 from samerack.agent.web import api as web_api
 from samerack.agent.web.server import WebServer, application
-from samerack.cli.events import local, moment
+from samerack.cli.events import local, moment, table
 from samerack.cli.main import app
 from samerack.common.errors import SettingsError
 from samerack.common.settings import Settings
@@ -26,6 +27,7 @@ from samerack.events.store import Store
 from samerack.events.words import figures, happened, reason
 from tests.docs import Command, blocks
 from tests.unit.agent.measured import busy, reports
+from tests.unit.cli.tables import lines_of
 
 MADE = EventLog(rate=lambda _: 2e6, dollars=lambda count: count * 2e-11)
 MADE.add(
@@ -74,6 +76,24 @@ def run(*arguments: str) -> tuple[int, str, str]:
     return result.exit_code, result.stdout, result.stderr
 
 
+@pytest.mark.parametrize("width", [60, 80, 160])
+@pytest.mark.parametrize("with_group", [True, False])
+def test_nothing_is_cut_at_any_width(width: int, *, with_group: bool) -> None:
+    """Each word of what happened, why, and with what effect is there, and the whole name of the group."""
+    name = "payments-authorised-by-card.v2"
+    happenings = [replace(one, group=name) for one in MADE.latest(group="orders")]
+    lines = lines_of(table(happenings, width=width, with_group=with_group), width)
+    assert max(map(len, lines)) <= width
+    found = set(" ".join(lines).split())
+    for one in happenings:
+        for text in (local(one.at), happened(one), reason(one), figures(one)):
+            assert set(text.split()) <= found
+    if with_group:
+        head = next(line for line in lines if "group" in line)
+        column = slice(head.index("group"), head.index("what"))
+        assert name * len(happenings) in "".join(line[column].strip(" ─") for line in lines[lines.index(head) + 1 :])
+
+
 def test_the_table_says_what_why_and_with_what_effect(url: str) -> None:
     """The newest event is last, and names are printed without control characters."""
     code, out, _ = run("--url", url)
@@ -81,7 +101,7 @@ def test_the_table_says_what_why_and_with_what_effect(url: str) -> None:
     assert re.search(
         r"UTC +orders +rebalance 7 +a member left -client-b; 2 of 6 partitions moved; 2 members; 1 more", out
     )
-    assert "took 1.2 s, pause 900 ms, across racks 50 % > 33 %, $1.73 > $1.14 a day" in out
+    assert "took 1.2 s, pause 900 ms, across racks 50 % > 33 %, from $1.73 to $1.14 a day" in out
     assert "pay\ufffd[2Jments" in out
     assert out.index("member left") < out.index("racks-changed") < out.index("worker: replaced")
 

@@ -54,12 +54,13 @@ def member(number: int, **changes: object) -> dict[str, Any]:
 
 
 def test_answer_to_a_line() -> None:
-    """The answer has the assignment, what crosses racks, what moved, the time it took, and the case."""
+    """The answer has the assignment, what crosses racks and of how much that is known, moves, time, and the case."""
     (answer,) = answers(GROUP | {"case": {"any": 1}})
     assert answer.pop("nanos") > 0
     assert answer == {
         "assignment": {"m1": [["t", 0], ["t", 3]], "m2": [["t", 1], ["t", 2]]},
         "cross_rack": 0,
+        "known": 4,
         "moved": 0,
         "case": {"any": 1},
     }
@@ -103,10 +104,23 @@ def test_weights_and_co_partitioning() -> None:
 
 
 def test_unknown_brokers_and_topics() -> None:
-    """A replica on an unlisted broker has no rack, and an unknown topic is ignored."""
+    """A replica on an unlisted broker has no rack, so that nothing is known; an unknown topic is ignored."""
     (answer,) = answers(GROUP | {"brokers": []})
-    assert answer["cross_rack"] == 4
+    assert (answer["cross_rack"], answer["known"]) == (None, 0)
     assert sum(len(pairs) for pairs in answer["assignment"].values()) == 4
+
+
+def test_what_members_without_a_rack_read_is_unknown() -> None:
+    """It is null and not 0, `-` in the table; with one of two members known, of two of the four partitions."""
+    one, none = member(0, rack=None), member(0, rack=None)
+    none["members"][1]["rack"] = None
+    assert [(answer["cross_rack"], answer["known"]) for answer in answers(one, none)] == [(0, 2), (None, 0)]
+    shown = run("-", given=json.dumps(none)).stdout
+    rows = [line.split() for line in shown.splitlines() if "m1" in line or "m2" in line]
+    assert [row[-2] for row in rows] == ["-", "-"]
+    assert "across racks: now unknown, then unknown;" in shown
+    shown = run("-", given=json.dumps(one)).stdout
+    assert "then 0 of 2 known partitions;" in shown
 
 
 def test_racks_that_a_subscription_could_not_carry() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Sequence
 
 import pytest
 
 from tests import gate
+from tests.docs import ROOT
 from tests.gate import Runner, Step
 
 
@@ -121,3 +123,11 @@ def test_after_an_interrupt_nothing_is_started() -> None:
     programs = gate.Programs()
     programs.stop()
     assert programs.run(("true",), {}, shown=True) != 0
+
+
+def test_files_that_tests_name_exist() -> None:
+    """A test that is left to another file of tests is in it; a file that was moved excused two commands for nothing."""
+    texts = {path: path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("*.py")}
+    named = {(path.name, name) for path, text in texts.items() for name in re.findall(r"\btests/[\w/]+\.py", text)}
+    assert named
+    assert [one for one in sorted(named) if not (ROOT / one[1]).exists()] == []

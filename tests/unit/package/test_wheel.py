@@ -64,6 +64,19 @@ def test_files_of_the_working_directory_are_not_imported(
     assert (done.returncode, says in done.stdout + done.stderr) == (code, True), done.stderr
 
 
+def test_a_shell_completes_its_commands(environment: Environment, tmp_path: Path) -> None:
+    """`--install-completion` writes into the reader's home, and the shell then knows the commands."""
+    script = """
+        samerack --install-completion && . ~/.bash_completions/samerack.sh || exit
+        COMP_WORDS=(samerack ver) COMP_CWORD=1
+        _samerack_completion samerack
+        echo "completes: ${COMPREPLY[*]}"
+    """
+    variables = {"HOME": str(tmp_path), "PATH": f"{Path(environment.samerack).parent}:/usr/bin:/bin"}
+    done = subprocess.run(["bash", "-c", script], env=variables, capture_output=True, text=True, check=True)
+    assert "completes: verify" in done.stdout.splitlines()
+
+
 def test_the_example_of_the_library_page(environment: Environment, tmp_path: Path) -> None:
     """The example of docs/library.md prints what the page shows."""
     page = (ROOT / "docs" / "library.md").read_text(encoding="utf-8")

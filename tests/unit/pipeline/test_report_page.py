@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from html.parser import HTMLParser
 
 import pytest
 
-from samerack.pipeline.report.model import Pair, to_json
+from samerack.pipeline.report.model import Moment, Pair, to_json
 from samerack.pipeline.report.page import heat_map, page
+from samerack.pipeline.report.plots import cost_over_time
 from tests.unit.pipeline.reports import empty, report, unjudged
 
 _VOID = {"meta", "link", "br"}
@@ -102,3 +104,15 @@ def test_the_heat_map_shows_the_racks_that_read_most() -> None:
 def test_json_has_all_of_it() -> None:
     """The JSON contains the figures of the page."""
     assert b'"saved":890.34' in to_json(report())
+
+
+@pytest.mark.parametrize("dollars", [[0.001, 0.002], [0.0, 0.0], [0.1, 0.05], [3.0, 9.0], [15_000.0]])
+def test_no_two_labels_of_the_costs_are_alike(dollars: list[float]) -> None:
+    """The axis has a label for a cent and more, also where all amounts are less."""
+    timeline = [
+        Moment(at=datetime(2026, 11, 1, hour, tzinfo=UTC), bytes=0, crossing_bytes=0, dollars_per_month=amount)
+        for hour, amount in enumerate(dollars)
+    ]
+    labels = re.findall(r">([^<>]*\$[^<>]*)</text>", cost_over_time(timeline, "hour", None).wide)
+    assert len(set(labels)) == len(labels) > 2
+    assert "<$0.01" not in labels

@@ -61,6 +61,17 @@ def test_members_in_one_rack_too_many() -> None:
     assert (spread.too_many, spread.too_few) == (("a",), ("b", "c"))
 
 
+def test_shares_are_of_bytes_and_not_of_the_weights_of_planning() -> None:
+    """One of the two largest partitions is read across racks, and one of the others."""
+    view, rates = cluster(THIRDS), [1.0, 3.0, 1.0, 1.0, 3.0, 1.0]
+    weighted = replace(problem(view, "aaaabc"), weights=np.array([1, 2, 1, 1, 2, 1]))
+    spread = rack_spread(weighted, view, {("t", at): rate for at, rate in enumerate(rates)})
+    assert spread is not None
+    assert spread.across == 2
+    assert spread.share == pytest.approx(4 / 10)
+    assert spread.share_if_even == 0
+
+
 def test_members_anywhere_where_every_rack_has_every_partition() -> None:
     """Uneven members cost nothing there, and leaders count only for members that read them."""
     view = cluster(((1, 2, 3), (2, 3, 1), (3, 1, 2)) * 2)

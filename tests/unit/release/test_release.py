@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import subprocess
+import sys
 import tarfile
 from collections.abc import Mapping
 from io import BytesIO
@@ -18,7 +20,8 @@ from spdx_tools.spdx.parser.parse_anything import parse_file
 from spdx_tools.spdx.validation.document_validator import validate_full_spdx_document
 
 from release import repack, sbom
-from release.errors import WrongInputError
+from release.errors import ReleaseError, WrongInputError
+from release.prove import plan
 from release.source import checked, copy
 from tests.docs import ROOT
 
@@ -118,9 +121,39 @@ def test_bills_of_materials_are_valid_and_name_what_is_needed(tmp_path: Path) ->
 def test_the_workflow_makes_the_release_as_everybody_does() -> None:
     """The version is the tag's, every script in it is valid shell, and no registry is named: forks have their own."""
     text = (ROOT / ".github" / "workflows" / "release.yml").read_text(encoding="utf-8")
-    steps = [step for job in yaml.safe_load(text)["jobs"].values() for step in job["steps"]]
+    steps = _steps(yaml.safe_load(text)["jobs"])
     scripts = [step["run"] for step in steps if "run" in step]
     assert [one for one in scripts if "scripts/release" in one] == ['scripts/release "${GITHUB_REF_NAME#v}" --to made']
     for script in scripts:
         subprocess.run(["bash", "-n"], input=script, text=True, check=True)
     assert not [name for name in ("ghcr.io", "docker.io", "quay.io", "pypi.org") if name in text]
+
+
+def test_the_workflow_signs_what_it_publishes_without_a_key() -> None:
+    """Image, chart and checksums have a signature by the identity of the one job that may ask for it."""
+    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yml").read_text(encoding="utf-8"))["jobs"]
+    assert [name for name, job in jobs.items() if job.get("permissions", {}).get("id-token") == "write"] == ["publish"]
+    signed = {
+        step["name"]: re.findall(r"^cosign (sign\S*) --yes .*?(\S+)$", step["run"], re.MULTILINE)
+        for step in _steps({"publish": jobs["publish"]})
+        if "cosign sign" in step.get("run", "")
+    }
+    assert {name: [verb for verb, _ in lines] for name, lines in signed.items()} == {
+        "Image": ["sign"],
+        "Chart": ["sign"],
+        "Files, with their signature": ["sign-blob"],
+    }
+    assert "--key" not in str(jobs)
+    assert signed["Image"][0][1] == '"$IMAGES@sha256:$digest"'  # not a tag, which may be another image later
+
+
+def _steps(jobs: Mapping[str, Any]) -> list[Any]:
+    return [step for job in jobs.values() for step in job["steps"]]
+
+
+def test_a_program_proves_itself_by_a_plan(tmp_path: Path) -> None:
+    """The checkout's own plans a group of two racks; what prints no plan, or one across racks, is refused."""
+    plan(tmp_path / "wheel", tmp_path, str(Path(sys.executable).with_name("samerack")))
+    for printed, said in (("nothing", "instead of a plan"), ('{"cross_rack": 2}', "reads 2 partitions across racks")):
+        with pytest.raises(ReleaseError, match=said):
+            plan(tmp_path / "wheel", tmp_path, "sh", "-c", f"echo '{printed}'")

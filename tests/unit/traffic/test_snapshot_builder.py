@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+
 from samerack.cluster.racks import MemberRack
-from samerack.cluster.view import SettledCluster
+from samerack.cluster.view import ClusterView, NoRack, Rack, SettledCluster
+from samerack.common.money import shipped
 from samerack.common.settings import load
-from samerack.traffic.collect import Offsets
-from samerack.traffic.model import BlindSpot
+from samerack.reporting import costs
+from samerack.traffic import shares
+from samerack.traffic.board import TrafficBoard
+from samerack.traffic.collect import Offsets, Partition
+from samerack.traffic.metrics import TrafficCollector
+from samerack.traffic.model import BlindSpot, TrafficSnapshot
 from samerack.traffic.positions import Spans
-from samerack.traffic.production import Production
+from samerack.traffic.production import Production, Rate
 from samerack.traffic.read_rates import ReadRates
+from samerack.traffic.series import SeriesLimits, TopicNames
 from samerack.traffic.snapshot_builder import ClusterContext, GroupObservation, SnapshotBuilder
 from samerack.traffic.streams_client import StreamsClient
 from samerack.traffic.timeline import extend
@@ -51,13 +60,13 @@ def seen(spans: Spans = NOTHING, *, exact: bool = True, **changed: object) -> Gr
     )
 
 
-def builder() -> SnapshotBuilder:
+def builder(weights: WeightBook | None = None, production: Production | None = None) -> SnapshotBuilder:
     """A new builder."""
     return SnapshotBuilder(
         load(flags={"kafka": {"bootstrap.servers": "b:1"}, "groups": ["g"]}, environment={}),
-        WeightBook(),
+        weights or WeightBook(),
         ReadRates(),
-        Production(),
+        production or Production(),
     )
 
 
@@ -114,3 +123,70 @@ def test_a_rewind_is_remembered() -> None:
     assert one.build(seen(), SCENE).blind_spots == (BlindSpot.REWOUND,)
     one.forget(["g"])
     assert one.build(seen(), SCENE).blind_spots == ()
+
+
+@pytest.mark.parametrize(
+    ("brokers", "share"),
+    [
+        ({1: "a", 2: "b", 3: "c"}, 2 / 3),
+        ({1: "a", 2: "a"}, 0.0),
+        ({1: "a", 2: NoRack.UNSET, 3: NoRack.UNSET}, None),
+        ({1: NoRack.UNSET}, None),
+        ({}, None),
+    ],
+)
+def test_the_share_at_random_is_unknown_while_a_broker_has_no_rack(
+    brokers: dict[int, Rack], share: float | None
+) -> None:
+    """One rack of three brokers is no single rack, of which nothing would cross."""
+    assert shares.random_share(ClusterView(brokers=brokers, topics={})) == (
+        None if share is None else pytest.approx(share)
+    )
+
+
+@pytest.mark.parametrize(("rack", "optimal"), [(member("m", "c", 0).rack, 1.0), (NOWHERE, None)])
+def test_the_best_share_of_a_group_without_racks_is_unknown(rack: MemberRack, optimal: float | None) -> None:
+    """No series of the optimum, and none in `cost`; with a rack, which is not that of the replica, there is one."""
+    view = view_of({1: "b"}, t=[partition(1)])
+    scene = replace(SCENE, view=view, settled=shares.settled(view))
+    snapshot = TrafficSnapshot(groups=(builder().build(seen(rack=rack), scene),), cluster=view)
+    (cost,) = costs.report(snapshot, shipped("aws"), roles={}).groups
+    assert cost.optimal_share == optimal
+    board, registry = TrafficBoard(), CollectorRegistry()
+    board.publish(snapshot, [])
+    limits = SeriesLimits(flows=9, topics=9, groups=9, pairs=9)
+    registry.register(TrafficCollector(board, limits=limits, topics=TopicNames()))
+    series = [line for line in generate_latest(registry).decode().splitlines() if not line.startswith("#")]
+    found = [line for line in series if line.startswith("samerack_optimal_ratio")]
+    assert found == ([] if optimal is None else [f'samerack_optimal_ratio{{group="g"}} {optimal}'])
+
+
+class Written(Production):
+    """So many bytes per second are written to the partitions of a topic."""
+
+    def __init__(self, *rates: float) -> None:
+        super().__init__()
+        self.written = rates
+
+    def rate(self, partition: Partition) -> Rate:
+        """What is written."""
+        return Rate(value=self.written[partition[1]], error=0.0, seconds=60.0)
+
+
+def test_the_best_share_is_of_what_is_written_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is by rates and not by weights, which are alike here, and no other plan is made while these stay."""
+    view = view_of({1: "a", 2: "b"}, t=[partition(1), partition(2)])
+    scene = replace(SCENE, view=view, settled=shares.settled(view))
+    both = {("t", 0): 5, ("t", 1): 5}
+    one = member("m", "c", 0, 1)
+    observed = replace(seen(), group=group(one), owners=dict.fromkeys(both, one), committed=both)
+    written, book = Written(100.0, 130.0), WeightBook()
+    book.measured("g", {partition: written.rate(partition) for partition in both})
+    weights = book.weights("g")
+    assert weights is not None
+    assert weights["t"][0] == weights["t"][1]
+    made = builder(book, written)
+    assert made.build(observed, scene).shares.optimal == pytest.approx(130 / 230)
+    monkeypatch.delattr(shares, "solve")
+    written.written = (100.0, 300.0)
+    assert made.build(observed, scene).shares.optimal == pytest.approx(3 / 4)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from samerack.assignors.evaluate import evaluate
 from samerack.cluster.view import ClusterView, NoRack
 from samerack.common.settings import LeadingSettings
 from samerack.traffic.shares import problem_of, settled, solve, whole_tasks_of
@@ -22,7 +23,8 @@ def share(
     """The least share of these members."""
     group, leading = observed(*members), LeadingSettings()
     problem = problem_of(group, settled(view), rack_aware_fetch=aware, leading=leading, weights=weights)
-    return None if problem is None else solve(group, problem, whole_tasks_of(group, problem), leading)
+    owner = None if problem is None else solve(group, problem, whole_tasks_of(group, problem), leading)
+    return None if problem is None or owner is None else evaluate(problem, owner).known_share
 
 
 def test_a_task_of_two_topics_stays_whole() -> None:

@@ -231,6 +231,6 @@ AGENT = member("samerack-1", instance_id="samerack")
 )
 def test_what_is_promised(view: GroupView, promised: tuple[str, ...], not_promised: tuple[str, ...]) -> None:
     """The promise depends on the protocol and the kind of members."""
-    told = prospect(view, LeadingSettings())
+    told = prospect(view, LeadingSettings(), worth_it=True)
     assert all(words in told for words in promised), told
     assert not any(words in told for words in not_promised), told

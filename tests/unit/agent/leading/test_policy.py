@@ -143,6 +143,12 @@ def test_a_saving_must_exceed_the_least_in_bytes_too() -> None:
     assert run.decide(condition(4, rates=(1000.0, 0.0))).reason is Reason.BELOW_LEAST_SAVING
 
 
+def test_a_saving_by_rounded_weights_alone_is_below_the_least() -> None:
+    """Weights are rounded to powers of two: 7 points by them can be less than one by what is measured, which counts."""
+    decision = Run().decide(condition(20, 13, traffic_changed=True, racks_changed=False, rates=(195.0, 187.0), error=1))
+    assert (decision.reason, decision.before, decision.after) == (Reason.BELOW_LEAST_SAVING, 0.195, 0.187)
+
+
 def test_bytes_that_are_not_measured_are_waited_for_and_not_for_ever() -> None:
     """Without measured bytes the share decides after a wait; the wait restarts when they are missing again."""
     run = Run(rules=replace(RULES, min_bytes_per_second=400.0, unmeasured_seconds=600.0))

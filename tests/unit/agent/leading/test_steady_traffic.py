@@ -5,7 +5,7 @@ Commits are not in these worlds: nothing that is decided here comes from them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from random import Random
 from typing import Final
@@ -16,20 +16,25 @@ from samerack.agent.leading.assigning import Sent
 from samerack.agent.leading.rebalance_evaluator import Evaluation
 from samerack.agent.policy import Action, Reason
 from samerack.agent.policy.measured import Measured
-from samerack.agent.policy.model import TOLERANCE
 from samerack.cluster.group import GroupView
+from samerack.common.settings import PolicySettings
 from samerack.planning import planner
+from samerack.planning.byte_shares import known_crossing, row_of
+from samerack.traffic.collect import Partition
 from samerack.traffic.production import Production
 from samerack.traffic.weights import WeightBook, Weights
 from tests import effort
 from tests.unit.agent.leading.bench import Bench
 from tests.unit.agent.values import RACKS, cluster, group, member
-from tests.unit.traffic.worlds import DAY, polls
+from tests.unit.traffic.worlds import DAY, polls, true_rates
 
 _DECIDED_SECONDS: Final = 60.0
 """Between two decisions under the same weights: they differ by the rates only."""
-WARMING_SECONDS: Final = 600.0
-"""The first weights are known after some seconds, and better after some minutes."""
+WARMING_SECONDS: Final = 900.0
+"""The first weights are known after some seconds, and better after some minutes; bursts take longest."""
+_MIN_SAVING: Final = PolicySettings().min_saving
+_ROUGHLY: Final = 0.02
+"""A saving is measured: one that is close to the minimum may be taken for more, soon or late."""
 
 
 @dataclass(kw_only=True)
@@ -83,21 +88,42 @@ class World:
         )  # fmt: skip
 
 
+def _true_saving(plan: planner.Plan, rates: Mapping[Partition, float]) -> float:
+    """Return what a plan really saves, as a share of all that is read."""
+    row = row_of(plan.problem, rates)
+    before, after = (known_crossing(plan.problem, owner, row) for owner in (plan.problem.owner, plan.final))
+    return (before - after) / float(row.sum())
+
+
 @pytest.mark.parametrize("seed", range(effort.of(100, least=4)))
 def test_steady_traffic_causes_no_rebalance(seed: int) -> None:
-    """In a day at most one, when the traffic has become known."""
-    times = [now for now, _ in World(seed=seed).run(seconds=DAY if effort.ALL else DAY / 8)]
-    assert all(now < WARMING_SECONDS for now in times), times
+    """In a day at most one, when the traffic has become known, and that one is worth it."""
+    first = [
+        (now, _true_saving(evaluation.plan, true_rates(seed)))
+        for now, evaluation in World(seed=seed).run(seconds=DAY if effort.ALL else DAY / 8)
+    ]
+    assert len(first) <= 1
+    assert all(saving > _MIN_SAVING - _ROUGHLY for _, saving in first), first
+    assert all(now < WARMING_SECONDS for now, saving in first if saving > _MIN_SAVING + _ROUGHLY), first
 
 
-@pytest.mark.parametrize("seed", range(effort.of(100, least=4)))
+@pytest.mark.parametrize("seed", [*range(effort.of(100, least=4)), 1650, 7350])
 def test_a_lasting_shift_is_worth_one_rebalance_at_most(seed: int) -> None:
-    """It comes within ten minutes, and after it nothing is left that is worth another one."""
+    """It comes within ten minutes where it is clearly worth it, and nothing is left that is worth another one.
+
+    By the rounded weights the plan of seed 7350 saves 7.3 points and is not worth anything, and one of seed 1650 too.
+    """
     shift = 1800.0
     world = World(seed=seed)
-    times = [now for now, _ in world.run(seconds=shift + DAY / 8, shifted_after=shift) if now > WARMING_SECONDS]
-    assert len(times) <= 1
-    assert all(shift < now <= shift + 660.0 for now in times), times
-    condition = world.bench.evaluation(world.view).condition
-    saving = condition.present.cross_rack_share - condition.possible.cross_rack_share
-    assert saving <= 0.05 + TOLERANCE
+    after = [
+        (now, _true_saving(evaluation.plan, true_rates(seed, shifted=True)))
+        for now, evaluation in world.run(seconds=shift + DAY / 8, shifted_after=shift)
+        if now > WARMING_SECONDS
+    ]
+    assert len(after) <= 1
+    assert all(shift < now and saving > _MIN_SAVING - _ROUGHLY for now, saving in after), after
+    assert all(now <= shift + 660.0 for now, saving in after if saving > _MIN_SAVING + _ROUGHLY), after
+    left = world.bench.evaluation(world.view)
+    rates = left.condition.rates
+    assert rates is not None
+    assert _true_saving(left.plan, true_rates(seed, shifted=True)) <= _MIN_SAVING + 2 * rates.error / rates.whole

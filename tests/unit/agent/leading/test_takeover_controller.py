@@ -15,7 +15,7 @@ from samerack.agent.leading.rebalance_evaluator import Evaluation, RebalanceEval
 from samerack.agent.leading.roles import FOLLOWING, LEADING, STANDBY
 from samerack.agent.leading.takeover_controller import TakeoverController
 from samerack.agent.leading.takeover_lock import TakeoverLock
-from samerack.agent.policy import Action, Decision, Reason
+from samerack.agent.policy import Action, Decision, GroupCondition, Reason
 from samerack.cluster.group import GroupView
 from samerack.common.settings import LeadingSettings
 from tests.unit.agent.leading.policies import cost
@@ -25,7 +25,10 @@ from tests.unit.agent.leading.test_takeover_attempt import Joining
 from tests.unit.agent.values import group
 
 COST = replace(cost(2, assigned=4), sum_of_squares=8)
-EVALUATION = cast("Evaluation", SimpleNamespace(condition=SimpleNamespace(present=COST, possible=COST, rates=None)))
+CONDITION = GroupCondition(
+    present=COST, possible=COST, partitions_changed=False, withheld=0, rounds=0, racks_changed=False
+)
+EVALUATION = cast("Evaluation", SimpleNamespace(condition=CONDITION))
 BEHIND = group(M2, AGENT, M1, M3)  # a member other than the agent would lead next
 
 

@@ -7,6 +7,7 @@ import java.net.http.HttpRequest;
 import java.net.http.HttpResponse;
 import java.net.http.HttpTimeoutException;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
@@ -30,12 +31,17 @@ final class Agent {
     /** The most that an answer may have: the agent reads as many bytes of a question. */
     private static final int MAX_ANSWER_BYTES = 64 << 20;
     private static final int MAX_REASON_LETTERS = 500;
+    /** The most that an answer to news may have, with its head. */
+    private static final int MAX_NEWS_BYTES = 8 << 10;
 
     /** The agent is on this host, so that no proxy is between. */
     private static final HttpClient CLIENT = HttpClient.newBuilder()
             .version(HttpClient.Version.HTTP_1_1)
             .proxy(HttpClient.Builder.NO_PROXY)
             .build();
+
+    /** What the agent answers. */
+    record Answer(int status, String body) {}
 
     private final URI url;
     /** By {@link System#nanoTime}; read and written by the threads of one application. */
@@ -86,15 +92,14 @@ final class Agent {
      * @throws AgentException there is no answer, or it is an error
      */
     String ask(String path, String body, Duration time) throws AgentException {
-        CompletableFuture<HttpResponse<String>> answer = CLIENT.sendAsync(
-                request(path, body, time), info -> new BoundedBody(MAX_ANSWER_BYTES));
+        CompletableFuture<Answer> answer = post(path, body, time, MAX_ANSWER_BYTES);
         try {
-            HttpResponse<String> response = answer.get(time.toNanos(), TimeUnit.NANOSECONDS);
-            if (response.statusCode() != 200) {
+            Answer found = answer.get(time.toNanos(), TimeUnit.NANOSECONDS);
+            if (found.status() != 200) {
                 throw new AgentException(
-                        Cause.REFUSED, "the agent at " + url + " answered " + response.statusCode() + reason(response));
+                        Cause.REFUSED, "the agent at " + url + " answered " + found.status() + reason(found.body()));
             }
-            return response.body();
+            return found.body();
         } catch (TimeoutException late) {
             throw deadline(time, late);
         } catch (ExecutionException failure) {
@@ -124,21 +129,27 @@ final class Agent {
 
     /** Sends news without waiting; whether they arrive makes no difference here. */
     void tell(String path, String body, Duration time) {
-        CLIENT.sendAsync(request(path, body, time), info -> new BoundedBody(MAX_REASON_LETTERS))
-                .whenComplete((response, failure) -> {
-                    if (failure != null || response.statusCode() >= 300) {
-                        LOG.debug("The agent at {} did not take the news: {}", url, failure != null ? failure : response);
-                    }
-                });
+        post(path, body, time, MAX_NEWS_BYTES).orTimeout(time.toMillis(), TimeUnit.MILLISECONDS).whenComplete((answer, failure) -> {
+            if (failure != null || answer.status() >= 300) {
+                LOG.debug("The agent at {} did not take the news: {}", url, failure != null ? failure : answer);
+            }
+        });
     }
 
-    private HttpRequest request(String path, String body, Duration time) {
-        return HttpRequest.newBuilder(URI.create(url + path))
+    private CompletableFuture<Answer> post(String path, String body, Duration time, int most) {
+        if (Settings.UNIX.equals(url.getScheme())) {
+            return UnixSocket.post(Path.of(url.getPath()), path, body, most);
+        }
+        HttpRequest request = HttpRequest.newBuilder(URI.create(url + path))
                 .timeout(time)
                 .header("Content-Type", "application/json")
                 .header("Accept", "application/json")
                 .POST(HttpRequest.BodyPublishers.ofString(body, StandardCharsets.UTF_8))
                 .build();
+        CompletableFuture<HttpResponse<String>> sent = CLIENT.sendAsync(request, info -> new BoundedBody(most));
+        CompletableFuture<Answer> answer = sent.thenApply(response -> new Answer(response.statusCode(), response.body()));
+        answer.whenComplete((found, failure) -> sent.cancel(true));
+        return answer;
     }
 
     private AgentException deadline(Duration time, Throwable cause) {
@@ -147,8 +158,8 @@ final class Agent {
     }
 
     /** Returns what the agent gives as the reason, cut to a length and without control characters. */
-    private static String reason(HttpResponse<String> response) {
-        String text = response.body();
+    private static String reason(String body) {
+        String text = body;
         try {
             if (JsonReader.read(text) instanceof Map<?, ?> fields && fields.get("error") instanceof String error) {
                 text = error;

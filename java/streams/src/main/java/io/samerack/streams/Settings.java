@@ -14,8 +14,10 @@ import org.apache.kafka.streams.processor.assignment.TaskAssignor;
  * {@code ConfigurationErrors} of {@link AssignorMetricsMBean} counts it.
  */
 final class Settings {
-    /** Where the agent listens. */
+    /** Where the agent listens: {@code http://HOST:PORT}, or {@code unix:/PATH} of its socket. */
     static final String URL = "samerack.url";
+
+    static final String UNIX = "unix";
     /** Milliseconds in which the agent has to answer, from the moment it is asked until the whole plan is here. */
     static final String TIMEOUT_MS = "samerack.timeout.ms";
     /** Milliseconds in which the agent is not asked again after it failed. */
@@ -75,6 +77,10 @@ final class Settings {
         try {
             URI found = new URI(text);
             boolean plain = found.getRawQuery() == null && found.getRawFragment() == null;
+            boolean isPath = found.getRawAuthority() == null && found.getPath() != null && found.getPath().startsWith("/");
+            if (UNIX.equals(found.getScheme()) && isPath && plain) {
+                return found;
+            }
             if (("http".equals(found.getScheme()) || "https".equals(found.getScheme())) && found.getHost() != null && plain) {
                 return new URI(text.replaceFirst("/+$", ""));
             }

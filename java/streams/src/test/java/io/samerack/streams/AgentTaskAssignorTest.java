@@ -9,6 +9,7 @@ import io.samerack.streams.AgentException.Cause;
 import java.lang.management.ManagementFactory;
 import java.net.InetAddress;
 import java.net.ServerSocket;
+import java.nio.file.Path;
 import java.time.Instant;
 import java.util.HashMap;
 import java.util.List;
@@ -39,6 +40,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.Timeout.ThreadMode;
+import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
@@ -288,6 +290,32 @@ class AgentTaskAssignorTest {
             assertFellBack(assignor(Map.of(Settings.TIMEOUT_MS, "300", Settings.URL, url)).assign(application()));
             assertEquals(1, metrics().getFallbacksForDeadline());
         }
+    }
+
+    @Test
+    @Timeout(value = 60, threadMode = ThreadMode.SEPARATE_THREAD)
+    void anAgentAtAUnixSocketIsAskedAsAtAPort(@TempDir Path folder) throws Exception {
+        agent.answer = goodAnswer();
+        Path path = folder.resolve("agent.sock");
+        Map<String, Object> there = Map.of(Settings.URL, "unix:" + path, Settings.RETRY_MS, 0);
+        assertFellBack(assignor(there).assign(application()));
+        assertEquals(1, metrics().getFallbacksForNoAnswer());
+        TestSocket socket = new TestSocket(path, agent.port());
+        agent.status = 503;
+        assertFellBack(assignor(there).assign(application()));
+        assertEquals(1, metrics().getFallbacksForRefusal());
+        agent.isSilent = true;
+        Map<String, Object> soon = new HashMap<>(there);
+        soon.put(Settings.TIMEOUT_MS, 300);
+        assertFellBack(assignor(soon).assign(application()));
+        assertEquals(1, metrics().getFallbacksForDeadline());
+        agent.isSilent = false;
+        agent.status = 200;
+        AgentTaskAssignor assignor = assignor(there);
+        assignor.assign(application());
+        assertEquals(1, metrics().getAgentPlans());
+        assertTrue(outcome(assignor).contains("\"plan\":\"p-7\""));
+        socket.close();
     }
 
     @Test

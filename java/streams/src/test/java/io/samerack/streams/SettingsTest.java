@@ -26,13 +26,13 @@ class SettingsTest {
     }
 
     @ParameterizedTest
-    @CsvSource({"http://[::1]:9464/,http://[::1]:9464", "https://agent/under//,https://agent/under"})
+    @CsvSource({"http://[::1]:9464/,http://[::1]:9464", "unix:/run/agent.sock,unix:/run/agent.sock", "https://agent/under//,https://agent/under"})
     void anAddressMayHaveAPath(String given, String used) {
         assertEquals(used, Settings.of(Map.of(Settings.URL, given)).url.toString());
     }
 
     @ParameterizedTest
-    @CsvSource({"''", "9464", "unix:/run/agent.sock", "http://", "http://a b", "ftp://agent", "http://agent?x=1", "http:agent"})
+    @CsvSource({"''", "9464", "unix:agent.sock", "unix://agent/run", "http://", "http://a b", "ftp://agent", "http://agent?x=1", "http:agent"})
     void whatIsNoAddressIsNotUsed(String given) {
         Settings settings = Settings.of(Map.of(Settings.URL, given));
         assertEquals(Settings.DEFAULT_URL, settings.url.toString());

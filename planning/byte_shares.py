@@ -1,4 +1,7 @@
-"""Shares of measured bytes that cross racks under any owners of a group's partitions."""
+"""Shares of measured bytes that cross racks under any owners of a group's partitions.
+
+Plans are made with weights, which are rates rounded to powers of two; what they read is priced with the rates.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +12,17 @@ import numpy as np
 
 from samerack.assignors.evaluate import cross_rack_mask, evaluate, known_mask
 from samerack.assignors.model import FloatArray, Int32Array, Problem
-from samerack.traffic.collect import Partition
 
-Rates: TypeAlias = Mapping[Partition, float]
-"""Wire bytes per second by partition."""
+Rates: TypeAlias = Mapping[tuple[str, int], float]
+"""Wire bytes per second by topic and partition."""
 
 
 def share_of_owners(problem: Problem, owner: Int32Array, rates: Rates | None) -> float | None:
-    """Returns the cross-rack share with these owners, of bytes if they were measured; None if nothing is known."""
-    row = row_of(problem, rates) if rates is not None else np.zeros(0)
+    """Returns the cross-rack share with these owners; None if nothing is known.
+
+    It is of bytes where the problem has weights and rates were measured, else of what the problem counts.
+    """
+    row = row_of(problem, rates) if rates is not None and problem.weights is not None else np.zeros(0)
     known = known_mask(problem, owner)
     whole = float(row[known].sum()) if len(row) else 0.0
     if not whole:

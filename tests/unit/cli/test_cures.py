@@ -1,0 +1,153 @@
+"""Commands in messages: each is complete, quoted for a shell, and fits what the agent is to the group."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+
+from samerack.agent.leading.prospect import prospect
+from samerack.agent.leading.takeover_gain import worth_refusal
+from samerack.agent.policy import Action, Decision, Reason
+from samerack.agent.policy.requests import Request, Wish, in_words
+from samerack.common.cures import command
+from samerack.common.money import shipped
+from samerack.common.settings import LeadingSettings
+from samerack.pipeline.whatif_group import LEAD, STRATEGY, Questions
+from samerack.pipeline.whatif_words import cure
+from samerack.reporting import costs
+from samerack.reporting.evidence import Evidence
+from samerack.reporting.verify import verdict
+from samerack.traffic.model import GroupKind, GroupTraffic, TrafficSnapshot
+from tests.commands import commands_in, parsed
+from tests.docs import ROOT
+from tests.unit.agent.leading.test_admission import ONE, TWO
+from tests.unit.agent.measured import GB, A, B, flow, group, snapshot
+from tests.unit.agent.test_verify import HALF, RANDOM, judged, uneven
+from tests.unit.agent.values import group as view
+from tests.unit.pipeline.test_whatif_words import CHANGE
+
+NAME = "a b;$(c)'s"
+BROKERS = "one:9092,two:9092"
+
+
+@pytest.fixture(autouse=True)
+def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Remove settings of the user who runs the tests."""
+    for name in ("SAMERACK_CONFIG", "SAMERACK_KAFKA__BOOTSTRAP_SERVERS"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def runs(text: str) -> list[tuple[str, object]]:
+    """Name of each command in a text, and the group that it is about."""
+    answers = map(parsed, commands_in(text))
+    return [
+        (name, next(iter(value)) if isinstance(value := given.get("group"), list) else value) for name, given in answers
+    ]
+
+
+def cures(taken: TrafficSnapshot, *, role: str = "", by_leading_agent: bool = False) -> list[str]:
+    """The cures of a snapshot, where the agent has this role in each group."""
+    roles = {one.group: role for one in taken.groups} if role else {}
+    report = costs.report(taken, shipped("aws"), roles=roles, bootstrap=BROKERS)
+    evidence = Evidence(snapshot=taken, report=report, leading=LeadingSettings(), by_leading_agent=by_leading_agent)
+    return [one.cure for one in verdict(evidence).findings]
+
+
+def avoidable(kind: GroupKind = "classic", assignor: str = "range") -> GroupTraffic:
+    """A group that a better plan would help."""
+    return group(NAME, kind=kind, assignor=assignor, flows=[flow(A, B, GB)], shares=HALF)
+
+
+PLAN = ("plan", NAME)
+
+
+@pytest.mark.parametrize(
+    ("role", "by_agent", "assignor", "expected"),
+    [
+        ("", False, "range", [("run", NAME), PLAN]),
+        ("", True, "range", [PLAN]),
+        ("following", True, "range", [("lead", NAME), PLAN]),
+        ("following", True, "cooperative-sticky", [PLAN]),
+        ("leading", True, "range", [("events", NAME), PLAN]),
+        ("standby", True, "range", [("health", None), PLAN]),
+    ],
+)
+def test_the_cure_of_what_is_avoidable_fits_the_agents_role(
+    role: str,
+    by_agent: bool,  # noqa: FBT001 - a table of states
+    assignor: str,
+    expected: list[tuple[str, object]],
+) -> None:
+    """Where an agent runs, a second one is refused its port: it takes the group over, or gets it in its settings."""
+    (text,) = cures(snapshot(avoidable(assignor=assignor)), role=role, by_leading_agent=by_agent)
+    assert runs(text) == expected
+    assert ("`groups` in its settings" in text) == (by_agent and not role)
+
+
+def test_every_command_of_a_finding_is_complete() -> None:
+    """Findings of all kinds of groups, at random and uneven: each command has the brokers and the whole name."""
+    kinds: tuple[GroupKind, ...] = ("classic", "streams-classic", "streams")
+    taken = [
+        *(snapshot(avoidable(kind)) for kind in kinds),
+        snapshot(replace(avoidable(), shares=RANDOM)),
+        snapshot(replace(uneven(), group=NAME)),
+    ]
+    found = [runs(text) for one in taken for text in cures(one)]
+    assert {name for commands in found for name, _ in commands} == {"run", "plan", "streams plan"}
+    assert {of for commands in found for _, of in commands} == {NAME}
+    (pod,) = judged(snapshot(), own_rack="cellar").findings
+    assert runs(pod.cure) == [("rack", None)]
+
+
+def test_every_command_of_a_message_is_complete() -> None:
+    """What the agent says of requests, takeovers and prospects, and what the fleet's what-if advises."""
+    paused = Decision(action=Action.SUPPRESS, reason=Reason.PAUSED, before=0.5, after=0.0)
+    changes = [replace(CHANGE, group=NAME, scenario=scenario, kind=kind) for scenario, kind in _CHANGES]
+    for text, name in (
+        (in_words(Request(group=NAME, wish=Wish.PAUSE, since=0.0)), "resume"),
+        (worth_refusal(NAME, paused, asked=True), "resume"),
+        (prospect(replace(view(ONE, TWO), name=NAME), LeadingSettings(), worth_it=True), "lead"),
+        (cure(changes[0], Questions()), "plan"),
+        (cure(changes[1], Questions()), "streams plan"),
+    ):
+        assert runs(text) == [(name, NAME)], text
+
+
+_CHANGES = ((LEAD, "classic"), (STRATEGY, "streams-classic"))
+
+
+def test_commands_of_alerts_are_complete() -> None:
+    """A group's name is quoted, and the brokers have a place."""
+    rules = yaml.safe_load((ROOT / "monitoring" / "alerts.yaml").read_text(encoding="utf-8"))
+    texts = [str(rule.get("annotations", {}).get("description")) for one in rules["groups"] for rule in one["rules"]]
+    named = [runs(text.replace("{{ $labels.group }}", "a b;$(c)")) for text in texts]
+    assert [("plan", "a b;$(c)")] in named
+
+
+@pytest.mark.parametrize("name", [NAME, "orders", "-orders", "--help", "a\\b", "*"])
+def test_a_name_reaches_the_command_as_it_is(name: str) -> None:
+    """Whatever signs of a shell or of options it has."""
+    line = command("plan", "--curve", group=name, bootstrap=BROKERS)
+    found, given = parsed(line.strip("`"))
+    assert (found, given["group"], given["with_curve"], given["bootstrap"]) == ("plan", name, True, BROKERS)
+
+
+@pytest.mark.parametrize(
+    "line", ["samerack plan orders", "samerack run --group orders", "samerack lead orders", "samerack plan -b h:9092"]
+)
+def test_what_is_incomplete_is_noticed(line: str) -> None:
+    """Without brokers, a way to take over, or a group a command ends with an error."""
+    with pytest.raises(Exception, match=r"kafka: is missing|Missing|missing"):
+        parsed(line)
+
+
+def test_no_message_makes_a_command_by_itself() -> None:
+    """A command with a name in it is made by `common.cures`, which quotes it, and has its brokers or agent."""
+    made = re.compile(r"samerack (?:[a-z]+ )+(?:--[a-z]+ )*\{[^}]*\}(?!:)")  # a colon follows where it names itself
+    rooms = [path.resolve() for path in (ROOT / "src" / "samerack").iterdir() if path.is_symlink()]
+    found = [str(path) for room in rooms for path in Path(room).rglob("*.py") if made.search(path.read_text("utf-8"))]
+    assert found == []
