@@ -55,7 +55,8 @@ def top(
     A running agent is asked (at web.host:web.port); where none runs, this command measures itself.
     """
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise SettingsError(f"top: needs a terminal; {command('cost', bootstrap=','.join(bootstrap or ()))} prints the same once")
+        once = command("cost", bootstrap=",".join(bootstrap or ()))
+        raise SettingsError(f"top: needs a terminal; {once} prints the same once")
     where = place(config, bootstrap, assignments)
     quiet = where.settings.log.model_copy(update={"level": "error"})
     log.configure(where.settings.model_copy(update={"log": quiet}))
