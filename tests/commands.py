@@ -38,6 +38,6 @@ def parsed(line: str) -> tuple[str, dict[str, Any]]:
         context = found.make_context(name, list(words), parent=context)
         path.append(name)
     if " ".join(path) in _ASKS_BROKERS:
-        brokers = context.params["bootstrap"]
-        settings_from(None, brokers and brokers.replace("HOST:PORT", "host:9092"), context.params["assignments"])
+        brokers = context.params["bootstrap"] or ()
+        settings_from(None, [one.replace("HOST:PORT", "host:9092") for one in brokers], context.params["assignments"])
     return " ".join(path), context.params

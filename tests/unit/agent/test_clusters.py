@@ -106,7 +106,7 @@ def test_one_that_does_not_work_harms_no_other(agent: Agent, monkeypatch: pytest
     east = agent.clusters["east"]
     monkeypatch.setattr(east.health, "unhealthy", dict)
     monkeypatch.setattr(east.parts.watch, "last_look", time.monotonic())
-    assert ask(agent, "/readyz") == (200, '{"ok":true,"wrong":{}}')
+    assert ask(agent, "/readyz") == (200, '{"ok":true,"wrong":{},"notes":{}}')
     assert [row["trouble"] == "" for row in json.loads(ask(agent, "/v1/clusters")[1])] == [True, False]
 
 

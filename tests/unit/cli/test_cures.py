@@ -133,14 +133,14 @@ def test_a_name_reaches_the_command_as_it_is(name: str) -> None:
     """Whatever signs of a shell or of options it has."""
     line = command("plan", "--curve", group=name, bootstrap=BROKERS)
     found, given = parsed(line.strip("`"))
-    assert (found, given["group"], given["with_curve"], given["bootstrap"]) == ("plan", name, True, BROKERS)
+    assert (found, given["group"], given["with_curve"], given["bootstrap"]) == ("plan", name, True, [BROKERS])
 
 
 @pytest.mark.parametrize(
-    "line", ["samerack plan orders", "samerack run --group orders", "samerack lead orders", "samerack plan -b h:9092"]
+    "line", ["samerack plan orders", "samerack run --group orders", "samerack lead", "samerack plan -b h:9092"]
 )
 def test_what_is_incomplete_is_noticed(line: str) -> None:
-    """Without brokers, a way to take over, or a group a command ends with an error."""
+    """Without brokers or a group a command ends with an error."""
     with pytest.raises(Exception, match=r"kafka: is missing|Missing|missing"):
         parsed(line)
 
