@@ -68,11 +68,11 @@ class Matrix:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Headline:
-    """The figure that comes first, what it is, and how much of it is avoidable ("" if not known)."""
+    """The figure that comes first, what it is, and the dollars of it that are avoidable; None where not known."""
 
     figure: str
     what: str
-    avoidable: str
+    avoidable: float | None = None
 
 
 def matrix(pairs: Iterable[PairCost], racks: Iterable[str], *, seconds: float) -> Matrix:
@@ -140,12 +140,11 @@ def headline(
         reads: bytes per second that are read.
     """
     if dollars is not None:
-        part = f"{words.money(avoidable)} of it avoidable" if avoidable is not None else ""
-        return Headline(figure=words.money(dollars), what="a month across racks", avoidable=part)
+        return Headline(figure=words.money(dollars), what="a month across racks", avoidable=avoidable)
     if share is not None:
-        return Headline(figure=words.percent(share), what=f"of {share_by} across racks", avoidable="")
+        return Headline(figure=words.percent(share), what=f"of {share_by} across racks")
     if reads is not None:
-        return Headline(figure=words.rate(reads), what="read; what crosses racks is not known", avoidable="")
+        return Headline(figure=words.rate(reads), what="read; what crosses racks is not known")
     return None
 
 

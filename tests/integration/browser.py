@@ -32,6 +32,8 @@ _FLAGS: Final = (
 )
 _CHROMIUM: Final = ("chromium", "chromium-browser", "google-chrome")
 _SECONDS: Final = 30
+_MAX_PIXELS: Final = 16_000
+"""Chromium draws no higher picture, and says only that it failed."""
 TAB: Final = "\ue004"
 ENTER: Final = "\ue007"
 
@@ -93,8 +95,10 @@ class Browser:
         return [str(entry["message"]) for entry in self._command("se/log", {"type": "browser"})]
 
     def screenshot(self, path: Path, *, whole: bool = True) -> None:
-        """Saves a screenshot of the page, or of what the window shows of it."""
-        shot = self._devtools("Page.captureScreenshot", {"captureBeyondViewport": whole})
+        """Saves a screenshot of the page, as far as the browser can draw it, or of what the window shows of it."""
+        width, height = self.run("const e = document.documentElement; return [e.scrollWidth, e.scrollHeight]")
+        clip = {"x": 0, "y": 0, "width": width, "height": min(height, _MAX_PIXELS), "scale": 1}
+        shot = self._devtools("Page.captureScreenshot", {"captureBeyondViewport": True, "clip": clip} if whole else {})
         path.write_bytes(base64.b64decode(shot["data"]))
 
     def close(self) -> None:

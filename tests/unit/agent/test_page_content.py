@@ -98,19 +98,25 @@ def test_the_number_that_matters_comes_first(url: str) -> None:
 @pytest.mark.parametrize(
     ("known", "shown"),
     [
-        ({"dollars": 12.5, "share": 0.3}, ("$12.50", "a month across racks", "")),
-        ({"dollars": 12.5, "avoidable": 0.004}, ("$12.50", "a month across racks", "<$0.01 of it avoidable")),
-        ({"dollars": None, "avoidable": 3.0, "share": 0.3}, ("30 %", "of bytes across racks", "")),
-        ({"dollars": None, "share": 0.3, "share_by": "partitions"}, ("30 %", "of partitions across racks", "")),
-        ({"dollars": None, "reads": 5e6}, ("5 MB/s", "read; what crosses racks is not known", "")),
+        ({"dollars": 12.5, "share": 0.3}, ("$12.50", "a month across racks", None)),
+        ({"dollars": 12.5, "avoidable": 0.004}, ("$12.50", "a month across racks", 0.004)),
+        ({"dollars": None, "avoidable": 3.0, "share": 0.3}, ("30 %", "of bytes across racks", None)),
+        ({"dollars": None, "share": 0.3, "share_by": "partitions"}, ("30 %", "of partitions across racks", None)),
+        ({"dollars": None, "reads": 5e6}, ("5 MB/s", "read; what crosses racks is not known", None)),
     ],
 )
-def test_without_a_price_the_share_comes_first(known: dict[str, Any], shown: tuple[str, str, str]) -> None:
+def test_without_a_price_the_share_comes_first(known: dict[str, Any], shown: tuple[str, str, float | None]) -> None:
     """Of bytes or partitions, then what is read; where nothing is known nothing is shown large."""
     assert page.headline(dollars=None) is None
     found = page.headline(**known)
     assert found is not None
     assert (found.figure, found.what, found.avoidable) == shown
+
+
+def test_nothing_avoidable_is_said_so(url: str) -> None:
+    """In words and without the colour of what is wrong."""
+    first = _html(f"{url}/group?name=orders").partition('<p class="headline">')[2].partition("</p>")[0]
+    assert first.endswith("a month across racks, none of it avoidable")
 
 
 def test_prices_of_nothing_put_the_share_first() -> None:
