@@ -53,11 +53,6 @@ class Place:
     settings: Settings
 
     @property
-    def servers(self) -> frozenset[str]:
-        """Brokers that the settings name."""
-        return servers_of(self.settings)
-
-    @property
     def url(self) -> str:
         """Where the agent of these settings answers."""
         return agent_url(self.settings)
@@ -132,7 +127,7 @@ def lag(where: Place, group: str, *, measure: bool) -> tuple[GroupLag | None, st
         decoded = group_lag.from_json(answer)
         if _same_cluster(where, decoded.bootstrap):
             return decoded, _origin(where)
-    if answer == _UNSEEN and not where.servers:
+    if answer == _UNSEEN and not servers_of(where.settings):
         raise AgentError(
             f"group {group}: the agent at {where.url} has not seen it; give --bootstrap-servers to ask brokers for it"
         )
@@ -205,7 +200,7 @@ def _asked(where: Place, path: str, *, unseen: bytes | None = None) -> bytes | N
 
 
 def _same_cluster(where: Place, bootstrap: str) -> bool:
-    return is_same_cluster(where.servers, bootstrap)
+    return is_same_cluster(servers_of(where.settings), bootstrap)
 
 
 def _origin(where: Place) -> str:
@@ -219,7 +214,7 @@ def _measured_here(where: Place, answer: bytes | None) -> str:
 
 
 def _measuring(where: Place, seconds: float, *, replication: bool = False) -> Measuring:
-    if not where.servers:
+    if not servers_of(where.settings):
         raise SettingsError(
             f"no agent answers at {where.url}, and no cluster is named to measure; give --bootstrap-servers, "
             "SAMERACK_KAFKA__BOOTSTRAP_SERVERS or kafka: {bootstrap.servers: HOST:PORT} in the file"

@@ -15,7 +15,7 @@ from rich import box
 from rich.table import Table
 
 from samerack.agent import log
-from samerack.cli.agent_requests import UrlOption, agent_url, check_cluster
+from samerack.cli.agent_requests import UrlOption, agent_address
 from samerack.cli.asking import ask
 from samerack.common import words
 from samerack.common.console import USUAL, WIDE, Console
@@ -79,8 +79,6 @@ def events(
     rebalance began with: the agent, a member, the group's leader. A running agent is asked; where none runs, --store
     reads its file. Changes nothing. docs/events.md explains each column.
     """
-    settings = settings_from(config, bootstrap, assignments, needs_kafka=False)
-    log.configure(settings)
     kinds = tuple(dict.fromkeys(kind or ()))
     if unknown := [one for one in kinds if one not in KINDS]:
         raise SettingsError(f"--kind {unknown[0]}: no such kind; kinds are {', '.join(KINDS)}")
@@ -90,11 +88,10 @@ def events(
         )
     begin = moment(since, time.time()) if since is not None else None
     if file is not None:
+        log.configure(settings_from(config, bootstrap, assignments, needs_kafka=False))
         found = _stored(file, group=group, kinds=kinds, since=begin, limit=limit)
     else:
-        asked = _asking(url or agent_url(settings), group=group, kinds=kinds)
-        if bootstrap:
-            check_cluster((url or agent_url(settings)).rstrip("/"), settings)
+        asked = _asking(agent_address(config, bootstrap, url, assignments), group=group, kinds=kinds)
         found = asked(begin, limit)
     console = Console()
     if as_json and not follow:
@@ -115,11 +112,7 @@ Asked = Callable[[float | None, int], tuple[Event, ...]]
 """Asks an agent for what happened since, no more than so many, the newest first."""
 
 
-def _asking(url: str, *, group: str | None, kinds: tuple[str, ...]) -> Asked:
-    base = url.rstrip("/")
-    if not base.startswith(("http://", "https://")):
-        raise SettingsError(f"--url {url}: expected http://HOST:PORT")
-
+def _asking(base: str, *, group: str | None, kinds: tuple[str, ...]) -> Asked:
     def asked(since: float | None, most: int) -> tuple[Event, ...]:
         query = [f"most={most}"]
         query += [f"group={quote(group, safe='')}"] if group is not None else []

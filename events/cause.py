@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from types import MappingProxyType
+from typing import Final, TypeAlias
 
 from samerack.events.model import Cause
 
 Partition: TypeAlias = tuple[str, int]
+_NOBODY: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +152,7 @@ def moved(
     before: GroupSnapshot,
     after: GroupSnapshot,
     released: Mapping[Partition, Released],
-    returned: Mapping[str, str] | None = None,
+    returned: Mapping[str, str] = _NOBODY,
 ) -> int:
     """Return how many partitions have another owner than the one they had last.
 
@@ -161,9 +163,8 @@ def moved(
         returned: former keys of members that are back under others.
     """
     had = {partition: one.owner for partition, one in released.items()} | before.owners()
-    former = returned or {}
     return sum(
-        had.get(partition, owner) not in (owner, former.get(owner)) for partition, owner in after.owners().items()
+        had.get(partition, owner) not in (owner, returned.get(owner)) for partition, owner in after.owners().items()
     )
 
 

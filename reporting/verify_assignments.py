@@ -127,7 +127,7 @@ def _how_to_lead(evidence: Evidence, group: GroupTraffic, cost: GroupCost) -> st
     if cost.role == LEADING:
         return f"the agent leads it: {command('events', group=group.group)} says what it decided and why; {plan}"
     if cost.role == FOLLOWING:
-        now = command("lead", "--takeover", "clean", group=group.group)
+        now = command("lead", group=group.group)
         by_request = f", or at once by {now}" if group.assignor in EAGER else ""
         return f"the agent follows it, and leads it when its leader has left{by_request}; {plan}"
     if cost.role:

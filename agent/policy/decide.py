@@ -76,9 +76,9 @@ def decide(state: State, condition: GroupCondition, now: float, wall: float, rul
 
 def _evaluate(state: State, condition: GroupCondition, now: float, wall: float, rules: Rules) -> tuple[State, Decision]:
     """Decides by what a rebalance would save, and whether that is enough."""
-    saving = condition.saving
     if condition.present.cross_rack_share <= condition.possible.cross_rack_share + TOLERANCE:
         return replace(state, proposed=None), _decision(condition, Action.NOTHING, Reason.NOTHING_TO_GAIN)
+    saving = condition.saving
     if saving <= rules.min_saving + TOLERANCE:
         return replace(state, proposed=None), _decision(condition, Action.SUPPRESS, Reason.BELOW_LEAST_SAVING)
     if why_cheaper(condition) is Reason.TRAFFIC_CHANGED and _is_uncertain(condition):
