@@ -31,7 +31,7 @@ def prospect(view: GroupView, leading: LeadingSettings, *, worth_it: bool) -> st
     else:
         ways = [f"{_BIRTH}; in a rolling deploy by chance only"]
     if worth_it and view.protocol in EAGER:
-        ways.append(f"at once by {command('lead', '--takeover', 'clean', group=view.name)}")
+        ways.append(f"at once by {command('lead', group=view.name)}")
     if static := sum(one.instance_id not in (None, leading.instance_id) for one in view.members):
         ways.append(
             f"but {static} of its members are static, and a static leader that restarts within its session keeps the "

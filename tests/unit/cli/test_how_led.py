@@ -18,7 +18,7 @@ def test_a_takeover_that_lead_would_refuse_is_not_advised(saving: float | None, 
     """Nothing is taken over for an unknown saving, none, or one below policy.min_saving."""
     text = how_led(VIEW, SETTINGS, role="", saving=saving)
     assert "when its leader leaves" in text
-    assert ("samerack lead orders" in text) is advised
+    assert ("at once by `samerack lead orders`" in text) is advised
 
 
 def test_a_group_that_the_agent_leads_is_led_now() -> None:

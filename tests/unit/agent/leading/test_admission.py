@@ -217,13 +217,13 @@ AGENT = member("samerack-1", instance_id="samerack")
 @pytest.mark.parametrize(
     ("view", "promised", "not_promised"),
     [
-        (group(ONE, TWO), ("within one rolling deploy", "samerack lead orders"), ("static",)),
+        (group(ONE, TWO), ("within one rolling deploy", "`samerack lead orders`"), ("static",)),
         (group(AGENT, ONE), ("within one rolling deploy",), ("static",)),
-        (group(ONE, TWO, protocol="sticky"), ("by chance only", "samerack lead orders"), ("within one",)),
+        (group(ONE, TWO, protocol="sticky"), ("by chance only", "`samerack lead orders`"), ("within one",)),
         (
             group(ONE, TWO, protocol="cooperative-sticky"),
             ("once all have been stopped", "by chance only"),
-            ("samerack lead",),
+            ("samerack lead orders",),
         ),
         (group(ONE, STATIC), ("1 of its members are static", "keeps the lead"), ()),
         (group(ONE, protocol="RoundRobinAssigner"), ("not while it runs: its leader's assignor",), ("deploy",)),
