@@ -206,12 +206,9 @@ class Election(ElectionResults, Service):
         member.poll_heartbeat()
         if member.fenced:
             raise kafka_errors.FencedInstanceIdError(self._identity)
-        if member.reporting != self._reporting_members:
-            member.reporting = self._reporting_members
-            member.trigger("clients tell what they read")
-        if member.advertisement is not self._advertisement:
-            member.advertisement = self._advertisement
-            member.trigger("leads other groups than before")
+        member.advertisement, member.reporting = self._advertisement, self._reporting_members
+        if not member.wants_join and member.news:
+            member.trigger(member.news)
         if not member.wants_join:
             if self._outcome.settle():
                 self._notify()

@@ -103,11 +103,13 @@ class ElectionMember(_AgentMember):
         self.advertisement = advertisement
         """What this agent advertises, before it holds anything; a change takes effect when it joins again."""
         self.reporting: frozenset[ReportingMember] = NO_MEMBERS
+        self._sent = self.advertisement, self.reporting
         self.verdict: Verdict | None = None
         self.sure_seconds = min(settings.session_timeout_seconds, settings.rebalance_timeout_seconds)
 
     def group_protocols(self) -> list[tuple[str, bytes]]:
         """Return what this agent advertises and holds."""
+        self._sent = self.advertisement, self.reporting
         verdict = self.verdict
         advertisement = self.advertisement.model_copy(update={"reporting": tuple(sorted(self.reporting))})
         if verdict is not None:
@@ -115,6 +117,14 @@ class ElectionMember(_AgentMember):
                 update={"held": tuple(sorted(verdict.active)), "term": verdict.term}
             )
         return [(PROTOCOL, encode(advertisement))]
+
+    @property
+    def news(self) -> str:
+        """What this agent advertises since it sent its last JoinGroup, which may be parked for seconds; else empty."""
+        advertisement, reporting = self._sent
+        if reporting != self.reporting:
+            return "clients tell what they read"
+        return "leads other groups than before" if advertisement is not self.advertisement else ""
 
     def is_sure_of(self, verdict: Verdict) -> bool:
         """Return whether no election can have taken place since the one of this verdict."""
