@@ -69,7 +69,7 @@ class ClusterAgent:
             prices=parts.prices,
             leading=settings.leading,
             own_rack=settings.traffic.rack,
-            by_leading_agent=not settings.cluster,  # that of several clusters leads no group
+            by="leading-agent" if settings.groups else "observing-agent",
             bootstrap=settings.kafka["bootstrap.servers"],
             more_gaps=self.health.gaps,
             server_assignors=lambda: parts.watch.server_assignors,

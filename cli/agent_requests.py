@@ -9,11 +9,12 @@ from typing import Annotated, Final
 import typer
 
 from samerack.agent import log
+from samerack.common.cures import agent_url, reach_agent
 from samerack.common.errors import AgentError, SettingsError
-from samerack.common.fetching import HttpAnswer, NoAnswerError, address, ask
+from samerack.common.fetching import HttpAnswer, NoAnswerError, ask
 from samerack.common.flags import settings_from
 from samerack.common.options import BootstrapOption, ConfigOption, SetOption
-from samerack.common.settings import Settings, WebSettings, cluster_path
+from samerack.common.settings import Settings
 
 _ANSWER_SECONDS: Final = 5.0
 _JSON: Final = {"content-type": "application/json"}
@@ -22,11 +23,6 @@ UrlOption = Annotated[
     str | None,
     typer.Option("--url", help="Address of the agent; web.host:web.port without it.", show_default=False),
 ]
-
-
-def agent_url(settings: Settings) -> str:
-    """Returns the URL below which the agent of these settings shows their cluster."""
-    return address(settings.web) + cluster_path(settings.cluster)
 
 
 def agent_address(config: ConfigOption, bootstrap: BootstrapOption, url: UrlOption, assignments: SetOption) -> str:
@@ -43,6 +39,7 @@ def agent_address(config: ConfigOption, bootstrap: BootstrapOption, url: UrlOpti
         raise SettingsError(f"--url {url}: expected http://HOST:PORT")
     if bootstrap:
         check_cluster(base, settings)
+    reach_agent(base)
     return base
 
 
@@ -75,11 +72,6 @@ def check_cluster(base: str, settings: Settings) -> None:
             f"{base}: the agent there is of the cluster at {of}, and --bootstrap-servers names none of its brokers; "
             "give --url or web.port of an agent of that cluster"
         )
-
-
-def elsewhere(base: str) -> str:
-    """Returns the agent's address for commands in messages; empty if they ask there without it."""
-    return "" if base == address(WebSettings()) else base
 
 
 def send(base: str, path: str, body: dict[str, object]) -> HttpAnswer:

@@ -9,7 +9,7 @@ only the address of these settings is tried.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from glob import escape
@@ -19,9 +19,10 @@ from urllib.parse import quote
 
 import typer
 
-from samerack.cli.agent_requests import agent_url, is_same_cluster, servers_of
+from samerack.cli.agent_requests import is_same_cluster, reason, servers_of
 from samerack.cluster.racks import NO_HOSTS, Hosts
 from samerack.common import fetching
+from samerack.common.cures import agent_url, command
 from samerack.common.errors import AgentError, SettingsError
 from samerack.common.fetching import NoAnswerError, NotListeningError
 from samerack.common.flags import settings_from
@@ -38,6 +39,7 @@ _MAX_BYTES: Final = 256 * 1024 * 1024
 _LAG_SECONDS: Final = 1.0
 """Offsets are asked for at the second poll, and there are four in this time."""
 _UNSEEN: Final = b""
+_SAID: Final = ("role", "trouble", "paused")
 
 WindowOption = Annotated[
     float,
@@ -105,8 +107,8 @@ def verdict(where: Place, *, window: float, measure: bool) -> tuple[Verdict, str
         if _same_cluster(where, decoded.bootstrap):
             if not decoded.brokers and not decoded.findings:  # which would look like a sound cluster
                 raise AgentError(
-                    f"the agent at {where.url} has not measured the cluster yet; samerack health --ready says whether "
-                    "it reaches the brokers, and --measure does without it"
+                    f"the agent at {where.url} has not measured the cluster yet; {command('health', '--ready')} says "
+                    "whether it reaches the brokers, and --measure with --bootstrap-servers does without it"
                 )
             return decoded, _origin(where)
     with _measuring(where, window) as measuring:
@@ -176,23 +178,23 @@ def hosts_known(settings: Settings, group: str) -> tuple[Hosts, str]:
     return (decoded.hosts() if decoded is not None and _same_cluster(where, decoded.bootstrap) else NO_HOSTS), ""
 
 
-def agent_says(settings: Settings, group: str, field: str = "trouble") -> str:
-    """Returns what a running agent of this cluster says of a group in its status; empty if nothing, or none runs.
+def agent_says(settings: Settings, group: str) -> Mapping[str, str]:
+    """Returns the status that a running agent of this cluster has of a group; empty if it has none, or none runs.
 
-    Args:
-        settings: Of the cluster, and where the agent answers.
-        group: The group's name.
-        field: trouble: why it neither leads nor follows the group; paused: why it starts no rebalance there.
+    The values that a plan shows are `role`; `trouble`, why it neither leads nor follows the group; and `paused`, why it
+    starts no rebalance there.
     """
     where = Place(settings=settings)
     try:
         answer = _asked(where, "/v1/status")
         status = json.loads(answer) if answer is not None else {}
         if not _same_cluster(where, str(status.get("bootstrap", ""))):
-            return ""
-        return next((one[field] for one in status["groups"] if one["group"] == group), "")
+            return {}
+        return next(
+            ({name: one.get(name, "") for name in _SAID} for one in status["groups"] if one["group"] == group), {}
+        )
     except (AgentError, ValueError, KeyError, TypeError, AttributeError):
-        return ""  # an agent of another version: the plan is the same without it
+        return {}  # an agent of another version: the plan is the same without it
 
 
 def _asked(where: Place, path: str, *, unseen: bytes | None = None) -> bytes | None:
@@ -237,14 +239,6 @@ def ask(url: str, path: str, *, unseen: bytes | None = None) -> bytes | None:
     if answer.status == HTTPStatus.NOT_FOUND and unseen is not None:
         return unseen
     if answer.status != HTTPStatus.OK:
-        reason = _reason(answer.body) or "is it an agent of this version?"
-        raise AgentError(f"{url}{path}: answers {answer.status}; {reason}")
+        why = reason(answer) or "is it an agent of this version?"
+        raise AgentError(f"{url}{path}: answers {answer.status}; {why}")
     return answer.body
-
-
-def _reason(body: bytes) -> str:
-    """Returns why an agent gives no answer, if it says so."""
-    try:
-        return str(json.loads(body)["error"])
-    except (ValueError, KeyError, TypeError):
-        return ""

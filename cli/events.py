@@ -92,6 +92,7 @@ def events(
         found = _stored(file, group=group, kinds=kinds, since=begin, limit=limit)
     else:
         asked = _asking(agent_address(config, bootstrap, url, assignments), group=group, kinds=kinds)
+        old = asked(time.time() - _LATE_SECONDS, MAX_ASKED) if follow else ()
         found = asked(begin, limit)
     console = Console()
     if as_json and not follow:
@@ -105,7 +106,7 @@ def events(
         console.print(table(shown, width=console.width, with_group=group is None) if shown else _nothing(group, since))
     if follow:
         with suppress(KeyboardInterrupt):
-            _follow(console, asked, shown, with_group=group is None, as_json=as_json)
+            _follow(console, asked, (*old, *shown), with_group=group is None, as_json=as_json)
 
 
 Asked = Callable[[float | None, int], tuple[Event, ...]]
@@ -137,16 +138,18 @@ def _stored(
     return event_log.latest(limit, group=group, kinds=kinds, since=float("-inf") if since is None else since)
 
 
-def _follow(console: Console, asked: Asked, shown: tuple[Event, ...], *, with_group: bool, as_json: bool) -> None:
-    known = {event.id for event in shown}
-    last = shown[-1].at if shown else time.time()
+def _follow(console: Console, asked: Asked, old: tuple[Event, ...], *, with_group: bool, as_json: bool) -> None:
+    """Shows what is not among the old events, until Ctrl-C."""
+    known = {event.id: event.at for event in old}
+    last = max(known.values(), default=time.time())
     while True:
         time.sleep(_FOLLOW_SECONDS)
         news = [event for event in reversed(asked(last - _LATE_SECONDS, MAX_ASKED)) if event.id not in known]
         if not news:
             continue
         last = max(last, news[-1].at)
-        known |= {event.id for event in news}
+        known |= {event.id: event.at for event in news}
+        known = {one: at for one, at in known.items() if at >= last - _LATE_SECONDS}
         if as_json:
             for event in news:
                 typer.echo(model.to_json(event))

@@ -13,7 +13,7 @@ import typer
 
 from samerack.agent.leading.progress import GOOD, UNDER_WAY, Did, Gain, Outcome, Progress, from_json, to_json
 from samerack.agent.web.takeover import PATH
-from samerack.cli.agent_requests import UrlOption, agent_address, elsewhere, look, refusal, send
+from samerack.cli.agent_requests import UrlOption, agent_address, look, refusal, send
 from samerack.common import words
 from samerack.common.console import Console
 from samerack.common.cures import command
@@ -70,7 +70,11 @@ def lead(
     base = agent_address(config, bootstrap, url, assignments)
     console = Console(highlight=False)
     report: Callable[[Did], None] = (lambda _: None) if as_json else (lambda did: _show_step(console, did))
-    progress = follow(base, _asked(base, group, dry_run=dry_run), report)
+    try:
+        progress = follow(base, _asked(base, group, dry_run=dry_run), report)
+    except KeyboardInterrupt:
+        Console(stderr=True).print(f"the agent goes on with it; {command('events', group=group)} tells what it does")
+        raise typer.Exit(130) from None
     if as_json:
         typer.echo(to_json(progress))
     else:
@@ -88,7 +92,7 @@ def follow(base: str, progress: Progress, report: Callable[[Did], None]) -> Prog
         AgentError: The agent does not answer any more, or begins another one.
     """
     shown, number, group = 0, progress.number, progress.group
-    answered, events = time.monotonic(), command("events", group=group, url=elsewhere(base))
+    answered, events = time.monotonic(), command("events", group=group)
     while True:
         for did in progress.did[shown:]:
             report(did)

@@ -92,7 +92,7 @@ def examine(
     racks = {member.id: member.rack for member in members}
     client_ids = {member.id: member.client_id for member in members}
     shares = shares_of(made, rates)
-    role = agent_says(settings, group, "role")
+    said = agent_says(settings, group)
     brokers = {rack for rack in cluster.brokers.values() if not isinstance(rack, NoRack)}
     present, proposed = (per_member(made, owner) for owner in (problem.owner, made.final))
     return {
@@ -111,9 +111,9 @@ def examine(
         ),
         "assignor": made.assignor if subject.offered is None else ASSIGNOR,
         "weighed_by": "bytes" if weights else "partitions",
-        "agent_leads": how_led(subject.view, settings, role=role, saving=_saving(*shares)),
-        "agent_only_observes": agent_says(settings, group) or None,
-        "agent_is_paused": agent_says(settings, group, "paused") or None,
+        "agent_leads": how_led(subject.view, settings, role=said.get("role", ""), saving=_saving(*shares)),
+        "agent_only_observes": said.get("trouble") or None,
+        "agent_is_paused": said.get("paused") or None,
         "replicas_that_serve": "any replica in the member's rack" if aware else "leader replicas",
         "over_racks": over_racks(
             rack_spread(problem, cluster, rates), elsewhere={rack.rack for rack in racks.values()} - brokers

@@ -94,7 +94,8 @@ def how_led(view: GroupView | None, settings: Settings, *, role: str, saving: fl
     if role == LEADING:
         return "the running agent leads it now"
     worth_it = saving is not None and saving > settings.policy.of(view.name).min_saving
-    return prospect(view, settings.leading, worth_it=worth_it)
+    bootstrap = settings.kafka["bootstrap.servers"] if not role else ""
+    return prospect(view, settings.leading, worth_it=worth_it, bootstrap=bootstrap)
 
 
 def subject_of(group: str, settings: Settings, wire: Wire, hosts: Hosts) -> Subject:

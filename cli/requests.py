@@ -14,7 +14,7 @@ from samerack.agent.leading.group_requests import RequestStatus, from_json, to_j
 from samerack.agent.leading.roles import INSIDE, STANDBY
 from samerack.agent.policy.requests import MAX_SECONDS, MAX_TEXT, Wish
 from samerack.agent.web.requests import PATH, RESUME
-from samerack.cli.agent_requests import UrlOption, agent_address, elsewhere, look, reason, refusal, send
+from samerack.cli.agent_requests import UrlOption, agent_address, look, reason, refusal, send
 from samerack.common import words
 from samerack.common.console import Console
 from samerack.common.cures import command
@@ -69,7 +69,7 @@ def leave(
     that is started again stays out, too. docs/operating.md says what shows it.
     """
     base, status = _begin(Wish.LEAVE.value, group, lasting, why, config, bootstrap, url, assignments)
-    _finish(base, _once_out(base, status), Wish.LEAVE, as_json=as_json)
+    _finish(_once_out(base, status), Wish.LEAVE, as_json=as_json)
 
 
 def pause(
@@ -90,8 +90,8 @@ def pause(
     when the time is over, or after `samerack resume GROUP`, happens then. The command asks the agent on this machine
     (in Kubernetes: kubectl exec); of several agents, ask the one that leads the group.
     """
-    base, status = _begin(Wish.PAUSE.value, group, lasting, why, config, bootstrap, url, assignments)
-    _finish(base, status, Wish.PAUSE, as_json=as_json)
+    _, status = _begin(Wish.PAUSE.value, group, lasting, why, config, bootstrap, url, assignments)
+    _finish(status, Wish.PAUSE, as_json=as_json)
 
 
 def resume(
@@ -109,8 +109,8 @@ def resume(
     It joins the group again if it had left, and makes the rebalances that have become worth it. Where nothing is in
     force it changes nothing.
     """
-    base, status = _begin(RESUME, group, None, why, config, bootstrap, url, assignments)
-    _finish(base, status, None, as_json=as_json)
+    _, status = _begin(RESUME, group, None, why, config, bootstrap, url, assignments)
+    _finish(status, None, as_json=as_json)
 
 
 def _begin(
@@ -179,7 +179,7 @@ def _once_out(base: str, status: RequestStatus) -> RequestStatus:
         if time.monotonic() > until:
             raise AgentError(
                 f"{base}: the agent is still {status.role} {status.group} after {_OUT_SECONDS:g} s, and leaves as "
-                f"soon as it can; {command('events', group=status.group, url=elsewhere(base))} tells what it does"
+                f"soon as it can; {command('events', group=status.group)} tells what it does"
             )
         time.sleep(_LOOK_SECONDS)
         try:
@@ -189,20 +189,20 @@ def _once_out(base: str, status: RequestStatus) -> RequestStatus:
     return status
 
 
-def _finish(base: str, status: RequestStatus, wish: Wish | None, *, as_json: bool) -> None:
+def _finish(status: RequestStatus, wish: Wish | None, *, as_json: bool) -> None:
     if as_json:
         typer.echo(to_json(status))
         return
-    Console(highlight=False).print(words.plain(_in_words(base, status, wish)))
+    Console(highlight=False).print(words.plain(_in_words(status, wish)))
 
 
-def _in_words(base: str, status: RequestStatus, wish: Wish | None) -> str:
+def _in_words(status: RequestStatus, wish: Wish | None) -> str:
     """Returns what has happened, when it ends, and what ends it before."""
     group, role = status.group, status.role
     if wish is None:
         return f"{group}: nothing is asked of the agent any more; it is {role} now, and does what its settings say"
     until = next((one.until for one in status.requests if one.wish is wish), None)
-    resumed = command("resume", group=group, url=elsewhere(base))
+    resumed = command("resume", group=group)
     end = f"until {words.when(until)} UTC or {resumed}" if until is not None else f"until {resumed}"
     if role == STANDBY:
         return f"{group}: another agent is the active one, ask that one; this one keeps to it {end}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import select
 import sys
 import termios
@@ -103,8 +104,9 @@ def _keys() -> Iterator[Callable[[float], str]]:
     before = termios.tcgetattr(descriptor)
 
     def key(seconds: float) -> str:
-        ready, _, _ = select.select([sys.stdin], [], [], seconds)
-        return sys.stdin.read(1).lower() if ready else ""
+        ready, _, _ = select.select([descriptor], [], [], seconds)
+        # not from sys.stdin, whose buffer would keep further keys where `select` does not see them
+        return os.read(descriptor, 1).decode(errors="replace").lower() if ready else ""
 
     try:
         tty.setcbreak(descriptor)

@@ -22,11 +22,17 @@ WIDE: Final = 110
 class Console(rich.console.Console):
     """rich's console without markup: text in brackets or colons is shown literally.
 
-    Control characters except line ends are shown as U+FFFD. Use a `Text` for colours.
+    Control characters except line ends are shown as U+FFFD. Use a `Text` for colours. A line with a command between
+    backticks is left to the terminal to wrap: what is copied from it is one line.
     """
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**{"markup": False, "emoji": False, **options})
+
+    def print(self, *objects: Any, soft_wrap: bool | None = None, **options: Any) -> None:
+        """Prints as rich does."""
+        has_command = any("`" in str(one) for one in objects if isinstance(one, (str, Text)))
+        super().print(*objects, soft_wrap=has_command if soft_wrap is None else soft_wrap, **options)
 
     def render_str(self, text: str, **options: Any) -> Text:
         """Renders a line or a table's cell."""

@@ -1,11 +1,53 @@
-"""Commands in messages: complete, and quoted for a shell, so that they can be copied into one."""
+"""Commands in messages: complete, and quoted for a shell, so that they can be copied into one.
+
+They reach what this process reaches: the same file of settings, and the same agent.
+"""
 
 from __future__ import annotations
 
 import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from samerack.common.fetching import address
+from samerack.common.settings import Settings, WebSettings, cluster_path
+
+_ASK_THE_AGENT: Final = frozenset({"lead", "leave", "pause", "resume", "events"})
 
 
-def command(name: str, *options: str, group: str | None = None, bootstrap: str = "", url: str = "") -> str:
+@dataclass(slots=True)
+class _Reached:
+    config: str = ""
+    url: str = ""
+
+
+_reached: Final = _Reached()
+
+
+def agent_url(settings: Settings) -> str:
+    """Returns the URL below which the agent of these settings shows their cluster."""
+    return address(settings.web) + cluster_path(settings.cluster)
+
+
+def reach_settings(settings: Settings, config: Path | None) -> None:
+    """Has commands from now on reach what these settings name.
+
+    Args:
+        settings: those of this process.
+        config: the file that an option names; one in SAMERACK_CONFIG is found without it.
+    """
+    _reached.config = "" if config is None else str(config)
+    reach_agent(agent_url(settings))
+
+
+def reach_agent(url: str) -> None:
+    """Has commands from now on ask the agent at this address."""
+    _reached.url = "" if url == address(WebSettings()) else url
+
+
+def command(name: str, *options: str, group: str | None = None, bootstrap: str = "") -> str:
     """Returns a command of `samerack` between backticks.
 
     Args:
@@ -13,11 +55,14 @@ def command(name: str, *options: str, group: str | None = None, bootstrap: str =
         options: its own options.
         group: its argument.
         bootstrap: brokers, for a command that asks them; with settings in SAMERACK_CONFIG it does without.
-        url: address of the agent, for one that asks an agent elsewhere than at the address of the settings.
     """
     words = list(options)
-    words += ["-b", bootstrap] if bootstrap else []
-    words += ["--url", url] if url else []
+    if bootstrap:
+        words += [*(["-c", _reached.config] if _reached.config else []), "-b", bootstrap]
+    if _reached.url and name in _ASK_THE_AGENT:
+        words += ["--url", _reached.url]
+    if _reached.url and name == "health":
+        words += ["-s", f"web.port={urlsplit(_reached.url).port}"]
     if group is not None:
         words = [*words, "--", group] if group.startswith("-") else [group, *words]
     return f"`{shlex.join(['samerack', *name.split(), *words])}`"

@@ -28,7 +28,8 @@ def settings_from(
     Raises:
         SettingsError: As `common.settings.load`, an assignment is not KEY=VALUE, or an option is given twice.
     """
-    from samerack.common.settings import load  # noqa: PLC0415 - a command's help needs no settings
+    from samerack.common import cures  # noqa: PLC0415 - a command's help needs no settings
+    from samerack.common.settings import load  # noqa: PLC0415 - see above
     from samerack.common.sources import parse_text  # noqa: PLC0415 - see above
 
     merged: dict[str, Any] = {key: value for key, value in flags.items() if value is not None}
@@ -49,7 +50,9 @@ def settings_from(
     if servers is not None:
         _section(merged, "kafka")["bootstrap.servers"] = servers
     path = only("--config", config, "keep one file, and give what differs by --set KEY=VALUE")
-    return load(path=path, flags=merged, needs_kafka=needs_kafka, several=several)
+    loaded = load(path=path, flags=merged, needs_kafka=needs_kafka, several=several)
+    cures.reach_settings(loaded, path)
+    return loaded
 
 
 def only(option: str, given: Sequence[T] | None, cure: str) -> T | None:

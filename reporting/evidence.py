@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Literal, TypeAlias
 
 from samerack.common.money import SECONDS_PER_MONTH
 from samerack.common.settings import LeadingSettings
@@ -16,6 +17,8 @@ from samerack.reporting.findings import Finding
 from samerack.reporting.report import GroupCost, Report
 from samerack.reporting.serving import ServedElsewhere, served_elsewhere
 from samerack.traffic.model import GroupTraffic, TrafficSnapshot
+
+MeasuredBy: TypeAlias = Literal["command", "leading-agent", "observing-agent"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,14 +30,14 @@ class Evidence:
         report: its report.
         leading: the settings to lead.
         own_rack: the agent's rack; "" if unknown.
-        by_leading_agent: whether it is from an agent that leads the groups of its settings, not from a command.
+        by: who measured: a command, an agent that leads the groups of its settings, or one that leads none.
     """
 
     snapshot: TrafficSnapshot
     report: Report
     leading: LeadingSettings
     own_rack: str = ""
-    by_leading_agent: bool = False
+    by: MeasuredBy = "command"
 
     @property
     def pairs(self) -> Iterator[tuple[GroupTraffic, GroupCost]]:

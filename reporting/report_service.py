@@ -18,7 +18,7 @@ from samerack.events import EventLog
 from samerack.events.history import TrafficHistory
 from samerack.reporting import costs, verify
 from samerack.reporting.baseline import CurvePoint, curve_of, own_share, seen_share
-from samerack.reporting.evidence import Evidence
+from samerack.reporting.evidence import Evidence, MeasuredBy
 from samerack.reporting.findings import Verdict
 from samerack.reporting.group_history import MARKED, GroupHistory, group_history
 from samerack.reporting.report import Report
@@ -54,7 +54,7 @@ class ReportService:
         leading: LeadingSettings,
         bootstrap: str = "",
         own_rack: str = "",
-        by_leading_agent: bool = False,
+        by: MeasuredBy = "command",
         more_gaps: Callable[[], tuple[Gap, ...]] = tuple,
         server_assignors: Callable[[], ServerAssignors] = ServerAssignors,
     ) -> None:
@@ -69,7 +69,7 @@ class ReportService:
             leading: the settings to lead.
             bootstrap: `bootstrap.servers` of the measured cluster.
             own_rack: the agent's own rack; "" if unknown.
-            by_leading_agent: whether it is of an agent that leads the groups of its settings.
+            by: who measures.
             more_gaps: failed requests apart from traffic measurement.
             server_assignors: the assignors that brokers offer to groups of the new protocol (KIP-848).
         """
@@ -81,7 +81,7 @@ class ReportService:
         self._leading = leading
         self.bootstrap = bootstrap
         self._own_rack = own_rack
-        self._by_leading_agent = by_leading_agent
+        self._by = by
         self._more_gaps = more_gaps
         self._server_assignors = server_assignors
         self._lock = threading.RLock()
@@ -121,7 +121,7 @@ class ReportService:
                     report=report,
                     leading=self._leading,
                     own_rack=self._own_rack,
-                    by_leading_agent=self._by_leading_agent,
+                    by=self._by,
                 )
                 self._verdict = (report, verify.verdict(evidence))
                 self._verdict_at = time.monotonic()

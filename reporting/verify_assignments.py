@@ -134,9 +134,12 @@ def _how_to_lead(evidence: Evidence, group: GroupTraffic, cost: GroupCost) -> st
         return (
             f"the agent is to lead it, and is {cost.role}: its page and {command('health', '--ready')} say why; {plan}"
         )
-    if evidence.by_leading_agent:
+    if evidence.by == "leading-agent":
         return f"let the agent lead it: add {json.dumps(group.group)} to `groups` in its settings; {plan}"
-    return f"let the agent lead it: {command('run', '--group', group.group, bootstrap=bootstrap)}; {plan}"
+    run = f"let the agent lead it: {command('run', '--group', group.group, bootstrap=bootstrap)}"
+    if evidence.by == "observing-agent":
+        run += ", instead of this agent, which leads no group, or beside it with a `web.port` of its own"
+    return f"{run}; {plan}"
 
 
 def _how_to_share(assignor: str, offered: Sequence[str]) -> str:

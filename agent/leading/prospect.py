@@ -16,13 +16,14 @@ from samerack.common.settings import LeadingSettings
 _BIRTH: Final = "with its first consumers once all have been stopped"
 
 
-def prospect(view: GroupView, leading: LeadingSettings, *, worth_it: bool) -> str:
+def prospect(view: GroupView, leading: LeadingSettings, *, worth_it: bool, bootstrap: str = "") -> str:
     """Returns how an agent comes to lead this group.
 
     Args:
         view: the group, stable, with or without the agent.
         leading: the settings to lead.
         worth_it: whether a plan saves enough for a takeover, which is refused otherwise.
+        bootstrap: brokers for an agent that is to be started first; "" where one follows the group.
     """
     if reason := refusal(view, leading):
         return f"not while it runs: {reason}"
@@ -31,7 +32,8 @@ def prospect(view: GroupView, leading: LeadingSettings, *, worth_it: bool) -> st
     else:
         ways = [f"{_BIRTH}; in a rolling deploy by chance only"]
     if worth_it and view.protocol in EAGER:
-        ways.append(f"at once by {command('lead', group=view.name)}")
+        run = command("run", "--group", view.name, bootstrap=bootstrap) if bootstrap else ""
+        ways.append(f"at once by {command('lead', group=view.name)}" + (f", where {run} runs" if run else ""))
     if static := sum(one.instance_id not in (None, leading.instance_id) for one in view.members):
         ways.append(
             f"but {static} of its members are static, and a static leader that restarts within its session keeps the "

@@ -8,8 +8,12 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
+from samerack.common import cures
 from samerack.common.service import Service
+from samerack.common.settings import load
 from tests.unit.waiting import LONGEST_SECONDS
+
+_USUAL = load(flags={}, environment={}, needs_kafka=False)
 
 
 @pytest.fixture(autouse=True)
@@ -20,6 +24,12 @@ def fresh_logging() -> Iterator[None]:
     structlog.reset_defaults()
     logging.root.handlers[:] = handlers
     logging.root.setLevel(level)
+
+
+@pytest.fixture(autouse=True)
+def fresh_cures() -> None:
+    """Commands in messages reach what they reach without settings."""
+    cures.reach_settings(_USUAL, None)
 
 
 @pytest.fixture

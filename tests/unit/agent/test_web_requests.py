@@ -20,6 +20,7 @@ from samerack.agent.web import takeover as web_takeover
 from samerack.cli import lead
 from samerack.cli import requests as commands
 from samerack.cli.main import app
+from samerack.common.cures import reach_agent
 from samerack.common.errors import AgentError
 from tests.commands import commands_in, parsed
 from tests.unit.agent.serving import post, served
@@ -169,6 +170,7 @@ def test_leave_says_so_if_the_agent_stays(port: int, leader: Leader, monkeypatch
     """The exit code is 1, with where to look."""
     monkeypatch.setattr(commands, "_OUT_SECONDS", 0.3)
     leader.roles = ["leading"]
+    reach_agent(f"http://127.0.0.1:{port}")
     with pytest.raises(AgentError, match=r"still leading orders .* `samerack events orders .*` tells") as caught:
         commands._once_out(f"http://127.0.0.1:{port}", leader.status)
     assert asks(str(caught.value), port) == ["events"]
@@ -267,6 +269,7 @@ def test_the_command_follows_it_to_its_end(port: int) -> None:
 def test_where_the_agent_is_lost_the_command_says_where_to_look(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """It names the command that shows what the agent did, at the same address."""
     base = f"http://127.0.0.1:{port}"
+    reach_agent(base)
     under_way = Progress(group="orders", number=1, outcome=Outcome.ASKED)
     with pytest.raises(AgentError, match="was replaced in the middle") as caught:
         lead.follow(base, replace(under_way, number=999), lambda _: None)
@@ -274,7 +277,7 @@ def test_where_the_agent_is_lost_the_command_says_where_to_look(port: int, monke
     monkeypatch.setattr(lead, "_LOST_SECONDS", 0.0)
     with pytest.raises(AgentError, match="does not answer any more") as caught:
         lead.follow("http://127.0.0.1:1", under_way, lambda _: None)
-    assert asks(str(caught.value), 1) == ["events"]
+    assert asks(str(caught.value), port) == ["events"]
 
 
 def test_a_progress_is_told_and_read_back() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -13,13 +14,15 @@ from samerack.agent.leading.prospect import prospect
 from samerack.agent.leading.takeover_gain import worth_refusal
 from samerack.agent.policy import Action, Decision, Reason
 from samerack.agent.policy.requests import Request, Wish, in_words
+from samerack.common import flags
+from samerack.common.console import Console
 from samerack.common.cures import command
 from samerack.common.money import shipped
 from samerack.common.settings import LeadingSettings
 from samerack.pipeline.whatif_group import LEAD, STRATEGY, Questions
 from samerack.pipeline.whatif_words import cure
 from samerack.reporting import costs
-from samerack.reporting.evidence import Evidence
+from samerack.reporting.evidence import Evidence, MeasuredBy
 from samerack.reporting.verify import verdict
 from samerack.traffic.model import GroupKind, GroupTraffic, TrafficSnapshot
 from tests.commands import commands_in, parsed
@@ -49,11 +52,11 @@ def runs(text: str) -> list[tuple[str, object]]:
     ]
 
 
-def cures(taken: TrafficSnapshot, *, role: str = "", by_leading_agent: bool = False) -> list[str]:
+def cures(taken: TrafficSnapshot, *, role: str = "", by: MeasuredBy = "command") -> list[str]:
     """The cures of a snapshot, where the agent has this role in each group."""
     roles = {one.group: role for one in taken.groups} if role else {}
     report = costs.report(taken, shipped("aws"), roles=roles, bootstrap=BROKERS)
-    evidence = Evidence(snapshot=taken, report=report, leading=LeadingSettings(), by_leading_agent=by_leading_agent)
+    evidence = Evidence(snapshot=taken, report=report, leading=LeadingSettings(), by=by)
     return [one.cure for one in verdict(evidence).findings]
 
 
@@ -66,26 +69,28 @@ PLAN = ("plan", NAME)
 
 
 @pytest.mark.parametrize(
-    ("role", "by_agent", "assignor", "expected"),
+    ("role", "by", "assignor", "expected"),
     [
-        ("", False, "range", [("run", NAME), PLAN]),
-        ("", True, "range", [PLAN]),
-        ("following", True, "range", [("lead", NAME), PLAN]),
-        ("following", True, "cooperative-sticky", [PLAN]),
-        ("leading", True, "range", [("events", NAME), PLAN]),
-        ("standby", True, "range", [("health", None), PLAN]),
+        ("", "command", "range", [("run", NAME), PLAN]),
+        ("", "observing-agent", "range", [("run", NAME), PLAN]),
+        ("", "leading-agent", "range", [PLAN]),
+        ("following", "leading-agent", "range", [("lead", NAME), PLAN]),
+        ("following", "leading-agent", "cooperative-sticky", [PLAN]),
+        ("leading", "leading-agent", "range", [("events", NAME), PLAN]),
+        ("standby", "leading-agent", "range", [("health", None), PLAN]),
     ],
 )
 def test_the_cure_of_what_is_avoidable_fits_the_agents_role(
     role: str,
-    by_agent: bool,  # noqa: FBT001 - a table of states
+    by: MeasuredBy,
     assignor: str,
     expected: list[tuple[str, object]],
 ) -> None:
     """Where an agent runs, a second one is refused its port: it takes the group over, or gets it in its settings."""
-    (text,) = cures(snapshot(avoidable(assignor=assignor)), role=role, by_leading_agent=by_agent)
+    (text,) = cures(snapshot(avoidable(assignor=assignor)), role=role, by=by)
     assert runs(text) == expected
-    assert ("`groups` in its settings" in text) == (by_agent and not role)
+    assert ("`groups` in its settings" in text) == (by == "leading-agent" and not role)
+    assert ("leads no group" in text) == (by == "observing-agent")
 
 
 def test_every_command_of_a_finding_is_complete() -> None:
@@ -126,6 +131,29 @@ def test_commands_of_alerts_are_complete() -> None:
     texts = [str(rule.get("annotations", {}).get("description")) for one in rules["groups"] for rule in one["rules"]]
     named = [runs(text.replace("{{ $labels.group }}", "a b;$(c)")) for text in texts]
     assert [("plan", "a b;$(c)")] in named
+
+
+def test_commands_reach_what_the_process_reaches(tmp_path: Path) -> None:
+    """The file that an option names, and the agent that is not at the usual address."""
+    file = tmp_path / "a file.yaml"
+    file.write_text("web: {port: 9999}")
+    flags.settings_from([file], ["h:9092"], None)
+    assert command("plan", group="orders", bootstrap="h:9092") == f"`samerack plan orders -c '{file}' -b h:9092`"
+    assert command("lead", group="orders") == "`samerack lead orders --url http://127.0.0.1:9999`"
+    assert command("health", "--ready") == "`samerack health --ready -s web.port=9999`"
+    flags.settings_from(None, ["h:9092"], None)
+    assert command("plan", group="orders", bootstrap="h:9092") == "`samerack plan orders -b h:9092`"
+    assert command("lead", group="orders") == "`samerack lead orders`"
+    assert command("health", "--ready") == "`samerack health --ready`"
+
+
+@pytest.mark.parametrize("width", [40, 80])
+def test_a_command_is_one_line_however_narrow_the_terminal(width: int) -> None:
+    """A terminal wraps it without an end of line, so that what is copied runs."""
+    line = f"cure: let the agent lead it: {command('run', '--group', 'payments-settlement', bootstrap=BROKERS)}"
+    out = StringIO()
+    Console(file=out, width=width).print(line)
+    assert out.getvalue() == f"{line}\n"
 
 
 @pytest.mark.parametrize("name", [NAME, "orders", "-orders", "--help", "a\\b", "*"])

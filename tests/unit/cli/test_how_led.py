@@ -16,9 +16,15 @@ VIEW = group(member("one", "t"), member("two", "t"))
 @pytest.mark.parametrize(("saving", "advised"), [(None, False), (0.0, False), (0.05, False), (0.2, True)])
 def test_a_takeover_that_lead_would_refuse_is_not_advised(saving: float | None, *, advised: bool) -> None:
     """Nothing is taken over for an unknown saving, none, or one below policy.min_saving."""
-    text = how_led(VIEW, SETTINGS, role="", saving=saving)
+    text = how_led(VIEW, SETTINGS, role="following", saving=saving)
     assert "when its leader leaves" in text
     assert ("at once by `samerack lead orders`" in text) is advised
+
+
+def test_where_no_agent_runs_a_takeover_needs_one_first() -> None:
+    """`samerack lead` asks an agent that follows the group."""
+    text = how_led(VIEW, SETTINGS, role="", saving=0.2)
+    assert "`samerack lead orders`, where `samerack run --group orders -b b:1` runs" in text
 
 
 def test_a_group_that_the_agent_leads_is_led_now() -> None:
