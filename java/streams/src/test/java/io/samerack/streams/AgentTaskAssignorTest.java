@@ -288,10 +288,12 @@ class AgentTaskAssignorTest {
     }
 
     @Test
-    void anAnswerWithoutEndIsCutOff() {
+    void anAnswerWithoutEndIsCutOff() throws Exception {
         agent.answer = " ".repeat((8 << 20) + 1);
-        assertFellBack(assignor(Map.of()).assign(application()));
+        AgentTaskAssignor assignor = assignor(Map.of());
+        assertFellBack(assignor.assign(application()));
         assertEquals(1, metrics().getFallbacksForUnreadableAnswer());
+        assertTrue(outcome(assignor).contains("the answer has more than 8388608 bytes"));
     }
 
     @Test
