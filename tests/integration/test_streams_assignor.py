@@ -241,7 +241,10 @@ class WrongAgent(Server):
 
 
 def _wrong_plans(question: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
-    """Returns a plan for each rule that a plan of stateful tasks can break, by the `AssignmentError` of KIP-924."""
+    """Returns a plan for each rule that a plan of stateful tasks can break, by the `AssignmentError` of KIP-924.
+
+    INVALID_STANDBY_TASK needs a stateless one: `aPlanThatBreaksARuleOfTasksNeverReachesKafkaStreams`.
+    """
     everything = list(range(len(question["tasks"])))
 
     def client(process: str, active: list[int], standby: list[int]) -> dict[str, Any]:

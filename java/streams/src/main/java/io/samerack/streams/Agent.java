@@ -15,7 +15,6 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
-import java.util.concurrent.atomic.AtomicBoolean;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -28,11 +27,11 @@ import org.slf4j.LoggerFactory;
 final class Agent {
     private static final Logger LOG = LoggerFactory.getLogger(AgentTaskAssignor.class);
     private static final Map<String, Agent> KNOWN = new ConcurrentHashMap<>();
-    /** The most that an answer may have: the agent reads as many bytes of a question. */
-    private static final int MAX_ANSWER_BYTES = 64 << 20;
+    /** A plan of 10,000 tasks for 1,000 clients has 200 KB; a whole answer is held in memory several times. */
+    private static final int MAX_ANSWER_BYTES = 8 << 20;
     private static final int MAX_REASON_LETTERS = 500;
-    /** The most that an answer to news may have, with its head. */
-    private static final int MAX_NEWS_BYTES = 8 << 10;
+    /** Of an answer to a notice, with its head. */
+    private static final int MAX_RECEIPT_BYTES = 8 << 10;
 
     /** The agent is on this host, so that no proxy is between. */
     private static final HttpClient CLIENT = HttpClient.newBuilder()
@@ -44,12 +43,10 @@ final class Agent {
     record Answer(int status, String body) {}
 
     private final URI url;
-    /** By {@link System#nanoTime}; read and written by the threads of one application. */
+    /** Nanoseconds of the assignor's clock; read and written by the threads of one application. */
     private volatile long failedAt;
 
     private volatile boolean hasFailed;
-
-    private final AtomicBoolean isPrepared = new AtomicBoolean();
 
     private Agent(URI url) {
         this.url = url;
@@ -61,8 +58,8 @@ final class Agent {
     }
 
     /** Begins the pause in which the agent is not asked. */
-    void failed() {
-        failedAt = System.nanoTime();
+    void failed(long now) {
+        failedAt = now;
         hasFailed = true;
     }
 
@@ -76,8 +73,8 @@ final class Agent {
      *
      * @throws AgentException it did
      */
-    void requireNoPause(Duration pause) throws AgentException {
-        if (hasFailed && System.nanoTime() - failedAt < pause.toNanos()) {
+    void requireNoPause(Duration pause, long now) throws AgentException {
+        if (hasFailed && now - failedAt < pause.toNanos()) {
             throw new AgentException(
                     Cause.BACKING_OFF, "the agent failed less than " + pause.toMillis() + " ms ago and is not asked");
         }
@@ -117,28 +114,18 @@ final class Agent {
         }
     }
 
-    /**
-     * Says, once in a process, that a question will come, so that neither side is cold when it does. Kafka Streams still has
-     * to collect what is asked, so nobody waits for it.
-     */
-    void prepare(String path, String body, Duration time) {
-        if (!isPrepared.getAndSet(true)) {
-            tell(path, body, time);
-        }
-    }
-
-    /** Sends news without waiting; whether they arrive makes no difference here. */
-    void tell(String path, String body, Duration time) {
-        post(path, body, time, MAX_NEWS_BYTES).orTimeout(time.toMillis(), TimeUnit.MILLISECONDS).whenComplete((answer, failure) -> {
+    /** Sends a notice without waiting; whether it arrives makes no difference here. */
+    void send(String path, String body, Duration time) {
+        post(path, body, time, MAX_RECEIPT_BYTES).orTimeout(time.toMillis(), TimeUnit.MILLISECONDS).whenComplete((answer, failure) -> {
             if (failure != null || answer.status() >= 300) {
-                LOG.debug("The agent at {} did not take the news: {}", url, failure != null ? failure : answer);
+                LOG.debug("The agent at {} did not accept {}: {}", url, path, failure != null ? failure : answer);
             }
         });
     }
 
-    private CompletableFuture<Answer> post(String path, String body, Duration time, int most) {
+    private CompletableFuture<Answer> post(String path, String body, Duration time, int maxBytes) {
         if (Settings.UNIX.equals(url.getScheme())) {
-            return UnixSocket.post(Path.of(url.getPath()), path, body, most);
+            return UnixSocket.post(Path.of(url.getPath()), path, body, maxBytes);
         }
         HttpRequest request = HttpRequest.newBuilder(URI.create(url + path))
                 .timeout(time)
@@ -146,7 +133,7 @@ final class Agent {
                 .header("Accept", "application/json")
                 .POST(HttpRequest.BodyPublishers.ofString(body, StandardCharsets.UTF_8))
                 .build();
-        CompletableFuture<HttpResponse<String>> sent = CLIENT.sendAsync(request, info -> new BoundedBody(most));
+        CompletableFuture<HttpResponse<String>> sent = CLIENT.sendAsync(request, info -> new BoundedBody(maxBytes));
         CompletableFuture<Answer> answer = sent.thenApply(response -> new Answer(response.statusCode(), response.body()));
         answer.whenComplete((found, failure) -> sent.cancel(true));
         return answer;

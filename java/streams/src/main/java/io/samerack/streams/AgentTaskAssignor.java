@@ -5,12 +5,15 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.util.Map;
 import java.util.Properties;
+import java.util.function.LongSupplier;
 import org.apache.kafka.clients.consumer.ConsumerPartitionAssignor.GroupAssignment;
 import org.apache.kafka.clients.consumer.ConsumerPartitionAssignor.GroupSubscription;
 import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.processor.assignment.ApplicationState;
 import org.apache.kafka.streams.processor.assignment.TaskAssignmentUtils;
 import org.apache.kafka.streams.processor.assignment.TaskAssignor;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Gets the tasks of a Kafka Streams application from the samerack agent on the same host (KIP-924).
@@ -33,16 +36,32 @@ public final class AgentTaskAssignor implements TaskAssignor {
     static final String PREPARE = "/v1/streams/prepare";
     static final String COMPUTED = "/v1/streams/computed";
 
+    private static final Logger LOG = LoggerFactory.getLogger(AgentTaskAssignor.class);
     private static final String RELEASE = release();
+
+    /** Nanoseconds since any moment. */
+    private final LongSupplier clock;
 
     private Settings settings;
     private AssignorMetrics metrics;
     private String plan;
     private String fallback;
+    /** The one of the fall-backs whose assignment is used; null where it is the agent's plan. */
+    private TaskAssignor planner;
 
     /** Makes an assignor that is not configured. Kafka Streams calls {@link #configure} next. */
-    public AgentTaskAssignor() {}
+    public AgentTaskAssignor() {
+        this(System::nanoTime);
+    }
 
+    AgentTaskAssignor(LongSupplier clock) {
+        this.clock = clock;
+    }
+
+    /**
+     * Reads the properties, and sends the agent a notice that a question will come, so that its process for this application
+     * runs by then. Kafka Streams still has to collect what is asked; nothing waits for the notice.
+     */
     @Override
     public void configure(Map<String, ?> properties) {
         settings = Settings.of(properties);
@@ -52,31 +71,33 @@ public final class AgentTaskAssignor implements TaskAssignor {
             JsonWriter json = new JsonWriter();
             json.startObject().key("version").value(Application.VERSION);
             json.key("application").value(settings.application).endObject();
-            Agent.of(settings).prepare(PREPARE, json.toString(), settings.timeout);
-        } catch (RuntimeException | LinkageError unsent) {
-            // the question meets the same, and is counted; a configuration must not stop an application
+            Agent.of(settings).send(PREPARE, json.toString(), settings.timeout);
+        } catch (Throwable unsent) {
+            LOG.debug("The agent was not asked to prepare", unsent); // the question meets the same, and is counted
         }
     }
 
+    /** Errors are caught too, as those of memory, threads and classes: what leaves here ends a stream thread. */
     @Override
     public TaskAssignment assign(ApplicationState state) {
-        long started = System.nanoTime();
+        long started = clock.getAsLong();
+        plan = null;
+        fallback = null;
+        planner = null;
         try {
             return planned(state);
         } catch (AgentException failure) {
             return fallBack(state, failure);
-        } catch (RuntimeException | StackOverflowError | LinkageError bug) {
+        } catch (Throwable bug) {
             return fallBack(state, new AgentException(Cause.ERROR, "a bug: " + bug, bug));
         } finally {
-            metrics.assigned(System.nanoTime() - started);
+            metrics.assigned(clock.getAsLong() - started);
         }
     }
 
     private TaskAssignment planned(ApplicationState state) throws AgentException {
-        plan = null;
-        fallback = null;
         Agent agent = Agent.of(settings);
-        agent.requireNoPause(settings.retry);
+        agent.requireNoPause(settings.retry, clock.getAsLong());
         try {
             Application application = new Application(state);
             String question = application.toJson(settings, RELEASE);
@@ -85,9 +106,9 @@ public final class AgentTaskAssignor implements TaskAssignor {
             metrics.agentPlanned(found);
             plan = found.id;
             return found.assignment;
-        } catch (AgentException failure) {
-            if (failure.reason != Cause.INTERRUPTED) {
-                agent.failed();
+        } catch (Throwable failure) {
+            if (!(failure instanceof AgentException known && known.reason == Cause.INTERRUPTED)) {
+                agent.failed(clock.getAsLong());
             }
             throw failure;
         }
@@ -101,27 +122,35 @@ public final class AgentTaskAssignor implements TaskAssignor {
                 TaskAssignment found = next.assign(state);
                 AssignmentError error = TaskAssignmentUtils.validateTaskAssignment(state, found);
                 if (error == AssignmentError.NONE) {
+                    planner = next;
                     return found;
                 }
                 metrics.fallbackFailed(next.getClass().getName(), error);
-            } catch (RuntimeException | StackOverflowError | LinkageError | AssertionError broken) {
+            } catch (Throwable broken) {
                 metrics.fallbackFailed(next.getClass().getName(), broken);
             }
         }
         return LastResort.assign(state);
     }
 
+    /** Sends the outcome to the agent, and hands it to the fall-back if that planned. */
     @Override
     public void onAssignmentComputed(GroupAssignment assignment, GroupSubscription subscription, AssignmentError error) {
         try {
             JsonWriter json = new JsonWriter();
             json.startObject().key("version").value(Application.VERSION);
             json.key("application").value(settings.application).key("plan").value(plan);
-            json.key("error").value(error.name()).key("generation").nothing();
-            json.key("fallback").value(fallback).endObject();
-            Agent.of(settings).tell(COMPUTED, json.toString(), settings.timeout);
-        } catch (RuntimeException | LinkageError bug) {
-            metrics.fellBack(new AgentException(Cause.ERROR, "the outcome could not be sent: " + bug, bug));
+            json.key("error").value(error.name()).key("fallback").value(fallback).endObject();
+            Agent.of(settings).send(COMPUTED, json.toString(), settings.timeout);
+        } catch (Throwable unsent) {
+            LOG.warn("The outcome of the assignment could not be sent to the agent, which changes nothing else", unsent);
+        }
+        try {
+            if (planner != null) {
+                planner.onAssignmentComputed(assignment, subscription, error);
+            }
+        } catch (Throwable broken) {
+            LOG.warn("{} failed in onAssignmentComputed, which changes nothing else", planner.getClass().getName(), broken);
         }
     }
 

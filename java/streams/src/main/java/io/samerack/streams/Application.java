@@ -1,6 +1,7 @@
 package io.samerack.streams;
 
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
@@ -28,6 +29,8 @@ final class Application {
 
     /** What Kafka Streams has for the lag of a task when it could not fetch the end offsets of the changelogs. */
     private static final long UNKNOWN_LAG = -3;
+    /** In place of the lag of a task that has none. */
+    private static final long NO_LAG = Long.MIN_VALUE;
     private static final int SOURCE = 1;
     private static final int CHANGELOG = 2;
 
@@ -38,8 +41,10 @@ final class Application {
     private final Map<TaskId, Integer> numberOf = new HashMap<>();
     private final Map<String, Integer> topics = new LinkedHashMap<>();
     private final Map<String, Integer> racks = new LinkedHashMap<>();
-    /** By task: the lag of all clients that name no other, so that a document need not have tasks times clients. */
-    private final Map<TaskId, Long> commonLags;
+    /** By client, lags by the number of the task; null for a client whose lags are unknown. */
+    private final Map<ProcessId, long[]> lags = new HashMap<>();
+    /** The lag of all clients that name no other, so that a document need not have tasks times clients. */
+    private final long[] commonLags;
 
     Application(ApplicationState state) {
         this.state = state;
@@ -48,35 +53,58 @@ final class Application {
         for (TaskInfo task : tasks) {
             numberOf.put(task.id(), numberOf.size());
         }
+        clients.forEach((process, client) -> lags.put(process, lags(client)));
         commonLags = commonLags();
     }
 
+    /** Returns a client's lags; Kafka Streams makes them anew at each call, so it is asked once. */
+    private long[] lags(KafkaStreamsState client) {
+        Map<TaskId, Long> given = client.statefulTasksToLagSums();
+        long[] found = new long[tasks.size()];
+        for (int task = 0; task < found.length; task++) {
+            long lag = given.getOrDefault(tasks.get(task).id(), NO_LAG);
+            if (lag == UNKNOWN_LAG) {
+                return null;
+            }
+            found[task] = lag;
+        }
+        return found;
+    }
+
     /** Returns the largest lag of each task that all clients know: those without any of its state have it. */
-    private Map<TaskId, Long> commonLags() {
-        Map<TaskId, Long> largest = new TreeMap<>();
-        Map<TaskId, Integer> known = new HashMap<>();
-        int clientsWithLags = 0;
-        for (KafkaStreamsState client : clients.values()) {
-            if (!lacksLags(client)) {
-                clientsWithLags++;
-                client.statefulTasksToLagSums().forEach((task, lag) -> {
-                    largest.merge(task, lag, Math::max);
-                    known.merge(task, 1, Integer::sum);
-                });
+    private long[] commonLags() {
+        long[] found = null;
+        for (long[] client : lags.values()) {
+            if (found == null) {
+                found = client == null ? null : client.clone();
+            } else if (client != null) {
+                for (int task = 0; task < found.length; task++) {
+                    boolean isKnown = found[task] != NO_LAG && client[task] != NO_LAG;
+                    found[task] = isKnown ? Math.max(found[task], client[task]) : NO_LAG;
+                }
             }
         }
-        int all = clientsWithLags;
-        largest.keySet().removeIf(task -> known.get(task) < all || !numberOf.containsKey(task));
-        return largest;
+        return found == null ? noLags() : found;
+    }
+
+    private long[] noLags() {
+        long[] found = new long[tasks.size()];
+        Arrays.fill(found, NO_LAG);
+        return found;
     }
 
     /** Says whether Kafka Streams could not compute the lags of stateful tasks. */
     static boolean lacksLags(ApplicationState state) {
-        return state.kafkaStreamsStates(true).values().stream().anyMatch(Application::lacksLags);
+        return state.kafkaStreamsStates(true).values().stream()
+                .anyMatch(client -> client.statefulTasksToLagSums().containsValue(UNKNOWN_LAG));
     }
 
-    private static boolean lacksLags(KafkaStreamsState client) {
-        return client.statefulTasksToLagSums().containsValue(UNKNOWN_LAG);
+    /**
+     * Says whether a task has state that another client restores. Where stores are not logged Kafka Streams calls a task
+     * stateful, but has no lag for it, and its own assignor counts it as stateless.
+     */
+    static boolean hasLoggedState(TaskInfo task) {
+        return task.isStateful() && task.topicPartitions().stream().anyMatch(TaskTopicPartition::isChangelog);
     }
 
     /**
@@ -102,7 +130,7 @@ final class Application {
         writeTexts(json.key("topics"), topics.keySet());
         writeTexts(json.key("racks"), racks.keySet());
         json.key("tasks").raw(taskRows);
-        writeLags(json.key("lags"), commonLags);
+        writeLags(json.key("lags"), commonLags, noLags());
         json.key("clients").raw(clientRows);
         return json.endObject().toString();
     }
@@ -121,7 +149,7 @@ final class Application {
     }
 
     private void writeTask(JsonWriter json, TaskInfo task) {
-        json.startArray().value(task.id().toString()).value(task.isStateful() ? 1 : 0).startArray();
+        json.startArray().value(task.id().toString()).value(hasLoggedState(task) ? 1 : 0).startArray();
         for (TaskTopicPartition partition : inOrder(task.topicPartitions())) {
             int kind = (partition.isSource() ? SOURCE : 0) | (partition.isChangelog() ? CHANGELOG : 0);
             json.startArray().value(number(topics, partition.topicPartition().topic()));
@@ -146,13 +174,10 @@ final class Application {
         writeTasks(json.key("active"), client.previousActiveTasks());
         writeTasks(json.key("standby"), client.previousStandbyTasks());
         json.key("lags");
-        if (lacksLags(client)) {
+        if (lags.get(process) == null) {
             json.nothing();
         } else {
-            Map<TaskId, Long> own = new TreeMap<>(client.statefulTasksToLagSums());
-            own.entrySet().removeIf(entry ->
-                    entry.getValue().equals(commonLags.get(entry.getKey())) || !numberOf.containsKey(entry.getKey()));
-            writeLags(json, own);
+            writeLags(json, lags.get(process), commonLags);
         }
         json.key("host").value(client.hostInfo().map(host -> host.host() + ":" + host.port()).orElse(null));
         json.key("tags").startObject();
@@ -173,9 +198,14 @@ final class Application {
         json.endArray();
     }
 
-    private void writeLags(JsonWriter json, Map<TaskId, Long> lags) {
+    /** Lags that are equal to the others are left out. */
+    private static void writeLags(JsonWriter json, long[] given, long[] others) {
         json.startArray();
-        lags.forEach((task, lag) -> json.startArray().value(numberOf.get(task)).value(lag).endArray());
+        for (int task = 0; task < given.length; task++) {
+            if (given[task] != NO_LAG && given[task] != others[task]) {
+                json.startArray().value(task).value(given[task]).endArray();
+            }
+        }
         json.endArray();
     }
 

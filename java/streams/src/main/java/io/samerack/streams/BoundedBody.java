@@ -16,18 +16,18 @@ final class BoundedBody implements HttpResponse.BodySubscriber<String> {
     static final class TooLongException extends IOException {
         private static final long serialVersionUID = 1L;
 
-        TooLongException(int most) {
-            super("the answer has more than " + most + " bytes");
+        TooLongException(int maxBytes) {
+            super("the answer has more than " + maxBytes + " bytes");
         }
     }
 
-    private final int most;
+    private final int maxBytes;
     private final ByteArrayOutputStream bytes = new ByteArrayOutputStream();
     private final CompletableFuture<String> text = new CompletableFuture<>();
     private Flow.Subscription subscription;
 
-    BoundedBody(int most) {
-        this.most = most;
+    BoundedBody(int maxBytes) {
+        this.maxBytes = maxBytes;
     }
 
     @Override
@@ -44,9 +44,9 @@ final class BoundedBody implements HttpResponse.BodySubscriber<String> {
     @Override
     public void onNext(List<ByteBuffer> buffers) {
         for (ByteBuffer buffer : buffers) {
-            if (buffer.remaining() > most - bytes.size()) {
+            if (buffer.remaining() > maxBytes - bytes.size()) {
                 subscription.cancel();
-                text.completeExceptionally(new TooLongException(most));
+                text.completeExceptionally(new TooLongException(maxBytes));
                 return;
             }
             byte[] part = new byte[buffer.remaining()];

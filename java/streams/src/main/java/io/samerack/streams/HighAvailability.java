@@ -55,7 +55,7 @@ final class HighAvailability {
         configs = this.state.assignmentConfigs();
         warmupsLeft = configs.maxWarmupReplicas();
         state.kafkaStreamsStates(true).forEach((process, client) -> clients.put(process, new TaskHolder(client)));
-        for (TaskInfo task : state.allTasks().values()) {
+        for (TaskInfo task : this.state.allTasks().values()) {
             (task.isStateful() ? stateful : stateless).add(task.id());
         }
     }

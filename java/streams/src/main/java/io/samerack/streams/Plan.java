@@ -50,7 +50,7 @@ final class Plan {
                         "the answer has version " + version + ", and this jar knows version " + Application.VERSION
                                 + "; give agent and jar the same release");
             }
-            List<KafkaStreamsAssignment> found = new Reader(application).read(Parts.list(root, "clients"));
+            List<KafkaStreamsAssignment> found = new ClientReader(application).read(Parts.list(root, "clients"));
             TaskAssignment assignment = new TaskAssignment(found);
             AssignmentError error = TaskAssignmentUtils.validateTaskAssignment(state, assignment);
             if (error != AssignmentError.NONE) {
@@ -71,12 +71,12 @@ final class Plan {
     }
 
     /** Reads the clients of one answer, and holds them to the rules that do not need Kafka's classes. */
-    private static final class Reader {
+    private static final class ClientReader {
         private final Application application;
         private final Map<String, ProcessId> processes = new HashMap<>();
         private final boolean[] isActive;
 
-        Reader(Application application) {
+        ClientReader(Application application) {
             this.application = application;
             application.clients.keySet().forEach(process -> processes.put(process.id().toString(), process));
             isActive = new boolean[application.tasks.size()];
@@ -101,7 +101,7 @@ final class Plan {
             }
             for (int task = 0; task < isActive.length; task++) {
                 if (!isActive[task]) {
-                    throw invalid("each task is active", "nobody has task " + id(task));
+                    throw invalid("each task is active", "task " + id(task) + " has no active client");
                 }
             }
             return found;

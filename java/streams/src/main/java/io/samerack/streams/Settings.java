@@ -2,6 +2,8 @@ package io.samerack.streams;
 
 import java.net.URI;
 import java.net.URISyntaxException;
+import java.nio.file.InvalidPathException;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.LinkedHashMap;
 import java.util.Map;
@@ -32,6 +34,7 @@ final class Settings {
     static final long DEFAULT_RETRY_MS = 30_000;
 
     private static final long MAX_RETRY_MS = 86_400_000; // a day
+    private static final int MAX_PORT = 65_535;
 
     private static final String MAX_POLL_INTERVAL_MS = "max.poll.interval.ms";
     /** Kafka Streams' own default of max.poll.interval.ms (StreamsConfig, Kafka 4.3). */
@@ -79,12 +82,14 @@ final class Settings {
             boolean plain = found.getRawQuery() == null && found.getRawFragment() == null;
             boolean isPath = found.getRawAuthority() == null && found.getPath() != null && found.getPath().startsWith("/");
             if (UNIX.equals(found.getScheme()) && isPath && plain) {
+                Path.of(found.getPath()); // throws where it has a character that no path may have
                 return found;
             }
-            if (("http".equals(found.getScheme()) || "https".equals(found.getScheme())) && found.getHost() != null && plain) {
+            boolean isWeb = "http".equals(found.getScheme()) || "https".equals(found.getScheme());
+            if (isWeb && found.getHost() != null && found.getPort() <= MAX_PORT && plain) {
                 return new URI(text.replaceFirst("/+$", ""));
             }
-        } catch (URISyntaxException none) {
+        } catch (URISyntaxException | InvalidPathException none) {
             // said below
         }
         mistakes.put(URL, "\"" + given + "\" is no address such as " + DEFAULT_URL);
@@ -99,8 +104,8 @@ final class Settings {
             // Kafka Streams itself refuses a wrong value
         }
         // beyond it the group would think that the thread is dead
-        long most = Math.max(1, interval - 1);
-        return number(properties, TIMEOUT_MS, Math.min(DEFAULT_TIMEOUT_MS, most), 1, most);
+        long max = Math.max(1, interval - 1);
+        return number(properties, TIMEOUT_MS, Math.min(DEFAULT_TIMEOUT_MS, max), 1, max);
     }
 
     private String assignor(Map<String, ?> properties) {
@@ -127,26 +132,26 @@ final class Settings {
             TaskAssignor made = type.asSubclass(TaskAssignor.class).getDeclaredConstructor().newInstance();
             made.configure(properties);
             return made;
-        } catch (ReflectiveOperationException | RuntimeException | LinkageError unusable) {
+        } catch (Throwable unusable) {
             mistakes.put(FALLBACK_CLASS, "\"" + given + "\" is no usable task assignor: " + unusable);
             return new DefaultFallback();
         }
     }
 
-    private long number(Map<String, ?> properties, String name, long otherwise, long least, long most) {
+    private long number(Map<String, ?> properties, String name, long otherwise, long min, long max) {
         Object given = properties.get(name);
         if (given == null) {
             return otherwise;
         }
         try {
             long value = Long.parseLong(given.toString().trim());
-            if (value >= least && value <= most) {
+            if (value >= min && value <= max) {
                 return value;
             }
         } catch (NumberFormatException noNumber) {
             // said below
         }
-        mistakes.put(name, "\"" + given + "\" is no whole number from " + least + " to " + most);
+        mistakes.put(name, "\"" + given + "\" is no whole number from " + min + " to " + max);
         return otherwise;
     }
 }

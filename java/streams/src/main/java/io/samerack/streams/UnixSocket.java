@@ -30,24 +30,24 @@ final class UnixSocket {
      * @param socket where the agent listens
      * @param path of the resource
      * @param body a JSON document
-     * @param most bytes that the answer may have
+     * @param maxBytes of the answer
      */
-    static CompletableFuture<Agent.Answer> post(Path socket, String path, String body, int most) {
+    static CompletableFuture<Agent.Answer> post(Path socket, String path, String body, int maxBytes) {
         CompletableFuture<Agent.Answer> answer = new CompletableFuture<>();
-        Thread thread = new Thread(() -> run(answer, socket, path, body, most), "samerack-agent");
+        Thread thread = new Thread(() -> run(answer, socket, path, body, maxBytes), "samerack-agent");
         thread.setDaemon(true);
         thread.start();
         return answer;
     }
 
     private static void run(
-            CompletableFuture<Agent.Answer> answer, Path socket, String path, String body, int most) {
+            CompletableFuture<Agent.Answer> answer, Path socket, String path, String body, int maxBytes) {
         try (SocketChannel channel = SocketChannel.open(StandardProtocolFamily.UNIX)) {
             answer.whenComplete((found, failure) -> close(channel));
             channel.connect(UnixDomainSocketAddress.of(socket));
             write(channel, request(path, body.getBytes(StandardCharsets.UTF_8)));
-            answer.complete(read(channel, most));
-        } catch (IOException | RuntimeException failure) {
+            answer.complete(read(channel, maxBytes));
+        } catch (Throwable failure) { // also of memory: whoever asked must not wait until the deadline
             answer.completeExceptionally(failure);
         }
     }
@@ -73,13 +73,13 @@ final class UnixSocket {
         }
     }
 
-    private static Agent.Answer read(SocketChannel channel, int most) throws IOException {
+    private static Agent.Answer read(SocketChannel channel, int maxBytes) throws IOException {
         ByteArrayOutputStream bytes = new ByteArrayOutputStream();
         ByteBuffer part = ByteBuffer.allocate(PART_BYTES);
         while (channel.read(part.clear()) >= 0) {
             bytes.write(part.array(), 0, part.position());
-            if (bytes.size() > most) {
-                throw new BoundedBody.TooLongException(most);
+            if (bytes.size() > maxBytes) {
+                throw new BoundedBody.TooLongException(maxBytes);
             }
         }
         String text = bytes.toString(StandardCharsets.UTF_8);

@@ -6,9 +6,13 @@ import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.samerack.streams.AgentException.Cause;
+import java.io.ByteArrayOutputStream;
+import java.io.PrintStream;
 import java.lang.management.ManagementFactory;
 import java.net.InetAddress;
 import java.net.ServerSocket;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Instant;
 import java.util.HashMap;
@@ -18,8 +22,11 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.LongSupplier;
 import javax.management.ObjectName;
 import org.apache.kafka.clients.consumer.ConsumerPartitionAssignor.GroupAssignment;
 import org.apache.kafka.clients.consumer.ConsumerPartitionAssignor.GroupSubscription;
@@ -43,6 +50,7 @@ import org.junit.jupiter.api.Timeout.ThreadMode;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** What the assignor does with an agent that answers, one that does not, and one that answers wrongly. */
 class AgentTaskAssignorTest {
@@ -90,7 +98,11 @@ class AgentTaskAssignorTest {
     }
 
     private AgentTaskAssignor assignor(Map<String, ?> properties) {
-        AgentTaskAssignor made = new AgentTaskAssignor();
+        return assignor(properties, System::nanoTime);
+    }
+
+    private AgentTaskAssignor assignor(Map<String, ?> properties, LongSupplier clock) {
+        AgentTaskAssignor made = new AgentTaskAssignor(clock);
         made.configure(agent.properties(name, properties));
         return made;
     }
@@ -163,6 +175,30 @@ class AgentTaskAssignorTest {
                         + "{\"process\":\"" + TWO + "\",\"threads\":1,\"consumers\":[\"consumer-2\"],\"active\":[],"
                         + "\"standby\":[],\"lags\":[],\"host\":null,\"tags\":{\"zone\":\"b\"},\"rack\":1}]}",
                 agent.questions.get(0));
+    }
+
+    /** Kafka Streams has no lag for it. */
+    @Test
+    void aTaskWhoseStoresAreNotLoggedIsAskedForAsStateless() {
+        TestApplication application = application();
+        TaskId unlogged = new TaskId(2, 0);
+        application.tasks.put(unlogged, new TestApplication.Task(unlogged, true, Set.of()));
+        agent.status = 500;
+        TaskAssignment found = assignor(Map.of()).assign(application);
+        assertTrue(agent.questions.get(0).contains("[\"2_0\",0,[]]"), agent.questions.get(0));
+        assertEquals(AssignmentError.NONE, TaskAssignmentUtils.validateTaskAssignment(application, found));
+        assertEquals(0, metrics().getFailedFallbacks());
+    }
+
+    @Test
+    void aLagThatOneClientLacksIsNamedByEachOther() {
+        TestApplication application = application();
+        application.client(2, "rack-b", Set.of(), Map.of(new TaskId(0, 0), 10L));
+        agent.answer = goodAnswer();
+        assignor(Map.of()).assign(application);
+        String question = agent.questions.get(0);
+        assertTrue(question.contains("\"lags\":[[0,10]],\"clients\""), question);
+        assertTrue(question.contains("\"lags\":[[0,-2],[1,-2]]") && question.contains("\"lags\":[]"), question);
     }
 
     @Test
@@ -252,10 +288,12 @@ class AgentTaskAssignorTest {
     }
 
     @Test
-    void anAnswerWithoutEndIsCutOff() {
-        agent.answer = " ".repeat((64 << 20) + 1);
-        assertFellBack(assignor(Map.of()).assign(application()));
+    void anAnswerWithoutEndIsCutOff() throws Exception {
+        agent.answer = " ".repeat((8 << 20) + 1);
+        AgentTaskAssignor assignor = assignor(Map.of());
+        assertFellBack(assignor.assign(application()));
         assertEquals(1, metrics().getFallbacksForUnreadableAnswer());
+        assertTrue(outcome(assignor).contains("the answer has more than 8388608 bytes"));
     }
 
     @Test
@@ -340,6 +378,95 @@ class AgentTaskAssignorTest {
     }
 
     @Test
+    void afterThePauseTheAgentIsAskedAgain() {
+        AtomicLong now = new AtomicLong(Long.MAX_VALUE - 1); // a clock of nanoseconds may overflow
+        agent.status = 500;
+        assignor(Map.of(), now::get).assign(application());
+        agent.status = 200;
+        agent.answer = goodAnswer();
+        now.addAndGet(TimeUnit.MILLISECONDS.toNanos(29_999));
+        assertFellBack(assignor(Map.of(), now::get).assign(application()));
+        assertEquals(1, metrics().getFallbacksForPause());
+        now.addAndGet(TimeUnit.MILLISECONDS.toNanos(1));
+        assignor(Map.of(), now::get).assign(application());
+        assertEquals(1, metrics().getAgentPlans());
+        assertEquals(2, agent.questions.size());
+    }
+
+    @ParameterizedTest
+    @ValueSource(classes = {Throwing.class, Sneaky.class, Asserting.class, Threadless.class, Unlinked.class, Recursive.class})
+    void aBugOfOurOwnBeginsThePauseToo(Class<? extends Broken> kind) throws Exception {
+        Broken bug = kind.getConstructor().newInstance();
+        TestApplication whole = application();
+        AtomicInteger calls = new AtomicInteger();
+        ApplicationState broken = new ApplicationState() {
+            @Override
+            public Map<ProcessId, KafkaStreamsState> kafkaStreamsStates(boolean computeTaskLags) {
+                return whole.clients;
+            }
+
+            @Override
+            public AssignmentConfigs assignmentConfigs() {
+                return whole.configs;
+            }
+
+            @Override
+            public Map<TaskId, TaskInfo> allTasks() {
+                if (calls.getAndIncrement() == 0) {
+                    bug.fail();
+                }
+                return whole.tasks;
+            }
+        };
+        agent.answer = goodAnswer();
+        assertFellBack(assignor(Map.of()).assign(broken));
+        assertEquals(1, metrics().getFallbacksForError());
+        assertFellBack(assignor(Map.of()).assign(application()));
+        assertEquals(1, metrics().getFallbacksForPause());
+    }
+
+    @Test
+    void aCauseIsLoggedOnceUntilTheAgentPlansAgain() {
+        Map<String, ?> properties = Map.of(Settings.RETRY_MS, "0");
+        String log = logOf(() -> {
+            agent.status = 500;
+            assignor(properties).assign(application());
+            assignor(properties).assign(application());
+            agent.answer = "<html>";
+            agent.status = 200;
+            assignor(properties).assign(application());
+            assignor(properties).assign(application());
+        });
+        assertEquals(1, count("WARN .*The fall-back assigns tasks: the agent at .* answered 500", log), log);
+        assertEquals(1, count("WARN .*The fall-back assigns tasks: the answer cannot be read", log), log);
+        log = logOf(() -> {
+            agent.answer = goodAnswer();
+            assignor(properties).assign(application());
+            agent.status = 500;
+            assignor(properties).assign(application());
+        });
+        assertEquals(1, count("INFO .*The agent plans again", log), log);
+        assertEquals(1, count("WARN .*The fall-back assigns tasks: the agent at .* answered 500", log), log);
+    }
+
+    /** Returns what is logged meanwhile. */
+    private static String logOf(Runnable work) {
+        PrintStream before = System.err;
+        ByteArrayOutputStream written = new ByteArrayOutputStream();
+        System.setErr(new PrintStream(written, true, StandardCharsets.UTF_8));
+        try {
+            work.run();
+        } finally {
+            System.setErr(before);
+        }
+        return written.toString(StandardCharsets.UTF_8);
+    }
+
+    private static long count(String line, String log) {
+        return log.lines().filter(one -> one.matches(".*" + line + ".*")).count();
+    }
+
+    @Test
     void aRestartedAgentIsAskedOverANewConnection() {
         agent.answer = goodAnswer();
         assignor(Map.of()).assign(application());
@@ -352,12 +479,12 @@ class AgentTaskAssignorTest {
     }
 
     @Test
-    void theAgentHearsOnceThatAQuestionWillCome() throws Exception {
-        assignor(Map.of());
-        assertEquals(
-                "{\"version\":1,\"application\":\"" + name + "\"}", agent.preparations.poll(10, TimeUnit.SECONDS));
-        assignor(Map.of());
-        assertEquals(null, agent.preparations.poll(200, TimeUnit.MILLISECONDS));
+    void theAgentIsAskedToPrepareBeforeEachQuestion() throws Exception {
+        for (int rebalance = 0; rebalance < 2; rebalance++) { // its process may have ended since the last one
+            assignor(Map.of());
+            assertEquals(
+                    "{\"version\":1,\"application\":\"" + name + "\"}", agent.preparations.poll(10, TimeUnit.SECONDS));
+        }
     }
 
     @Test
@@ -367,7 +494,7 @@ class AgentTaskAssignorTest {
         assignor.assign(application());
         assertEquals(
                 "{\"version\":1,\"application\":\"" + name
-                        + "\",\"plan\":\"p-7\",\"error\":\"NONE\",\"generation\":null,\"fallback\":null}",
+                        + "\",\"plan\":\"p-7\",\"error\":\"NONE\",\"fallback\":null}",
                 outcome(assignor));
     }
 
@@ -390,11 +517,86 @@ class AgentTaskAssignorTest {
         assertEquals(1, metrics().getFallbacksForError());
     }
 
-    /** A fall-back that throws. */
-    public static final class Throwing implements TaskAssignor {
+    @Test
+    void anOutcomeThatCannotBeSentIsNoFallback() {
+        AgentTaskAssignor assignor = assignor(Map.of());
+        assignor.onAssignmentComputed(new GroupAssignment(Map.of()), new GroupSubscription(Map.of()), null);
+        assertEquals(0, metrics().getFallbacks());
+    }
+
+    /** A fall-back that fails, in {@code configure} too where the property "fails.at" says so. */
+    public abstract static class Broken implements TaskAssignor {
+        abstract void fail();
+
+        @Override
+        public void configure(Map<String, ?> properties) {
+            if ("configure".equals(properties.get("fails.at"))) {
+                fail();
+            }
+        }
+
         @Override
         public TaskAssignment assign(ApplicationState state) {
+            fail();
+            return null;
+        }
+    }
+
+    /** Throws what Java expects. */
+    public static final class Throwing extends Broken {
+        @Override
+        void fail() {
             throw new IllegalStateException("broken");
+        }
+    }
+
+    /** Throws a checked exception that it does not declare, as Kotlin and Scala can. */
+    public static final class Sneaky extends Broken {
+        @Override
+        void fail() {
+            hide(new java.io.IOException("broken"));
+        }
+
+        @SuppressWarnings("unchecked") // this is the trick
+        private static <T extends Throwable> void hide(Throwable failure) throws T {
+            throw (T) failure;
+        }
+    }
+
+    /** Fails at an assertion, as code under test does. */
+    public static final class Asserting extends Broken {
+        @Override
+        void fail() {
+            throw new AssertionError("broken");
+        }
+    }
+
+    /** Starts a thread where the system has no more. */
+    public static final class Threadless extends Broken {
+        @Override
+        void fail() {
+            throw new OutOfMemoryError("unable to create native thread");
+        }
+    }
+
+    /** Needs a class that cannot be loaded. */
+    public static final class Unlinked extends Broken {
+        private static final class Needed {
+            static final int NUMBER = Integer.parseInt("none");
+        }
+
+        @Override
+        void fail() {
+            assertEquals(1, Needed.NUMBER);
+        }
+    }
+
+    /** Never returns by itself. */
+    public static final class Recursive extends Broken {
+        @Override
+        void fail() {
+            fail();
+            fail(); // or it would be a loop to a compiler
         }
     }
 
@@ -406,9 +608,18 @@ class AgentTaskAssignorTest {
         }
     }
 
-    /** A fall-back that gives every task to the second client. */
+    /** A fall-back that gives every task to the second client, and keeps the outcomes that it gets. */
     public static final class Own implements TaskAssignor {
+        private static final List<AssignmentError> OUTCOMES = new CopyOnWriteArrayList<>();
+
         private String property;
+
+        @Override
+        public void onAssignmentComputed(
+                GroupAssignment assignment, GroupSubscription subscription, AssignmentError error) {
+            OUTCOMES.add(error);
+            throw new AssertionError("its failure disturbs nothing");
+        }
 
         @Override
         public void configure(Map<String, ?> properties) {
@@ -434,14 +645,41 @@ class AgentTaskAssignorTest {
         assertEquals(3, tasks(found).get(TestApplication.process(2)).size());
     }
 
-    @ParameterizedTest
-    @CsvSource({"Throwing", "Wrong"})
-    void aBrokenFallbackIsReplaced(String broken) {
+    @Test
+    void theFallbackThatPlannedGetsTheOutcome() throws Exception {
+        Own.OUTCOMES.clear();
+        Map<String, ?> properties =
+                Map.of(Settings.FALLBACK_CLASS, Own.class.getName(), "own.property", "mine", Settings.RETRY_MS, "0");
         agent.status = 500;
-        String type = AgentTaskAssignorTest.class.getName() + "$" + broken;
-        TaskAssignment found = assignor(Map.of(Settings.FALLBACK_CLASS, type)).assign(application());
+        AgentTaskAssignor assignor = assignor(properties);
+        assignor.assign(application());
+        assertNotNull(outcome(assignor));
+        assertEquals(List.of(AssignmentError.NONE), Own.OUTCOMES);
+        agent.status = 200;
+        agent.answer = goodAnswer();
+        assignor.assign(application());
+        assertNotNull(outcome(assignor));
+        assertEquals(1, Own.OUTCOMES.size());
+    }
+
+    @ParameterizedTest
+    @ValueSource(classes = {
+        Throwing.class, Sneaky.class, Asserting.class, Threadless.class, Unlinked.class, Recursive.class, Wrong.class
+    })
+    void aBrokenFallbackIsReplaced(Class<?> broken) {
+        agent.status = 500;
+        TaskAssignment found = assignor(Map.of(Settings.FALLBACK_CLASS, broken)).assign(application());
         assertEquals(tasks(new DefaultFallback().assign(application())), tasks(found));
         assertEquals(1, metrics().getFailedFallbacks());
+    }
+
+    @ParameterizedTest
+    @ValueSource(classes = {Throwing.class, Sneaky.class, Asserting.class, Threadless.class, Unlinked.class, Recursive.class})
+    void aFallbackThatCannotBeConfiguredIsReplaced(Class<?> broken) {
+        agent.status = 500;
+        Map<String, ?> properties = Map.of(Settings.FALLBACK_CLASS, broken.getName(), "fails.at", "configure");
+        assertFellBack(assignor(properties).assign(application()));
+        assertEquals(1, metrics().getConfigurationErrors());
     }
 
     /** Nothing can be read but tasks, clients and what they had. */
@@ -498,6 +736,12 @@ class AgentTaskAssignorTest {
         ObjectName bean = new ObjectName("io.samerack:type=AgentTaskAssignor,application=" + ObjectName.quote(name));
         assertEquals(1L, ManagementFactory.getPlatformMBeanServer().getAttribute(bean, "AgentPlans"));
         assertNotNull(ManagementFactory.getPlatformMBeanServer().getAttribute(bean, "LastAssignmentMilliseconds"));
+    }
+
+    @Test
+    void theLicenseIsPackedWithTheClasses() throws Exception {
+        Path classes = Path.of(AgentTaskAssignor.class.getProtectionDomain().getCodeSource().getLocation().toURI());
+        assertTrue(Files.readString(classes.resolve("META-INF/LICENSE")).contains("Apache License"));
     }
 
     @Test

@@ -118,6 +118,31 @@ class HighAvailabilityTest {
         return found;
     }
 
+    /** Kafka's own step for racks takes minutes for 600 tasks. */
+    @ParameterizedTest
+    @CsvSource({"201, true", "240, false"})
+    void racksCountUpToASizeThatTakesNoLongerThanAnApplicationCanWait(int tasks, boolean count) {
+        TestApplication application = withoutState(tasks, "min_traffic");
+        Map<ProcessId, Map<TaskId, AssignedTask.Type>> found = tasksOf(new DefaultFallback().assign(application));
+        assertEquals(tasksOf(HighAvailability.assign(withoutState(tasks, count ? "min_traffic" : "none"), NOW)), found);
+        assertEquals(count, crossing(application, found) == 0);
+    }
+
+    /** Three clients in three racks, and tasks in the rack of the next client in turn. */
+    private static TestApplication withoutState(int tasks, String strategy) {
+        TestApplication made = new TestApplication();
+        String[] racks = {"rack-a", "rack-b", "rack-c"};
+        for (int partition = 0; partition < tasks; partition++) {
+            made.task(0, partition, false, racks[(partition + 1) % 3]);
+        }
+        for (int client = 0; client < 3; client++) {
+            made.client(client + 1, racks[client], Set.of(), Map.of());
+        }
+        made.configs = new AssignmentConfigs(
+                10_000, 2, 0, 600_000, List.of(), OptionalInt.empty(), OptionalInt.empty(), strategy);
+        return made;
+    }
+
     @Test
     void anInstanceThatJoinsWithoutStateGetsAWarmupAndNoActiveTask() {
         TaskId task = new TaskId(0, 0);
@@ -193,7 +218,7 @@ class HighAvailabilityTest {
         return made;
     }
 
-    /** Tells where changelogs are, in place of an admin client. */
+    /** Knows where changelogs are, in place of an admin client. */
     private static final class Topics extends InternalTopicManager {
         private final List<PartitionInfo> infos;
 

@@ -32,7 +32,7 @@ class SettingsTest {
     }
 
     @ParameterizedTest
-    @CsvSource({"''", "9464", "unix:agent.sock", "unix://agent/run", "http://", "http://a b", "ftp://agent", "http://agent?x=1", "http:agent"})
+    @CsvSource({"''", "9464", "unix:agent.sock", "unix://agent/run", "http://", "http://a b", "ftp://agent", "http://agent?x=1", "http:agent", "unix:/a%00b", "http://agent:65536"})
     void whatIsNoAddressIsNotUsed(String given) {
         Settings settings = Settings.of(Map.of(Settings.URL, given));
         assertEquals(Settings.DEFAULT_URL, settings.url.toString());
