@@ -29,6 +29,8 @@ _KINDS: Final = {1: (True, False), 2: (False, True), 3: (True, True)}
 """Whether a partition is a source, and whether it is a changelog, by its kind."""
 _MAX_NAME: Final = 249
 """Kafka's longest name of a topic; a group's name may be longer, but then brokers cannot store its offsets."""
+_ASSIGNORS: Final = ("ha", "sticky")
+"""What an application may choose, as the jar does; classes of users run with the agent's rights: settings name them."""
 _STORE: Final = frozenset({"store"})
 """The stores of a stateful task: the question does not name them."""
 _NO_STORE: Final = frozenset[str]()
@@ -140,6 +142,12 @@ class _Reader:
         if not application or len(application) > _MAX_NAME:
             raise QuestionError(f"application: expected a name of at most {_MAX_NAME} characters")
         configs = _Object(root.get("configs", dict), "configs")
+        assignor = configs.maybe("assignor", str)
+        if assignor is not None and assignor not in _ASSIGNORS:
+            raise QuestionError(
+                f"configs: assignor: expected ha, sticky or null, not {assignor[:_MAX_NAME]!r}; "
+                "the agent's settings may name another one in streams.applications"
+            )
         try:
             self._tasks = tuple(self._task(task, index) for index, task in enumerate(root.get("tasks", list)))
             self._ids = tuple(task.id for task in self._tasks)
@@ -149,7 +157,7 @@ class _Reader:
             return Question(
                 application=application,
                 release=root.maybe("release", str) or "",
-                assignor=configs.maybe("assignor", str) or "",
+                assignor=assignor or "",
                 configs=_configs(configs),
                 tasks=self._tasks,
                 clients=clients,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +14,7 @@ from samerack.agent.streams.choice import Known, Rackless, Rules
 from samerack.agent.streams.client_racks import client_racks
 from samerack.agent.streams.making import PlanError, Planned, make
 from samerack.agent.streams.own_assignors import OwnAssignors
-from samerack.agent.streams.question import read_question
+from samerack.agent.streams.question import QuestionError, read_question
 from samerack.cluster.racks import Hosts
 from samerack.common.settings import RackSettings
 from tests.streams_http import Json
@@ -136,11 +137,19 @@ def test_without_lags_tasks_stay_and_a_rebalance_follows_at_once() -> None:
 
 
 def test_an_assignor_that_is_not_here_is_a_refusal_with_the_names() -> None:
-    """A name that the application sent is no crash."""
-    question = application()
-    question["configs"]["assignor"] = "best"
+    """A name that no assignor has is no crash."""
     with pytest.raises(PlanError, match="'best' is not here"):
+        plan(application(), rules={"assignor": "best"})
+
+
+def test_a_question_names_no_class() -> None:
+    """Nothing is imported and called because a program on this machine asks for it; only the settings name classes."""
+    question = application()
+    question["configs"]["assignor"] = "webbrowser:get"
+    sys.modules.pop("webbrowser", None)
+    with pytest.raises(QuestionError, match="expected ha, sticky or null, not 'webbrowser:get'"):
         plan(question)
+    assert "webbrowser" not in sys.modules
 
 
 def test_what_clients_had_that_are_gone_is_not_known() -> None:
