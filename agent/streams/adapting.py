@@ -88,8 +88,8 @@ def _weighed(
         )
     elif missing := len(partitions) - len(weights):
         warnings.append(
-            f"the bytes of {missing} of {len(partitions)} partitions are not measured (nobody commits offsets of "
-            "changelogs): each of them counts as an average one"
+            f"the bytes of {missing} of {len(partitions)} partitions are not measured (no consumer commits "
+            "offsets of changelogs): each of them counts as an average one"
         )
     return weighed(question.tasks, configs, weights, assignor=assignor)
 

@@ -63,5 +63,4 @@ class Heading:
     """Who asks, before the plan is made."""
 
     application: str
-    release: str
     rackless: tuple[Rackless, ...]

@@ -11,7 +11,7 @@ from typing import Final
 
 from samerack.agent.streams.adapting import adapted, without_lags
 from samerack.agent.streams.choice import Known
-from samerack.agent.streams.own_assignors import OwnAssignors, subscription_of
+from samerack.agent.streams.own_assignors import OwnAssignorError, OwnAssignors, subscription_of
 from samerack.agent.streams.question import Question
 from samerack.assignors.streams.assignment import KafkaStreamsAssignment, TaskType
 from samerack.assignors.streams.builtin import ASSIGNORS
@@ -75,9 +75,13 @@ def make(question: Question, known: Known, own: OwnAssignors, *, now_ms: int) ->
     outcome = _outcome(name, state, known, own, now_ms=now_ms)
     problem = validate_task_assignment(state, outcome.assignment)
     if problem is not AssignmentError.NONE:
+        reasons = [f"the plan of {name} is not valid: {problem.value}"]
         if ":" in name:
-            own.of(name, known.rules.options).notify(GroupAssignment(), subscription_of(question), problem)
-        raise PlanError(f"the plan of {name} is not valid: {problem.value}")
+            try:
+                own.of(name, known.rules.options).notify(GroupAssignment(), subscription_of(question), problem)
+            except OwnAssignorError as error:
+                reasons.append(str(error))
+        raise PlanError("; ".join(reasons))
     plan = {assignment.process_id: assignment for assignment in outcome.assignment.assignment}
     if len(plan) < len(outcome.assignment.assignment):
         raise PlanError(f"the plan of {name} has a client twice; give each one assignment")

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar, cast
 from uuid import UUID
 
+from samerack.agent.streams.limits import MAX_NAME
 from samerack.assignors.model import AssignmentError
 from samerack.assignors.streams.configs import AssignmentConfigs
 from samerack.assignors.streams.lags import SharedLags
@@ -27,8 +28,6 @@ from samerack.assignors.streams.model import (
 VERSION: Final = 1
 _KINDS: Final = {1: (True, False), 2: (False, True), 3: (True, True)}
 """Whether a partition is a source, and whether it is a changelog, by its kind."""
-_MAX_NAME: Final = 249
-"""Kafka's longest name of a topic; a group's name may be longer, but then brokers cannot store its offsets."""
 _ASSIGNORS: Final = ("ha", "sticky")
 """What an application may choose, as the jar does; classes of users run with the agent's rights: settings name them."""
 _STORE: Final = frozenset({"store"})
@@ -56,7 +55,6 @@ class Question:
 
     Attributes:
         application: `application.id`, which is also the name of its consumer group.
-        release: version of Kafka Streams.
         assignor: `ha` or `sticky` if the application chose one of Kafka's; "" for Kafka's default.
         configs: its settings.
         tasks: its tasks, in the order of the question, by which the answer names them.
@@ -64,7 +62,6 @@ class Question:
     """
 
     application: str
-    release: str
     assignor: str
     configs: AssignmentConfigs
     tasks: tuple[TaskInfo, ...]
@@ -139,13 +136,13 @@ class _Reader:
     def question(self) -> Question:
         root = self._root
         application = root.get("application", str)
-        if not application or len(application) > _MAX_NAME:
-            raise QuestionError(f"application: expected a name of at most {_MAX_NAME} characters")
+        if not application or len(application) > MAX_NAME:
+            raise QuestionError(f"application: expected a name of at most {MAX_NAME} characters")
         configs = _Object(root.get("configs", dict), "configs")
         assignor = configs.maybe("assignor", str)
         if assignor is not None and assignor not in _ASSIGNORS:
             raise QuestionError(
-                f"configs: assignor: expected ha, sticky or null, not {assignor[:_MAX_NAME]!r}; "
+                f"configs: assignor: expected ha, sticky or null, not {assignor[:MAX_NAME]!r}; "
                 "the agent's settings may name another one in streams.applications"
             )
         try:
@@ -156,7 +153,6 @@ class _Reader:
             clients = self._clients(root)
             return Question(
                 application=application,
-                release=root.maybe("release", str) or "",
                 assignor=assignor or "",
                 configs=_configs(configs),
                 tasks=self._tasks,

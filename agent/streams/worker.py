@@ -20,11 +20,11 @@ from typing import Any
 from samerack.agent.streams.answer import summary, to_json
 from samerack.agent.streams.choice import Heading, Known, Rackless
 from samerack.agent.streams.making import PlanError, Planned, make
-from samerack.agent.streams.own_assignors import OwnAssignorError, OwnAssignors, Waiting, find_in, subscription_of
+from samerack.agent.streams.own_assignors import OwnAssignorError, OwnAssignors, SentPlan, find_in, subscription_of
 from samerack.agent.streams.question import Question, QuestionError, read_question
 from samerack.assignors.model import AssignmentError
 from samerack.assignors.solvers import min_cost_flow
-from samerack.assignors.streams.guard import group_assignment
+from samerack.assignors.streams.lifecycle import group_assignment
 from samerack.assignors.streams.plugin import AssignmentError as TaskError
 from samerack.assignors.streams.plugin import TaskAssignment
 from samerack.common.errors import one_line
@@ -93,11 +93,11 @@ class Planner:
         return HTTPStatus.OK, answer, figures
 
     def _keep(self, planned: Planned, known: Known, plan: str) -> None:
-        """Keeps a plan of a user's assignor, which is told what came of it."""
+        """Keeps a plan of a user's assignor, which is notified of its outcome."""
         whole = TaskAssignment(assignment=tuple(planned.plan.values()))
         self._own.keep(
             plan,
-            Waiting(
+            SentPlan(
                 assignor=self._own.of(planned.assignor, known.rules.options),
                 assignment=group_assignment(planned.state, whole),
                 subscription=subscription_of(planned.question),
@@ -112,7 +112,6 @@ class Planner:
 def _heading(question: Question) -> Heading:
     return Heading(
         application=question.application,
-        release=question.release,
         rackless=tuple(
             Rackless(
                 process=str(client.process_id),

@@ -15,9 +15,12 @@ from samerack.agent.streams.client_racks import client_racks
 from samerack.agent.streams.making import PlanError, Planned, make
 from samerack.agent.streams.own_assignors import OwnAssignors
 from samerack.agent.streams.question import QuestionError, read_question
+from samerack.assignors.streams.assignment import TaskType
 from samerack.cluster.racks import Hosts
 from samerack.common.settings import RackSettings
+from samerack.traffic.model import GroupTraffic
 from tests.streams_http import Json
+from tests.unit.agent.measured import group
 
 RACKS = ("a", "b", "c")
 
@@ -158,7 +161,22 @@ def test_what_clients_had_that_are_gone_is_not_known() -> None:
     del question["clients"][2]
     figures = summary(plan(question, rules={"strategy": "min_traffic"}), plan="1")
     assert (figures.sources_before, figures.before, figures.share_before) == (None, None, None)
+    assert (figures.changelogs_before, figures.cost_before) == (None, None)
     assert figures.sources_after is not None
+    assert figures.changelogs_after is not None
+
+
+def test_a_task_that_no_client_had_is_not_moved() -> None:
+    """The first plan of an application moves nothing; of one with a client that is gone only what others had counts."""
+    question = application()
+    for client in question["clients"]:
+        client["active"] = []
+    assert summary(plan(question), plan="1").moved == 0
+    question["clients"][0]["active"] = list(range(12))
+    question["clients"][0]["lags"] = []
+    planned = plan(question, rules={"assignor": "sticky"})
+    first = next(iter(planned.plan.values()))
+    assert summary(planned, plan="1").moved == 12 - len(first.of_type(TaskType.ACTIVE)) > 0
 
 
 def test_racks_come_from_the_sources_of_members_racks() -> None:
@@ -168,7 +186,29 @@ def test_racks_come_from_the_sources_of_members_racks() -> None:
         settings, group=lambda _: None, hosts=Hosts(agents=lambda host: "a" if host == "10.0.0.7" else None)
     )
     client = Rackless(process="1", consumers=("orders-1-consumer",), host=None, tags=())
-    assert find("orders", client) == "c"
-    assert find("orders", replace(client, tags=(("zone", "b"),))) == "b"
-    assert find("orders", replace(client, tags=(("zone", "b"),), host="10.0.0.7")) == "a"
-    assert find("orders", replace(client, consumers=("other",))) is None
+    clients = (
+        client,
+        replace(client, process="2", tags=(("zone", "b"),)),
+        replace(client, process="3", tags=(("zone", "b"),), host="10.0.0.7"),
+        replace(client, process="4", consumers=("other",)),
+    )
+    assert find("orders", clients) == {"1": "c", "2": "b", "3": "a"}
+
+
+def test_members_of_the_group_are_looked_up_by_id_and_by_client_id() -> None:
+    """The group is read once for all clients; racks of one client's consumers that differ are not known."""
+    read: list[str] = []
+
+    def members(application: str) -> GroupTraffic:
+        read.append(application)
+        return group(application, members={"m1": "a", "m2": "b", "m3": "c"})
+
+    find = client_racks(RackSettings(), group=members, hosts=Hosts())
+    client = Rackless(process="1", consumers=("client-m1",), host=None, tags=())
+    clients = (
+        client,
+        replace(client, process="2", consumers=("m2", "client-m2")),
+        replace(client, process="3", consumers=("client-m1", "m3")),
+    )
+    assert find("orders", clients) == {"1": "a", "2": "b"}
+    assert read == ["orders"]

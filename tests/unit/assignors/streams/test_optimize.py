@@ -236,6 +236,20 @@ def test_kip_925_tags_that_contradict_racks_are_warned_of() -> None:
     assert "'az2', client.rack is 'az1'" in tag_warnings(state(("rack",), rack="az2"))[0]
 
 
+def test_a_thousand_clients_whose_tags_contradict_racks_are_one_warning() -> None:
+    """It has their number and one of them: each plan's event and log have the warnings."""
+    clients = {
+        process(number): KafkaStreamsState(
+            process_id=process(number), rack_id="az1", client_tags={"rack": "az1" if number == 1 else "az2"}
+        )
+        for number in range(1, 1001)
+    }
+    configs = AssignmentConfigs(rack_aware_assignment_tags=("rack",))
+    (warning,) = tag_warnings(ApplicationState(states=clients, all_tasks={}, assignment_configs=configs))
+    assert "of 999 of 1000 clients" in warning
+    assert str(process(2)) in warning
+
+
 @pytest.mark.parametrize("kind", ["active", "standby"])
 def test_invariants_hold_in_every_family(kind: str) -> None:
     """Counts stay, no task is lost, no standby is on its active's client, and a second run moves nothing."""
