@@ -22,8 +22,8 @@ from samerack.agent.streams.choice import Heading, Known, Rackless
 from samerack.agent.streams.making import PlanError, Planned, make
 from samerack.agent.streams.own_assignors import OwnAssignorError, OwnAssignors, SentPlan, find_in, subscription_of
 from samerack.agent.streams.question import Question, QuestionError, read_question
+from samerack.agent.streams.warm_up import RUNS, question
 from samerack.assignors.model import AssignmentError
-from samerack.assignors.solvers import min_cost_flow
 from samerack.assignors.streams.lifecycle import group_assignment
 from samerack.assignors.streams.plugin import AssignmentError as TaskError
 from samerack.assignors.streams.plugin import TaskAssignment
@@ -57,7 +57,7 @@ class Planner:
                 # if the agent's process has ended, the kernel ends this process even while the solver runs
                 signal.setitimer(signal.ITIMER_REAL, seconds + 1.0)
                 gc.disable()  # a plan is millions of values that all stay until it is sent: a third of its time
-                self._send(self._answer(what, given))
+                self._send(self.answer(what, given))
             except EOFError:
                 return
             finally:
@@ -65,8 +65,8 @@ class Planner:
                 signal.setitimer(signal.ITIMER_REAL, 0)
                 gc.enable()
 
-    def _answer(self, what: str, given: Any) -> tuple[Any, ...]:
-        """Returns (200, ...), or another status and the reason."""
+    def answer(self, what: str, given: Any) -> tuple[Any, ...]:
+        """Returns the answer to a message: (200, ...), or another status and the reason."""
         try:
             return self._plan(given) if what == "plan" else self._computed(*given)
         except QuestionError as error:
@@ -125,6 +125,13 @@ def _heading(question: Question) -> Heading:
     )
 
 
+def warm_up() -> None:
+    """Plans a small question, so that the first real one need not load what plans."""
+    planner, body = Planner(Known, lambda _: None), question()
+    for _ in range(RUNS):
+        planner.answer("plan", body)
+
+
 def main() -> None:
     """Plans until standard input ends; the arguments are folders of users' assignors."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process handles Ctrl-C
@@ -136,7 +143,7 @@ def main() -> None:
         pickle.dump(answer, answers, protocol=pickle.HIGHEST_PROTOCOL)
         answers.flush()
 
-    min_cost_flow()  # the first plan need not load it
+    warm_up()
     send((HTTPStatus.OK,))  # ready
     Planner(lambda: pickle.load(questions), send).serve()  # noqa: S301 - from the process that started this
 

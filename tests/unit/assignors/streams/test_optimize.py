@@ -148,7 +148,7 @@ def test_an_active_changes_places_with_its_standby() -> None:
     assert actives(done) == {process(1): {TASKS[1]}, process(2): {TASKS[0]}}
     assert spread(state, done).standbys == 2
     sources = {
-        task: replace(info, topic_partitions=info.topic_partitions[:1]) for task, info in state.all_tasks.items()
+        task: info._replace(topic_partitions=info.topic_partitions[:1]) for task, info in state.all_tasks.items()
     }
     simple = replace(state, all_tasks=sources)
     lost = optimize_rack_aware_active_tasks(params(simple), straight(standby=True), compatible=True).assignments
