@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from benchmarks.shared import Found, Parts, measured_on, table, tell
-from samerack.agent.streams.choice import Known
+from samerack.agent.streams.context import PlanContext
 from samerack.agent.streams.worker import Planner, warm_up
 from samerack.assignors.streams.active import Costs
 from samerack.assignors.streams.model import LATEST_OFFSET
@@ -126,7 +126,7 @@ def _posted(agent: Endpoint, body: bytes) -> float:
 
 def _answer(question: bytes) -> Found:
     warm_up()  # as the process that plans does before its first question
-    planner = Planner(Known, lambda _heading: None)
+    planner = Planner(PlanContext, lambda _heading: None)
     runs = []
     for _ in range(ANSWER_RUNS):
         gc.collect()

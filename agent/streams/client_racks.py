@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 
-from samerack.agent.streams.choice import Rackless
+from samerack.agent.streams.context import Rackless
 from samerack.cluster.racks import Hosts, client_id_of, member_rack
 from samerack.common.settings import RackSettings
 from samerack.traffic.model import GroupTraffic, ObservedMember

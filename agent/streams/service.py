@@ -12,7 +12,7 @@ from http import HTTPStatus
 from typing import Final
 
 from samerack.agent.streams.board import StreamsBoard
-from samerack.agent.streams.choice import Heading, Known, Rackless, Rules
+from samerack.agent.streams.context import Heading, PlanContext, PlanRules, Rackless
 from samerack.agent.streams.limits import MAX_NAME
 from samerack.agent.streams.outcome import read_outcome
 from samerack.agent.streams.reporter import StreamsReporter
@@ -91,7 +91,7 @@ class StreamsService:
         start = time.monotonic()
         try:
             with self._workers.of(application, patience=self._settings.deadline_seconds) as worker:
-                answer, figures = worker.plan(body, self._known, seconds=self._left(time.monotonic() - start))
+                answer, figures = worker.plan(body, self._context, seconds=self._left(time.monotonic() - start))
         except NoPlanError as error:
             self._reporter.failed(application, error)
             raise
@@ -129,12 +129,12 @@ class StreamsService:
                 self._reporter.not_passed_on(outcome.application, outcome.plan, error)
                 raise
 
-    def _known(self, heading: Heading) -> Known:
+    def _context(self, heading: Heading) -> PlanContext:
         """Returns the rules of the application that asks, and what the agent knows of its clients and partitions."""
         name = heading.application
         chosen = self._settings.of(name)
-        rules = Rules(**(chosen.model_dump() | {"weights": chosen.weights or self._settings.weights}))
-        return Known(
+        rules = PlanRules(**(chosen.model_dump() | {"weights": chosen.weights or self._settings.weights}))
+        return PlanContext(
             rules=rules,
             racks=self._racks_of(name, heading.rackless),
             weights=self._weights_of(name) if rules.weights == "bytes" else None,

@@ -18,7 +18,7 @@ from http import HTTPStatus
 from typing import Any
 
 from samerack.agent.streams.answer import summary, to_json
-from samerack.agent.streams.choice import Heading, Known, Rackless
+from samerack.agent.streams.context import Heading, PlanContext, Rackless
 from samerack.agent.streams.making import PlanError, Planned, make
 from samerack.agent.streams.own_assignors import OwnAssignorError, OwnAssignors, SentPlan, find_in, subscription_of
 from samerack.agent.streams.question import Question, QuestionError, read_question
@@ -81,24 +81,24 @@ class Planner:
     def _plan(self, body: bytes) -> tuple[Any, ...]:
         question = read_question(body)
         self._send((HTTPStatus.OK, _heading(question)))
-        known: Known | None = self._receive()
-        if known is None:  # the agent has answered already
+        context: PlanContext | None = self._receive()
+        if context is None:  # the agent has answered already
             return (HTTPStatus.OK,)
-        planned = make(question, known, self._own, now_ms=time.time_ns() // 1_000_000)
+        planned = make(question, context, self._own, now_ms=time.time_ns() // 1_000_000)
         self._unsent = (question, planned)
         figures = summary(planned, plan=uuid.uuid4().hex)
         answer = to_json(planned, figures)
         if ":" in planned.assignor:
-            self._keep(planned, known, figures.plan)
+            self._keep(planned, context, figures.plan)
         return HTTPStatus.OK, answer, figures
 
-    def _keep(self, planned: Planned, known: Known, plan: str) -> None:
+    def _keep(self, planned: Planned, context: PlanContext, plan: str) -> None:
         """Keeps a plan of a user's assignor, which is notified of its outcome."""
         whole = TaskAssignment(assignment=tuple(planned.plan.values()))
         self._own.keep(
             plan,
             SentPlan(
-                assignor=self._own.of(planned.assignor, known.rules.options),
+                assignor=self._own.of(planned.assignor, context.rules.options),
                 assignment=group_assignment(planned.state, whole),
                 subscription=subscription_of(planned.question),
             ),
@@ -127,7 +127,7 @@ def _heading(question: Question) -> Heading:
 
 def warm_up() -> None:
     """Plans a small question, so that the first real one need not load what plans."""
-    planner, body = Planner(Known, lambda _: None), question()
+    planner, body = Planner(PlanContext, lambda _: None), question()
     for _ in range(RUNS):
         planner.answer("plan", body)
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from typing import Any, Final
 
-from samerack.agent.streams.choice import Heading, Known
+from samerack.agent.streams.context import Heading, PlanContext
 from samerack.agent.streams.figures import Summary
 from samerack.agent.streams.limits import MAX_TEXT
 from samerack.common.pickle_process import FAILURES, PickleProcess
@@ -73,12 +73,12 @@ class Worker:
         with self._deadline(START_SECONDS) as process:
             self._await_ready(process)
 
-    def plan(self, body: bytes, known: Callable[[Heading], Known], *, seconds: float) -> tuple[bytes, Summary]:
+    def plan(self, body: bytes, context: Callable[[Heading], PlanContext], *, seconds: float) -> tuple[bytes, Summary]:
         """Returns the answer in JSON, and its figures.
 
         Args:
             body: the question.
-            known: returns what the agent knows of the application that asks.
+            context: returns what the agent knows of the application that asks.
             seconds: after so long the process is killed.
 
         Raises:
@@ -87,7 +87,7 @@ class Worker:
         with self._deadline(seconds) as process:
             self._await_ready(process)
             heading = _ask(process, ("plan", body, seconds))[0]
-            answer, figures = _ask(process, known(heading))
+            answer, figures = _ask(process, context(heading))
             return answer, figures
 
     def computed(self, plan: str, error: str, *, seconds: float) -> None:

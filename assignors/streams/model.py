@@ -129,7 +129,7 @@ class TaskTopicPartition(_Partition):
 
     __slots__ = ()
 
-    def __new__(
+    def __new__(  # noqa: PLR0913 - one parameter for each attribute
         cls,
         *,
         topic: str,

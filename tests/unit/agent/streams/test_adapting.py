@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from samerack.agent.streams.answer import summary
-from samerack.agent.streams.choice import Known, Rackless, Rules
 from samerack.agent.streams.client_racks import client_racks
+from samerack.agent.streams.context import PlanContext, PlanRules, Rackless
 from samerack.agent.streams.making import PlanError, Planned, make
 from samerack.agent.streams.own_assignors import OwnAssignors
 from samerack.agent.streams.question import QuestionError, read_question
@@ -53,8 +53,10 @@ def application(*, tasks: int = 12, standbys: int = 1, racked: bool = True) -> J
 
 def plan(question: Json, **known: Any) -> Planned:
     """The plan of a question, with rules and knowledge of the agent."""
-    rules = Rules(**known.pop("rules", {}))
-    return make(read_question(json.dumps(question).encode()), Known(rules=rules, **known), OwnAssignors(), now_ms=0)
+    rules = PlanRules(**known.pop("rules", {}))
+    return make(
+        read_question(json.dumps(question).encode()), PlanContext(rules=rules, **known), OwnAssignors(), now_ms=0
+    )
 
 
 def test_settings_have_priority_over_the_applications_configuration() -> None:

@@ -13,7 +13,7 @@ import yaml
 from structlog.testing import capture_logs
 
 from samerack.agent.streams.answer import summary
-from samerack.agent.streams.choice import Known, Rules
+from samerack.agent.streams.context import PlanContext, PlanRules
 from samerack.agent.streams.making import PlanError, Planned, make
 from samerack.agent.streams.own_assignors import OwnAssignors
 from samerack.agent.streams.question import read_question
@@ -100,8 +100,8 @@ def test_a_class_has_the_whole_interface(tmp_path: Path) -> None:
         assert sorted(task for one in answer["clients"] for task in one["active"]) == list(
             range(len(question["tasks"]))
         )
-        told = {"version": 1, "application": "mine", "plan": answer["plan"], "error": "NONE", "generation": 3}
-        assert agent.post("/v1/streams/computed", told) == (204, None)
+        outcome = {"version": 1, "application": "mine", "plan": answer["plan"], "error": "NONE", "generation": None}
+        assert agent.post("/v1/streams/computed", outcome) == (204, None)
     found = yaml.safe_load(heard.read_text(encoding="utf-8"))
     sources = [one for task in question["tasks"] for one in task[2] if one[2] != 2]
     given = [pair for pairs in found["partitions"].values() for pair in pairs]
@@ -116,8 +116,8 @@ def made(folder: Path, monkeypatch: pytest.MonkeyPatch, question: Json, source: 
     module = f"mine_{folder.name}"
     (folder / f"{module}.py").write_text(textwrap.dedent(source), encoding="utf-8")
     monkeypatch.syspath_prepend(folder)
-    known = Known(rules=Rules(assignor=f"{module}:Mine"))
-    return make(read_question(json.dumps(question).encode()), known, OwnAssignors(), now_ms=55)
+    context = PlanContext(rules=PlanRules(assignor=f"{module}:Mine"))
+    return make(read_question(json.dumps(question).encode()), context, OwnAssignors(), now_ms=55)
 
 
 def test_kip_924_a_task_assignment_error_keeps_the_previous_assignment(
@@ -229,7 +229,7 @@ def test_a_wrong_answer_never_leaves_the_agent(tmp_path: Path) -> None:
     ],
 )
 def test_a_class_that_fails_is_a_refusal_with_its_cause(tmp_path: Path, source: str, status: int, reason: str) -> None:
-    """The application is told why there is no plan; another one is planned, also after a process has ended."""
+    """The application gets why there is no plan; another one is planned, also after a process has ended."""
     with endpoint(settings(tmp_path, source)) as agent:
         agent.prepare("mine")
         found, answer = agent.post("/v1/streams/assign", asked(0, "mine"))

@@ -91,7 +91,7 @@ def test_a_slow_plan_keeps_no_other_application_waiting(agent: Endpoint, tmp_pat
     assert slow[0][0] == 200
 
 
-def test_a_late_plan_is_told_so_at_its_deadline(tmp_path: Path) -> None:
+def test_a_late_plan_is_refused_at_its_deadline(tmp_path: Path) -> None:
     """The process is killed, and another one is there for the next question."""
     with endpoint(settings(tmp_path, 1)) as agent:
         agent.prepare("slow")
