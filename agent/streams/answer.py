@@ -56,7 +56,7 @@ def summary(planned: Planned, *, plan: str) -> Summary:
         changelogs_after=_partitions(changelogs_after),
         cost_before=_cost(traffic, sources_before, changelogs_before),
         cost_after=_cost(traffic, sources_after, changelogs_after),
-        moved=sum(len(one.of_type(TaskType.ACTIVE) & owned - had[process]) for process, one in after.items()),
+        moved=sum(len((one.of_type(TaskType.ACTIVE) - had[process]) & owned) for process, one in after.items()),
         standbys=sum(standbys.values()),
         warmups=sum(count - configured for count in standbys.values() if count > configured),
         followup_ms=min((one for one in followups if one is not None), default=None),
