@@ -223,7 +223,7 @@ class AgentParts:
         return StreamsService(
             settings.streams,
             StreamsReporter(events=self.events, metrics=StreamsMetrics(registry), board=board),
-            rack_of=client_racks(settings.racks, group=self.traffic.group, hosts=self._hosts),
+            racks_of=client_racks(settings.racks, group=self.traffic.group, hosts=self._hosts),
             weights_of=self.measuring.weights.weights if self.measuring is not None else unweighed,
         )
 

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from benchmarks.shared import Found, Parts, measured_on, table, tell
-from samerack.agent.streams.choice import Known
-from samerack.agent.streams.worker import Planner
-from samerack.assignors.solvers import min_cost_flow
+from samerack.agent.streams.context import PlanContext
+from samerack.agent.streams.worker import Planner, warm_up
 from samerack.assignors.streams.active import Costs
 from samerack.assignors.streams.model import LATEST_OFFSET
 from samerack.offline.streams_answers import OPTIMIZE, answer_line
@@ -126,14 +125,14 @@ def _posted(agent: Endpoint, body: bytes) -> float:
 
 
 def _answer(question: bytes) -> Found:
-    min_cost_flow()  # as the process that plans does before its first question
-    planner = Planner(Known, lambda _heading: None)
+    warm_up()  # as the process that plans does before its first question
+    planner = Planner(PlanContext, lambda _heading: None)
     runs = []
     for _ in range(ANSWER_RUNS):
         gc.collect()
         gc.disable()  # as it is in the agent's process while it plans
         begun = time.process_time()
-        status, *content = planner._answer("plan", question)  # noqa: SLF001 - the whole work of the process
+        status, *content = planner.answer("plan", question)
         runs.append(time.process_time() - begun)
         gc.enable()
         if status != HTTPStatus.OK:

@@ -45,7 +45,7 @@ class Rates:
 class Reads:
     """Topic partitions that are read, by where from; `unknown` are those whose rack or reader's rack is not known.
 
-    `across_bytes_per_second` is None if the rate of a partition that crosses racks is not known.
+    `across_bytes_per_second` is None if some are unknown, or the rate of a partition that crosses racks.
     """
 
     near: int
@@ -119,26 +119,12 @@ def bill_of(live: LiveApplication, plan: Plan, brokers: Brokers, rates: Rates, *
         with_racks: whether every client sends its rack when it fetches; else those do that do so now.
     """
     state = live.state
-    any_replica = {
-        one.process: bool(brokers.rack_aware_fetch)
-        and (with_racks or all(member.rack.fetches_with_rack for member in one.members))
-        for one in live.instances
-    }
-
-    def reads(kind: TaskType) -> Reads:
-        read = (
-            (state.states[process].rack_id, any_replica[process], (part.topic, part.partition))
-            for process, assignment in plan.items()
-            for task in assignment.of_type(kind)
-            for part in relevant_partitions(state.all_tasks[task], kind)
-        )
-        return _reads(read, brokers, rates)
-
     racked = all(client.rack_id for client in state.states.values())
     apart = spread(state, plan)
+    sources, changelogs = reads_of_plan(live, plan, brokers, rates, with_racks=with_racks)
     return Bill(
-        sources=reads(TaskType.ACTIVE),
-        changelogs=reads(TaskType.STANDBY) if live.changelogs_known else None,
+        sources=sources,
+        changelogs=changelogs,
         moved_active=_gained(plan, live.present, TaskType.ACTIVE),
         moved_standby=_gained(plan, live.present, TaskType.STANDBY),
         restored_bytes=_restored(live, plan, rates),
@@ -147,6 +133,34 @@ def bill_of(live: LiveApplication, plan: Plan, brokers: Brokers, rates: Rates, *
         single_rack=apart.single_rack if racked else None,
         missing_standbys=sum(missing_standbys(state, plan).values()),
     )
+
+
+def reads_of_plan(
+    live: LiveApplication, plan: Plan, brokers: Brokers, rates: Rates, *, with_racks: bool
+) -> tuple[Reads, Reads | None]:
+    """Returns what active tasks read, and what standby tasks read: of these None if the changelogs are not known.
+
+    Arguments are those of `bill_of`; a plan of some of the clients has the reads of these.
+    """
+    clients = {
+        one.process: (
+            live.state.states[one.process].rack_id,
+            bool(brokers.rack_aware_fetch)
+            and (with_racks or all(member.rack.fetches_with_rack for member in one.members)),
+        )
+        for one in live.instances
+    }
+
+    def reads(kind: TaskType) -> Reads:
+        read = (
+            (*clients[process], (part.topic, part.partition))
+            for process, assignment in plan.items()
+            for task in assignment.of_type(kind)
+            for part in relevant_partitions(live.state.all_tasks[task], kind)
+        )
+        return _reads(read, brokers, rates)
+
+    return reads(TaskType.ACTIVE), reads(TaskType.STANDBY) if live.changelogs_known else None
 
 
 def _reads(read: Iterable[tuple[str | None, bool, Partition]], brokers: Brokers, rates: Rates) -> Reads:
@@ -162,7 +176,7 @@ def _reads(read: Iterable[tuple[str | None, bool, Partition]], brokers: Brokers,
             across += 1
             crossing.append(None if rates.bytes_per_second is None else rates.bytes_per_second.get(partition))
     known = [rate for rate in crossing if rate is not None]
-    measured = rates.bytes_per_second is not None and len(known) == len(crossing)
+    measured = rates.bytes_per_second is not None and len(known) == len(crossing) and not unknown
     return Reads(
         near=near, across=across, unknown=unknown, across_bytes_per_second=sum(known, 0.0) if measured else None
     )

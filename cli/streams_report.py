@@ -9,7 +9,7 @@ from samerack.assignors.streams.assignment import KafkaStreamsAssignment, TaskTy
 from samerack.assignors.streams.configs import Strategy
 from samerack.assignors.streams.model import ProcessId, TaskId
 from samerack.cli.streams_live import Found
-from samerack.cli.streams_options import Bill, Option, Plan, bill_of
+from samerack.cli.streams_options import Bill, Option, Plan, bill_of, reads_of_plan
 from samerack.common.money import SECONDS_PER_MONTH, PriceTable
 from samerack.offline.streams_compare import COSTS, compare_standbys
 from samerack.offline.streams_instances import Instance as Comparable
@@ -68,7 +68,7 @@ def _clients(found: Found, live: LiveApplication) -> list[dict[str, Any]]:
     result = []
     for one in live.instances:
         plan: Plan = {one.process: live.present[one.process]}
-        reads = bill_of(live, plan, found.brokers, found.rates, with_racks=False)
+        sources, changelogs = reads_of_plan(live, plan, found.brokers, found.rates, with_racks=False)
         first = one.members[0]
         result.append(
             {
@@ -82,8 +82,8 @@ def _clients(found: Found, live: LiveApplication) -> list[dict[str, Any]]:
                 "tags": dict(live.state.states[one.process].client_tags),
                 "active": _names(live.present[one.process].of_type(TaskType.ACTIVE)),
                 "standby": _names(live.present[one.process].of_type(TaskType.STANDBY)),
-                "sources": asdict(reads.sources),
-                "changelogs": None if reads.changelogs is None else asdict(reads.changelogs),
+                "sources": asdict(sources),
+                "changelogs": None if changelogs is None else asdict(changelogs),
                 "followup_ms": one.followup_ms,
             }
         )
@@ -139,22 +139,22 @@ def _option(option: Option, prices: PriceTable) -> dict[str, Any]:
 
 
 def _placements(found: Found, options: list[Option]) -> tuple[list[dict[str, Any]] | None, list[Unknown]]:
-    """Returns what each rule makes of the most standbys that are tried, or why that is not known."""
-    live, most = found.live, max((option.standbys for option in options), default=0)
-    if not most:
+    """Returns what each rule makes of the largest number of standbys that is tried, or why that is not known."""
+    live, max_standbys = found.live, max((option.standbys for option in options), default=0)
+    if not max_standbys:
         return [], []
     if (obstacle := _obstacle(live)) is not None:
         return None, [Unknown(what="placements of standbys", cause=obstacle)]
     configs = replace(
         live.state.assignment_configs,
-        num_standby_replicas=most,
+        num_standby_replicas=max_standbys,
         rack_aware_assignment_strategy=Strategy.MIN_TRAFFIC.value,
         rack_aware_traffic_cost=COSTS.traffic,
         rack_aware_non_overlap_cost=COSTS.non_overlap,
     )
     state = replace(live.state, assignment_configs=configs)
     rows = compare_standbys([Comparable(name="", state=state, plan=_actives(live))])
-    return [asdict(row) | {"num_standby_replicas": most} for row in rows if row.strategy in _PLACEMENTS], []
+    return [asdict(row) | {"num_standby_replicas": max_standbys} for row in rows if row.strategy in _PLACEMENTS], []
 
 
 def _actives(live: LiveApplication) -> dict[ProcessId, KafkaStreamsAssignment]:
@@ -174,22 +174,25 @@ def _obstacle(live: LiveApplication) -> str | None:
 
 
 def _best(found: Found, present: Bill, options: list[Option]) -> str:
-    """Returns the strategy that reads least across racks, with as many standbys as now, or that none reads less."""
-    alike = [one for one in options if one.bill is not None and one.standbys == found.standbys]
-    by_bytes = all(_bytes(bill) is not None for bill in (present, *(one.bill for one in alike if one.bill)))
+    """Returns the strategy that reads least across racks, with as many standbys as now, or why there is none."""
+    alike = [(one, one.bill) for one in options if one.bill is not None and one.standbys == found.standbys]
     if not alike:
         return "give --standbys with the number that the application has: other numbers cannot be compared with now"
+    now = _partitions(present)
+    known = [(one, bill, count) for one, bill in alike if (count := _partitions(bill)) is not None]
+    if now is None or not known:
+        return "not known whether a strategy reads less across racks than now: some reads are not known"
+    by_bytes = all(_bytes(bill) is not None for bill in (present, *(bill for _, bill, _ in known)))
 
-    def crossing(bill: Bill) -> float:
-        return (_bytes(bill) or 0.0) if by_bytes else _partitions(bill)
+    def crossing(bill: Bill, count: int) -> float:
+        return (_bytes(bill) or 0.0) if by_bytes else count
 
-    best = min(alike, key=lambda one: (crossing(one.bill or present), one.bill.moved_active if one.bill else 0))
-    if best.bill is None or crossing(best.bill) >= crossing(present):
+    best, bill, count = min(known, key=lambda row: (crossing(*row[1:]), row[1].moved_active))
+    if crossing(bill, count) >= crossing(present, now):
         return "nothing: no strategy reads less across racks than now"
     return (
         f"set rack.aware.assignment.strategy={best.strategy} and client.rack in every instance, with the "
-        f"{best.assignor} assignor: {_partitions(best.bill)} partitions are then read across racks in place of "
-        f"{_partitions(present)}"
+        f"{best.assignor} assignor: {count} partitions are then read across racks in place of {now}"
     )
 
 
@@ -202,8 +205,11 @@ def _bytes(bill: Bill) -> float | None:
     return None if sources is None or changelogs is None else sources + changelogs
 
 
-def _partitions(bill: Bill) -> int:
-    return bill.sources.across + (0 if bill.changelogs is None else bill.changelogs.across)
+def _partitions(bill: Bill) -> int | None:
+    """Returns the partitions that are read across racks, or None if this is not known of some."""
+    read = [bill.sources, bill.changelogs] if bill.standbys else [bill.sources]
+    known = [one for one in read if one is not None and not one.unknown]
+    return sum(one.across for one in known) if len(known) == len(read) else None
 
 
 def _of_bytes(found: Found) -> list[Unknown]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from samerack.agent.streams.choice import Known, Rules
+from samerack.agent.streams.context import PlanContext, PlanRules
 from samerack.agent.streams.question import Question
 from samerack.assignors.streams.configs import AssignmentConfigs
 from samerack.assignors.streams.model import ApplicationState, KafkaStreamsState, ProcessId, TaskInfo
@@ -19,21 +19,21 @@ from samerack.assignors.streams.weighing import partitions_of, weighed
 _RACK_TAG: Final = "rack"
 
 
-def adapted(question: Question, known: Known, *, assignor: str) -> tuple[ApplicationState, tuple[str, ...]]:
+def adapted(question: Question, context: PlanContext, *, assignor: str) -> tuple[ApplicationState, tuple[str, ...]]:
     """Returns the application that is planned, and warnings.
 
     Args:
         question: the application as it described itself.
-        known: its settings, and what the agent knows of it.
+        context: its settings, and what the agent knows of it.
         assignor: the name of the assignor that plans.
     """
     warnings: list[str] = []
-    configs = _configs(question.configs, known.rules)
-    clients = _with_racks(question.clients, known.racks, warnings)
+    configs = _configs(question.configs, context.rules)
+    clients = _with_racks(question.clients, context.racks, warnings)
     tasks: Iterable[TaskInfo] = question.tasks
-    if known.rules.weights == "bytes":
-        tasks, configs = _weighed(question, configs, known, assignor, warnings)
-    if known.rules.standby == "apart":
+    if context.rules.weights == "bytes":
+        tasks, configs = _weighed(question, configs, context, assignor, warnings)
+    if context.rules.standby == "apart":
         clients, configs = _racks_as_tags(clients, configs, warnings)
     state = ApplicationState(
         states={client.process_id: client for client in clients},
@@ -43,7 +43,7 @@ def adapted(question: Question, known: Known, *, assignor: str) -> tuple[Applica
     return state, tuple(warnings)
 
 
-def _configs(configs: AssignmentConfigs, rules: Rules) -> AssignmentConfigs:
+def _configs(configs: AssignmentConfigs, rules: PlanRules) -> AssignmentConfigs:
     given: dict[str, Any] = {
         "rack_aware_assignment_strategy": rules.strategy,
         "rack_aware_traffic_cost": rules.traffic_cost,
@@ -72,10 +72,10 @@ def _with_racks(
 
 
 def _weighed(
-    question: Question, configs: AssignmentConfigs, known: Known, assignor: str, warnings: list[str]
+    question: Question, configs: AssignmentConfigs, context: PlanContext, assignor: str, warnings: list[str]
 ) -> tuple[list[TaskInfo], AssignmentConfigs]:
     """Returns tasks whose partitions weigh what they carry; one whose bytes are not known weighs as the average."""
-    measured = known.weights or {}
+    measured = context.weights or {}
     partitions = partitions_of(question.tasks)
     weights = {
         (topic, number): measured[topic][number]
@@ -88,8 +88,8 @@ def _weighed(
         )
     elif missing := len(partitions) - len(weights):
         warnings.append(
-            f"the bytes of {missing} of {len(partitions)} partitions are not measured (nobody commits offsets of "
-            "changelogs): each of them counts as an average one"
+            f"the bytes of {missing} of {len(partitions)} partitions are not measured (no consumer commits "
+            "offsets of changelogs): each of them counts as an average one"
         )
     return weighed(question.tasks, configs, weights, assignor=assignor)
 

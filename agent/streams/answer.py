@@ -33,11 +33,12 @@ def summary(planned: Planned, *, plan: str) -> Summary:
     standbys = Counter(chain.from_iterable(one.of_type(TaskType.STANDBY) for one in after.values()))
     configured = state.assignment_configs.num_standby_replicas
     had = {process: one.of_type(TaskType.ACTIVE) for process, one in before.items()}
-    # what a client had that is gone is not known
-    is_whole = len(frozenset[object]().union(*had.values()) & state.all_tasks.keys()) == len(state.all_tasks)
+    owned = frozenset[TaskId]().union(*had.values())
+    # what a client had that is gone is not known, neither its actives nor its standbys
+    is_whole = owned >= state.all_tasks.keys()
     sources = reads_of(state, TaskType.ACTIVE)
     sources_before = _crossing(state, before, TaskType.ACTIVE) if is_whole else None
-    changelogs_before = _crossing(state, before, TaskType.STANDBY)
+    changelogs_before = _crossing(state, before, TaskType.STANDBY) if is_whole else None
     sources_after = _crossing(state, after, TaskType.ACTIVE)
     changelogs_after = _crossing(state, after, TaskType.STANDBY)
     followups = [one.followup_rebalance_deadline for one in after.values()]
@@ -55,7 +56,7 @@ def summary(planned: Planned, *, plan: str) -> Summary:
         changelogs_after=_partitions(changelogs_after),
         cost_before=_cost(traffic, sources_before, changelogs_before),
         cost_after=_cost(traffic, sources_after, changelogs_after),
-        moved=sum(len(one.of_type(TaskType.ACTIVE) - had[process]) for process, one in after.items()),
+        moved=sum(len((one.of_type(TaskType.ACTIVE) - had[process]) & owned) for process, one in after.items()),
         standbys=sum(standbys.values()),
         warmups=sum(count - configured for count in standbys.values() if count > configured),
         followup_ms=min((one for one in followups if one is not None), default=None),

@@ -5,7 +5,8 @@ A status is immutable and replaced as a whole, so that a scrape never shows half
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from threading import Lock
 from typing import Any, Final
@@ -15,8 +16,10 @@ from prometheus_client.registry import Collector
 
 from samerack.agent.streams.figures import Summary
 
-_MOST: Final = 100
-"""Applications that are kept: any program on this machine may name some."""
+MAX_APPLICATIONS: Final = 100
+"""Applications that are kept: any program on this machine may name some. Another one takes the place of the one that
+was idle for the longest time.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,18 +52,16 @@ class StreamsStatus:
 
 
 class StreamsBoard(Collector):
-    """The status of all applications; any thread may read and write."""
+    """The status of all applications; any thread may read and write.
+
+    What records something returns the application that made room for it, or None.
+    """
 
     def __init__(self) -> None:
-        self._statuses: dict[str, StreamsStatus] = {}
+        self._statuses: OrderedDict[str, StreamsStatus] = OrderedDict()
         self._lock = Lock()
 
-    def has_room(self, application: str) -> bool:
-        """Returns whether an application is kept, or can be."""
-        with self._lock:
-            return application in self._statuses or len(self._statuses) < _MOST
-
-    def planned(self, figures: Summary, *, at: float, seconds: float) -> None:
+    def planned(self, figures: Summary, *, at: float, seconds: float) -> str | None:
         """Records a plan that was sent."""
         is_followed = figures.followup_ms is not None
 
@@ -75,34 +76,34 @@ class StreamsBoard(Collector):
                 trouble="",
             )
 
-        self._change(figures.application, change)
+        return self._change(figures.application, change)
 
-    def failed(self, application: str, reason: str) -> None:
+    def failed(self, application: str, reason: str) -> str | None:
         """Records a question without a plan."""
-        self._change(application, lambda status: replace(status, failures=status.failures + 1, trouble=reason))
+        return self._change(application, lambda status: replace(status, failures=status.failures + 1, trouble=reason))
 
     def used(self, application: str) -> None:
-        """Records that the application used a plan."""
-        self._change(application, lambda status: replace(status, used=status.used + 1))
+        """Records that the application used a plan; one of an agent before this one is not known, and not counted."""
+        with self._lock:
+            if (status := self._statuses.get(application)) is not None:
+                self._statuses[application] = replace(status, used=status.used + 1)
 
-    def fell_back(self, application: str, cause: str) -> None:
+    def fell_back(self, application: str, cause: str) -> str | None:
         """Records that the application's own fall-back planned."""
-        self._change(
+        return self._change(
             application, lambda status: replace(status, fallbacks=status.fallbacks + 1, trouble=f"fell back: {cause}")
         )
 
-    def rejected(self, application: str, error: str) -> None:
+    def rejected(self, application: str, error: str) -> str | None:
         """Records that the application rejected a plan."""
-        self._change(application, lambda status: replace(status, trouble=f"rejected: {error}"))
+        return self._change(application, lambda status: replace(status, trouble=f"rejected: {error}"))
 
-    def _change(self, application: str, change: Any) -> None:
+    def _change(self, application: str, change: Callable[[StreamsStatus], StreamsStatus]) -> str | None:
         with self._lock:
             status = self._statuses.get(application)
-            if status is None:
-                if len(self._statuses) >= _MOST:
-                    return
-                status = StreamsStatus(application=application)
-            self._statuses[application] = change(status)
+            self._statuses[application] = change(status or StreamsStatus(application=application))
+            self._statuses.move_to_end(application)
+            return self._statuses.popitem(last=False)[0] if len(self._statuses) > MAX_APPLICATIONS else None
 
     def all(self) -> tuple[StreamsStatus, ...]:
         """Returns every application, sorted by name."""

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 
-from samerack.agent.streams.choice import Rackless
+from samerack.agent.streams.context import Rackless
 from samerack.cluster.racks import Hosts, client_id_of, member_rack
 from samerack.common.settings import RackSettings
-from samerack.traffic.model import GroupTraffic
+from samerack.traffic.model import GroupTraffic, ObservedMember
 
 
 def client_racks(
     settings: RackSettings, *, group: Callable[[str], GroupTraffic | None], hosts: Hosts
-) -> Callable[[str, Rackless], str | None]:
-    """Returns a function from an application and one of its clients to the client's rack, or None.
+) -> Callable[[str, Sequence[Rackless]], Mapping[str, str]]:
+    """Returns a function from an application and clients of it to the racks, by process, that are known.
 
     Args:
         settings: the configured maps.
@@ -21,10 +23,14 @@ def client_racks(
         hosts: what agents and Kubernetes know of hosts.
     """
 
-    def find(application: str, client: Rackless) -> str | None:
+    def find(application: str, clients: Sequence[Rackless]) -> Mapping[str, str]:
         found = group(application)
-        consumers = set(client.consumers)
-        members = [one for one in found.members if one.id in consumers or one.client_id in consumers] if found else []
+        members = _by_id(found.members if found else ())
+        racks = {client.process: rack(client, members) for client in clients}
+        return {process: one for process, one in racks.items() if one is not None}
+
+    def rack(client: Rackless, every: Mapping[str, Sequence[ObservedMember]]) -> str | None:
+        members = list(chain.from_iterable(every.get(consumer, ()) for consumer in client.consumers))
         racks = {one.rack.rack for one in members if one.rack.rack}
         if not racks:
             consumer = client.consumers[0] if client.consumers else ""
@@ -39,3 +45,12 @@ def client_racks(
         return racks.pop() if len(racks) == 1 else None  # consumers of one process in several racks: not known
 
     return find
+
+
+def _by_id(members: Iterable[ObservedMember]) -> Mapping[str, Sequence[ObservedMember]]:
+    """Returns the members by their ids and client ids, either of which a client may call its consumers."""
+    found: defaultdict[str, list[ObservedMember]] = defaultdict(list)
+    for member in members:
+        for name in {member.id, member.client_id}:
+            found[name].append(member)
+    return found

@@ -22,7 +22,7 @@ class Summary:
         changelogs_after: the same after the plan.
         cost_before: traffic cost of all of these so far (KIP-925), by the costs that the assignor used.
         cost_after: the same after the plan, without the cost of moves.
-        moved: active tasks that another client has than before.
+        moved: active tasks that another client has than before; one that no client had is not moved.
         standbys: standby tasks, warm-ups included.
         warmups: standbys beyond the configured number.
         followup_ms: when a follow-up rebalance was requested, in ms since 1970.

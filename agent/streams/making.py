@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from samerack.agent.streams.adapting import adapted, without_lags
-from samerack.agent.streams.choice import Known
-from samerack.agent.streams.own_assignors import OwnAssignors, subscription_of
+from samerack.agent.streams.context import PlanContext
+from samerack.agent.streams.own_assignors import OwnAssignorError, OwnAssignors, subscription_of
 from samerack.agent.streams.question import Question
 from samerack.assignors.streams.assignment import KafkaStreamsAssignment, TaskType
 from samerack.assignors.streams.builtin import ASSIGNORS
@@ -53,12 +53,12 @@ class Planned:
     warnings: tuple[str, ...] = ()
 
 
-def make(question: Question, known: Known, own: OwnAssignors, *, now_ms: int) -> Planned:
+def make(question: Question, context: PlanContext, own: OwnAssignors, *, now_ms: int) -> Planned:
     """Plans.
 
     Args:
         question: the application.
-        known: its settings, and what the agent knows of it.
+        context: its settings, and what the agent knows of it.
         own: the users' assignors.
         now_ms: the current time in ms since 1970.
 
@@ -67,17 +67,21 @@ def make(question: Question, known: Known, own: OwnAssignors, *, now_ms: int) ->
         OwnAssignorError: The user's assignor failed.
         AssignmentError: The application does not fit.
     """
-    name = known.rules.assignor or question.assignor or DEFAULT
-    state, warnings = adapted(question, known, assignor=name)
+    name = context.rules.assignor or question.assignor or DEFAULT
+    state, warnings = adapted(question, context, assignor=name)
     if name == DEFAULT and without_lags(state) is not None:
         name = WITHOUT_LAGS
         warnings += ("the application could not compute lags: tasks stay, and a follow-up rebalance comes at once",)
-    outcome = _outcome(name, state, known, own, now_ms=now_ms)
+    outcome = _outcome(name, state, context, own, now_ms=now_ms)
     problem = validate_task_assignment(state, outcome.assignment)
     if problem is not AssignmentError.NONE:
+        reasons = [f"the plan of {name} is not valid: {problem.value}"]
         if ":" in name:
-            own.of(name, known.rules.options).notify(GroupAssignment(), subscription_of(question), problem)
-        raise PlanError(f"the plan of {name} is not valid: {problem.value}")
+            try:
+                own.of(name, context.rules.options).notify(GroupAssignment(), subscription_of(question), problem)
+            except OwnAssignorError as error:
+                reasons.append(str(error))
+        raise PlanError("; ".join(reasons))
     plan = {assignment.process_id: assignment for assignment in outcome.assignment.assignment}
     if len(plan) < len(outcome.assignment.assignment):
         raise PlanError(f"the plan of {name} has a client twice; give each one assignment")
@@ -94,8 +98,8 @@ def make(question: Question, known: Known, own: OwnAssignors, *, now_ms: int) ->
     )
 
 
-def _outcome(name: str, state: ApplicationState, known: Known, own: OwnAssignors, *, now_ms: int) -> Outcome:
-    rules = known.rules
+def _outcome(name: str, state: ApplicationState, context: PlanContext, own: OwnAssignors, *, now_ms: int) -> Outcome:
+    rules = context.rules
     if ":" in name:
         return Outcome(assignment=own.of(name, rules.options).assign(state, now_ms=now_ms))
     run = ASSIGNORS.get(name)

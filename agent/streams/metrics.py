@@ -87,3 +87,15 @@ class StreamsMetrics:
     def rejected(self, application: str, error: str) -> None:
         """Counts a plan that Kafka Streams rejected."""
         self._rejections.labels(application, error).inc()
+
+    def forget(self, application: str) -> None:
+        """Ends the series of an application."""
+        for family in (
+            self._plans,
+            self._followups,
+            self._failures,
+            self._fallbacks,
+            self._rejections,
+            self._seconds,
+        ):
+            family.remove_by_labels({"application": application})

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from samerack.agent.streams.question import Question
 from samerack.assignors.streams.assignment import KafkaStreamsAssignment
-from samerack.assignors.streams.lifecycle import keep_previous
+from samerack.assignors.streams.fallback import fallback_prior
 from samerack.assignors.streams.model import ApplicationState, TaskAssignmentError
 from samerack.assignors.streams.plugin import (
     AssignmentError,
@@ -22,6 +22,7 @@ from samerack.assignors.streams.plugin import (
     GroupSubscription,
     TaskAssignment,
 )
+from samerack.assignors.streams.registry import Request
 from samerack.common.errors import one_line
 
 _PLANS_KEPT: Final = 16
@@ -49,7 +50,7 @@ class OwnAssignor:
         self._made = _make(name, options)
 
     def assign(self, state: ApplicationState, *, now_ms: int) -> TaskAssignment:
-        """Returns its answer; that of `keep_previous` if it cannot decide now (`TaskAssignmentError`).
+        """Returns its answer; that of `fallback_prior` if it cannot decide now (`TaskAssignmentError`).
 
         Raises:
             OwnAssignorError: It failed, or its answer is no assignment.
@@ -57,7 +58,7 @@ class OwnAssignor:
         try:
             answer = self._made.assign(state)
         except TaskAssignmentError:
-            return keep_previous(state, now_ms=now_ms)
+            return fallback_prior(Request(state=state, now_ms=now_ms)).assignment
         except Exception as error:
             raise OwnAssignorError(f"{self._name}: assign failed: {one_line(error)}") from error
         given = getattr(answer, "assignment", None)
@@ -71,16 +72,16 @@ class OwnAssignor:
         Raises:
             OwnAssignorError: It failed.
         """
-        if callable(hear := getattr(self._made, "on_assignment_computed", None)):
+        if callable(callback := getattr(self._made, "on_assignment_computed", None)):
             try:
-                hear(assignment, subscription, error)
+                callback(assignment, subscription, error)
             except Exception as failure:
                 raise OwnAssignorError(f"{self._name}: on_assignment_computed failed: {one_line(failure)}") from failure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
-    """A plan that was answered, and whose outcome the application has not reported yet."""
+class SentPlan:
+    """A plan that was sent, and whose outcome the application has not reported yet."""
 
     assignor: OwnAssignor
     assignment: GroupAssignment
@@ -92,7 +93,7 @@ class OwnAssignors:
 
     def __init__(self) -> None:
         self._made: dict[tuple[str, tuple[tuple[str, str], ...]], OwnAssignor] = {}
-        self._waiting: OrderedDict[str, Waiting] = OrderedDict()
+        self._sent: OrderedDict[str, SentPlan] = OrderedDict()
 
     def of(self, name: str, options: Mapping[str, str]) -> OwnAssignor:
         """Returns the object of a class with these options; it is made once.
@@ -105,11 +106,11 @@ class OwnAssignors:
             self._made[key] = OwnAssignor(name, options)
         return self._made[key]
 
-    def keep(self, plan: str, waiting: Waiting) -> None:
+    def keep(self, plan: str, sent: SentPlan) -> None:
         """Keeps a plan that is sent until the application reports what came of it."""
-        self._waiting[plan] = waiting
-        while len(self._waiting) > _PLANS_KEPT:
-            self._waiting.popitem(last=False)
+        self._sent[plan] = sent
+        while len(self._sent) > _PLANS_KEPT:
+            self._sent.popitem(last=False)
 
     def computed(self, plan: str, error: AssignmentError) -> None:
         """Reports to the assignor of a plan what the application made of it.
@@ -117,10 +118,10 @@ class OwnAssignors:
         Raises:
             OwnAssignorError: The assignor failed.
         """
-        waiting = self._waiting.pop(plan, None)
-        if waiting is not None:
-            assignment = waiting.assignment if error is AssignmentError.NONE else GroupAssignment()
-            waiting.assignor.notify(assignment, waiting.subscription, error)
+        sent = self._sent.pop(plan, None)
+        if sent is not None:
+            assignment = sent.assignment if error is AssignmentError.NONE else GroupAssignment()
+            sent.assignor.notify(assignment, sent.subscription, error)
 
 
 def find_in(folders: tuple[str, ...]) -> None:

@@ -40,33 +40,42 @@ class StreamsReporter:
             assignor=figures.assignor,
             detail=planned_text(figures),
         )
-        if self.board.has_room(name):
-            self._metrics.planned(name, figures.assignor, seconds, is_followed=figures.followup_ms is not None)
-            self.board.planned(figures, at=event.at, seconds=seconds)
+        self._forget(self.board.planned(figures, at=event.at, seconds=seconds))
+        self._metrics.planned(name, figures.assignor, seconds, is_followed=figures.followup_ms is not None)
         log.info("streams-plan", application=name, plan=figures.plan, assignor=figures.assignor, detail=event.detail)
 
     def failed(self, application: str, error: NoPlanError) -> None:
         """Reports a question without a plan."""
         self._events.add("streams-plan", application, action="failed", failure=str(error))
-        if self.board.has_room(application):
-            self._metrics.failed(application, error.status)
-            self.board.failed(application, str(error))
+        self._forget(self.board.failed(application, str(error)))
+        self._metrics.failed(application, error.status)
         log.warning("streams-no-plan", application=application, status=error.status, reason=str(error))
 
     def computed(self, outcome: Computed) -> None:
         """Reports what an application made of a plan; one that was used is counted, and no event."""
         name, reason = outcome.application, outcome.fallback or outcome.error
         if not outcome.fallback and outcome.error == "NONE":
-            if outcome.plan is not None and self.board.has_room(name):
+            if outcome.plan is not None:
                 self.board.used(name)
             return
         action = "fell-back" if outcome.fallback else "rejected"
-        self._events.add("streams-plan", name, action=action, reason=reason, generation=outcome.generation)
-        if self.board.has_room(name):
-            if outcome.fallback:
-                self._metrics.fell_back(name)
-                self.board.fell_back(name, reason)
-            else:
-                self._metrics.rejected(name, reason)
-                self.board.rejected(name, reason)
+        self._events.add("streams-plan", name, action=action, reason=reason)
+        if outcome.fallback:
+            self._forget(self.board.fell_back(name, reason))
+            self._metrics.fell_back(name)
+        else:
+            self._forget(self.board.rejected(name, reason))
+            self._metrics.rejected(name, reason)
         log.warning("streams-plan-not-used", application=name, plan=outcome.plan, action=action, reason=reason)
+
+    def not_passed_on(self, application: str, plan: str, error: NoPlanError) -> None:
+        """Logs that a class of the user did not get, or did not handle, the outcome of its plan."""
+        log.warning("streams-outcome-not-passed-on", application=application, plan=plan, reason=str(error))
+
+    def not_started(self, application: str, error: NoPlanError) -> None:
+        """Logs that the process of an application did not start with the agent; its first question tries again."""
+        log.warning("streams-process-not-started", application=application, reason=str(error))
+
+    def _forget(self, application: str | None) -> None:
+        if application is not None:
+            self._metrics.forget(application)

@@ -7,24 +7,27 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Final
 
 from samerack.agent.streams.board import StreamsBoard
-from samerack.agent.streams.choice import Heading, Known, Rackless, Rules
+from samerack.agent.streams.context import Heading, PlanContext, PlanRules, Rackless
+from samerack.agent.streams.limits import MAX_NAME
 from samerack.agent.streams.outcome import read_outcome
 from samerack.agent.streams.reporter import StreamsReporter
 from samerack.agent.streams.workers import NoPlanError, Workers
 from samerack.common.patterns import is_pattern
 from samerack.common.settings import StreamsSettings
 
-_NAME: Final = re.compile(rb'"application"\s*:\s*"([^"\\]{1,249})"')
+_NAME: Final = re.compile(rb'"application"\s*:\s*"([^"\\]{1,%d})"' % MAX_NAME)
 _HEAD_BYTES: Final = 4096
 """The name of the application is among the first bytes of a question."""
+_MIN_SECONDS: Final = 0.2
+"""With less time than this a question has no plan: the deadline would kill a process that has just become ready."""
 
-RackOf = Callable[[str, Rackless], str | None]
-"""Returns the rack of an application's client that sent none, from memory."""
+RacksOf = Callable[[str, Sequence[Rackless]], Mapping[str, str]]
+"""Returns by process the racks, as far as they are known, of an application's clients that sent none, from memory."""
 WeightsOf = Callable[[str], Mapping[str, tuple[int, ...]] | None]
 """Returns by topic the weights of partitions by the bytes that an application reads, from memory."""
 
@@ -37,7 +40,7 @@ class StreamsService:
         settings: StreamsSettings,
         reporter: StreamsReporter,
         *,
-        rack_of: RackOf = lambda _application, _client: None,
+        racks_of: RacksOf = lambda _application, _clients: {},
         weights_of: WeightsOf = lambda _application: None,
     ) -> None:
         """Prepares.
@@ -45,14 +48,14 @@ class StreamsService:
         Args:
             settings: the section of the settings.
             reporter: where plans are reported.
-            rack_of: knows racks of clients that sent none.
+            racks_of: knows racks of clients that sent none.
             weights_of: knows measured bytes.
         """
         self._settings = settings
         self._reporter = reporter
-        self._rack_of = rack_of
+        self._racks_of = racks_of
         self._weights_of = weights_of
-        self._workers = Workers(settings.python_path, most=settings.max_processes)
+        self._workers = Workers(settings.python_path, max_processes=settings.max_processes)
 
     @property
     def board(self) -> StreamsBoard:
@@ -63,8 +66,11 @@ class StreamsService:
         """Starts the processes of the applications that the settings name, so that their first plan is not late."""
         names = [name for name in self._settings.applications if not is_pattern(name)]
         for name in names[: self._settings.max_processes]:
-            with self._workers.of(name) as worker:
-                worker.start()
+            try:
+                with self._workers.of(name) as worker:
+                    worker.start()
+            except NoPlanError as error:
+                self._reporter.not_started(name, error)
 
     def prepare(self, body: bytes) -> None:
         """Starts the process of an application that will ask, so that its first plan is not late; returns when it runs.
@@ -84,15 +90,28 @@ class StreamsService:
         application = _application(body)
         start = time.monotonic()
         try:
-            deadline = self._settings.deadline_seconds
-            with self._workers.of(application, patience=deadline) as worker:
-                left = max(0.0, deadline - (time.monotonic() - start))
-                answer, figures = worker.plan(body, self._known, seconds=left)
+            with self._workers.of(application, patience=self._settings.deadline_seconds) as worker:
+                answer, figures = worker.plan(body, self._context, seconds=self._left(time.monotonic() - start))
         except NoPlanError as error:
             self._reporter.failed(application, error)
             raise
         self._reporter.planned(figures, time.monotonic() - start)
         return answer
+
+    def _left(self, waited: float) -> float:
+        """Returns the seconds that a question has left which waited for its process.
+
+        Raises:
+            NoPlanError: They are too few.
+        """
+        deadline = self._settings.deadline_seconds
+        if deadline - waited < min(_MIN_SECONDS, deadline / 2):
+            raise NoPlanError(
+                HTTPStatus.GATEWAY_TIMEOUT,
+                f"the process that plans was ready only {waited:.1f} s after the question; the next rebalance finds it "
+                "ready",
+            )
+        return deadline - waited
 
     def computed(self, body: bytes) -> None:
         """Records what an application made of a plan, and passes it on to a class of the user.
@@ -103,18 +122,21 @@ class StreamsService:
         outcome = read_outcome(body)
         self._reporter.computed(outcome)
         if outcome.plan is not None and ":" in self._settings.of(outcome.application).assignor:
-            with self._workers.of(outcome.application) as worker:
-                worker.computed(outcome.plan, outcome.error, seconds=self._settings.deadline_seconds)
+            try:
+                with self._workers.of(outcome.application) as worker:
+                    worker.computed(outcome.plan, outcome.error, seconds=self._settings.deadline_seconds)
+            except NoPlanError as error:
+                self._reporter.not_passed_on(outcome.application, outcome.plan, error)
+                raise
 
-    def _known(self, heading: Heading) -> Known:
+    def _context(self, heading: Heading) -> PlanContext:
         """Returns the rules of the application that asks, and what the agent knows of its clients and partitions."""
         name = heading.application
         chosen = self._settings.of(name)
-        rules = Rules(**(chosen.model_dump() | {"weights": chosen.weights or self._settings.weights}))
-        racks = {client.process: self._rack_of(name, client) for client in heading.rackless}
-        return Known(
+        rules = PlanRules(**(chosen.model_dump() | {"weights": chosen.weights or self._settings.weights}))
+        return PlanContext(
             rules=rules,
-            racks={process: rack for process, rack in racks.items() if rack is not None},
+            racks=self._racks_of(name, heading.rackless),
             weights=self._weights_of(name) if rules.weights == "bytes" else None,
         )
 

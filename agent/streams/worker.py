@@ -18,13 +18,13 @@ from http import HTTPStatus
 from typing import Any
 
 from samerack.agent.streams.answer import summary, to_json
-from samerack.agent.streams.choice import Heading, Known, Rackless
+from samerack.agent.streams.context import Heading, PlanContext, Rackless
 from samerack.agent.streams.making import PlanError, Planned, make
-from samerack.agent.streams.own_assignors import OwnAssignorError, OwnAssignors, Waiting, find_in, subscription_of
+from samerack.agent.streams.own_assignors import OwnAssignorError, OwnAssignors, SentPlan, find_in, subscription_of
 from samerack.agent.streams.question import Question, QuestionError, read_question
+from samerack.agent.streams.warm_up import RUNS, question
 from samerack.assignors.model import AssignmentError
-from samerack.assignors.solvers import min_cost_flow
-from samerack.assignors.streams.guard import group_assignment
+from samerack.assignors.streams.lifecycle import group_assignment
 from samerack.assignors.streams.plugin import AssignmentError as TaskError
 from samerack.assignors.streams.plugin import TaskAssignment
 from samerack.common.errors import one_line
@@ -57,7 +57,7 @@ class Planner:
                 # if the agent's process has ended, the kernel ends this process even while the solver runs
                 signal.setitimer(signal.ITIMER_REAL, seconds + 1.0)
                 gc.disable()  # a plan is millions of values that all stay until it is sent: a third of its time
-                self._send(self._answer(what, given))
+                self._send(self.answer(what, given))
             except EOFError:
                 return
             finally:
@@ -65,8 +65,8 @@ class Planner:
                 signal.setitimer(signal.ITIMER_REAL, 0)
                 gc.enable()
 
-    def _answer(self, what: str, given: Any) -> tuple[Any, ...]:
-        """Returns (200, ...), or another status and the reason."""
+    def answer(self, what: str, given: Any) -> tuple[Any, ...]:
+        """Returns the answer to a message: (200, ...), or another status and the reason."""
         try:
             return self._plan(given) if what == "plan" else self._computed(*given)
         except QuestionError as error:
@@ -81,24 +81,24 @@ class Planner:
     def _plan(self, body: bytes) -> tuple[Any, ...]:
         question = read_question(body)
         self._send((HTTPStatus.OK, _heading(question)))
-        known: Known | None = self._receive()
-        if known is None:  # the agent has answered already
+        context: PlanContext | None = self._receive()
+        if context is None:  # the agent has answered already
             return (HTTPStatus.OK,)
-        planned = make(question, known, self._own, now_ms=time.time_ns() // 1_000_000)
+        planned = make(question, context, self._own, now_ms=time.time_ns() // 1_000_000)
         self._unsent = (question, planned)
         figures = summary(planned, plan=uuid.uuid4().hex)
         answer = to_json(planned, figures)
         if ":" in planned.assignor:
-            self._keep(planned, known, figures.plan)
+            self._keep(planned, context, figures.plan)
         return HTTPStatus.OK, answer, figures
 
-    def _keep(self, planned: Planned, known: Known, plan: str) -> None:
-        """Keeps a plan of a user's assignor, which is told what came of it."""
+    def _keep(self, planned: Planned, context: PlanContext, plan: str) -> None:
+        """Keeps a plan of a user's assignor, which is notified of its outcome."""
         whole = TaskAssignment(assignment=tuple(planned.plan.values()))
         self._own.keep(
             plan,
-            Waiting(
-                assignor=self._own.of(planned.assignor, known.rules.options),
+            SentPlan(
+                assignor=self._own.of(planned.assignor, context.rules.options),
                 assignment=group_assignment(planned.state, whole),
                 subscription=subscription_of(planned.question),
             ),
@@ -112,7 +112,6 @@ class Planner:
 def _heading(question: Question) -> Heading:
     return Heading(
         application=question.application,
-        release=question.release,
         rackless=tuple(
             Rackless(
                 process=str(client.process_id),
@@ -126,6 +125,13 @@ def _heading(question: Question) -> Heading:
     )
 
 
+def warm_up() -> None:
+    """Plans a small question, so that the first real one need not load what plans."""
+    planner, body = Planner(PlanContext, lambda _: None), question()
+    for _ in range(RUNS):
+        planner.answer("plan", body)
+
+
 def main() -> None:
     """Plans until standard input ends; the arguments are folders of users' assignors."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process handles Ctrl-C
@@ -137,7 +143,7 @@ def main() -> None:
         pickle.dump(answer, answers, protocol=pickle.HIGHEST_PROTOCOL)
         answers.flush()
 
-    min_cost_flow()  # the first plan need not load it
+    warm_up()
     send((HTTPStatus.OK,))  # ready
     Planner(lambda: pickle.load(questions), send).serve()  # noqa: S301 - from the process that started this
 

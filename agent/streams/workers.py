@@ -6,16 +6,21 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from typing import Any, Final
 
-from samerack.agent.streams.choice import Heading, Known
+from samerack.agent.streams.context import Heading, PlanContext
 from samerack.agent.streams.figures import Summary
+from samerack.agent.streams.limits import MAX_TEXT
 from samerack.common.pickle_process import FAILURES, PickleProcess
 
 START_SECONDS: Final = 60.0
 """Time for a process to start on a machine that is starved of processor time."""
+
+
+_PLANNING: Final = "another plan of this application is under way; its answer is the newer one"
+_STARTING: Final = "the process that plans is still starting; the next rebalance finds it ready"
 
 
 class NoPlanError(Exception):
@@ -42,10 +47,20 @@ class Worker:
         self.is_preparing = False
 
     def start(self) -> PickleProcess:
-        """Starts the process, unless it runs, and returns it; it is ready when it has loaded what it needs."""
+        """Starts the process, unless it runs, and returns it; it is ready when it has loaded what it needs.
+
+        Raises:
+            NoPlanError: The machine has no room for it.
+        """
         if self._process is None or not self._process.is_running:
             self.end()
-            self._process = PickleProcess("samerack.agent.streams.worker", *self._folders)
+            try:
+                self._process = PickleProcess("samerack.agent.streams.worker", *self._folders)
+            except OSError as error:
+                raise NoPlanError(
+                    HTTPStatus.INTERNAL_SERVER_ERROR,
+                    f"the process that plans cannot start: {error}; give the agent more memory or processes",
+                ) from error
             self._is_ready = False
         return self._process
 
@@ -58,12 +73,12 @@ class Worker:
         with self._deadline(START_SECONDS) as process:
             self._await_ready(process)
 
-    def plan(self, body: bytes, known: Callable[[Heading], Known], *, seconds: float) -> tuple[bytes, Summary]:
+    def plan(self, body: bytes, context: Callable[[Heading], PlanContext], *, seconds: float) -> tuple[bytes, Summary]:
         """Returns the answer in JSON, and its figures.
 
         Args:
             body: the question.
-            known: returns what the agent knows of the application that asks.
+            context: returns what the agent knows of the application that asks.
             seconds: after so long the process is killed.
 
         Raises:
@@ -72,7 +87,7 @@ class Worker:
         with self._deadline(seconds) as process:
             self._await_ready(process)
             heading = _ask(process, ("plan", body, seconds))[0]
-            answer, figures = _ask(process, known(heading))
+            answer, figures = _ask(process, context(heading))
             return answer, figures
 
     def computed(self, plan: str, error: str, *, seconds: float) -> None:
@@ -101,7 +116,8 @@ class Worker:
                 raise NoPlanError(
                     HTTPStatus.INTERNAL_SERVER_ERROR, "the process that plans has died; the agent's log may say why"
                 ) from None
-            self.start()  # it may have been late because it had to start
+            with suppress(NoPlanError):
+                self.start()  # it may have been late because it had to start
             raise NoPlanError(
                 HTTPStatus.GATEWAY_TIMEOUT,
                 f"no plan within {round(seconds, 1):g} s; raise streams.deadline_seconds, and the jar's own deadline",
@@ -135,22 +151,22 @@ def _ask(process: PickleProcess, question: Any) -> Any:
 def _received(process: PickleProcess) -> Any:
     status, *parts = process.receive()
     if status != HTTPStatus.OK:
-        raise NoPlanError(status, parts[0])
+        raise NoPlanError(status, parts[0][:MAX_TEXT])
     return parts
 
 
 class Workers:
     """The processes of all applications; the one that was idle for the longest time makes room for another."""
 
-    def __init__(self, folders: Sequence[str], *, most: int) -> None:
+    def __init__(self, folders: Sequence[str], *, max_processes: int) -> None:
         """Prepares; a process starts with the first question of its application.
 
         Args:
             folders: where users' assignors are found.
-            most: most processes.
+            max_processes: how many there may be at the same time.
         """
         self._folders = folders
-        self._most = most
+        self._max_processes = max_processes
         self._workers: OrderedDict[str, Worker] = OrderedDict()
         self._lock = threading.Condition()
 
@@ -180,14 +196,11 @@ class Workers:
             self._lock.wait_for(lambda: not self._is_preparing(application), patience)
             worker = self._workers.get(application)
             if worker is None:
-                if len(self._workers) >= self._most:
+                if len(self._workers) >= self._max_processes:
                     evicted = self._longest_idle()
                 worker = self._workers[application] = Worker(self._folders)
             if worker.is_busy:
-                raise NoPlanError(
-                    HTTPStatus.SERVICE_UNAVAILABLE,
-                    "another plan of this application is under way; its answer is the newer one",
-                )
+                raise NoPlanError(HTTPStatus.SERVICE_UNAVAILABLE, _STARTING if worker.is_preparing else _PLANNING)
             worker.is_busy, worker.is_preparing = True, prepares
             self._workers.move_to_end(application)
         if evicted is not None:
@@ -203,7 +216,7 @@ class Workers:
         if idle is None:
             raise NoPlanError(
                 HTTPStatus.SERVICE_UNAVAILABLE,
-                f"{self._most} other applications are planned for; raise streams.max_processes",
+                f"{self._max_processes} other applications are planned for; raise streams.max_processes",
             )
         return self._workers.pop(idle)
 

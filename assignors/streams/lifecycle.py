@@ -1,16 +1,16 @@
-"""The assignment that changes nothing, and its use if an assignor cannot decide."""
+"""The assignment before an assignor runs, and what its answer gives to consumers (KIP-924)."""
 
 from __future__ import annotations
 
+from itertools import cycle
 from typing import TYPE_CHECKING
 
-from samerack.assignors.streams.assignment import KafkaStreamsAssignment, assignment_of
-from samerack.assignors.streams.model import TaskAssignmentError
-from samerack.assignors.streams.plugin import TaskAssignment
+from samerack.assignors.streams.assignment import KafkaStreamsAssignment, TaskType, assignment_of
+from samerack.assignors.streams.plugin import GroupAssignment
 
 if TYPE_CHECKING:
-    from samerack.assignors.streams.model import ApplicationState, ProcessId, TaskId
-    from samerack.assignors.streams.plugin import TaskAssignor
+    from samerack.assignors.streams.model import ApplicationState, ProcessId
+    from samerack.assignors.streams.plugin import TaskAssignment
 
 
 def identity_assignment(application_state: ApplicationState) -> dict[ProcessId, KafkaStreamsAssignment]:
@@ -28,42 +28,17 @@ def identity_assignment(application_state: ApplicationState) -> dict[ProcessId, 
     }
 
 
-def assign_or_keep(assignor: TaskAssignor, application_state: ApplicationState, *, now_ms: int) -> TaskAssignment:
-    """Returns the assignor's answer, or `keep_previous` if the assignor cannot decide now.
-
-    Source: KIP-924, "Public Interfaces" (`TaskAssignmentException`).
-
-    Args:
-        assignor: the plug-in.
-        application_state: the application.
-        now_ms: the current time in ms since 1970, the deadline of the follow-up rebalance.
-    """
-    try:
-        return assignor.assign(application_state)
-    except TaskAssignmentError:
-        return keep_previous(application_state, now_ms=now_ms)
-
-
-def keep_previous(application_state: ApplicationState, *, now_ms: int) -> TaskAssignment:
-    """Returns the previous assignment of every client, with a follow-up rebalance at once.
-
-    To make the answer valid, the first client keeps a task that several clients report as active, and tasks that no
-    longer exist are removed.
-    """
-    return TaskAssignment(
-        assignment=tuple(assignment.with_followup_rebalance(now_ms) for assignment in _still_valid(application_state))
-    )
-
-
-def _still_valid(application_state: ApplicationState) -> list[KafkaStreamsAssignment]:
-    known = application_state.all_tasks
-    stateful = {task for task, info in known.items() if info.is_stateful}
-    active_already: set[TaskId] = set()
-    kept = []
-    for assignment in identity_assignment(application_state).values():
-        state = application_state.states[assignment.process_id]
-        active = (state.previous_active_tasks & known.keys()) - active_already
-        active_already |= active
-        standby = (state.previous_standby_tasks & stateful) - active
-        kept.append(assignment_of(assignment.process_id, active=active, standby=standby))
-    return kept
+def group_assignment(application_state: ApplicationState, assignment: TaskAssignment) -> GroupAssignment:
+    """Returns each consumer's source partitions: a client's active tasks, ascending, go to its consumers in turn."""
+    partitions: dict[str, list[tuple[str, int]]] = {
+        consumer: [] for client in application_state.states.values() for consumer in client.consumer_client_ids
+    }
+    for client in assignment.assignment:
+        consumers = application_state.states[client.process_id].consumer_client_ids
+        for task, consumer in zip(sorted(client.of_type(TaskType.ACTIVE)), cycle(consumers), strict=False):
+            partitions[consumer] += [
+                (partition.topic, partition.partition)
+                for partition in application_state.all_tasks[task].topic_partitions
+                if partition.is_source
+            ]
+    return GroupAssignment(partitions={consumer: tuple(sorted(given)) for consumer, given in partitions.items()})

@@ -6,7 +6,6 @@ Names follow KIP-924 ("Public Interfaces"), and values never change. Assignors w
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -22,7 +21,6 @@ LATEST_OFFSET: Final = -2
 UNKNOWN_OFFSET_SUM: Final = -3
 """The "lag" of a task whose offsets the client does not know."""
 
-_TASK_ID: Final = re.compile(r"(?:(.+)__)?(\d+)_(\d+)")
 _SIGN: Final = 1 << 63
 
 
@@ -67,10 +65,11 @@ def task_id(text: str) -> TaskId:
     Raises:
         AssignmentError: The text is not a task id.
     """
-    match = _TASK_ID.fullmatch(text)
-    if match is None:
+    name, _, partition = text.rpartition("_")
+    topology, separator, subtopology = name.rpartition("__")
+    if not (subtopology.isdecimal() and partition.isdecimal()) or (separator and not topology):
         raise InvalidError(f"task id {text!r} is none; give subtopology and partition, such as 0_1")
-    return TaskId(topology=match[1] or "", subtopology=int(match[2]), partition=int(match[3]))
+    return TaskId(topology=topology, subtopology=int(subtopology), partition=int(partition))
 
 
 class _Halves(NamedTuple):
@@ -107,9 +106,17 @@ class ProcessId(_Halves):
         return str(self.uuid)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskTopicPartition:
-    """A topic partition that a task reads or writes.
+class _Partition(NamedTuple):
+    topic: str
+    partition: int
+    is_source: bool
+    is_changelog: bool
+    racks: frozenset[str] | None
+    weight: int
+
+
+class TaskTopicPartition(_Partition):
+    """A topic partition that a task reads or writes; a tuple, because an application has tens of thousands.
 
     Attributes:
         topic: its topic.
@@ -120,22 +127,52 @@ class TaskTopicPartition:
         weight: its share of the traffic cost, in any unit that is the same for all partitions; Kafka counts all as 1.
     """
 
-    topic: str
-    partition: int
-    is_source: bool = True
-    is_changelog: bool = False
-    racks: frozenset[str] | None = None
-    weight: int = 1
+    __slots__ = ()
+
+    def __new__(  # noqa: PLR0913 - one parameter for each attribute
+        cls,
+        *,
+        topic: str,
+        partition: int,
+        is_source: bool = True,
+        is_changelog: bool = False,
+        racks: frozenset[str] | None = None,
+        weight: int = 1,
+    ) -> Self:
+        """Makes a partition from names, not places."""
+        return tuple.__new__(cls, (topic, partition, is_source, is_changelog, racks, weight))
+
+    def __getnewargs_ex__(self) -> tuple[tuple[()], dict[str, Any]]:
+        """Returns what a copy is made of."""
+        return (), self._asdict()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskInfo:
+class _Info(NamedTuple):
+    id: TaskId
+    is_stateful: bool
+    state_store_names: frozenset[str]
+    topic_partitions: tuple[TaskTopicPartition, ...]
+
+
+class TaskInfo(_Info):
     """A task that must be assigned: whether it has state, its stores, and every partition of it."""
 
-    id: TaskId
-    is_stateful: bool = False
-    state_store_names: frozenset[str] = frozenset()
-    topic_partitions: tuple[TaskTopicPartition, ...] = ()
+    __slots__ = ()
+
+    def __new__(
+        cls,
+        *,
+        id: TaskId,  # noqa: A002 - KIP-924's name
+        is_stateful: bool = False,
+        state_store_names: frozenset[str] = frozenset(),
+        topic_partitions: tuple[TaskTopicPartition, ...] = (),
+    ) -> Self:
+        """Makes a task from names, not places."""
+        return tuple.__new__(cls, (id, is_stateful, state_store_names, topic_partitions))
+
+    def __getnewargs_ex__(self) -> tuple[tuple[()], dict[str, Any]]:
+        """Returns what a copy is made of."""
+        return (), self._asdict()
 
     @property
     def is_changelogged(self) -> bool:

@@ -137,7 +137,7 @@ def all_the_same(
 
 
 def tag_warnings(state: ApplicationState) -> list[str]:
-    """Returns warnings for clients whose tags contradict their racks (KIP-925, 4.D.III); tags win.
+    """Returns a warning if tags of clients contradict their racks (KIP-925, 4.D.III); tags win.
 
     Without tags or without racks there is nothing to compare.
     """
@@ -147,9 +147,9 @@ def tag_warnings(state: ApplicationState) -> list[str]:
         return []
     if "rack" not in tags:
         return ["rack.aware.assignment.tags has no key `rack` although clients have client.rack; tags decide"]
+    differing = [client for client in racked.values() if client.client_tags.get("rack") != client.rack_id]
     return [
-        f"client {process}: client.tag.rack is {client.client_tags.get('rack')!r}, client.rack is {client.rack_id!r}; "
-        "tags decide"
-        for process, client in racked.items()
-        if client.client_tags.get("rack") != client.rack_id
+        f"client.tag.rack of {len(differing)} of {len(state.states)} clients is not client.rack: that of "
+        f"{one.process_id} is {one.client_tags.get('rack')!r}, client.rack is {one.rack_id!r}; tags decide"
+        for one in differing[:1]
     ]

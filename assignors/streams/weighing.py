@@ -44,10 +44,9 @@ def weighed(
         return list(tasks), configs
     average = max(1, round(mean(known)))
     heavy = [
-        replace(
-            task,
+        task._replace(
             topic_partitions=tuple(
-                replace(partition, weight=weights.get((partition.topic, partition.partition), average))
+                partition._replace(weight=weights.get((partition.topic, partition.partition), average))
                 for partition in task.topic_partitions
             ),
         )

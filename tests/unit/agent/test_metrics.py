@@ -107,9 +107,7 @@ def planned(metrics: Metrics) -> None:
         ),
         0.02,
     )
-    reporter.computed(
-        Computed(application="payments", plan="1", error="MISSING_PROCESS_ID", generation=None, fallback="")
-    )
+    reporter.computed(Computed(application="payments", plan="1", error="MISSING_PROCESS_ID", fallback=""))
 
 
 def measured(metrics: Metrics) -> None:

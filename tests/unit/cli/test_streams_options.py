@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from samerack.assignors.streams.configs import AssignmentConfigs, Strategy
 from samerack.cli.main import app
 from samerack.cli.streams_live import Found
-from samerack.cli.streams_options import Option, Rates, bill_of, options_of
+from samerack.cli.streams_options import Option, Rates, Reads, bill_of, options_of
 from samerack.cli.streams_report import report_of
 from samerack.cli.streams_show import show
 from samerack.common.console import Console
@@ -128,17 +128,30 @@ def test_changelogs_of_no_known_subtopology_have_no_bill() -> None:
     assert best.obstacle is not None
 
 
+def test_standbys_of_unknown_changelogs_are_not_nothing_across_racks() -> None:
+    """A strategy with such standbys is not advised: what they read is not known."""
+    one = found(*COUNTING)
+    listed = list(options(one).values())
+    near = Reads(near=4, across=0, unknown=0, across_bytes_per_second=0.0)
+    blind = [replace(each, bill=replace(each.bill, sources=near, changelogs=None)) for each in listed if each.bill]
+    report = report_of("app", one, blind, price_table(MoneySettings()))
+    assert report["advice"][0].startswith("not known whether a strategy reads less across racks than now")
+
+
 def test_a_client_without_rack_is_neither_near_nor_across() -> None:
     """Its partitions are counted as unknown, strategies say that racks do not count, and placements are null."""
     one = found(COUNTING[0], thread(2, {"0_1": [("in", 1)], "1_0": [("app-counts-repartition", 0)]}))
     bill = bill_of(one.live, one.live.present, one.brokers, one.rates, with_racks=False)
     assert (bill.sources.across, bill.sources.unknown, bill.beside_active_rack) == (2, 2, None)
+    assert bill.sources.across_bytes_per_second is None
     best = options(one)["ha", "min_traffic", 1]
     assert best.obstacle is not None
     assert "has no rack: set client.rack there" in best.obstacle
     report = told(one)
     assert report["standby_placements"] is None
     assert "placements of standbys" in [each["what"] for each in report["unknown"]]
+    assert report["present"]["dollars_per_month"] is None
+    assert told(one, 0)["advice"][0].startswith("not known whether a strategy reads less across racks than now")
 
 
 def told(one: Found, *standbys: int) -> dict[str, Any]:

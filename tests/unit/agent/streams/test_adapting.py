@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from samerack.agent.streams.answer import summary
-from samerack.agent.streams.choice import Known, Rackless, Rules
 from samerack.agent.streams.client_racks import client_racks
+from samerack.agent.streams.context import PlanContext, PlanRules, Rackless
 from samerack.agent.streams.making import PlanError, Planned, make
 from samerack.agent.streams.own_assignors import OwnAssignors
-from samerack.agent.streams.question import read_question
+from samerack.agent.streams.question import QuestionError, read_question
+from samerack.assignors.streams.assignment import TaskType
 from samerack.cluster.racks import Hosts
 from samerack.common.settings import RackSettings
+from samerack.traffic.model import GroupTraffic
 from tests.streams_http import Json
+from tests.unit.agent.measured import group
 
 RACKS = ("a", "b", "c")
 
@@ -49,8 +53,10 @@ def application(*, tasks: int = 12, standbys: int = 1, racked: bool = True) -> J
 
 def plan(question: Json, **known: Any) -> Planned:
     """The plan of a question, with rules and knowledge of the agent."""
-    rules = Rules(**known.pop("rules", {}))
-    return make(read_question(json.dumps(question).encode()), Known(rules=rules, **known), OwnAssignors(), now_ms=0)
+    rules = PlanRules(**known.pop("rules", {}))
+    return make(
+        read_question(json.dumps(question).encode()), PlanContext(rules=rules, **known), OwnAssignors(), now_ms=0
+    )
 
 
 def test_settings_have_priority_over_the_applications_configuration() -> None:
@@ -136,11 +142,19 @@ def test_without_lags_tasks_stay_and_a_rebalance_follows_at_once() -> None:
 
 
 def test_an_assignor_that_is_not_here_is_a_refusal_with_the_names() -> None:
-    """A name that the application sent is no crash."""
-    question = application()
-    question["configs"]["assignor"] = "best"
+    """A name that no assignor has is no crash."""
     with pytest.raises(PlanError, match="'best' is not here"):
+        plan(application(), rules={"assignor": "best"})
+
+
+def test_a_question_names_no_class() -> None:
+    """Nothing is imported and called because a program on this machine asks for it; only the settings name classes."""
+    question = application()
+    question["configs"]["assignor"] = "webbrowser:get"
+    sys.modules.pop("webbrowser", None)
+    with pytest.raises(QuestionError, match="expected ha, sticky or null, not 'webbrowser:get'"):
         plan(question)
+    assert "webbrowser" not in sys.modules
 
 
 def test_what_clients_had_that_are_gone_is_not_known() -> None:
@@ -149,7 +163,22 @@ def test_what_clients_had_that_are_gone_is_not_known() -> None:
     del question["clients"][2]
     figures = summary(plan(question, rules={"strategy": "min_traffic"}), plan="1")
     assert (figures.sources_before, figures.before, figures.share_before) == (None, None, None)
+    assert (figures.changelogs_before, figures.cost_before) == (None, None)
     assert figures.sources_after is not None
+    assert figures.changelogs_after is not None
+
+
+def test_a_task_that_no_client_had_is_not_moved() -> None:
+    """The first plan of an application moves nothing; of one with a client that is gone only what others had counts."""
+    question = application()
+    for client in question["clients"]:
+        client["active"] = []
+    assert summary(plan(question), plan="1").moved == 0
+    question["clients"][0]["active"] = list(range(12))
+    question["clients"][0]["lags"] = []
+    planned = plan(question, rules={"assignor": "sticky"})
+    first = next(iter(planned.plan.values()))
+    assert summary(planned, plan="1").moved == 12 - len(first.of_type(TaskType.ACTIVE)) > 0
 
 
 def test_racks_come_from_the_sources_of_members_racks() -> None:
@@ -159,7 +188,29 @@ def test_racks_come_from_the_sources_of_members_racks() -> None:
         settings, group=lambda _: None, hosts=Hosts(agents=lambda host: "a" if host == "10.0.0.7" else None)
     )
     client = Rackless(process="1", consumers=("orders-1-consumer",), host=None, tags=())
-    assert find("orders", client) == "c"
-    assert find("orders", replace(client, tags=(("zone", "b"),))) == "b"
-    assert find("orders", replace(client, tags=(("zone", "b"),), host="10.0.0.7")) == "a"
-    assert find("orders", replace(client, consumers=("other",))) is None
+    clients = (
+        client,
+        replace(client, process="2", tags=(("zone", "b"),)),
+        replace(client, process="3", tags=(("zone", "b"),), host="10.0.0.7"),
+        replace(client, process="4", consumers=("other",)),
+    )
+    assert find("orders", clients) == {"1": "c", "2": "b", "3": "a"}
+
+
+def test_members_of_the_group_are_looked_up_by_id_and_by_client_id() -> None:
+    """The group is read once for all clients; racks of one client's consumers that differ are not known."""
+    read: list[str] = []
+
+    def members(application: str) -> GroupTraffic:
+        read.append(application)
+        return group(application, members={"m1": "a", "m2": "b", "m3": "c"})
+
+    find = client_racks(RackSettings(), group=members, hosts=Hosts())
+    client = Rackless(process="1", consumers=("client-m1",), host=None, tags=())
+    clients = (
+        client,
+        replace(client, process="2", consumers=("m2", "client-m2")),
+        replace(client, process="3", consumers=("client-m1", "m3")),
+    )
+    assert find("orders", clients) == {"1": "a", "2": "b"}
+    assert read == ["orders"]

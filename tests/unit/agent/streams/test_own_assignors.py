@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import textwrap
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 import yaml
+from structlog.testing import capture_logs
 
+from samerack.agent.streams.answer import summary
+from samerack.agent.streams.context import PlanContext, PlanRules
+from samerack.agent.streams.making import PlanError, Planned, make
+from samerack.agent.streams.own_assignors import OwnAssignors
+from samerack.agent.streams.question import read_question
+from samerack.assignors.streams.assignment import TaskType
+from samerack.assignors.streams.model import ProcessId
 from tests.docs import ROOT, yaml_of
 from tests.parity.streams_cases import random_case
 from tests.streams_http import Json, endpoint, question_of
@@ -90,8 +100,8 @@ def test_a_class_has_the_whole_interface(tmp_path: Path) -> None:
         assert sorted(task for one in answer["clients"] for task in one["active"]) == list(
             range(len(question["tasks"]))
         )
-        told = {"version": 1, "application": "mine", "plan": answer["plan"], "error": "NONE", "generation": 3}
-        assert agent.post("/v1/streams/computed", told) == (204, None)
+        outcome = {"version": 1, "application": "mine", "plan": answer["plan"], "error": "NONE", "generation": None}
+        assert agent.post("/v1/streams/computed", outcome) == (204, None)
     found = yaml.safe_load(heard.read_text(encoding="utf-8"))
     sources = [one for task in question["tasks"] for one in task[2] if one[2] != 2]
     given = [pair for pairs in found["partitions"].values() for pair in pairs]
@@ -101,8 +111,82 @@ def test_a_class_has_the_whole_interface(tmp_path: Path) -> None:
     assert set(found["lags"]) == {task[0] for task in question["tasks"] if task[1]}
 
 
+def made(folder: Path, monkeypatch: pytest.MonkeyPatch, question: Json, source: str) -> Planned:
+    """The plan of a question by `Mine` in this source, in the process of the test."""
+    module = f"mine_{folder.name}"
+    (folder / f"{module}.py").write_text(textwrap.dedent(source), encoding="utf-8")
+    monkeypatch.syspath_prepend(folder)
+    context = PlanContext(rules=PlanRules(assignor=f"{module}:Mine"))
+    return make(read_question(json.dumps(question).encode()), context, OwnAssignors(), now_ms=55)
+
+
+def test_kip_924_a_task_assignment_error_keeps_the_previous_assignment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every client keeps its tasks, one that no client had is given to one, and a rebalance follows at once."""
+    source = """
+        from samerack.assignors.streams.model import TaskAssignmentError
+
+        class Mine:
+            def assign(self, state):
+                raise TaskAssignmentError("not now")
+    """
+    question = asked(0, "mine")
+    dealt = range(1, len(question["tasks"]))  # task 0 is new
+    for number, client in enumerate(question["clients"]):
+        client["active"], client["standby"] = [*dealt[number :: len(question["clients"])]], []
+    planned = made(tmp_path, monkeypatch, question, source)
+    ids = planned.question.task_ids
+    for client in question["clients"]:
+        kept = planned.plan[ProcessId(uuid=UUID(client["process"]))].of_type(TaskType.ACTIVE)
+        assert {ids[task] for task in client["active"]} <= kept <= {ids[0], *(ids[task] for task in client["active"])}
+    assert sum(len(one.of_type(TaskType.ACTIVE)) for one in planned.plan.values()) == len(ids)
+    assert {one.followup_rebalance_deadline for one in planned.plan.values()} <= {None, 55}
+    assert summary(planned, plan="1").followup_ms == 55
+
+
+def test_a_callback_that_fails_does_not_hide_why_the_plan_is_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reason has the error of KIP-924 first, and then the failure of `on_assignment_computed`."""
+    source = """
+        from samerack.assignors.streams.plugin import TaskAssignment
+
+        class Mine:
+            def assign(self, state):
+                return TaskAssignment(assignment=())
+
+            def on_assignment_computed(self, assignment, subscription, error):
+                raise RuntimeError("no disk")
+    """
+    with pytest.raises(PlanError, match=r"is not valid: MISSING_PROCESS_ID; .* failed: RuntimeError: no disk"):
+        made(tmp_path, monkeypatch, asked(0, "mine"), source)
+
+
+def test_a_callback_that_fails_is_a_warning_in_the_log(tmp_path: Path) -> None:
+    """The application has used the plan; who wrote the class reads why it did not handle the outcome."""
+    source = """
+        from samerack.assignors.streams.ha import HighAvailabilityTaskAssignor
+
+        class Mine:
+            def assign(self, state):
+                return HighAvailabilityTaskAssignor(clock_ms=lambda: 0).assign(state)
+
+            def on_assignment_computed(self, assignment, subscription, error):
+                raise RuntimeError("no disk")
+    """
+    with endpoint(settings(tmp_path, source)) as agent:
+        plan = agent.assign(asked(0, "mine"))["plan"]
+        outcome = {"version": 1, "application": "mine", "plan": plan, "error": "NONE"}
+        with capture_logs() as logged:
+            assert agent.post("/v1/streams/computed", outcome)[0] == 422
+    (warning,) = (one for one in logged if one["event"] == "streams-outcome-not-passed-on")
+    assert (warning["log_level"], warning["application"], warning["plan"]) == ("warning", "mine", plan)
+    assert "on_assignment_computed failed: RuntimeError: no disk" in warning["reason"]
+
+
 def test_a_wrong_answer_never_leaves_the_agent(tmp_path: Path) -> None:
-    """An error of KIP-924 is a refusal with its name, an event, and the class is told."""
+    """An error of KIP-924 is a refusal with its name, an event, and the class gets it."""
     source = """
         from pathlib import Path
         from samerack.assignors.streams.assignment import assignment_of
@@ -145,7 +229,7 @@ def test_a_wrong_answer_never_leaves_the_agent(tmp_path: Path) -> None:
     ],
 )
 def test_a_class_that_fails_is_a_refusal_with_its_cause(tmp_path: Path, source: str, status: int, reason: str) -> None:
-    """The application is told why there is no plan; another one is planned, also after a process has ended."""
+    """The application gets why there is no plan; another one is planned, also after a process has ended."""
     with endpoint(settings(tmp_path, source)) as agent:
         agent.prepare("mine")
         found, answer = agent.post("/v1/streams/assign", asked(0, "mine"))

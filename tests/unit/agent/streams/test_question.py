@@ -89,6 +89,7 @@ WRONG: list[tuple[Json, str]] = [
     (changed(("clients", 0, "host"), "nowhere"), "invalid literal"),
     (changed(("configs", "max_warmup_replicas"), 0), "give at least 1"),
     (changed(("configs", "rack_aware_strategy"), 1), "expected a text"),
+    (changed(("configs", "assignor"), "legacy-sticky"), "expected ha, sticky or null, not 'legacy-sticky'"),
 ]
 
 

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 import threading
 import time
 from collections.abc import Iterator
+from http import HTTPStatus
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from samerack.agent.metrics import Metrics
+from samerack.agent.streams import service as service_module
+from samerack.agent.streams import workers
+from samerack.agent.streams.board import MAX_APPLICATIONS
+from samerack.agent.streams.limits import MAX_TEXT
 from samerack.agent.streams.outcome import ERRORS
+from samerack.agent.streams.service import StreamsService
+from samerack.agent.streams.workers import NoPlanError
 from samerack.agent.web.streams import MAX_BYTES
 from samerack.assignors.streams.plugin import AssignmentError
+from samerack.common.settings import StreamsSettings
 from samerack.events.words import happened, reason
 from tests.parity.streams_cases import random_case
 from tests.streams_http import Endpoint, Json, endpoint, question_of
@@ -80,7 +91,7 @@ def test_a_slow_plan_keeps_no_other_application_waiting(agent: Endpoint, tmp_pat
     assert slow[0][0] == 200
 
 
-def test_a_late_plan_is_told_so_at_its_deadline(tmp_path: Path) -> None:
+def test_a_late_plan_is_refused_at_its_deadline(tmp_path: Path) -> None:
     """The process is killed, and another one is there for the next question."""
     with endpoint(settings(tmp_path, 1)) as agent:
         agent.prepare("slow")
@@ -172,17 +183,39 @@ def test_each_plan_is_an_event_with_what_crosses_racks_before_and_after(agent: E
     assert json.loads(agent.get("/v1/streams"))["applications"][0]["planned"]["plan"] == answer["plan"]
 
 
+OUTCOME: Json = {"version": 1, "application": "orders", "plan": None, "error": "NONE", "generation": None}
+"""As the jar posts it: the generation of the group is not known there."""
+
+
+def test_a_plan_of_an_agent_before_this_one_leaves_the_page_whole(agent: Endpoint) -> None:
+    """An application that used a plan and has asked this agent for none is not shown, and the page is."""
+    assert agent.post("/v1/streams/computed", OUTCOME | {"plan": "x"}) == (204, None)
+    assert agent.service.board.all() == ()
+    assert "What happened" in agent.get("/")
+
+
+def test_the_application_that_was_idle_the_longest_makes_room(agent: Endpoint) -> None:
+    """At most so many applications have a status and series, whoever names some; what is new is always shown."""
+    names = [f"app-{number:03}" for number in range(MAX_APPLICATIONS + 1)]
+    for name in names:
+        agent.service._reporter.failed(name, NoPlanError(HTTPStatus.SERVICE_UNAVAILABLE, "busy"))
+        agent.service._reporter.failed(names[0], NoPlanError(HTTPStatus.SERVICE_UNAVAILABLE, "busy"))
+    kept = [names[0], *names[2:]]
+    assert [one.application for one in agent.service.board.all()] == kept
+    for family in ("samerack_streams_failures_total", "samerack_streams_fallbacks_total"):
+        assert sorted({labels[0] for labels in values(agent.metrics, family)}) == kept, family
+
+
 def test_outcomes_are_shown(agent: Endpoint) -> None:
     """What the application reports of a plan that was not used is an event, a metric and the status; else a count."""
-    told = {"version": 1, "application": "orders", "plan": None, "error": "NONE", "generation": 7}
-    assert agent.post("/v1/streams/computed", told) == (204, None)
-    assert agent.post("/v1/streams/computed", told | {"plan": "x"}) == (204, None)
+    assert agent.post("/v1/streams/computed", OUTCOME) == (204, None)
     assert agent.events.latest() == ()
-    assert agent.service.board.all()[0].used == 1
-    assert agent.post("/v1/streams/computed", told | {"fallback": "no answer within 2000 ms"}) == (204, None)
-    assert agent.post("/v1/streams/computed", told | {"plan": "x", "error": "MISSING_PROCESS_ID"}) == (204, None)
+    assert agent.post("/v1/streams/computed", OUTCOME | {"fallback": "no answer within 2000 ms"}) == (204, None)
+    assert agent.post("/v1/streams/computed", OUTCOME | {"plan": "x", "error": "MISSING_PROCESS_ID"}) == (204, None)
+    assert agent.post("/v1/streams/computed", OUTCOME | {"plan": "y"}) == (204, None)
     rejected, fell_back = agent.events.latest()
-    assert (rejected.action, rejected.reason, rejected.generation) == ("rejected", "MISSING_PROCESS_ID", 7)
+    assert (rejected.action, rejected.reason) == ("rejected", "MISSING_PROCESS_ID")
+    assert agent.service.board.all()[0].used == 1
     assert (fell_back.action, fell_back.reason) == ("fell-back", "no answer within 2000 ms")
     assert values(agent.metrics, "samerack_streams_fallbacks_total") == {("orders",): 1.0}
     assert values(agent.metrics, "samerack_streams_rejections_total") == {("orders", "MISSING_PROCESS_ID"): 1.0}
@@ -203,7 +236,9 @@ def test_the_errors_of_an_outcome_are_kafkas() -> None:
         ({"version": 1, "application": "a", "error": "OTHER"}, "error"),
         ({"version": 1, "application": "a", "error": []}, "error"),
         ({"version": 1, "application": "a", "error": "NONE", "plan": 1}, "plan"),
-        ({"version": 1, "application": "a", "error": "NONE", "generation": "1"}, "generation"),
+        ({"version": 1, "application": "a" * 250, "error": "NONE"}, "application: expected a name of at most 249"),
+        ({"version": 1, "application": "a", "error": "NONE", "plan": "p" * 250}, "plan: expected a name of at most"),
+        ({"version": 1, "application": "a", "error": "NONE", "fallback": 1}, "fallback"),
     ],
 )
 def test_a_wrong_outcome_changes_nothing(agent: Endpoint, body: Any, reason: str) -> None:
@@ -211,6 +246,63 @@ def test_a_wrong_outcome_changes_nothing(agent: Endpoint, body: Any, reason: str
     status, answer = agent.post("/v1/streams/computed", body)
     assert (status, reason in answer["error"]) == (400, True)
     assert agent.service.board.all() == ()
+
+
+def test_a_reason_is_bounded(agent: Endpoint) -> None:
+    """A question with a text of any length leaves a short reason in answer, event and status."""
+    wrong = question("orders")
+    wrong["tasks"][0][0] = "x" * 100_000
+    agent.prepare("orders")
+    status, answer = agent.post("/v1/streams/assign", wrong)
+    assert (status, len(answer["error"])) == (400, MAX_TEXT)
+    assert len(agent.events.latest()[0].failure) == MAX_TEXT
+
+
+def test_a_machine_without_room_for_a_process_is_a_refusal(agent: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The question has an answer and an event with the cause; an agent that begins warns, and runs."""
+
+    def no_room(*_: Any) -> None:
+        raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(workers, "PickleProcess", no_room)
+    status, answer = agent.post("/v1/streams/assign", question("orders"))
+    assert (status, "cannot start: [Errno 11] Resource" in answer["error"]) == (500, True)
+    assert "cannot start" in agent.events.latest()[0].failure
+    assert agent.post("/v1/streams/prepare", {"version": 1, "application": "orders"})[0] == 500
+    named = StreamsSettings.model_validate({"applications": {"orders": {}}})
+    with capture_logs() as logged:
+        StreamsService(named, agent.service._reporter).start()
+    assert [(one["event"], one["application"]) for one in logged] == [("streams-process-not-started", "orders")]
+
+
+def test_a_question_that_waited_until_its_deadline_kills_no_process(
+    agent: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the start of the process took the time of the plan, the process stays, and the reason says so."""
+    agent.prepare("orders")
+    waited = iter([0.0, 49.9])
+    monkeypatch.setattr(service_module, "time", SimpleNamespace(monotonic=lambda: next(waited)))
+    status, answer = agent.post("/v1/streams/assign", question("orders"))
+    assert (status, "was ready only 49.9 s after the question" in answer["error"]) == (504, True)
+    with agent.service._workers.of("orders") as worker:
+        assert worker._process is not None
+        assert worker._process.is_running
+
+
+def test_a_process_that_starts_is_no_other_plan(agent: Endpoint) -> None:
+    """The reason of a refusal is what keeps the process busy: its start, or another plan."""
+    with (
+        agent.service._workers.of("orders", prepares=True),
+        pytest.raises(NoPlanError, match="is still starting"),
+        agent.service._workers.of("orders"),
+    ):
+        pass
+    with (
+        agent.service._workers.of("orders"),
+        pytest.raises(NoPlanError, match="another plan of this application"),
+        agent.service._workers.of("orders"),
+    ):
+        pass
 
 
 def test_a_question_is_bounded(agent: Endpoint) -> None:

@@ -87,8 +87,8 @@ class Life:
         """The replicas of a task's partitions move."""
         task = self.dice.choice(list(self.infos))
         info = self.infos[task]
-        moved = [replace(part, racks=frozenset(self.dice.sample(RACKS, 2))) for part in info.topic_partitions]
-        self.infos[task] = replace(info, topic_partitions=tuple(moved))
+        moved = [part._replace(racks=frozenset(self.dice.sample(RACKS, 2))) for part in info.topic_partitions]
+        self.infos[task] = info._replace(topic_partitions=tuple(moved))
 
     def state(self) -> ApplicationState:
         """The input of the assignor."""

@@ -9,7 +9,7 @@ import pytest
 from samerack.assignors.model import AssignmentError as InvalidError
 from samerack.assignors.streams.assignment import AssignedTask, TaskType, assignment_of
 from samerack.assignors.streams.configs import AssignmentConfigs, Strategy, strategy_named
-from samerack.assignors.streams.lifecycle import assign_or_keep, identity_assignment
+from samerack.assignors.streams.lifecycle import identity_assignment
 from samerack.assignors.streams.model import (
     LATEST_OFFSET,
     ApplicationState,
@@ -22,13 +22,6 @@ from samerack.assignors.streams.model import (
     task_id,
 )
 from samerack.assignors.streams.params import RackAwareOptimizationParams
-from samerack.assignors.streams.plugin import (
-    AssignmentError,
-    GroupAssignment,
-    GroupSubscription,
-    TaskAssignment,
-    validate_task_assignment,
-)
 from tests.unit.assignors.streams.applications import process
 
 STATEFUL, STATELESS = task_id("0_0"), task_id("1_0")
@@ -151,27 +144,6 @@ def test_kip_924_identity_assignment_copies_the_previous_one() -> None:
     plan = identity_assignment(application(a=state, b=KafkaStreamsState(process_id=process(2))))
     assert plan[process(1)].tasks == {STATELESS: TaskType.ACTIVE, STATEFUL: TaskType.STANDBY}
     assert plan[process(2)].tasks == {}
-
-
-class _NotNow:
-    def assign(self, application_state: ApplicationState) -> TaskAssignment:
-        raise TaskAssignmentError(f"{len(application_state.states)} clients without lags")
-
-    def on_assignment_computed(
-        self, assignment: GroupAssignment, subscription: GroupSubscription, error: AssignmentError
-    ) -> None:
-        """Ignore the call."""
-
-
-def test_kip_924_a_task_assignment_error_keeps_the_previous_assignment() -> None:
-    """KIP-924, TaskAssignor: an assignor that cannot decide keeps every task and asks for a follow-up at once."""
-    first = KafkaStreamsState(process_id=process(1), previous_active_tasks=frozenset([STATEFUL, task_id("7_7")]))
-    second = KafkaStreamsState(process_id=process(2), previous_active_tasks=frozenset([STATEFUL]))
-    state = application(a=first, b=second)
-    answer = assign_or_keep(_NotNow(), state, now_ms=55)
-    assert [assignment.tasks for assignment in answer.assignment] == [{STATEFUL: TaskType.ACTIVE}, {}]
-    assert {assignment.followup_rebalance_deadline for assignment in answer.assignment} == {55}
-    assert validate_task_assignment(state, answer) is AssignmentError.NONE
 
 
 def test_kip_924_optimization_params_are_new_values() -> None:

@@ -148,7 +148,7 @@ def test_an_active_changes_places_with_its_standby() -> None:
     assert actives(done) == {process(1): {TASKS[1]}, process(2): {TASKS[0]}}
     assert spread(state, done).standbys == 2
     sources = {
-        task: replace(info, topic_partitions=info.topic_partitions[:1]) for task, info in state.all_tasks.items()
+        task: info._replace(topic_partitions=info.topic_partitions[:1]) for task, info in state.all_tasks.items()
     }
     simple = replace(state, all_tasks=sources)
     lost = optimize_rack_aware_active_tasks(params(simple), straight(standby=True), compatible=True).assignments
@@ -234,6 +234,20 @@ def test_kip_925_tags_that_contradict_racks_are_warned_of() -> None:
     assert tag_warnings(state(())) == []
     assert "no key `rack`" in tag_warnings(state(("zone",), zone="az1"))[0]
     assert "'az2', client.rack is 'az1'" in tag_warnings(state(("rack",), rack="az2"))[0]
+
+
+def test_a_thousand_clients_whose_tags_contradict_racks_are_one_warning() -> None:
+    """It has their number and one of them: each plan's event and log have the warnings."""
+    clients = {
+        process(number): KafkaStreamsState(
+            process_id=process(number), rack_id="az1", client_tags={"rack": "az1" if number == 1 else "az2"}
+        )
+        for number in range(1, 1001)
+    }
+    configs = AssignmentConfigs(rack_aware_assignment_tags=("rack",))
+    (warning,) = tag_warnings(ApplicationState(states=clients, all_tasks={}, assignment_configs=configs))
+    assert "of 999 of 1000 clients" in warning
+    assert str(process(2)) in warning
 
 
 @pytest.mark.parametrize("kind", ["active", "standby"])

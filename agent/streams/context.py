@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class PlanRules:
     """The settings of one application; see `common.settings.streams.StreamsRules`."""
 
     assignor: str = ""
@@ -27,7 +27,7 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class PlanContext:
     """What the agent knows of an application before it plans.
 
     Attributes:
@@ -36,7 +36,7 @@ class Known:
         weights: by topic the weights of its partitions, by measured bytes; None if none are known.
     """
 
-    rules: Rules = field(default_factory=Rules)
+    rules: PlanRules = field(default_factory=PlanRules)
     racks: Mapping[str, str] = field(default_factory=dict)
     weights: Mapping[str, tuple[int, ...]] | None = None
 
@@ -63,5 +63,4 @@ class Heading:
     """Who asks, before the plan is made."""
 
     application: str
-    release: str
     rackless: tuple[Rackless, ...]
