@@ -14,7 +14,13 @@ from pydantic_core import ErrorDetails
 
 from samerack.common.errors import SettingsError
 from samerack.common.kafka_config import KNOWN
-from samerack.common.settings.clusters import check_clusters, of_cluster, only_cluster
+from samerack.common.settings.clusters import (
+    check_clusters,
+    check_common_brokers,
+    of_cluster,
+    only_cluster,
+    under_common,
+)
 from samerack.common.settings.model import Settings, may_hold_secrets, model_at, sections
 from samerack.common.sources import CONFIG_VARIABLE, from_environment, from_file, kafka_key, under
 
@@ -33,6 +39,8 @@ def load(
     several: bool = False,
 ) -> Settings:
     """Loads the settings from flags, environment and file; the first source with a key wins, nested keys separately.
+
+    Within a source, a cluster's `kafka` goes before the common one.
 
     Args:
         path: YAML file; without it the variable SAMERACK_CONFIG may name one.
@@ -58,7 +66,7 @@ def load(
     try:
         for origin, layer in layers.items():
             wrong += _wrong_names(layer, origin)
-            merged = under(merged, layer)
+            merged = under(merged, under_common(merged.get("kafka"), layer))
         if not needs_kafka or merged.get("clusters"):
             merged = under(merged, {"kafka": {}})
         settings = Settings(**_known(merged))
@@ -73,6 +81,8 @@ def load(
         settings = of_cluster(settings, settings.cluster)
     elif needs_kafka and not several:
         settings = only_cluster(settings)
+    elif several:
+        check_common_brokers(layers)
     if needs_kafka and not settings.clusters and not settings.kafka.get("bootstrap.servers"):
         raise SettingsError(
             "kafka: bootstrap.servers is missing; give --bootstrap-servers, SAMERACK_KAFKA__BOOTSTRAP_SERVERS or "

@@ -112,8 +112,8 @@ class ClusterSettings(Section):
     """One of several clusters that an agent observes."""
 
     kafka: dict[str, str] = Field(
-        description="Kafka settings of this cluster, which go before those of `kafka`; one of the two has "
-        "`bootstrap.servers`.",
+        description="Kafka settings of this cluster, which go before those of `kafka` in the same place; one of the "
+        "two has `bootstrap.servers`.",
         examples=[{"bootstrap.servers": "east-1:9092"}],
     )
     groups: Names = Field(
