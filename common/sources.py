@@ -14,6 +14,7 @@ import yaml
 
 from samerack.common.errors import SettingsError
 from samerack.common.kafka_config import KNOWN
+from samerack.common.texts import is_utf8
 
 ENV_PREFIX: Final = "SAMERACK_"
 CONFIG_VARIABLE: Final = "SAMERACK_CONFIG"
@@ -119,15 +120,6 @@ def from_file(path: Path | None) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise SettingsError(f"{path}: holds a {type(content).__name__}; expected keys such as kafka and groups")
     return {key: value for key, value in content.items() if value is not None}  # a section may be all comments
-
-
-def is_utf8(text: str) -> bool:
-    """Returns whether a text can be encoded in UTF-8; Python reads invalid bytes of the environment as surrogates."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def from_environment(environment: Mapping[str, str]) -> dict[str, Any]:

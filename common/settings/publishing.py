@@ -11,7 +11,7 @@ from samerack.common.errors import SettingsError
 from samerack.common.kafka_config import KNOWN
 from samerack.common.servers import wrong_servers
 from samerack.common.settings.base import Section
-from samerack.common.sources import is_utf8
+from samerack.common.texts import is_utf8
 
 _MINUTE: Final = 60
 
