@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from reprlib import Repr
@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from samerack.common.errors import SettingsError
-from samerack.common.kafka_config import KNOWN
+from samerack.common.kafka_config import KNOWN, wrong_key
 from samerack.common.settings.clusters import (
     check_clusters,
     check_common_brokers,
@@ -70,12 +70,14 @@ def load(
         if not needs_kafka or merged.get("clusters"):
             merged = under(merged, {"kafka": {}})
         settings = Settings(**_known(merged))
-        if wrong:
-            raise SettingsError(_together(wrong))
+    except SettingsError as error:
+        raise SettingsError(_together([*wrong, str(error)])) from None
     except ValidationError as error:
         raise SettingsError(_together([*wrong, *_explained(error, misspelt=wrong)])) from None
     except RecursionError:
         raise SettingsError("the settings are nested too deeply; a YAML alias may refer to what it is in") from None
+    if wrong:
+        raise SettingsError(_together(wrong))
     check_clusters(settings)
     if settings.cluster and settings.clusters:
         settings = of_cluster(settings, settings.cluster)
@@ -122,7 +124,7 @@ def _known(merged: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _wrong_names(layer: Mapping[str, Any], origin: str) -> list[str]:
-    """Returns a text for each key of the two upper levels that is no setting."""
+    """Returns a text for each key of the two upper levels that is no setting, and for each that Kafka does not have."""
     wrong, models = [], sections()
     for place, model in models.items():
         part = layer if place == "" else layer.get(place)
@@ -132,7 +134,23 @@ def _wrong_names(layer: Mapping[str, Any], origin: str) -> list[str]:
             if key not in model.model_fields:
                 dotted = (f"{place}.{key}" if place else str(key))[:_LONGEST_NAME]
                 wrong.append(f"{dotted} (from {origin}): no such setting{_nearest([place] if place else [], str(key))}")
+    wrong += [
+        f"{f'{place}.{key}'[:_LONGEST_NAME]} (from {origin}): {reason}"
+        for place, part in _kafka_maps(layer)
+        for key in part
+        if (reason := wrong_key(str(key), place))
+    ]
     return wrong
+
+
+def _kafka_maps(layer: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[Any, Any]]]:
+    """Returns the places that have Kafka's settings, and what a source says of them."""
+    clusters = layer.get("clusters")
+    owners = [("", layer), ("publishing.", layer.get("publishing"))]
+    owners += [(f"clusters.{name}.", each) for name, each in clusters.items()] if isinstance(clusters, Mapping) else []
+    for prefix, owner in owners:
+        if isinstance(owner, Mapping) and isinstance(part := owner.get("kafka"), Mapping):
+            yield f"{prefix}kafka", part
 
 
 _RENAMED: Final = {

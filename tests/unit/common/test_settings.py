@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from samerack.common.errors import SettingsError
 from samerack.common.flags import settings_from
@@ -212,6 +213,38 @@ def test_an_unknown_key_names_the_nearest(flags: Mapping[str, Any], message: str
 def test_the_nearest_key_is_of_the_same_section(flags: Mapping[str, Any], meant: str) -> None:
     """A misspelt key is compared with those beside it, however deep it is in lists and maps."""
     assert refusal(flags=flags).endswith(f"no such setting; did you mean {meant}?")
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("bootstrap.server", "bootstrap.servers"),
+        ("bootstrap_servers", "bootstrap.servers"),
+        ("Bootstrap.Servers", "bootstrap.servers"),
+        ("secrity.protocol", "security.protocol"),
+        ("ssl.ca.loction", "ssl.ca.location"),
+    ],
+)
+@pytest.mark.parametrize("place", ["kafka", "clusters.east.kafka", "publishing.kafka"])
+def test_a_key_that_kafka_does_not_have_names_the_nearest(tmp_path: Path, key: str, meant: str, place: str) -> None:
+    """A misspelt key is refused when settings are read, in each map of Kafka's settings, instead of called missing."""
+    kafka: dict[str, Any] = {key: "a:1"}
+    for name in reversed(place.split(".")):
+        kafka = {name: kafka}
+    path = written(tmp_path, yaml.safe_dump(kafka))
+    message = refusal(path=path)
+    assert message.startswith(f"{place}.{key} (from {path}): ")
+    assert message.endswith(f"; did you mean {place}.{meant}?")
+
+
+def test_a_producer_has_keys_of_its_own() -> None:
+    """`publishing.kafka` may have them, and `kafka` may not; a file may say all that is wrong at once."""
+    own = {"linger.ms": 5, "ssl.ca.pem": "x", "compression.type": "zstd"}
+    assert load(flags={"publishing": {"kafka": own}}, environment=BOOTSTRAP).publishing.kafka["linger.ms"] == "5"
+    message = refusal(flags={"kafka": {**own, "sasl": {"password": "hidden"}}})
+    assert message.startswith("5 settings are wrong: (1) kafka.linger.ms (from the command line): no such setting")
+    assert "(5) kafka.sasl: has keys of its own" in message
+    assert "hidden" not in message
 
 
 @pytest.mark.parametrize(
