@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import yaml
 
@@ -23,14 +24,14 @@ _SERVICE_LINK: Final = re.compile(
     rf"{ENV_PREFIX}(?:[A-Z0-9]+_)*"
     r"(?:SERVICE_HOST|SERVICE_PORT(?:_[A-Z0-9_]+)?|PORT_[0-9]+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?)"
 )
-_LIKE_A_LIST: Final = re.compile(r"\[.*\]|\{.*\}|\[[^\]]*|\{[^}]*", re.DOTALL)
-"""In brackets, or with one that nothing closes; `[ab]*` is a pattern."""
-_QUOTED: Final = re.compile(r"(['\"]).*\1", re.DOTALL)
 _SERVICE_ADDRESS: Final = re.compile(rf"{ENV_PREFIX}(?:[A-Z0-9]+_)*PORT=(?:tcp|udp|sctp)://.*")
 """Variables that Kubernetes sets in every pod for a Service whose name starts with `samerack` (`enableServiceLinks`).
 
 No setting looks like these: a section ends with two underscores, and no port is an address.
 """
+_LIKE_A_LIST: Final = re.compile(r"\[.*\]|\{.*\}|\[[^\]]*|\{[^}]*", re.DOTALL)
+"""In brackets, or with one that nothing closes; `[ab]*` is a pattern."""
+_QUOTED: Final = re.compile(r"(['\"]).*\1", re.DOTALL)
 
 
 class _TwiceError(yaml.YAMLError):
@@ -66,7 +67,10 @@ def _parsed(text: str) -> Any:
         raise yaml.YAMLError("a value looks like a date or a number, and is none; put it in quotes") from None
 
 
+_SIGN: Final = "a value that begins with ! or * is a sign of YAML's own here; put it in quotes"
 _MEANINGS: Final = {
+    "found undefined alias": _SIGN,
+    "could not determine a constructor for the tag": _SIGN,
     "expected ',' or ']'": "a list is not closed; expected , or ]",
     "expected ',' or '}'": "a map is not closed; expected , or }",
     "expected <block end>": "expected a key or an item that begins below those before it, in the same column",
@@ -89,9 +93,25 @@ def _explained(error: yaml.YAMLError | UnicodeDecodeError) -> str:
     if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
         return " ".join(str(error).split())
     problem, mark, opened = str(error.problem), error.problem_mark, error.context_mark
+    if sign := opened if str(error.context).startswith(_SCANNING_SIGNS) else _swallowing(problem, mark):
+        return f"{_SIGN} (line {sign.line + 1}, column {sign.column + 1})"
     meaning = next((words for begins, words in _MEANINGS.items() if problem.startswith(begins)), "")
     since = f", in what begins in line {opened.line + 1}" if meaning and opened and opened.line < mark.line else ""
     return f"{meaning or _without_values(problem)} (line {mark.line + 1}, column {mark.column + 1}{since})"
+
+
+_SCANNING_SIGNS: Final = ("while scanning an alias", "while scanning a tag")
+
+
+def _swallowing(problem: str, mark: yaml.Mark) -> yaml.Mark | None:
+    """Returns the place of a value such as `!tmp-*]`, where a list is not closed: to YAML the bracket is part of it."""
+    if not problem.startswith("expected ',' or ']'") or mark.buffer is None:
+        return None
+    with suppress(yaml.YAMLError):
+        for token in yaml.scan(mark.buffer.rstrip("\0"), yaml.SafeLoader):
+            if isinstance(token, yaml.TagToken) and token.value[1].endswith("]"):
+                return cast("yaml.Mark", token.start_mark)
+    return None
 
 
 def _without_values(problem: str) -> str:

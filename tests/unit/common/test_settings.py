@@ -414,7 +414,24 @@ def test_a_value_is_repeated_in_part() -> None:
         ("{groups: [a]}\nhidden", "is not YAML: expected the end of the file (line 2, column 1)"),
         ("groups: [a]\n---\nhidden: x", "is not YAML: there is a second document; expected the end of the file"),
         ("kafka: |hidden", "is not YAML: expected chomping or indentation indicators (line 1, column 9)"),
-        ("kafka:\n  sasl.password: *hidden", "is not YAML: found undefined alias (line 2, column 18)"),
+        *(
+            (
+                text,
+                f"is not YAML: a value that begins with ! or * is a sign of YAML's own here; put it in quotes ({at})",
+            )
+            for text, at in (
+                ("kafka:\n  sasl.password: *hidden", "line 2, column 18"),
+                ("kafka:\n  sasl.password: !hidden", "line 2, column 18"),
+                ("kafka: {sasl.password: !hidden}", "line 1, column 24"),
+                ("groups: [orders, !hidden-*]", "line 1, column 18"),
+                ("groups: [orders, !hidden-*]\nkafka: {}", "line 1, column 18"),
+                ("groups: [!hidden-*, orders]", "line 1, column 10"),
+                ("groups:\n- !hidden-*", "line 2, column 3"),
+                ("groups: [*]", "line 1, column 10"),
+                ("groups: *", "line 1, column 9"),
+                ("racks: {client_ids: {*-hidden: a}}", "line 1, column 22"),
+            )
+        ),
     ],
 )
 def test_a_file_that_is_no_settings_file(tmp_path: Path, content: str | bytes, part: str) -> None:
@@ -506,6 +523,18 @@ def test_set_takes_any_key(monkeypatch: pytest.MonkeyPatch) -> None:
         (["policy.burst"], "--set 'policy.burst': expected KEY=VALUE"),
         (["=1"], "--set '=1': expected KEY=VALUE"),
         (["policy=1", "policy.burst=2"], "--set policy: is set as a whole and by one of its keys"),
+        *(
+            ([f"{key}={value}"], f"--set {key}: is below SECTION.KEY; give the map: {cure}")
+            for key, value, cure in (
+                ("policy.groups.orders.mode", "propose", "policy.groups={orders: {mode: propose}}"),
+                ("policy.groups.*-eu.x.mode", "propose", "policy.groups={'*-eu.x': {mode: propose}}"),
+                ("racks.client_ids.a-*", "rack-a", "racks.client_ids={a-*: rack-a}"),
+                ("clusters.east.kafka", "{bootstrap.servers: a:1}", "clusters.east={kafka: VALUE}"),
+                ("clusters.east.kafka.sasl.password", "hidden", "clusters.east={kafka: {sasl.password: VALUE}}"),
+                ("publishing.kafka.linger.ms", "5", "publishing.kafka={linger.ms: VALUE}"),
+                ("pipeline.conf.spark.driver.memory", "4g", "pipeline.conf={spark.driver.memory: VALUE}"),
+            )
+        ),
         (["kafka=here"], "--set kafka: is set as a whole and by one of its keys"),
         *(
             ([f"traffic.groups={text}"], "--set traffic.groups: looks like a list or a map and is none; close its")
@@ -522,6 +551,13 @@ def test_set_that_makes_no_sense(assignments: list[str], message: str) -> None:
     with pytest.raises(SettingsError) as raised:
         settings_from(None, ["127.0.0.1:1"], assignments)
     assert str(raised.value).startswith(message)
+    assert "hidden" not in str(raised.value)
+
+
+def test_set_of_a_name_with_dots() -> None:
+    """A cluster's name may have dots: what stands behind them is no key below it."""
+    found = settings_from(None, None, ["clusters.east.eu={kafka: {bootstrap.servers: a:1}}"], several=True)
+    assert set(found.clusters) == {"east.eu"}
 
 
 @pytest.mark.parametrize(
