@@ -29,8 +29,8 @@ _SERVICE_ADDRESS: Final = re.compile(rf"{ENV_PREFIX}(?:[A-Z0-9]+_)*PORT=(?:tcp|u
 
 No setting looks like these: a section ends with two underscores, and no port is an address.
 """
-_LIKE_A_LIST: Final = re.compile(r"\[.*\]|\{.*\}|\[[^\]]*|\{[^}]*", re.DOTALL)
-"""In brackets, or with one that nothing closes; `[ab]*` is a pattern."""
+_LIKE_A_LIST: Final = re.compile(r"\[.*\]|\{.*\}|\[[^\]]*|\{[^}]*|\[[^\]]*[,'\"].*|\{[^}]*[,:'\"].*", re.DOTALL)
+"""In brackets, with one that nothing closes, or with text behind a list; `[ab]*` is a pattern."""
 _QUOTED: Final = re.compile(r"(['\"]).*\1", re.DOTALL)
 
 
@@ -200,7 +200,7 @@ def parse_text(text: str) -> Any:
     except _TwiceError as error:
         raise SettingsError(str(error)) from None  # without the text, which may hold a password
     except yaml.YAMLError:
-        if _LIKE_A_LIST.fullmatch(text.strip()):
+        if is_like_a_list(text):
             raise SettingsError(
                 "looks like a list or a map and is none; close its brackets, and put what has a star or other signs of "
                 'YAML in quotes, as in ["*"]'
@@ -210,9 +210,17 @@ def parse_text(text: str) -> Any:
         return parsed
     if not isinstance(parsed, str) or not _QUOTED.fullmatch(text.strip()):
         return text
-    if _LIKE_A_LIST.fullmatch(parsed.strip()):
-        raise SettingsError("is a list or a map in quotes, and would be one text; remove the quotes around it")
+    if is_like_a_list(parsed):
+        raise SettingsError(IN_QUOTES)
     return parsed
+
+
+IN_QUOTES: Final = "is a list or a map in quotes, and would be one text; remove the quotes around it"
+
+
+def is_like_a_list(text: str) -> bool:
+    """Returns whether a text looks like a list or a map of YAML, whole or broken."""
+    return bool(_LIKE_A_LIST.fullmatch(text.strip()))
 
 
 def under(high: Mapping[str, Any], low: Mapping[str, Any]) -> dict[str, Any]:

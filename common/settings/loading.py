@@ -176,7 +176,7 @@ _SIMILAR: Final = 0.7
 
 def _nearest(above: Sequence[int | str], key: str) -> str:
     """Returns a hint at the setting that was meant by an unknown key: of the same section, else of the same name."""
-    key, prefix = key[:_LONGEST_NAME], "".join(f"{part}." for part in above)[:_LONGEST_NAME]
+    key, prefix = key[:_LONGEST_NAME].lower(), "".join(f"{part}." for part in above)[:_LONGEST_NAME]
     if renamed := _RENAMED.get(f"{prefix}{key}"):
         return f"; it is called {renamed} now"
     here = list(model_at(above).model_fields)

@@ -45,8 +45,8 @@ class Settings(BaseModel):
     )
     groups: Names = Field(
         default=(),
-        description="Consumer groups to lead: names and shell patterns; `!` before one leaves groups out. A named "
-        "group that does not exist is waited for, and never created.",
+        description="Consumer groups to lead: names and shell patterns; `!` before one leaves groups out, `\\!` is a "
+        "name's own. A named group that does not exist is waited for, and never created.",
         examples=[["orders", "payments-*", "!payments-test-*"]],
     )
     clusters: dict[str, ClusterSettings] = Field(

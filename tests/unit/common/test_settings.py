@@ -174,6 +174,9 @@ def _window(cron: str, **more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
+        ({"GROUPS": []}, "GROUPS (from the command line): no such setting; did you mean groups?"),
+        ({"KAFKA": {}}, "KAFKA (from the command line): no such setting; did you mean kafka?"),
+        ({"web": {"Port": 1}}, "web.Port (from the command line): no such setting; did you mean web.port?"),
         ({"polcy": {}}, "polcy (from the command line): no such setting; did you mean policy?"),
         ({"policy": {"brust": 1}}, "policy.brust (from the command line): no such setting; did you mean policy.burst?"),
         ({"web": {"burst": 1}}, "web.burst (from the command line): no such setting; did you mean policy.burst?"),
@@ -296,6 +299,10 @@ def test_an_unknown_key_names_its_source(tmp_path: Path) -> None:
         ({"leading": {"protocols": ["range", "stream"]}}, ("leading.protocols: ", "'stream' is Kafka Streams")),
         ({"leading": {"cooperative_protocols": ["stream"]}}, ("'stream' is Kafka Streams",)),
         ({"groups": "a,a"}, ("groups: 'a' stands twice; keep one",)),
+        *(
+            ({"groups": text}, ("groups: is a list or a map in quotes, and would be one text; remove the quotes",))
+            for text in ('["*"]', "[*]", "[orders", '["*"]x')
+        ),
         ({"groups": ["a", " "]}, ("groups: has an empty name; leave it away",)),
         ({"groups": ["!search*"]}, ("groups: '!search*' leaves names out",)),
         ({"groups": ["orders", "!ord*"]}, ("groups: 'orders' is named and also left out",)),
@@ -316,12 +323,12 @@ def test_a_wrong_value_names_key_and_value(flags: Mapping[str, Any], parts: tupl
     ("servers", "wrong"),
     [
         ("not a server", "'not a server' is no server"),
-        ("a:1,,b:1", "'' is no server"),
+        *((servers, "has a comma with no server beside it") for servers in ("a:1,,b:1", "a:1,", ",a:1")),
         (":9092", "':9092' is no server"),
         ("a:b", "'a:b' is no server"),
         ("::1", "'::1' is no server"),
         ("[a:1", "'[a:1' is no server"),
-        ("http://a:1/path", "'http://a:1/path' is no server"),
+        *((server, f"'{server}' is no server") for server in ("http://a:1/path", "http://a:1", "tcp://a:1")),
         ("a:1;b:1", "'a:1;b:1' is no server"),
         ("a:0", "'a:0': a port is a number from 1 to 65535"),
         ("a:1,b:65536", "'b:65536': a port is a number from 1 to 65535"),
@@ -336,7 +343,15 @@ def test_what_is_no_server_is_refused(servers: str, wrong: str) -> None:
 
 @pytest.mark.parametrize(
     "servers",
-    ["a", " a:1 , b-2.example.org.:2", "10.0.0.1:1", "[::1]:9092", "[fe80::1%eth0]:9092", "SASL_SSL://a_b:65535"],
+    [
+        "a",
+        " a:1 , b-2.example.org.:2",
+        "10.0.0.1:1",
+        "[::1]:9092",
+        "[fe80::1%eth0]:9092",
+        "SASL_SSL://a_b:65535",
+        "plaintext://a:1",
+    ],
 )
 def test_servers_as_both_clients_read_them(servers: str) -> None:
     """Names and addresses are accepted, with and without a port."""
@@ -538,7 +553,7 @@ def test_set_takes_any_key(monkeypatch: pytest.MonkeyPatch) -> None:
         (["kafka=here"], "--set kafka: is set as a whole and by one of its keys"),
         *(
             ([f"traffic.groups={text}"], "--set traffic.groups: looks like a list or a map and is none; close its")
-            for text in ("[*]", "[a", '["a", "b"', "{a", "{*}")
+            for text in ("[*]", "[a", '["a", "b"', "{a", "{*}", '["*"]x', "[a, b]x", "{a: b}x")
         ),
         *(
             ([f"traffic.groups={text}"], "--set traffic.groups: is a list or a map in quotes, and would be one text")
