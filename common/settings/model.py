@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast, get_args, get_origin
 
 import yaml
@@ -31,6 +31,8 @@ from samerack.common.settings.supervisor import SupervisorSettings
 
 _SECRET: Final = (("kafka",), ("clusters", "*", "kafka"), ("publishing", "kafka"), ("pipeline", "conf"))
 """Settings that may hold passwords, `*` for any key: error messages do not repeat their values."""
+
+_MAX_PLACE: Final = 200
 
 
 class Settings(BaseModel):
@@ -82,6 +84,19 @@ class Settings(BaseModel):
     @classmethod
     def _kafka_as_text(cls, value: object) -> object:
         return kafka_texts(value, "kafka")
+
+    @field_validator("clusters", mode="before")
+    @classmethod
+    def _clusters_kafka_as_text(cls, clusters: object) -> object:
+        """Returns each cluster with texts; the section itself does not know the cluster's name, which errors have."""
+        if not isinstance(clusters, Mapping):
+            return clusters
+        return {
+            name: {**cluster, "kafka": kafka_texts(cluster["kafka"], f"clusters.{name}.kafka"[:_MAX_PLACE])}
+            if isinstance(cluster, Mapping) and "kafka" in cluster
+            else cluster
+            for name, cluster in clusters.items()
+        }
 
     @field_validator("groups")
     @classmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import yaml
@@ -133,24 +133,36 @@ def test_what_is_like_a_service_is_still_a_mistake(variable: str, place: str) ->
     assert message.startswith(f"{place} (from the environment): no such setting")
 
 
-def test_kafka_values_become_text(tmp_path: Path) -> None:
-    """YAML's numbers, truth values and lists are written as librdkafka reads them."""
-    path = written(
-        tmp_path, "kafka: {bootstrap.servers: [a:1, b:2], socket.timeout.ms: 1000, socket.keepalive.enable: true}"
-    )
-    assert load(path=path, environment={}).kafka == {
+_KAFKAS = pytest.mark.parametrize("place", ["kafka", "clusters.east.kafka", "publishing.kafka"])
+
+
+def _at(place: str, value: Any) -> dict[str, Any]:
+    """Settings with a value below keys."""
+    for name in reversed(place.split(".")):
+        value = {name: value}
+    return cast("dict[str, Any]", value)
+
+
+@_KAFKAS
+def test_kafka_values_become_text(place: str) -> None:
+    """YAML's numbers, truth values and lists are written as librdkafka reads them, wherever Kafka's settings are."""
+    given = {"bootstrap.servers": ["a:1", "b:2"], "socket.timeout.ms": 1000, "socket.keepalive.enable": True}
+    found: Any = load(flags=_at(place, given), environment=BOOTSTRAP, several=True)
+    for key in place.split("."):
+        found = found[key] if isinstance(found, dict) else getattr(found, key)
+    assert found == {
         "bootstrap.servers": "a:1,b:2",
         "socket.timeout.ms": "1000",
         "socket.keepalive.enable": "true",
     }
 
 
-@pytest.mark.parametrize(("value", "why"), [("", "has no value"), ("{a: b}", "has keys of its own")])
-def test_a_kafka_key_without_a_text_is_refused(tmp_path: Path, value: str, why: str) -> None:
-    """A key without a value is refused, not read as the text None; secrets of other keys are not shown."""
-    path = written(tmp_path, f"kafka:\n  sasl.password: secret\n  sasl.username: {value}\n")
-    message = refusal(path=path)
-    assert message == f"kafka.sasl.username: {why}; expected a text"
+@_KAFKAS
+@pytest.mark.parametrize(("value", "why"), [(None, "has no value"), ({"a": "b"}, "has keys of its own")])
+def test_a_kafka_key_without_a_text_is_refused(place: str, value: object, why: str) -> None:
+    """A key without a value is refused by its own name, not read as None; secrets of other keys are not shown."""
+    message = refusal(flags=_at(place, {"sasl.password": "secret", "sasl.username": value}))
+    assert message == f"{place}.sasl.username: {why}; expected a text"
 
 
 def test_sections_that_are_all_comments_are_empty(tmp_path: Path) -> None:
@@ -228,13 +240,10 @@ def test_the_nearest_key_is_of_the_same_section(flags: Mapping[str, Any], meant:
         ("ssl.ca.loction", "ssl.ca.location"),
     ],
 )
-@pytest.mark.parametrize("place", ["kafka", "clusters.east.kafka", "publishing.kafka"])
+@_KAFKAS
 def test_a_key_that_kafka_does_not_have_names_the_nearest(tmp_path: Path, key: str, meant: str, place: str) -> None:
     """A misspelt key is refused when settings are read, in each map of Kafka's settings, instead of called missing."""
-    kafka: dict[str, Any] = {key: "a:1"}
-    for name in reversed(place.split(".")):
-        kafka = {name: kafka}
-    path = written(tmp_path, yaml.safe_dump(kafka))
+    path = written(tmp_path, yaml.safe_dump(_at(place, {key: "a:1"})))
     message = refusal(path=path)
     assert message.startswith(f"{place}.{key} (from {path}): ")
     assert message.endswith(f"; did you mean {place}.{meant}?")
