@@ -186,6 +186,16 @@ def test_wrong_usage_is_exit_code_2(arguments: list[str]) -> None:
     assert "Usage" in err
 
 
+@pytest.mark.parametrize(
+    ("name", "meant"), [("verfy", "verify"), ("curv", "curve"), ("setting", "settings"), ("Verify", "verify")]
+)
+def test_an_unknown_command_names_the_nearest(name: str, meant: str) -> None:
+    """Of all commands, none of which is loaded yet."""
+    code, _, err = run(name)
+    assert code == 2
+    assert f"No such command '{name}'. Did you mean '{meant}'" in " ".join(err.replace("│", " ").split())
+
+
 def test_a_taken_port_is_exit_code_1() -> None:
     """A web port that another program uses gives exit code 1 and the setting to change."""
     with socket.socket() as other:
