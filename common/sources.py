@@ -15,7 +15,7 @@ import yaml
 
 from samerack.common.errors import SettingsError
 from samerack.common.kafka_config import KNOWN
-from samerack.common.texts import is_utf8
+from samerack.common.texts import is_utf8, kind_of
 
 ENV_PREFIX: Final = "SAMERACK_"
 CONFIG_VARIABLE: Final = "SAMERACK_CONFIG"
@@ -138,7 +138,7 @@ def from_file(path: Path | None) -> dict[str, Any]:
     if content is None:
         return {}
     if not isinstance(content, dict):
-        raise SettingsError(f"{path}: holds a {type(content).__name__}; expected keys such as kafka and groups")
+        raise SettingsError(f"{path}: holds {kind_of(content)}; expected keys such as kafka and groups")
     return {key: value for key, value in content.items() if value is not None}  # a section may be all comments
 
 

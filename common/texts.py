@@ -1,6 +1,17 @@
-"""Checks texts that come from outside. Imports nothing, so that what must start soon can use it."""
+"""Checks and describes values that come from outside. Imports next to nothing, for what must start soon."""
 
 from __future__ import annotations
+
+from typing import Final
+
+_KINDS: Final = {
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    str: "a text",
+    list: "a list",
+    dict: "a map",
+}
 
 
 def is_utf8(text: str) -> bool:
@@ -10,3 +21,8 @@ def is_utf8(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def kind_of(value: object) -> str:
+    """Returns what a value of YAML is, in words."""
+    return "nothing" if value is None else _KINDS.get(type(value), f"a {type(value).__name__}")

@@ -23,6 +23,7 @@ from samerack.common.settings.clusters import (
 )
 from samerack.common.settings.model import Settings, may_hold_secrets, model_at, sections
 from samerack.common.sources import CONFIG_VARIABLE, from_environment, from_file, kafka_key, under
+from samerack.common.texts import kind_of
 
 _REPR: Final = Repr()
 _REPR.maxstring = _REPR.maxother = 200
@@ -234,5 +235,30 @@ def _explain(first: ErrorDetails) -> str:
         *above, key = first["loc"]
         return f"{place}: no such setting{_nearest(above, str(key))}"
     value = first.get("input")
-    got = f"a {type(value).__name__}" if may_hold_secrets(first["loc"]) else _REPR.repr(value)
-    return f"{place}: {first['msg'].removeprefix('Value error, ')}, got {got}"[:_LONGEST_MESSAGE]
+    got = kind_of(value) if value is None or may_hold_secrets(first["loc"]) else _REPR.repr(value)
+    said = first["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
+    return f"{place}: {_EXPECTED.get(first['type'], said)}, got {got}"[:_LONGEST_MESSAGE]
+
+
+_A_MAP: Final = "must be a map of keys and values"
+_A_LIST: Final = "must be a list"
+_A_NUMBER: Final = "must be a number"
+_WHOLE: Final = "must be a whole number"
+_YES_OR_NO: Final = "must be true or false"
+_EXPECTED: Final = {
+    "tuple_type": _A_LIST,
+    "dict_type": _A_MAP,
+    "model_type": _A_MAP,
+    "string_type": "must be a text",
+    "string_too_short": "must not be empty",
+    "int_type": _WHOLE,
+    "int_parsing": _WHOLE,
+    "int_parsing_size": _WHOLE,
+    "int_from_float": _WHOLE,
+    "float_type": _A_NUMBER,
+    "float_parsing": _A_NUMBER,
+    "finite_number": _A_NUMBER,
+    "bool_type": _YES_OR_NO,
+    "bool_parsing": _YES_OR_NO,
+}
+"""What is wrong with a value, by pydantic's name of the error: its own words are Python's."""

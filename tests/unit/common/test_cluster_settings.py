@@ -153,8 +153,11 @@ def test_brokers_beside_several_clusters_are_refused(
         ({"clusters": {"east": {"kafka": {"client.id": "x"}}}}, "clusters.east.kafka: bootstrap.servers is missing"),
         ({"clusters": {"east": {}}}, "clusters.east.kafka: is missing"),
         ({"clusters": {"east": {"kafka": {"sasl.password": {"geheim": 1}}}}}, "clusters.east.kafka.sasl.password: has"),
-        ({"clusters": {"east": {"kafka": "geheim"}}}, "clusters.east.kafka: Input should be a valid dict"),
-        ({"clusters": "geheim"}, "clusters: Input should be a valid dict"),
+        (
+            {"clusters": {"east": {"kafka": "geheim"}}},
+            "clusters.east.kafka: must be a map of keys and values, got a text",
+        ),
+        ({"clusters": "geheim"}, "clusters: must be a map of keys and values, got a text"),
         ({"clusters": {"east": {**_EAST, "group": ["x"]}}}, "clusters.east.group: no such setting"),
     ],
 )

@@ -329,6 +329,29 @@ def test_a_wrong_value_names_key_and_value(flags: Mapping[str, Any], parts: tupl
 
 
 @pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ({"groups": 5}, "groups: must be a list, got 5"),
+        ({"groups": [5]}, "groups.0: must be a text, got 5"),
+        ({"policy": None}, "policy: must be a map of keys and values, got nothing"),
+        (_policy(windows=5), "policy.windows: must be a list, got 5"),
+        (_policy(groups={"x": 5}), "policy.groups.x: must be a map of keys and values, got 5"),
+        *((_policy(burst=value), f"policy.burst: must be a whole number, got {value!r}") for value in ("x", 1.5, [1])),
+        (_policy(min_saving="x"), "policy.min_saving: must be a number, got 'x'"),
+        (_policy(mode=5), "policy.mode: must be 'act' or 'propose', got 5"),
+        (_policy(min_saving=7), "policy.min_saving: must be less than or equal to 1, got 7"),
+        ({"traffic": {"enabled": "maybe"}}, "traffic.enabled: must be true or false, got 'maybe'"),
+        ({"pipeline": {"states_topic": ""}}, "pipeline.states_topic: must not be empty, got ''"),
+        ({"kafka": 5}, "kafka: must be a map of keys and values, got a number"),
+        ({"pipeline": {"conf": "x"}}, "pipeline.conf: is a text; expected Spark's keys and their texts, e.g. "),
+    ],
+)
+def test_a_wrong_type_is_said_in_words_of_the_file(flags: Mapping[str, Any], message: str) -> None:
+    """No tuple, str or NoneType, which are Python's, and no name of a class of ours."""
+    assert refusal(flags=flags).startswith(message)
+
+
+@pytest.mark.parametrize(
     ("servers", "wrong"),
     [
         ("not a server", "'not a server' is no server"),
@@ -408,7 +431,8 @@ def test_a_value_is_repeated_in_part() -> None:
     [
         ("a: [", "is not YAML"),
         ("- a\n- b", "holds a list"),
-        ("plain", "holds a str"),
+        ("plain", "holds a text"),
+        ("1.5", "holds a number"),
         (b"\xff\xfe\xfa", "is not YAML"),
         ("groups: " + "[" * DEEP, "is not YAML: it is nested too deeply"),
         ("groups: [a]\nkafka: {}\ngroups: [b]", "groups stands twice in one section (again in line 3); keep one"),
