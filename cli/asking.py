@@ -12,7 +12,6 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from glob import escape
 from http import HTTPStatus
 from typing import Annotated, Final
 from urllib.parse import quote
@@ -27,6 +26,7 @@ from samerack.common.errors import AgentError, SettingsError
 from samerack.common.fetching import NoAnswerError, NotListeningError
 from samerack.common.flags import settings_from
 from samerack.common.options import BootstrapOption, ConfigOption, SetOption
+from samerack.common.patterns import exactly
 from samerack.common.settings import Settings, only_cluster
 from samerack.reporting import findings, group_lag, host_racks, report
 from samerack.reporting.findings import Verdict
@@ -72,7 +72,7 @@ def place(config: ConfigOption, bootstrap: BootstrapOption, assignments: SetOpti
     """Settings of the shared options; a cluster need not be named where an agent can be asked.
 
     Raises:
-        SettingsError: As `common.options.settings_from`, but for a missing cluster.
+        SettingsError: As `common.flags.settings_from`, but for a missing cluster.
     """
     return Place(settings=only_cluster(settings_from(config, bootstrap, assignments, needs_kafka=False)))
 
@@ -133,7 +133,7 @@ def lag(where: Place, group: str, *, measure: bool) -> tuple[GroupLag | None, st
         raise AgentError(
             f"group {group}: the agent at {where.url} has not seen it; give --bootstrap-servers to ask brokers for it"
         )
-    only = where.settings.traffic.model_copy(update={"groups": (escape(group),)})
+    only = where.settings.traffic.model_copy(update={"groups": (exactly(group),)})
     here = Place(settings=where.settings.model_copy(update={"traffic": only}))
     with _measuring(here, _LAG_SECONDS) as measuring:
         measuring.measure()

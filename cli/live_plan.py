@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from contextlib import closing
 from dataclasses import asdict
-from glob import escape
 from typing import Any
 
 import numpy as np
@@ -29,6 +28,7 @@ from samerack.cluster.view import ClusterView, NoRack, SettledCluster, Settling,
 from samerack.cluster.wire import Wire
 from samerack.common.errors import AgentError
 from samerack.common.kafka_config import for_kafka_python
+from samerack.common.patterns import exactly
 from samerack.common.settings import Settings
 from samerack.planning import planner
 from samerack.planning.byte_shares import Rates
@@ -53,7 +53,7 @@ def measured_rates(group: str, settings: Settings, seconds: float) -> Rates | No
     """Measures the bytes per second of the group's partitions; None if partitions are not weighed by bytes."""
     if settings.leading.weigh_by != "bytes":
         return None
-    traffic = settings.traffic.model_copy(update={"groups": (escape(group),)})
+    traffic = settings.traffic.model_copy(update={"groups": (exactly(group),)})
     snapshot = observe(settings.model_copy(update={"traffic": traffic}), seconds=seconds)
     return {partition: rate for measured in snapshot.groups for partition, rate in measured.long_run_rates.items()}
 

@@ -26,8 +26,9 @@ class _Commands(OneLineErrors):
         command = COMMANDS.get(cmd_name)
         if command is None:
             self._load_others()
+            self.commands = {**{name: _unloaded(name) for name in COMMANDS}, **self.commands}  # what may be meant
         elif self._lists:
-            return TyperCommand(cmd_name, help=command.summary)
+            return _unloaded(cmd_name)
         else:
             self.commands = {**self.commands, **_commands(import_module(f"samerack.{command.module}").register)}
         return super().get_command(ctx, cmd_name)
@@ -60,6 +61,11 @@ class _Commands(OneLineErrors):
         for other in entry_points(group="samerack.commands"):
             if other.name not in COMMANDS:
                 self.commands = {**_commands(other.load()), **self.commands}
+
+
+def _unloaded(name: str) -> TyperCommand:
+    """Returns a command that has its name and summary only."""
+    return TyperCommand(name, help=COMMANDS[name].summary)
 
 
 def _commands(register: Callable[[typer.Typer], None]) -> dict[str, Any]:

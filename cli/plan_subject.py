@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from functools import partial
-from glob import escape
 from typing import Any, Final
 
 from kafka import errors as kafka_errors
@@ -23,6 +22,7 @@ from samerack.cluster.server_assignors import ServerAssignors, from_values
 from samerack.cluster.wire import Wire
 from samerack.common.errors import AgentError, one_line
 from samerack.common.kafka_config import for_kafka_python
+from samerack.common.patterns import exactly
 from samerack.common.records import LEADING
 from samerack.common.settings import Settings
 from samerack.common.words import nearest
@@ -131,7 +131,7 @@ def _assigned_by_brokers(group: str, settings: Settings, wire: Wire, hosts: Host
     brokers = look(wire, ()).brokers
     until = time.monotonic() + _REBALANCE_SECONDS
     while True:
-        found, gaps = listed(wire, brokers, [escape(group)])
+        found, gaps = listed(wire, brokers, [exactly(group)])
         descriptions = described(
             wire, found.values(), classic=_unexpected, consumer=partial(managed, racks=settings.racks, hosts=hosts)
         )

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 _OPTIONS: Final = {(): "/healthz", ("--ready",): "/readyz"}
 _SECONDS: Final = 3.0
 _PREFIX: Final = "SAMERACK_"
+_PORT: Final = re.compile(r"[0-9]{1,5}")
 
 
 class Web(NamedTuple):
@@ -82,6 +83,10 @@ def _web(environment: Mapping[str, str]) -> Web | None:
         section, _, key = variable.removeprefix(_PREFIX).lower().partition("__")
         if variable.startswith(_PREFIX) and section == "web":
             found[key] = value
-    if found.keys() != {"host", "port"} or not isinstance(found["host"], str) or not str(found["port"]).isdigit():
+    if (
+        found.keys() != {"host", "port"}
+        or not isinstance(found["host"], str)
+        or not _PORT.fullmatch(str(found["port"]))
+    ):
         return None
     return Web(host=found["host"], port=int(found["port"]))

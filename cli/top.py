@@ -46,7 +46,9 @@ def register(app: typer.Typer) -> None:
 def top(
     config: ConfigOption = None,
     bootstrap: BootstrapOption = None,
-    interval: Annotated[float, typer.Option("--interval", "-i", min=0.5, help="Seconds between two looks.")] = 5.0,
+    interval: Annotated[
+        float, typer.Option("--interval", "-i", min=0.5, max=3600.0, help="Seconds between two looks.")
+    ] = 5.0,
     *,
     measure: MeasureOption = False,
     assignments: SetOption = None,

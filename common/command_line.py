@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
+from typing import Any
+
 import typer
 from typer.core import TyperGroup
 
 from samerack.common.errors import AgentError, SettingsError
 from samerack.common.exits import tell
+from samerack.common.texts import is_utf8
 
 
 class OneLineErrors(TyperGroup):
     """Shows our own errors as one line."""
+
+    def main(self, args: Sequence[str] | None = None, **more: Any) -> Any:  # type: ignore[override]  # all are named
+        """Runs the command line, if it is text: no message could show, and no broker read, other bytes."""
+        for number, argument in enumerate(sys.argv[1:] if args is None else args, 1):
+            if not is_utf8(argument):  # which may hold a password
+                sys.exit(tell(SettingsError(f"argument {number}: holds bytes that are no UTF-8; expected a text")))
+        return super().main(args, **more)
 
     def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]  # typer's Context is click's
         """Runs the subcommand."""

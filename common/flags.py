@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from samerack.common.settings import Settings
 
 T = TypeVar("T")
+_MAX_CURE = 500
 
 
 def settings_from(
@@ -30,6 +31,7 @@ def settings_from(
     """
     from samerack.common import cures  # noqa: PLC0415 - a command's help needs no settings
     from samerack.common.settings import load  # noqa: PLC0415 - see above
+    from samerack.common.settings.model import as_map  # noqa: PLC0415 - see above
     from samerack.common.sources import parse_text  # noqa: PLC0415 - see above
 
     merged: dict[str, Any] = {key: value for key, value in flags.items() if value is not None}
@@ -42,6 +44,8 @@ def settings_from(
             parsed = value if section == "kafka" and key else parse_text(value)
         except SettingsError as error:
             raise SettingsError(f"--set {dotted[:200]}: {error}") from None
+        if "." in key and (cure := as_map(dotted, parsed)):
+            raise SettingsError(f"--set {dotted[:200]}: is below SECTION.KEY; give the map: {cure[:_MAX_CURE]}")
         if not key:
             merged[section] = parsed
         else:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from samerack.common import identities
 from samerack.common.errors import SettingsError
+from samerack.common.producer_keys import PRODUCER_KEYS
 
 if TYPE_CHECKING:
     from samerack.common.tokens import Tokens
@@ -121,7 +122,9 @@ FOR_BOTH: Final = frozenset({*_TO_KAFKA_PYTHON, *identities.KEYS, _VERIFY})
 KNOWN: Final = FOR_BOTH.union(_ONLY_LIBRDKAFKA)
 """All keys that the agent and the chart's values accept. Those of librdkafka alone count where it publishes."""
 
-
+_PUBLISHING: Final = "publishing.kafka"
+"""The map of the producer alone, which may also have the keys of producers."""
+_MAX_KEY: Final = 200
 _CLIENT_ID: Final = "samerack"
 
 
@@ -186,10 +189,8 @@ def for_kafka_python(kafka: Mapping[str, str]) -> dict[str, Any]:
         if key in _TO_KAFKA_PYTHON:
             name, convert = _TO_KAFKA_PYTHON[key]
             result[name] = _converted(key, text, convert)
-        elif key.startswith(_SECURED_BY) and key not in FOR_BOTH:
-            raise SettingsError(f"kafka.{key}: the client that leads groups has no counterpart{nearest(key)}")
-        elif key not in KNOWN:
-            raise SettingsError(f"kafka.{key}: there is no such setting{nearest(key)}")
+        elif wrong := wrong_key(key):
+            raise SettingsError(f"kafka.{key}: {wrong}")
     if result.get("sasl_mechanism") == identities.OAUTHBEARER:
         result["sasl_oauth_token_provider"] = _provider(kafka)
     if result.get("security_protocol") in ("SSL", "SASL_SSL"):
@@ -272,9 +273,28 @@ def _show_certificate(context: ssl.SSLContext, config: Mapping[str, Any]) -> Non
             ) from None
 
 
+def wrong_key(key: str, place: str = "kafka") -> str:
+    """Returns why a map of Kafka settings may not have a key, with the most similar that it may; "" if it may.
+
+    Args:
+        key: The key.
+        place: The map's name in the settings.
+    """
+    publishes = place == _PUBLISHING
+    known = KNOWN | PRODUCER_KEYS if publishes else KNOWN
+    if key in known:
+        return ""
+    hint = _nearest(key, place, known) or "; keys are librdkafka's (docs/configuration.md)"
+    if key.startswith(_SECURED_BY) and not publishes:
+        return f"the client that leads groups has no counterpart{hint}"
+    return f"no such setting{hint}"
+
+
 def nearest(key: str) -> str:
     """Returns a hint at the known setting most similar to `key`, or "" if `key` is known or nothing is similar."""
-    if key in KNOWN:
-        return ""
-    close = get_close_matches(key, KNOWN, n=1, cutoff=0.6)
-    return f"; did you mean kafka.{close[0]}?" if close else ""
+    return "" if key in KNOWN else _nearest(key, "kafka", KNOWN)
+
+
+def _nearest(key: str, place: str, known: Collection[str]) -> str:
+    close = get_close_matches(key[:_MAX_KEY].lower(), known, n=1, cutoff=0.6)
+    return f"; did you mean {place}.{close[0]}?" if close else ""

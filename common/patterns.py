@@ -1,17 +1,19 @@
-"""Shell patterns of names (`*`, `?`, `[...]`), as settings use them for groups, applications and client ids.
+r"""Shell patterns of names (`*`, `?`, `[...]`), as settings use them for groups, applications and client ids.
 
-In a list of names an entry that begins with `!` leaves out what the others include. A name that looks like a pattern,
-such as `orders[prod]`, stands for itself as well.
+In a list of names an entry that begins with `!` leaves out what the others include; one that begins with `\!` stands
+for names that begin with `!`. A name that looks like a pattern, such as `orders[prod]`, stands for itself as well.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
+from glob import escape
 from typing import Final, TypeVar
 
 _SIGNS: Final = frozenset("*?[]")
 _EXCLUDES: Final = "!"
+_ESCAPE: Final = "\\"
 EVERY: Final = "*"
 """Includes every name."""
 
@@ -20,12 +22,18 @@ Value = TypeVar("Value")
 
 def is_pattern(name: str) -> bool:
     """Returns whether a name may stand for several, or for what is left out."""
-    return bool(_SIGNS & set(name)) or name.startswith(_EXCLUDES)
+    return bool(_SIGNS & set(name)) or name.startswith((_EXCLUDES, _ESCAPE + _EXCLUDES))
+
+
+def exactly(name: str) -> str:
+    """Returns the entry that stands for one name only, whatever signs it has."""
+    return f"{_ESCAPE if name.startswith(_EXCLUDES) else ''}{escape(name)}"
 
 
 def fits(entry: str, name: str) -> bool:
     """Returns whether an entry stands for a name; upper and lower case differ."""
-    return name == entry or fnmatchcase(name, entry)
+    pattern = entry.removeprefix(_ESCAPE) if entry.startswith(_ESCAPE + _EXCLUDES) else entry
+    return name == entry or fnmatchcase(name, pattern)
 
 
 def first_match(patterns: Mapping[str, Value], name: str) -> Value | None:

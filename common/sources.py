@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import yaml
 
 from samerack.common.errors import SettingsError
 from samerack.common.kafka_config import KNOWN
+from samerack.common.texts import is_utf8, kind_of
 
 ENV_PREFIX: Final = "SAMERACK_"
 CONFIG_VARIABLE: Final = "SAMERACK_CONFIG"
@@ -22,14 +24,14 @@ _SERVICE_LINK: Final = re.compile(
     rf"{ENV_PREFIX}(?:[A-Z0-9]+_)*"
     r"(?:SERVICE_HOST|SERVICE_PORT(?:_[A-Z0-9_]+)?|PORT_[0-9]+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?)"
 )
-_LIKE_A_LIST: Final = re.compile(r"\[.*\]|\{.*\}|\[[^\]]*|\{[^}]*", re.DOTALL)
-"""In brackets, or with one that nothing closes; `[ab]*` is a pattern."""
-_QUOTED: Final = re.compile(r"(['\"]).*\1", re.DOTALL)
 _SERVICE_ADDRESS: Final = re.compile(rf"{ENV_PREFIX}(?:[A-Z0-9]+_)*PORT=(?:tcp|udp|sctp)://.*")
 """Variables that Kubernetes sets in every pod for a Service whose name starts with `samerack` (`enableServiceLinks`).
 
 No setting looks like these: a section ends with two underscores, and no port is an address.
 """
+_LIKE_A_LIST: Final = re.compile(r"\[.*\]|\{.*\}|\[[^\]]*|\{[^}]*|\[[^\]]*[,'\"].*|\{[^}]*[,:'\"].*", re.DOTALL)
+"""In brackets, with one that nothing closes, or with text behind a list; `[ab]*` is a pattern."""
+_QUOTED: Final = re.compile(r"(['\"]).*\1", re.DOTALL)
 
 
 class _TwiceError(yaml.YAMLError):
@@ -65,7 +67,10 @@ def _parsed(text: str) -> Any:
         raise yaml.YAMLError("a value looks like a date or a number, and is none; put it in quotes") from None
 
 
+_SIGN: Final = "a value that begins with ! or * is a sign of YAML's own here; put it in quotes"
 _MEANINGS: Final = {
+    "found undefined alias": _SIGN,
+    "could not determine a constructor for the tag": _SIGN,
     "expected ',' or ']'": "a list is not closed; expected , or ]",
     "expected ',' or '}'": "a map is not closed; expected , or }",
     "expected <block end>": "expected a key or an item that begins below those before it, in the same column",
@@ -88,9 +93,25 @@ def _explained(error: yaml.YAMLError | UnicodeDecodeError) -> str:
     if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
         return " ".join(str(error).split())
     problem, mark, opened = str(error.problem), error.problem_mark, error.context_mark
+    if sign := opened if str(error.context).startswith(_SCANNING_SIGNS) else _swallowing(problem, mark):
+        return f"{_SIGN} (line {sign.line + 1}, column {sign.column + 1})"
     meaning = next((words for begins, words in _MEANINGS.items() if problem.startswith(begins)), "")
     since = f", in what begins in line {opened.line + 1}" if meaning and opened and opened.line < mark.line else ""
     return f"{meaning or _without_values(problem)} (line {mark.line + 1}, column {mark.column + 1}{since})"
+
+
+_SCANNING_SIGNS: Final = ("while scanning an alias", "while scanning a tag")
+
+
+def _swallowing(problem: str, mark: yaml.Mark) -> yaml.Mark | None:
+    """Returns the place of a value such as `!tmp-*]`, where a list is not closed: to YAML the bracket is part of it."""
+    if not problem.startswith("expected ',' or ']'") or mark.buffer is None:
+        return None
+    with suppress(yaml.YAMLError):
+        for token in yaml.scan(mark.buffer.rstrip("\0"), yaml.SafeLoader):
+            if isinstance(token, yaml.TagToken) and token.value[1].endswith("]"):
+                return cast("yaml.Mark", token.start_mark)
+    return None
 
 
 def _without_values(problem: str) -> str:
@@ -117,17 +138,8 @@ def from_file(path: Path | None) -> dict[str, Any]:
     if content is None:
         return {}
     if not isinstance(content, dict):
-        raise SettingsError(f"{path}: holds a {type(content).__name__}; expected keys such as kafka and groups")
+        raise SettingsError(f"{path}: holds {kind_of(content)}; expected keys such as kafka and groups")
     return {key: value for key, value in content.items() if value is not None}  # a section may be all comments
-
-
-def is_utf8(text: str) -> bool:
-    """Returns whether a text can be encoded in UTF-8; Python reads invalid bytes of the environment as surrogates."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
@@ -188,7 +200,7 @@ def parse_text(text: str) -> Any:
     except _TwiceError as error:
         raise SettingsError(str(error)) from None  # without the text, which may hold a password
     except yaml.YAMLError:
-        if _LIKE_A_LIST.fullmatch(text.strip()):
+        if is_like_a_list(text):
             raise SettingsError(
                 "looks like a list or a map and is none; close its brackets, and put what has a star or other signs of "
                 'YAML in quotes, as in ["*"]'
@@ -198,9 +210,17 @@ def parse_text(text: str) -> Any:
         return parsed
     if not isinstance(parsed, str) or not _QUOTED.fullmatch(text.strip()):
         return text
-    if _LIKE_A_LIST.fullmatch(parsed.strip()):
-        raise SettingsError("is a list or a map in quotes, and would be one text; remove the quotes around it")
+    if is_like_a_list(parsed):
+        raise SettingsError(IN_QUOTES)
     return parsed
+
+
+IN_QUOTES: Final = "is a list or a map in quotes, and would be one text; remove the quotes around it"
+
+
+def is_like_a_list(text: str) -> bool:
+    """Returns whether a text looks like a list or a map of YAML, whole or broken."""
+    return bool(_LIKE_A_LIST.fullmatch(text.strip()))
 
 
 def under(high: Mapping[str, Any], low: Mapping[str, Any]) -> dict[str, Any]:

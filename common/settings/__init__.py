@@ -1,6 +1,6 @@
 """All settings of the agent and the pipeline: one model in sections, from flags, environment, file and defaults.
 
-Each module here has one section or a few; `model` combines and loads them.
+Each module here has one section or a few; `model` combines them, and `loading` reads them.
 """
 
 from samerack.common.settings.base import Section

@@ -6,11 +6,17 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
+from samerack.common.sources import IN_QUOTES, is_like_a_list
+
 Seconds = Annotated[float, Field(gt=0)]
 
 
 def _split(value: object) -> object:
-    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+    if not isinstance(value, str):
+        return value
+    if is_like_a_list(value):
+        raise ValueError(IN_QUOTES)
+    return [part.strip() for part in value.split(",") if part.strip()]
 
 
 def _all_named(names: tuple[str, ...]) -> tuple[str, ...]:

@@ -3,15 +3,56 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from samerack.common.errors import SettingsError
 from samerack.common.patterns import EVERY
 from samerack.common.settings.events import IN_MEMORY
 from samerack.common.settings.model import Settings
+from samerack.common.sources import under
 
+_BROKERS: Final = "bootstrap.servers"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+
+
+def under_common(common: object, layer: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns what a source says, with `kafka` of the stronger sources over that of each cluster.
+
+    Otherwise a cluster's key in the file would win over the same key of the command line.
+    """
+    clusters = dict(_map(layer.get("clusters")))
+    if not isinstance(common, Mapping) or not clusters:
+        return layer
+    for name, cluster in clusters.items():
+        if isinstance(own := _map(cluster).get("kafka"), Mapping):
+            clusters[name] = {**cluster, "kafka": under(common, own)}
+    return {**layer, "clusters": clusters}
+
+
+def check_common_brokers(layers: Mapping[str, Mapping[str, Any]]) -> None:
+    """Checks that brokers of a stronger source do not take the place of those of several clusters.
+
+    Args:
+        layers: What each source says, by its name, the strongest first.
+
+    Raises:
+        SettingsError: They do.
+    """
+    common = ""
+    for origin, layer in layers.items():
+        for name, cluster in _map(layer.get("clusters")).items():
+            if common and _BROKERS in _map(_map(cluster).get("kafka")):
+                raise SettingsError(
+                    f"kafka.{_BROKERS} (from {common}): cluster {str(name)[:100]!r} has brokers of its own; name the "
+                    "cluster that is meant with --set cluster=NAME, or remove one of the two"
+                )
+        common = common or (origin if _BROKERS in _map(layer.get("kafka")) else "")
+
+
+def _map(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
 
 
 def check_clusters(settings: Settings) -> None:
@@ -25,7 +66,7 @@ def check_clusters(settings: Settings) -> None:
             raise SettingsError(
                 f"clusters: {name[:100]!r} is no name; expected letters, digits, dots, dashes and underscores"
             )
-        if not {**settings.kafka, **cluster.kafka}.get("bootstrap.servers"):
+        if not {**settings.kafka, **cluster.kafka}.get(_BROKERS):
             raise SettingsError(
                 f"clusters.{name}.kafka: bootstrap.servers is missing; give {name}: {{kafka: {{bootstrap.servers: "
                 "HOST:PORT}}"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from samerack.common.errors import SettingsError
 from samerack.common.servers import wrong_servers
-from samerack.common.sources import is_utf8
+from samerack.common.texts import is_utf8
 
 
 def kafka_texts(value: object, place: str) -> object:

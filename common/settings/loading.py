@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from reprlib import Repr
@@ -13,10 +13,17 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from samerack.common.errors import SettingsError
-from samerack.common.kafka_config import KNOWN
-from samerack.common.settings.clusters import check_clusters, of_cluster, only_cluster
+from samerack.common.kafka_config import KNOWN, wrong_key
+from samerack.common.settings.clusters import (
+    check_clusters,
+    check_common_brokers,
+    of_cluster,
+    only_cluster,
+    under_common,
+)
 from samerack.common.settings.model import Settings, may_hold_secrets, model_at, sections
 from samerack.common.sources import CONFIG_VARIABLE, from_environment, from_file, kafka_key, under
+from samerack.common.texts import kind_of
 
 _REPR: Final = Repr()
 _REPR.maxstring = _REPR.maxother = 200
@@ -33,6 +40,8 @@ def load(
     several: bool = False,
 ) -> Settings:
     """Loads the settings from flags, environment and file; the first source with a key wins, nested keys separately.
+
+    Within a source, a cluster's `kafka` goes before the common one.
 
     Args:
         path: YAML file; without it the variable SAMERACK_CONFIG may name one.
@@ -58,21 +67,25 @@ def load(
     try:
         for origin, layer in layers.items():
             wrong += _wrong_names(layer, origin)
-            merged = under(merged, layer)
+            merged = under(merged, under_common(merged.get("kafka"), layer))
         if not needs_kafka or merged.get("clusters"):
             merged = under(merged, {"kafka": {}})
         settings = Settings(**_known(merged))
-        if wrong:
-            raise SettingsError(_together(wrong))
+    except SettingsError as error:
+        raise SettingsError(_together([*wrong, str(error)])) from None
     except ValidationError as error:
         raise SettingsError(_together([*wrong, *_explained(error, misspelt=wrong)])) from None
     except RecursionError:
         raise SettingsError("the settings are nested too deeply; a YAML alias may refer to what it is in") from None
+    if wrong:
+        raise SettingsError(_together(wrong))
     check_clusters(settings)
     if settings.cluster and settings.clusters:
         settings = of_cluster(settings, settings.cluster)
     elif needs_kafka and not several:
         settings = only_cluster(settings)
+    elif several:
+        check_common_brokers(layers)
     if needs_kafka and not settings.clusters and not settings.kafka.get("bootstrap.servers"):
         raise SettingsError(
             "kafka: bootstrap.servers is missing; give --bootstrap-servers, SAMERACK_KAFKA__BOOTSTRAP_SERVERS or "
@@ -112,7 +125,7 @@ def _known(merged: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _wrong_names(layer: Mapping[str, Any], origin: str) -> list[str]:
-    """Returns a text for each key of the two upper levels that is no setting."""
+    """Returns a text for each key of the two upper levels that is no setting, and for each that Kafka does not have."""
     wrong, models = [], sections()
     for place, model in models.items():
         part = layer if place == "" else layer.get(place)
@@ -122,7 +135,23 @@ def _wrong_names(layer: Mapping[str, Any], origin: str) -> list[str]:
             if key not in model.model_fields:
                 dotted = (f"{place}.{key}" if place else str(key))[:_LONGEST_NAME]
                 wrong.append(f"{dotted} (from {origin}): no such setting{_nearest([place] if place else [], str(key))}")
+    wrong += [
+        f"{f'{place}.{key}'[:_LONGEST_NAME]} (from {origin}): {reason}"
+        for place, part in _kafka_maps(layer)
+        for key in part
+        if (reason := wrong_key(str(key), place))
+    ]
     return wrong
+
+
+def _kafka_maps(layer: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[Any, Any]]]:
+    """Returns the places that have Kafka's settings, and what a source says of them."""
+    clusters = layer.get("clusters")
+    owners = [("", layer), ("publishing.", layer.get("publishing"))]
+    owners += [(f"clusters.{name}.", each) for name, each in clusters.items()] if isinstance(clusters, Mapping) else []
+    for prefix, owner in owners:
+        if isinstance(owner, Mapping) and isinstance(part := owner.get("kafka"), Mapping):
+            yield f"{prefix}kafka", part
 
 
 _RENAMED: Final = {
@@ -148,7 +177,7 @@ _SIMILAR: Final = 0.7
 
 def _nearest(above: Sequence[int | str], key: str) -> str:
     """Returns a hint at the setting that was meant by an unknown key: of the same section, else of the same name."""
-    key, prefix = key[:_LONGEST_NAME], "".join(f"{part}." for part in above)[:_LONGEST_NAME]
+    key, prefix = key[:_LONGEST_NAME].lower(), "".join(f"{part}." for part in above)[:_LONGEST_NAME]
     if renamed := _RENAMED.get(f"{prefix}{key}"):
         return f"; it is called {renamed} now"
     here = list(model_at(above).model_fields)
@@ -206,5 +235,30 @@ def _explain(first: ErrorDetails) -> str:
         *above, key = first["loc"]
         return f"{place}: no such setting{_nearest(above, str(key))}"
     value = first.get("input")
-    got = f"a {type(value).__name__}" if may_hold_secrets(first["loc"]) else _REPR.repr(value)
-    return f"{place}: {first['msg'].removeprefix('Value error, ')}, got {got}"[:_LONGEST_MESSAGE]
+    got = kind_of(value) if value is None or may_hold_secrets(first["loc"]) else _REPR.repr(value)
+    said = first["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
+    return f"{place}: {_EXPECTED.get(first['type'], said)}, got {got}"[:_LONGEST_MESSAGE]
+
+
+_A_MAP: Final = "must be a map of keys and values"
+_A_LIST: Final = "must be a list"
+_A_NUMBER: Final = "must be a number"
+_WHOLE: Final = "must be a whole number"
+_YES_OR_NO: Final = "must be true or false"
+_EXPECTED: Final = {
+    "tuple_type": _A_LIST,
+    "dict_type": _A_MAP,
+    "model_type": _A_MAP,
+    "string_type": "must be a text",
+    "string_too_short": "must not be empty",
+    "int_type": _WHOLE,
+    "int_parsing": _WHOLE,
+    "int_parsing_size": _WHOLE,
+    "int_from_float": _WHOLE,
+    "float_type": _A_NUMBER,
+    "float_parsing": _A_NUMBER,
+    "finite_number": _A_NUMBER,
+    "bool_type": _YES_OR_NO,
+    "bool_parsing": _YES_OR_NO,
+}
+"""What is wrong with a value, by pydantic's name of the error: its own words are Python's."""

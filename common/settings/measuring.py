@@ -9,7 +9,6 @@ from pydantic import Field, field_validator
 
 from samerack.common.patterns import EVERY, wrong_selection
 from samerack.common.settings.base import Names, Seconds, Section
-from samerack.common.settings.kafka_texts import kafka_texts
 
 
 class ClientEndpoint(Section):
@@ -112,8 +111,8 @@ class ClusterSettings(Section):
     """One of several clusters that an agent observes."""
 
     kafka: dict[str, str] = Field(
-        description="Kafka settings of this cluster, which go before those of `kafka`; one of the two has "
-        "`bootstrap.servers`.",
+        description="Kafka settings of this cluster, which go before those of `kafka` in the same place; one of the "
+        "two has `bootstrap.servers`.",
         examples=[{"bootstrap.servers": "east-1:9092"}],
     )
     groups: Names = Field(
@@ -122,8 +121,3 @@ class ClusterSettings(Section):
         "both are.",
         examples=[["payments-*"]],
     )
-
-    @field_validator("kafka", mode="before")
-    @classmethod
-    def _kafka_as_text(cls, value: object) -> object:
-        return kafka_texts(value, "clusters.NAME.kafka")

@@ -6,10 +6,12 @@ use a setting implement it; nothing here connects to a broker.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any, Final, cast, get_args
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, cast, get_args, get_origin
 
+import yaml
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from samerack.common.patterns import wrong_selection
@@ -30,6 +32,8 @@ from samerack.common.settings.supervisor import SupervisorSettings
 _SECRET: Final = (("kafka",), ("clusters", "*", "kafka"), ("publishing", "kafka"), ("pipeline", "conf"))
 """Settings that may hold passwords, `*` for any key: error messages do not repeat their values."""
 
+_MAX_PLACE: Final = 200
+
 
 class Settings(BaseModel):
     """The whole."""
@@ -43,8 +47,8 @@ class Settings(BaseModel):
     )
     groups: Names = Field(
         default=(),
-        description="Consumer groups to lead: names and shell patterns; `!` before one leaves groups out. A named "
-        "group that does not exist is waited for, and never created.",
+        description="Consumer groups to lead: names and shell patterns; `!` before one leaves groups out, `\\!` is a "
+        "name's own. A named group that does not exist is waited for, and never created.",
         examples=[["orders", "payments-*", "!payments-test-*"]],
     )
     clusters: dict[str, ClusterSettings] = Field(
@@ -80,6 +84,19 @@ class Settings(BaseModel):
     @classmethod
     def _kafka_as_text(cls, value: object) -> object:
         return kafka_texts(value, "kafka")
+
+    @field_validator("clusters", mode="before")
+    @classmethod
+    def _clusters_kafka_as_text(cls, clusters: object) -> object:
+        """Returns each cluster with texts; the section itself does not know the cluster's name, which errors have."""
+        if not isinstance(clusters, Mapping):
+            return clusters
+        return {
+            name: {**cluster, "kafka": kafka_texts(cluster["kafka"], f"clusters.{name}.kafka"[:_MAX_PLACE])}
+            if isinstance(cluster, Mapping) and "kafka" in cluster
+            else cluster
+            for name, cluster in clusters.items()
+        }
 
     @field_validator("groups")
     @classmethod
@@ -117,3 +134,39 @@ def model_at(place: Sequence[int | str]) -> type[BaseModel]:
 def may_hold_secrets(place: Sequence[int | str]) -> bool:
     """Returns whether a setting may hold passwords, by its keys: it is in such a section, or contains one."""
     return any(all(key in ("*", part) for key, part in zip(keys, place, strict=False)) for keys in _SECRET)
+
+
+def as_map(dotted: str, value: object) -> str:
+    """Returns a key below SECTION.KEY as SECTION.KEY=MAP, which sets the same; "" for any other key.
+
+    Args:
+        dotted: The key, with dots between its parts; names such as those of groups may have dots too.
+        value: What it is set to; a text is repeated, unless it may be a secret.
+    """
+    first, *parts = dotted.split(".")
+    if first not in Settings.model_fields or not parts:
+        return ""
+    of = Settings.model_fields[first].annotation
+    shown = value if isinstance(value, str) and not may_hold_secrets([first, parts[0]]) else "VALUE"
+    nested = _nested(of, parts, shown)
+    if not isinstance(nested, dict) or nested == {".".join(parts): shown}:
+        return ""
+    ((key, below),) = nested.items()
+    return f"{first}.{key}={yaml.safe_dump(below, default_flow_style=True, width=math.inf).strip()}"
+
+
+def _nested(of: Any, parts: Sequence[str], value: str) -> Any:
+    """Returns a value within maps, by the keys above it; None where the type has no such keys."""
+    if not parts:
+        return value
+    if isinstance(of, type) and issubclass(of, BaseModel):
+        field = of.model_fields.get(parts[0])
+        below = _nested(field.annotation, parts[1:], value) if field else None
+        return None if below is None else {parts[0]: below}
+    if get_origin(of) is not dict:
+        return None
+    _, values = get_args(of)
+    if values is str:
+        return {".".join(parts): value}
+    at = next((at for at in range(1, len(parts)) if parts[at] in values.model_fields), None)
+    return None if at is None else {".".join(parts[:at]): _nested(values, parts[at:], value)}

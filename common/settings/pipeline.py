@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field
 
 from samerack.common.errors import SettingsError
 from samerack.common.settings.base import Names, Seconds, Section
+from samerack.common.texts import kind_of
 
 
 def _texts(value: object) -> object:
@@ -16,7 +17,7 @@ def _texts(value: object) -> object:
     if not isinstance(value, Mapping):
         # not a ValueError: pydantic would show that with the value, which may hold the storage's password
         raise SettingsError(
-            f"pipeline.conf: is a {type(value).__name__}; expected Spark's keys and their texts, e.g. "
+            f"pipeline.conf: is {kind_of(value)}; expected Spark's keys and their texts, e.g. "
             "pipeline.conf={spark.driver.memory: 4g}"
         )
     return {str(key): _text(str(key), item) for key, item in value.items()}

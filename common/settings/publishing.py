@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from samerack.common.errors import SettingsError
-from samerack.common.kafka_config import KNOWN
-from samerack.common.servers import wrong_servers
 from samerack.common.settings.base import Section
-from samerack.common.sources import is_utf8
+from samerack.common.settings.kafka_texts import kafka_texts
 
 _MINUTE: Final = 60
 
@@ -71,24 +67,4 @@ class PublishingSettings(Section):
     @field_validator("kafka", mode="before")
     @classmethod
     def _kafka_as_text(cls, value: object) -> object:
-        if not isinstance(value, Mapping):
-            return value
-        texts = {_key(str(key)): _text(str(key), item) for key, item in value.items()}
-        if wrong := wrong_servers(texts["bootstrap.servers"]) if texts.get("bootstrap.servers") else "":
-            raise SettingsError(f"publishing.kafka.bootstrap.servers: {wrong}")
-        return texts
-
-
-def _key(name: str) -> str:
-    """Returns Kafka's name of a key; in the environment keys have underscores instead of dots."""
-    return name if name in KNOWN else name.replace("_", ".")
-
-
-def _text(key: str, value: object) -> str:
-    if value is None or isinstance(value, Mapping | list):
-        # not a ValueError: pydantic would show that with all keys, passwords included
-        raise SettingsError(f"publishing.kafka.{key}: is no text; expected one value")
-    text = str(value).lower() if isinstance(value, bool) else str(value)
-    if not is_utf8(text):
-        raise SettingsError(f"publishing.kafka.{key}: holds what cannot be written in UTF-8; expected a text")
-    return text
+        return kafka_texts(value, "publishing.kafka")

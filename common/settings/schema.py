@@ -10,19 +10,17 @@ from typing import Any, Final
 from samerack.common.settings.model import Settings
 
 _SCALARS: Final = ["string", "number", "boolean"]
-_TEXTS: Final = (("Settings", "kafka"), ("PublishingSettings", "kafka"), ("PipelineSettings", "conf"))
-"""Maps of text values for other libraries; YAML's numbers and booleans become text there."""
+_TEXTS: Final = {"type": _SCALARS}
+"""A value for another library; YAML's numbers and booleans become text there."""
+_KAFKA: Final = ("ClusterSettings", "PublishingSettings")
+"""Sections with Kafka settings of their own."""
 
 
 def json_schema() -> dict[str, Any]:
     """Returns the schema of all settings, with a definition in `$defs` for each section."""
     schema = Settings.model_json_schema()
-    for owner, key in _TEXTS:
-        model = schema if owner == "Settings" else schema["$defs"][owner]
-        model["properties"][key]["additionalProperties"] = {"type": _SCALARS}
-    for model in (schema, schema["$defs"]["ClusterSettings"]):  # servers may be a list
-        model["properties"]["kafka"]["additionalProperties"] = {
-            "type": [*_SCALARS, "array"],
-            "items": {"type": _SCALARS},
-        }
+    sections = schema["$defs"]
+    sections["PipelineSettings"]["properties"]["conf"]["additionalProperties"] = _TEXTS
+    for model in (schema, *(sections[name] for name in _KAFKA)):  # servers may be a list
+        model["properties"]["kafka"]["additionalProperties"] = {"type": [*_SCALARS, "array"], "items": _TEXTS}
     return schema

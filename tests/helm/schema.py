@@ -1,7 +1,7 @@
 """Puts the agent's settings into the chart's schema: `config` is checked against the model of the agent's own file.
 
-It is stricter than the agent in one point: a Kafka setting must be one that the agent knows, because otherwise only
-the pod would find a misspelt one. `python -m tests.helm.schema` writes the schema; a test checks that it is current.
+Keys of Kafka are those that the agent knows, because otherwise only the pod would find a misspelt one.
+`python -m tests.helm.schema` writes the schema; a test checks that it is current.
 """
 
 from __future__ import annotations

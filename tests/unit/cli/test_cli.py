@@ -30,6 +30,7 @@ from samerack.cluster.diagnosis import Diagnoses
 from samerack.common.settings import SupervisorSettings, load, sections
 from tests.unit.agent.leading.scripted import clear_away
 
+_NO_TEXT = os.fsdecode(b"\xff")
 DOCS = Path(__file__).parents[3] / "docs"
 
 
@@ -152,12 +153,47 @@ def test_wrong_settings_are_one_line_and_exit_code_2(arguments: list[str], part:
     assert part in line
 
 
-@pytest.mark.parametrize("arguments", [["plan"], ["plan", "g", "--nonsense"], ["settings", "-f", "toml"], ["nonsense"]])
+@pytest.mark.parametrize(
+    ("arguments", "number"),
+    [
+        (["lag", _NO_TEXT], 2),
+        (["events", _NO_TEXT], 2),
+        (["cost", "-s", f"kafka.sasl.password={_NO_TEXT}"], 3),
+        (["cost", "-b", _NO_TEXT], 3),
+        ([_NO_TEXT], 1),
+    ],
+)
+def test_arguments_that_are_no_text_are_exit_code_2(arguments: list[str], number: int) -> None:
+    """Bytes that are not UTF-8 are refused before anything is done with them, and are not shown."""
+    line = f"samerack: argument {number}: holds bytes that are no UTF-8; expected a text\n"
+    assert run(*arguments) == (2, "", line)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["plan"],
+        ["plan", "g", "--nonsense"],
+        ["settings", "-f", "toml"],
+        ["nonsense"],
+        *(["top", "-i", seconds] for seconds in ("inf", "nan", "1e10", "0")),
+    ],
+)
 def test_wrong_usage_is_exit_code_2(arguments: list[str]) -> None:
     """A wrong argument prints the usage and exits with 2."""
     code, _, err = run(*arguments)
     assert code == 2
     assert "Usage" in err
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"), [("verfy", "verify"), ("curv", "curve"), ("setting", "settings"), ("Verify", "verify")]
+)
+def test_an_unknown_command_names_the_nearest(name: str, meant: str) -> None:
+    """Of all commands, none of which is loaded yet."""
+    code, _, err = run(name)
+    assert code == 2
+    assert f"No such command '{name}'. Did you mean '{meant}'" in " ".join(err.replace("│", " ").split())
 
 
 def test_a_taken_port_is_exit_code_1() -> None:

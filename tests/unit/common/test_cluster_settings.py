@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -84,6 +85,58 @@ def test_a_command_is_about_one_of_them() -> None:
     assert (west.kafka["bootstrap.servers"], west.cluster) == ("west-1:9092,west-2:9092", "west")
 
 
+_FILE: Any = {"kafka": {"client.id": "f"}, "clusters": {"east": {"kafka": {"bootstrap.servers": "f:1", "debug": "f"}}}}
+
+
+@pytest.mark.parametrize(
+    ("flags", "variables", "found"),
+    [
+        ({"kafka": {"bootstrap.servers": "b:1"}}, {}, {"bootstrap.servers": "b:1", "debug": "f"}),
+        ({"kafka": {"debug": "s"}}, {}, {"bootstrap.servers": "f:1", "debug": "s"}),
+        ({}, {"KAFKA__DEBUG": "e"}, {"bootstrap.servers": "f:1", "debug": "e"}),
+        ({"kafka": {"debug": "s"}}, {"CLUSTERS__EAST__KAFKA__DEBUG": "e"}, {"bootstrap.servers": "f:1", "debug": "s"}),
+        ({}, {"KAFKA__DEBUG": "s", "CLUSTERS__EAST__KAFKA__DEBUG": "e"}, {"bootstrap.servers": "f:1", "debug": "e"}),
+        (
+            {"kafka": {"debug": "s"}, "clusters": {"east": {"kafka": {"debug": "n"}}}},
+            {},
+            {"bootstrap.servers": "f:1", "debug": "n"},
+        ),
+    ],
+)
+def test_flags_win_over_a_cluster_of_the_file(
+    flags: dict[str, Any], variables: Mapping[str, str], found: Mapping[str, str], tmp_path: Path
+) -> None:
+    """The first place that names a key wins, also for the one cluster that is named; in a place, the cluster's does."""
+    path = tmp_path / "samerack.yaml"
+    path.write_text(yaml.safe_dump(_FILE))
+    environment = {f"SAMERACK_{name}": value for name, value in variables.items()}
+    settings = load(path=path, flags={**flags, "cluster": "east"}, environment=environment)
+    assert settings.kafka == {"client.id": "f", **found}
+
+
+@pytest.mark.parametrize(
+    ("flags", "environment", "origin"),
+    [
+        ({"kafka": {"bootstrap.servers": "b:1"}}, {}, "the command line"),
+        ({}, {"SAMERACK_KAFKA__BOOTSTRAP_SERVERS": "b:1"}, "the environment"),
+    ],
+)
+def test_brokers_beside_several_clusters_are_refused(
+    flags: dict[str, Any], environment: dict[str, str], origin: str, tmp_path: Path
+) -> None:
+    """An agent would ask them for each cluster, or none of them; where one cluster is named, they are its brokers."""
+    path = tmp_path / "samerack.yaml"
+    path.write_text(yaml.safe_dump(_FILE))
+    with pytest.raises(SettingsError) as raised:
+        load(path=path, flags=flags, environment=environment, several=True)
+    assert str(raised.value) == (
+        f"kafka.bootstrap.servers (from {origin}): cluster 'east' has brokers of its own; name the cluster that is "
+        "meant with --set cluster=NAME, or remove one of the two"
+    )
+    named = load(path=path, flags={**flags, "cluster": "east"}, environment=environment, several=True)
+    assert named.kafka["bootstrap.servers"] == "b:1"
+
+
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
@@ -99,9 +152,12 @@ def test_a_command_is_about_one_of_them() -> None:
         ({"clusters": {"a/b": _EAST}}, "clusters: 'a/b' is no name; expected letters, digits, dots, dashes"),
         ({"clusters": {"east": {"kafka": {"client.id": "x"}}}}, "clusters.east.kafka: bootstrap.servers is missing"),
         ({"clusters": {"east": {}}}, "clusters.east.kafka: is missing"),
-        ({"clusters": {"east": {"kafka": {"sasl.password": {"geheim": 1}}}}}, "clusters.NAME.kafka.sasl.password: has"),
-        ({"clusters": {"east": {"kafka": "geheim"}}}, "clusters.east.kafka: Input should be a valid dict"),
-        ({"clusters": "geheim"}, "clusters: Input should be a valid dict"),
+        ({"clusters": {"east": {"kafka": {"sasl.password": {"geheim": 1}}}}}, "clusters.east.kafka.sasl.password: has"),
+        (
+            {"clusters": {"east": {"kafka": "geheim"}}},
+            "clusters.east.kafka: must be a map of keys and values, got a text",
+        ),
+        ({"clusters": "geheim"}, "clusters: must be a map of keys and values, got a text"),
         ({"clusters": {"east": {**_EAST, "group": ["x"]}}}, "clusters.east.group: no such setting"),
     ],
 )

@@ -16,6 +16,7 @@ from kafka.net.sasl import get_sasl_mechanism
 from samerack.common.errors import SettingsError
 from samerack.common.identities import AWS_MSK_IAM, KEYS, identity
 from samerack.common.kafka_config import FOR_BOTH, KNOWN, MECHANISMS, for_kafka_python, for_librdkafka
+from samerack.common.producer_keys import PRODUCER_KEYS
 
 SAMPLES = {
     "bootstrap.servers": "127.0.0.1:9092",
@@ -173,7 +174,7 @@ def test_a_certificate_that_cannot_be_read(tmp_path: Path, content: str | None) 
     assert "\n" not in str(raised.value)
 
 
-@pytest.mark.parametrize("key", sorted(KNOWN))
+@pytest.mark.parametrize("key", sorted(KNOWN | PRODUCER_KEYS))
 def test_every_known_key_is_one_of_librdkafka(key: str) -> None:
     """The publishing client takes every key that is accepted, so that publishing works with the same settings."""
     try:
@@ -210,8 +211,8 @@ NO_COUNTERPART, NONE_OF = "the client that leads groups has no counterpart", "is
         ("enable.sasl.oauthbearer.unsecure.jwt", "true", NO_COUNTERPART),
         ("ssl.ca.pem", "x", NO_COUNTERPART),
         ("sasl.usrname", "x", f"{NO_COUNTERPART}; did you mean kafka.sasl.username?"),
-        ("clientid", "x", "there is no such setting; did you mean kafka.client.id?"),
-        ("xyzzy", "x", "there is no such setting"),
+        ("clientid", "x", "no such setting; did you mean kafka.client.id?"),
+        ("xyzzy", "x", "no such setting"),
         ("sasl.mechanism", "DIGEST", "'DIGEST' is not a mechanism"),
         ("reconnect.backoff.ms", "soon", "'soon' is not a whole number"),
         ("security.protocol", "TLS", NONE_OF),

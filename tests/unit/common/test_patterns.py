@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samerack.common.patterns import included, is_pattern, selects, wrong_selection
+from samerack.common.patterns import exactly, included, is_pattern, selects, wrong_selection
 
 texts = st.text("ab*!?", min_size=1, max_size=4)
 
@@ -34,6 +34,8 @@ def test_the_order_of_entries_does_not_count(entries: tuple[list[str], list[str]
         ((), "orders", False),
         (("orders[prod]",), "orders[prod]", True),
         (("orders*", "!orders[prod]"), "orders[prod]", False),
+        (("\\!orders",), "!orders", True),
+        (("\\!*",), "orders", False),
     ],
 )
 def test_what_is_left_out(entries: tuple[str, ...], name: str, *, is_selected: bool) -> None:
@@ -41,9 +43,16 @@ def test_what_is_left_out(entries: tuple[str, ...], name: str, *, is_selected: b
     assert selects(entries, name) is is_selected
 
 
+@given(texts | st.text(), texts | st.text())
+def test_one_name_exactly(name: str, other: str) -> None:
+    """Whatever signs a name has, its entry stands for it, and for no other."""
+    assert selects([exactly(name)], name)
+    assert selects([exactly(name)], other) == (name == other)
+
+
 def test_what_cannot_be_meant() -> None:
     """Only to leave out, or to name what is left out, is refused with the cure."""
     assert wrong_selection(("!orders",)) == "'!orders' leaves names out, and nothing is included; add '*'"
     assert wrong_selection(("orders", "!ord*")) == "'orders' is named and also left out; remove one of the two"
     assert wrong_selection(("ord*", "!orders")) == wrong_selection(()) == ""
-    assert [is_pattern(name) for name in ("orders", "!orders", "orders-?")] == [False, True, True]
+    assert [is_pattern(name) for name in ("orders", "!orders", "orders-?", "\\!a")] == [False, True, True, True]

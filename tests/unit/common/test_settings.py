@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+import yaml
 
 from samerack.common.errors import SettingsError
 from samerack.common.flags import settings_from
@@ -132,24 +133,36 @@ def test_what_is_like_a_service_is_still_a_mistake(variable: str, place: str) ->
     assert message.startswith(f"{place} (from the environment): no such setting")
 
 
-def test_kafka_values_become_text(tmp_path: Path) -> None:
-    """YAML's numbers, truth values and lists are written as librdkafka reads them."""
-    path = written(
-        tmp_path, "kafka: {bootstrap.servers: [a:1, b:2], socket.timeout.ms: 1000, socket.keepalive.enable: true}"
-    )
-    assert load(path=path, environment={}).kafka == {
+_KAFKAS = pytest.mark.parametrize("place", ["kafka", "clusters.east.kafka", "publishing.kafka"])
+
+
+def _at(place: str, value: Any) -> dict[str, Any]:
+    """Settings with a value below keys."""
+    for name in reversed(place.split(".")):
+        value = {name: value}
+    return cast("dict[str, Any]", value)
+
+
+@_KAFKAS
+def test_kafka_values_become_text(place: str) -> None:
+    """YAML's numbers, truth values and lists are written as librdkafka reads them, wherever Kafka's settings are."""
+    given = {"bootstrap.servers": ["a:1", "b:2"], "socket.timeout.ms": 1000, "socket.keepalive.enable": True}
+    found: Any = load(flags=_at(place, given), environment=BOOTSTRAP, several=True)
+    for key in place.split("."):
+        found = found[key] if isinstance(found, dict) else getattr(found, key)
+    assert found == {
         "bootstrap.servers": "a:1,b:2",
         "socket.timeout.ms": "1000",
         "socket.keepalive.enable": "true",
     }
 
 
-@pytest.mark.parametrize(("value", "why"), [("", "has no value"), ("{a: b}", "has keys of its own")])
-def test_a_kafka_key_without_a_text_is_refused(tmp_path: Path, value: str, why: str) -> None:
-    """A key without a value is refused, not read as the text None; secrets of other keys are not shown."""
-    path = written(tmp_path, f"kafka:\n  sasl.password: secret\n  sasl.username: {value}\n")
-    message = refusal(path=path)
-    assert message == f"kafka.sasl.username: {why}; expected a text"
+@_KAFKAS
+@pytest.mark.parametrize(("value", "why"), [(None, "has no value"), ({"a": "b"}, "has keys of its own")])
+def test_a_kafka_key_without_a_text_is_refused(place: str, value: object, why: str) -> None:
+    """A key without a value is refused by its own name, not read as None; secrets of other keys are not shown."""
+    message = refusal(flags=_at(place, {"sasl.password": "secret", "sasl.username": value}))
+    assert message == f"{place}.sasl.username: {why}; expected a text"
 
 
 def test_sections_that_are_all_comments_are_empty(tmp_path: Path) -> None:
@@ -173,6 +186,9 @@ def _window(cron: str, **more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
+        ({"GROUPS": []}, "GROUPS (from the command line): no such setting; did you mean groups?"),
+        ({"KAFKA": {}}, "KAFKA (from the command line): no such setting; did you mean kafka?"),
+        ({"web": {"Port": 1}}, "web.Port (from the command line): no such setting; did you mean web.port?"),
         ({"polcy": {}}, "polcy (from the command line): no such setting; did you mean policy?"),
         ({"policy": {"brust": 1}}, "policy.brust (from the command line): no such setting; did you mean policy.burst?"),
         ({"web": {"burst": 1}}, "web.burst (from the command line): no such setting; did you mean policy.burst?"),
@@ -212,6 +228,35 @@ def test_an_unknown_key_names_the_nearest(flags: Mapping[str, Any], message: str
 def test_the_nearest_key_is_of_the_same_section(flags: Mapping[str, Any], meant: str) -> None:
     """A misspelt key is compared with those beside it, however deep it is in lists and maps."""
     assert refusal(flags=flags).endswith(f"no such setting; did you mean {meant}?")
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("bootstrap.server", "bootstrap.servers"),
+        ("bootstrap_servers", "bootstrap.servers"),
+        ("Bootstrap.Servers", "bootstrap.servers"),
+        ("secrity.protocol", "security.protocol"),
+        ("ssl.ca.loction", "ssl.ca.location"),
+    ],
+)
+@_KAFKAS
+def test_a_key_that_kafka_does_not_have_names_the_nearest(tmp_path: Path, key: str, meant: str, place: str) -> None:
+    """A misspelt key is refused when settings are read, in each map of Kafka's settings, instead of called missing."""
+    path = written(tmp_path, yaml.safe_dump(_at(place, {key: "a:1"})))
+    message = refusal(path=path)
+    assert message.startswith(f"{place}.{key} (from {path}): ")
+    assert message.endswith(f"; did you mean {place}.{meant}?")
+
+
+def test_a_producer_has_keys_of_its_own() -> None:
+    """`publishing.kafka` may have them, and `kafka` may not; a file may say all that is wrong at once."""
+    own = {"linger.ms": 5, "ssl.ca.pem": "x", "compression.type": "zstd"}
+    assert load(flags={"publishing": {"kafka": own}}, environment=BOOTSTRAP).publishing.kafka["linger.ms"] == "5"
+    message = refusal(flags={"kafka": {**own, "sasl": {"password": "hidden"}}})
+    assert message.startswith("5 settings are wrong: (1) kafka.linger.ms (from the command line): no such setting")
+    assert "(5) kafka.sasl: has keys of its own" in message
+    assert "hidden" not in message
 
 
 @pytest.mark.parametrize(
@@ -263,6 +308,10 @@ def test_an_unknown_key_names_its_source(tmp_path: Path) -> None:
         ({"leading": {"protocols": ["range", "stream"]}}, ("leading.protocols: ", "'stream' is Kafka Streams")),
         ({"leading": {"cooperative_protocols": ["stream"]}}, ("'stream' is Kafka Streams",)),
         ({"groups": "a,a"}, ("groups: 'a' stands twice; keep one",)),
+        *(
+            ({"groups": text}, ("groups: is a list or a map in quotes, and would be one text; remove the quotes",))
+            for text in ('["*"]', "[*]", "[orders", '["*"]x')
+        ),
         ({"groups": ["a", " "]}, ("groups: has an empty name; leave it away",)),
         ({"groups": ["!search*"]}, ("groups: '!search*' leaves names out",)),
         ({"groups": ["orders", "!ord*"]}, ("groups: 'orders' is named and also left out",)),
@@ -280,15 +329,38 @@ def test_a_wrong_value_names_key_and_value(flags: Mapping[str, Any], parts: tupl
 
 
 @pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ({"groups": 5}, "groups: must be a list, got 5"),
+        ({"groups": [5]}, "groups.0: must be a text, got 5"),
+        ({"policy": None}, "policy: must be a map of keys and values, got nothing"),
+        (_policy(windows=5), "policy.windows: must be a list, got 5"),
+        (_policy(groups={"x": 5}), "policy.groups.x: must be a map of keys and values, got 5"),
+        *((_policy(burst=value), f"policy.burst: must be a whole number, got {value!r}") for value in ("x", 1.5, [1])),
+        (_policy(min_saving="x"), "policy.min_saving: must be a number, got 'x'"),
+        (_policy(mode=5), "policy.mode: must be 'act' or 'propose', got 5"),
+        (_policy(min_saving=7), "policy.min_saving: must be less than or equal to 1, got 7"),
+        ({"traffic": {"enabled": "maybe"}}, "traffic.enabled: must be true or false, got 'maybe'"),
+        ({"pipeline": {"states_topic": ""}}, "pipeline.states_topic: must not be empty, got ''"),
+        ({"kafka": 5}, "kafka: must be a map of keys and values, got a number"),
+        ({"pipeline": {"conf": "x"}}, "pipeline.conf: is a text; expected Spark's keys and their texts, e.g. "),
+    ],
+)
+def test_a_wrong_type_is_said_in_words_of_the_file(flags: Mapping[str, Any], message: str) -> None:
+    """No tuple, str or NoneType, which are Python's, and no name of a class of ours."""
+    assert refusal(flags=flags).startswith(message)
+
+
+@pytest.mark.parametrize(
     ("servers", "wrong"),
     [
         ("not a server", "'not a server' is no server"),
-        ("a:1,,b:1", "'' is no server"),
+        *((servers, "has a comma with no server beside it") for servers in ("a:1,,b:1", "a:1,", ",a:1")),
         (":9092", "':9092' is no server"),
         ("a:b", "'a:b' is no server"),
         ("::1", "'::1' is no server"),
         ("[a:1", "'[a:1' is no server"),
-        ("http://a:1/path", "'http://a:1/path' is no server"),
+        *((server, f"'{server}' is no server") for server in ("http://a:1/path", "http://a:1", "tcp://a:1")),
         ("a:1;b:1", "'a:1;b:1' is no server"),
         ("a:0", "'a:0': a port is a number from 1 to 65535"),
         ("a:1,b:65536", "'b:65536': a port is a number from 1 to 65535"),
@@ -303,7 +375,15 @@ def test_what_is_no_server_is_refused(servers: str, wrong: str) -> None:
 
 @pytest.mark.parametrize(
     "servers",
-    ["a", " a:1 , b-2.example.org.:2", "10.0.0.1:1", "[::1]:9092", "[fe80::1%eth0]:9092", "SASL_SSL://a_b:65535"],
+    [
+        "a",
+        " a:1 , b-2.example.org.:2",
+        "10.0.0.1:1",
+        "[::1]:9092",
+        "[fe80::1%eth0]:9092",
+        "SASL_SSL://a_b:65535",
+        "plaintext://a:1",
+    ],
 )
 def test_servers_as_both_clients_read_them(servers: str) -> None:
     """Names and addresses are accepted, with and without a port."""
@@ -351,7 +431,8 @@ def test_a_value_is_repeated_in_part() -> None:
     [
         ("a: [", "is not YAML"),
         ("- a\n- b", "holds a list"),
-        ("plain", "holds a str"),
+        ("plain", "holds a text"),
+        ("1.5", "holds a number"),
         (b"\xff\xfe\xfa", "is not YAML"),
         ("groups: " + "[" * DEEP, "is not YAML: it is nested too deeply"),
         ("groups: [a]\nkafka: {}\ngroups: [b]", "groups stands twice in one section (again in line 3); keep one"),
@@ -381,7 +462,24 @@ def test_a_value_is_repeated_in_part() -> None:
         ("{groups: [a]}\nhidden", "is not YAML: expected the end of the file (line 2, column 1)"),
         ("groups: [a]\n---\nhidden: x", "is not YAML: there is a second document; expected the end of the file"),
         ("kafka: |hidden", "is not YAML: expected chomping or indentation indicators (line 1, column 9)"),
-        ("kafka:\n  sasl.password: *hidden", "is not YAML: found undefined alias (line 2, column 18)"),
+        *(
+            (
+                text,
+                f"is not YAML: a value that begins with ! or * is a sign of YAML's own here; put it in quotes ({at})",
+            )
+            for text, at in (
+                ("kafka:\n  sasl.password: *hidden", "line 2, column 18"),
+                ("kafka:\n  sasl.password: !hidden", "line 2, column 18"),
+                ("kafka: {sasl.password: !hidden}", "line 1, column 24"),
+                ("groups: [orders, !hidden-*]", "line 1, column 18"),
+                ("groups: [orders, !hidden-*]\nkafka: {}", "line 1, column 18"),
+                ("groups: [!hidden-*, orders]", "line 1, column 10"),
+                ("groups:\n- !hidden-*", "line 2, column 3"),
+                ("groups: [*]", "line 1, column 10"),
+                ("groups: *", "line 1, column 9"),
+                ("racks: {client_ids: {*-hidden: a}}", "line 1, column 22"),
+            )
+        ),
     ],
 )
 def test_a_file_that_is_no_settings_file(tmp_path: Path, content: str | bytes, part: str) -> None:
@@ -473,10 +571,22 @@ def test_set_takes_any_key(monkeypatch: pytest.MonkeyPatch) -> None:
         (["policy.burst"], "--set 'policy.burst': expected KEY=VALUE"),
         (["=1"], "--set '=1': expected KEY=VALUE"),
         (["policy=1", "policy.burst=2"], "--set policy: is set as a whole and by one of its keys"),
+        *(
+            ([f"{key}={value}"], f"--set {key}: is below SECTION.KEY; give the map: {cure}")
+            for key, value, cure in (
+                ("policy.groups.orders.mode", "propose", "policy.groups={orders: {mode: propose}}"),
+                ("policy.groups.*-eu.x.mode", "propose", "policy.groups={'*-eu.x': {mode: propose}}"),
+                ("racks.client_ids.a-*", "rack-a", "racks.client_ids={a-*: rack-a}"),
+                ("clusters.east.kafka", "{bootstrap.servers: a:1}", "clusters.east={kafka: VALUE}"),
+                ("clusters.east.kafka.sasl.password", "hidden", "clusters.east={kafka: {sasl.password: VALUE}}"),
+                ("publishing.kafka.linger.ms", "5", "publishing.kafka={linger.ms: VALUE}"),
+                ("pipeline.conf.spark.driver.memory", "4g", "pipeline.conf={spark.driver.memory: VALUE}"),
+            )
+        ),
         (["kafka=here"], "--set kafka: is set as a whole and by one of its keys"),
         *(
             ([f"traffic.groups={text}"], "--set traffic.groups: looks like a list or a map and is none; close its")
-            for text in ("[*]", "[a", '["a", "b"', "{a", "{*}")
+            for text in ("[*]", "[a", '["a", "b"', "{a", "{*}", '["*"]x', "[a, b]x", "{a: b}x")
         ),
         *(
             ([f"traffic.groups={text}"], "--set traffic.groups: is a list or a map in quotes, and would be one text")
@@ -489,6 +599,13 @@ def test_set_that_makes_no_sense(assignments: list[str], message: str) -> None:
     with pytest.raises(SettingsError) as raised:
         settings_from(None, ["127.0.0.1:1"], assignments)
     assert str(raised.value).startswith(message)
+    assert "hidden" not in str(raised.value)
+
+
+def test_set_of_a_name_with_dots() -> None:
+    """A cluster's name may have dots: what stands behind them is no key below it."""
+    found = settings_from(None, None, ["clusters.east.eu={kafka: {bootstrap.servers: a:1}}"], several=True)
+    assert set(found.clusters) == {"east.eu"}
 
 
 @pytest.mark.parametrize(

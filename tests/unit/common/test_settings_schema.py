@@ -13,7 +13,7 @@ from samerack.common.settings.schema import json_schema
 _WHOLE = {
     "kafka": {"bootstrap.servers": ["a:9092", "b:9092"], "socket.keepalive.enable": True, "metadata.max.age.ms": 1000},
     "groups": ["orders"],
-    "publishing": {"kafka": {"linger.ms": 5}},
+    "publishing": {"kafka": {"bootstrap.servers": ["c:9092", "d:9092"], "linger.ms": 5}},
     "pipeline": {"conf": {"spark.ui.enabled": False}},
 }
 

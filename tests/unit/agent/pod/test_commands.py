@@ -121,7 +121,7 @@ def test_health_is_what_the_agent_says(tmp_path: Path) -> None:
         assert is_healthy(["--ready"], config)
         assert is_healthy([], {"SAMERACK_WEB__PORT": str(port), "SAMERACK_WEB__HOST": "0.0.0.0"})  # noqa: S104 - as a server listens
         for arguments, environment in (
-            ([], {**config, "SAMERACK_WEB__PORT": "x"}),
+            *(([], {**config, "SAMERACK_WEB__PORT": port}) for port in ("x", "²", "9" * 5_000)),
             ([], {**config, "SAMERACK_WEB__COLOUR": "red"}),
             ([], {"SAMERACK_CONFIG": str(tmp_path)}),
             (["--help"], config),

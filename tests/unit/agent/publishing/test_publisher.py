@@ -144,7 +144,7 @@ def test_what_cannot_be_published_is_refused(wrong: dict[str, Any], message: str
         ({"every_seconds": 120}, r"publishing\.every_seconds: .*less than or equal to 60"),
         ({"states_topic": "samples"}, "samples and states need a topic each"),
         ({"groups_topic": "x"}, r"groups_topic .*: no such setting; it is called publishing\.states_topic now"),
-        ({"kafka": {"sasl.password": ["secret"]}}, r"publishing\.kafka\.sasl\.password: is no text"),
+        ({"kafka": {"sasl.password": [["secret"]]}}, r"publishing\.kafka\.sasl\.password: has lists in a list"),
     ],
 )
 def test_wrong_settings_are_named(wrong: dict[str, Any], message: str) -> None:
