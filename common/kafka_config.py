@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from samerack.common import identities
 from samerack.common.errors import SettingsError
-from samerack.common.producer_keys import PRODUCER_KEYS
 
 if TYPE_CHECKING:
     from samerack.common.tokens import Tokens
@@ -122,8 +121,6 @@ FOR_BOTH: Final = frozenset({*_TO_KAFKA_PYTHON, *identities.KEYS, _VERIFY})
 KNOWN: Final = FOR_BOTH.union(_ONLY_LIBRDKAFKA)
 """All keys that the agent and the chart's values accept. Those of librdkafka alone count where it publishes."""
 
-_PUBLISHING: Final = "publishing.kafka"
-"""The map of the producer alone, which may also have the keys of producers."""
 _MAX_KEY: Final = 200
 _CLIENT_ID: Final = "samerack"
 
@@ -280,21 +277,17 @@ def wrong_key(key: str, place: str = "kafka") -> str:
         key: The key.
         place: The map's name in the settings.
     """
-    publishes = place == _PUBLISHING
-    known = KNOWN | PRODUCER_KEYS if publishes else KNOWN
-    if key in known:
+    if key in KNOWN:
         return ""
-    hint = _nearest(key, place, known) or "; keys are librdkafka's (docs/configuration.md)"
-    if key.startswith(_SECURED_BY) and not publishes:
+    hint = nearest(key, place) or "; keys are librdkafka's (docs/configuration.md)"
+    if key.startswith(_SECURED_BY):
         return f"the client that leads groups has no counterpart{hint}"
     return f"no such setting{hint}"
 
 
-def nearest(key: str) -> str:
+def nearest(key: str, place: str) -> str:
     """Returns a hint at the known setting most similar to `key`, or "" if `key` is known or nothing is similar."""
-    return "" if key in KNOWN else _nearest(key, "kafka", KNOWN)
-
-
-def _nearest(key: str, place: str, known: Collection[str]) -> str:
-    close = get_close_matches(key[:_MAX_KEY].lower(), known, n=1, cutoff=0.6)
+    if key in KNOWN:
+        return ""
+    close = get_close_matches(key[:_MAX_KEY].lower(), KNOWN, n=1, cutoff=0.6)
     return f"; did you mean {place}.{close[0]}?" if close else ""

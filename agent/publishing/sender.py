@@ -106,7 +106,9 @@ class Sender:
         except KafkaException as error:
             reason = " ".join(error.args[0].str().split())
             key = reason.rpartition('"')[0].rpartition('"')[2]
-            raise SettingsError(f"publishing.kafka: {reason}{nearest(key) if key else ''}") from None
+            raise SettingsError(
+                f"publishing.kafka: {reason}{nearest(key, 'publishing.kafka') if key else ''}"
+            ) from None
 
     @property
     def troubles(self) -> tuple[Trouble, ...]:

@@ -145,9 +145,12 @@ def _wrong_names(layer: Mapping[str, Any], origin: str) -> list[str]:
 
 
 def _kafka_maps(layer: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[Any, Any]]]:
-    """Returns the places that have Kafka's settings, and what a source says of them."""
+    """Returns the places of settings for the client that leads groups, and what a source says of them.
+
+    Those of `publishing` are librdkafka's alone, which refuses what it does not know when publishing begins.
+    """
     clusters = layer.get("clusters")
-    owners = [("", layer), ("publishing.", layer.get("publishing"))]
+    owners: list[tuple[str, object]] = [("", layer)]
     owners += [(f"clusters.{name}.", each) for name, each in clusters.items()] if isinstance(clusters, Mapping) else []
     for prefix, owner in owners:
         if isinstance(owner, Mapping) and isinstance(part := owner.get("kafka"), Mapping):

@@ -16,7 +16,6 @@ from kafka.net.sasl import get_sasl_mechanism
 from samerack.common.errors import SettingsError
 from samerack.common.identities import AWS_MSK_IAM, KEYS, identity
 from samerack.common.kafka_config import FOR_BOTH, KNOWN, MECHANISMS, for_kafka_python, for_librdkafka
-from samerack.common.producer_keys import PRODUCER_KEYS
 
 SAMPLES = {
     "bootstrap.servers": "127.0.0.1:9092",
@@ -174,7 +173,7 @@ def test_a_certificate_that_cannot_be_read(tmp_path: Path, content: str | None) 
     assert "\n" not in str(raised.value)
 
 
-@pytest.mark.parametrize("key", sorted(KNOWN | PRODUCER_KEYS))
+@pytest.mark.parametrize("key", sorted(KNOWN))
 def test_every_known_key_is_one_of_librdkafka(key: str) -> None:
     """The publishing client takes every key that is accepted, so that publishing works with the same settings."""
     try:

@@ -240,7 +240,7 @@ def test_the_nearest_key_is_of_the_same_section(flags: Mapping[str, Any], meant:
         ("ssl.ca.loction", "ssl.ca.location"),
     ],
 )
-@_KAFKAS
+@pytest.mark.parametrize("place", ["kafka", "clusters.east.kafka"])
 def test_a_key_that_kafka_does_not_have_names_the_nearest(tmp_path: Path, key: str, meant: str, place: str) -> None:
     """A misspelt key is refused when settings are read, in each map of Kafka's settings, instead of called missing."""
     path = written(tmp_path, yaml.safe_dump(_at(place, {key: "a:1"})))
