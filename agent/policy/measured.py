@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -41,6 +42,11 @@ class Measured:
 
 
 UNMEASURED = Measured()
+_SOON: Final = 2.0
+"""Factor for the error of rates that were not measured for their whole time yet.
+
+It is estimated from a few short blocks then, and is too small now and then; and it is compared every few seconds.
+"""
 
 
 def measured(board: TrafficBoard, weights: WeightBook) -> Measured:
@@ -71,12 +77,13 @@ def byte_rates(plan: Plan, rates: UncertainRates) -> ByteRates:
     problem = plan.problem
     row = row_of(problem, {partition: rate.value for partition, rate in rates.items()})
     errors = row_of(problem, {partition: rate.error for partition, rate in rates.items()})
+    is_whole = all(rate.whole for rate in rates.values())
     moved = cross_rack_mask(problem, problem.owner) != cross_rack_mask(problem, plan.final)
     return ByteRates(
         whole=float(row.sum()),
         present=known_crossing(problem, problem.owner, row),
         possible=known_crossing(problem, plan.final, row),
-        error=float(np.sqrt((errors[moved] ** 2).sum())),
+        error=float(np.sqrt((errors[moved] ** 2).sum())) * (1.0 if is_whole else _SOON),
     )
 
 

@@ -15,13 +15,12 @@ import pytest
 from samerack.agent.leading.assigning import Sent
 from samerack.agent.leading.rebalance_evaluator import Evaluation
 from samerack.agent.policy import Action, Reason
-from samerack.agent.policy.measured import Measured
+from samerack.agent.policy.measured import Measured, byte_rates
 from samerack.cluster.group import GroupView
 from samerack.common.settings import PolicySettings
 from samerack.planning import planner
-from samerack.planning.byte_shares import known_crossing, row_of
 from samerack.traffic.collect import Partition
-from samerack.traffic.production import Production
+from samerack.traffic.production import Production, Rate
 from samerack.traffic.weights import WeightBook, Weights
 from tests import effort
 from tests.unit.agent.leading.bench import Bench
@@ -90,14 +89,16 @@ class World:
 
 def _true_saving(plan: planner.Plan, rates: Mapping[Partition, float]) -> float:
     """Return what a plan really saves, as a share of all that is read."""
-    row = row_of(plan.problem, rates)
-    before, after = (known_crossing(plan.problem, owner, row) for owner in (plan.problem.owner, plan.final))
-    return (before - after) / float(row.sum())
+    true = byte_rates(plan, {partition: Rate(value=rate, error=0.0, seconds=DAY) for partition, rate in rates.items()})
+    return true.saving / true.whole
 
 
-@pytest.mark.parametrize("seed", range(effort.of(100, least=4)))
+@pytest.mark.parametrize("seed", [*range(effort.of(100, least=4)), 5681])
 def test_steady_traffic_causes_no_rebalance(seed: int) -> None:
-    """In a day at most one, when the traffic has become known, and that one is worth it."""
+    """In a day at most one, when the traffic has become known, and that one is worth it.
+
+    After 55 seconds, by what is measured then, a plan of seed 5681 saves 5.9 points, which is 2.2 times the error.
+    """
     first = [
         (now, _true_saving(evaluation.plan, true_rates(seed)))
         for now, evaluation in World(seed=seed).run(seconds=DAY if effort.ALL else DAY / 8)
