@@ -93,11 +93,12 @@ def _true_saving(plan: planner.Plan, rates: Mapping[Partition, float]) -> float:
     return true.saving / true.whole
 
 
-@pytest.mark.parametrize("seed", [*range(effort.of(100, least=4)), 5681])
+@pytest.mark.parametrize("seed", [*range(effort.of(100, least=4)), 1849, 2837, 5681])
 def test_steady_traffic_causes_no_rebalance(seed: int) -> None:
     """In a day at most one, when the traffic has become known, and that one is worth it.
 
-    After 55 seconds, by what is measured then, a plan of seed 5681 saves 5.9 points, which is 2.2 times the error.
+    After 55 seconds, by what is measured then, a plan of seed 5681 saves 5.9 points, which is 2.2 times the error of
+    before, and truly nothing; 2837 was planned after 26 seconds, and 1849 twice.
     """
     first = [
         (now, _true_saving(evaluation.plan, true_rates(seed)))
