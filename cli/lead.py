@@ -73,7 +73,9 @@ def lead(
     try:
         progress = follow(base, _asked(base, group, dry_run=dry_run), report)
     except KeyboardInterrupt:
-        Console(stderr=True).print(f"the agent goes on with it; {command('events', group=group)} tells what it does")
+        Console(stderr=True).print(
+            f"the agent ends what it has begun; {command('events', group=group)} shows what it did"
+        )
         raise typer.Exit(130) from None
     if as_json:
         typer.echo(to_json(progress))

@@ -39,11 +39,11 @@ def reach_settings(settings: Settings, config: Path | None) -> None:
         config: the file that an option names; one in SAMERACK_CONFIG is found without it.
     """
     _reached.config = "" if config is None else str(config)
-    reach_agent(agent_url(settings))
+    reach_agent(agent_url(settings) if settings.web.port else "")  # with port 0 the system chooses one
 
 
 def reach_agent(url: str) -> None:
-    """Has commands from now on ask the agent at this address."""
+    """Has commands from now on ask the agent at this address; "" if it is not known."""
     _reached.url = "" if url == address(WebSettings()) else url
 
 

@@ -145,6 +145,8 @@ def test_commands_reach_what_the_process_reaches(tmp_path: Path) -> None:
     assert command("plan", group="orders", bootstrap="h:9092") == "`samerack plan orders -b h:9092`"
     assert command("lead", group="orders") == "`samerack lead orders`"
     assert command("health", "--ready") == "`samerack health --ready`"
+    flags.settings_from(None, ["h:9092"], ["web.port=0"])
+    assert command("lead", group="orders") == "`samerack lead orders`", "the port is not known"
 
 
 @pytest.mark.parametrize("width", [40, 80])
