@@ -24,8 +24,8 @@ BLOCK_SECONDS: Final = 60.0
 soon."""
 _MIN_BLOCKS: Final = 3
 """Two blocks that happen to be alike say little about the error."""
-_FEW: Final = np.array([np.nan, np.nan, np.nan, 2.26, 1.65, 1.43, 1.32, 1.26, 1.21])
-"""By the number of blocks, what makes two errors of them as sure as two errors of many: Student's t by two."""
+STUDENT: Final = np.array([np.nan, np.nan, np.nan, 2.26, 1.65, 1.43, 1.32, 1.26, 1.21])
+"""By the number of blocks: Student's t with one degree of freedom fewer, at two standard errors, divided by two."""
 _MIN_PART: Final = 0.25
 _LONGEST_STEP_SECONDS: Final = 120.0
 """What was appended in a longer time between two polls (a suspended machine) belongs to no block."""
@@ -37,7 +37,7 @@ class Rate:
 
     Attributes:
         value: Bytes per second.
-        error: The standard error of it, with what is uncertain in that itself where it comes from few blocks.
+        error: The standard error of it, larger by Student's t where it comes from few blocks.
         seconds: The time that it was measured in.
     """
 
@@ -134,5 +134,5 @@ def _table(blocks: FloatArray, seconds: FloatArray) -> FloatArray:
     alone = (beyond**2).sum(axis=1)
     together = alone + 2.0 * (beyond[:, 1:] * beyond[:, :-1]).sum(axis=1)
     variance = np.maximum(together, _MIN_PART * alone) * count / np.maximum(count - 1, 1)
-    error = np.sqrt(variance) / whole * _FEW[count]
+    error = np.sqrt(variance) / whole * STUDENT[count]
     return np.column_stack([value, error, np.where(np.isfinite(whole), whole, 0.0)])

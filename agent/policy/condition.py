@@ -20,7 +20,7 @@ class ByteRates:
         whole: All.
         present: Those across racks with the present assignment.
         possible: Those across racks with the plan.
-        error: The standard error of what the plan saves; more in the first minutes, in which it is not sure itself.
+        error: The standard error of what the plan saves; twice that in the first minutes.
     """
 
     whole: float

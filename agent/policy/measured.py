@@ -42,10 +42,10 @@ class Measured:
 
 
 UNMEASURED = Measured()
-_SOON: Final = 2.0
-"""Factor for the error of rates that were not measured for their whole time yet.
+_FIRST_MINUTES: Final = 2.0
+"""Factor for the error while some rate was measured for a shorter time than rates ever are.
 
-It is estimated from a few short blocks then, and is too small now and then; and it is compared every few seconds.
+The error is estimated from short blocks then, and a plan is compared with it every few seconds.
 """
 
 
@@ -83,7 +83,7 @@ def byte_rates(plan: Plan, rates: UncertainRates) -> ByteRates:
         whole=float(row.sum()),
         present=known_crossing(problem, problem.owner, row),
         possible=known_crossing(problem, plan.final, row),
-        error=float(np.sqrt((errors[moved] ** 2).sum())) * (1.0 if is_whole else _SOON),
+        error=float(np.sqrt((errors[moved] ** 2).sum())) * (1.0 if is_whole else _FIRST_MINUTES),
     )
 
 

@@ -71,8 +71,8 @@ def move_standbys(board: Board, lags: LagTable, warmups: Warmups) -> int:
     moved = 0
     for number, at in _worth_moving(board, lags, TaskType.STANDBY, warmups):
         task = tasks[number]
-        caught_up = map(holders.__getitem__, lags.caught_up(number))
-        runner = _least_loaded([one for one in caught_up if task not in one.active and task not in one.standby])
+        caught_up = (holders[client] for client in lags.caught_up(number))
+        runner = _least_loaded([holder for holder in caught_up if not holder.has(task)])
         if runner is None:
             closer = (holders[client] for client in lags.closer(number, at))
             runner = next((holder for holder in closer if not holder.has(task)), None)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from math import erf, gamma, pi, sqrt
+
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samerack.traffic.production import BLOCK_SECONDS, BLOCKS, Production, Rate
+from samerack.traffic.production import BLOCK_SECONDS, BLOCKS, STUDENT, Production, Rate
 from samerack.traffic.weights import WeightBook, Weights, have_changed
 from tests import effort
 from tests.unit.traffic.worlds import DAY, polls
@@ -55,6 +58,17 @@ def test_a_rate_needs_three_steps_and_knows_its_error() -> None:
     assert found[2] == Rate(value=100.0, error=0.0, seconds=15.0)
     assert found[3] is not None
     assert (found[3].value, found[3].error) == pytest.approx((75.0, 22.82 * 1.65), abs=0.02)
+
+
+@pytest.mark.parametrize("blocks", range(3, BLOCKS + 1))
+def test_two_errors_of_few_blocks_are_as_sure_as_two_of_many(blocks: int) -> None:
+    """By the density of Student's t with one degree of freedom fewer than blocks: 95.45 % lie within."""
+    free = blocks - 1
+    bound = 2 * STUDENT[blocks]
+    at = np.linspace(-bound, bound, 20_001)
+    scale = gamma((free + 1) / 2) / (sqrt(free * pi) * gamma(free / 2))
+    within = (scale * (1 + at**2 / free) ** (-(free + 1) / 2)).mean() * 2 * bound
+    assert within == pytest.approx(erf(sqrt(2)), abs=0.001)
 
 
 @given(st.lists(st.tuples(st.floats(1, 100), st.floats(0, 1e9)), min_size=3, max_size=300))
