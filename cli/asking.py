@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Annotated, Final
 from urllib.parse import quote
@@ -39,6 +39,8 @@ _MAX_BYTES: Final = 256 * 1024 * 1024
 _LAG_SECONDS: Final = 1.0
 """Offsets are asked for at the second poll, and there are four in this time."""
 _UNSEEN: Final = b""
+_OF_COMMAND: Final = ("kafka.", "log.", "web.")
+"""Settings of how a command reaches the cluster or the agent: the figures do not depend on them."""
 _SAID: Final = ("role", "trouble", "paused")
 
 WindowOption = Annotated[
@@ -50,9 +52,15 @@ MeasureOption = Annotated[bool, typer.Option("--measure", help="Measure even whe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """The settings; where they name no cluster only a running agent can tell."""
+    """The settings; where they name no cluster only a running agent can tell.
+
+    Attributes:
+        settings: The settings.
+        assigned: The keys that were set on the command line.
+    """
 
     settings: Settings
+    assigned: tuple[str, ...] = ()
 
     @property
     def url(self) -> str:
@@ -74,7 +82,8 @@ def place(config: ConfigOption, bootstrap: BootstrapOption, assignments: SetOpti
     Raises:
         SettingsError: As `common.flags.settings_from`, but for a missing cluster.
     """
-    return Place(settings=only_cluster(settings_from(config, bootstrap, assignments, needs_kafka=False)))
+    settings = only_cluster(settings_from(config, bootstrap, assignments, needs_kafka=False))
+    return Place(settings=settings, assigned=tuple(one.partition("=")[0] for one in assignments or ()))
 
 
 def figures(where: Place, *, window: float, measure: bool, bill: bool) -> Figures:
@@ -134,7 +143,7 @@ def lag(where: Place, group: str, *, measure: bool) -> tuple[GroupLag | None, st
             f"group {group}: the agent at {where.url} has not seen it; give --bootstrap-servers to ask brokers for it"
         )
     only = where.settings.traffic.model_copy(update={"groups": (exactly(group),)})
-    here = Place(settings=where.settings.model_copy(update={"traffic": only}))
+    here = replace(where, settings=where.settings.model_copy(update={"traffic": only}))
     with _measuring(here, _LAG_SECONDS) as measuring:
         measuring.measure()
         found = measuring.snapshot.groups
@@ -206,6 +215,13 @@ def _same_cluster(where: Place, bootstrap: str) -> bool:
 
 
 def _origin(where: Place) -> str:
+    """Return where an agent's figures are from; warn of settings of the command line that are not in them."""
+    if unused := [key for key in where.assigned if not key.startswith(_OF_COMMAND)]:
+        typer.echo(
+            f"samerack: {', '.join(unused)}: not used, as the agent at {where.url} counts by its own settings; "
+            "--measure measures by those given here",
+            err=True,
+        )
     return f"measured by the agent at {where.url}"
 
 

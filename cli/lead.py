@@ -179,6 +179,7 @@ def _end(progress: Progress) -> str:
             + (f" (at most {most:.1f} s were forecast)" if most is not None else "")
             + f"; {progress.rebalances} rebalances, one of them held open for {progress.held_seconds:.2f} s"
             + _late(progress)
+            + f"; {command('events', '--kind', 'rebalance', group=progress.group)} shows who paused and what moved"
         )
     if progress.outcome is Outcome.WOULD:
         return f"the agent can take {progress.group} over, and does so without --dry-run"

@@ -126,8 +126,8 @@ def _begin(
     """Sends the request; returns the agent's address, and what is in force now.
 
     Raises:
-        SettingsError: An option is wrong, or the agent does not lead the group.
-        AgentError: No agent answers, or it refuses.
+        SettingsError: An option is wrong.
+        AgentError: No agent answers, it does not lead the group, or it refuses.
     """
     seconds = _seconds(lasting)
     if len(why) > MAX_TEXT:
@@ -158,13 +158,12 @@ def _status(base: str, answer: HttpAnswer) -> RequestStatus:
     """Returns what is in force by an answer.
 
     Raises:
-        SettingsError: The agent does not lead the group.
-        AgentError: The agent refuses.
+        AgentError: The agent does not lead the group, or refuses.
     """
     if answer.status == HTTPStatus.OK:
         return from_json(answer.body)
     if answer.status == HTTPStatus.NOT_FOUND and (why := reason(answer)):
-        raise SettingsError(why)
+        raise AgentError(why)
     raise refusal(base, answer)
 
 

@@ -11,7 +11,7 @@ from typing import TypeAlias
 import numpy as np
 
 from samerack.assignors.evaluate import cross_rack_mask, evaluate, known_mask
-from samerack.assignors.model import FloatArray, Int32Array, Problem
+from samerack.assignors.model import NOBODY, FloatArray, Int32Array, Problem
 
 Rates: TypeAlias = Mapping[tuple[str, int], float]
 """Wire bytes per second by topic and partition."""
@@ -38,4 +38,4 @@ def row_of(problem: Problem, rates: Rates) -> FloatArray:
 
 def known_crossing(problem: Problem, owner: Int32Array, row: FloatArray) -> float:
     """Returns the bytes per second that are known to cross racks with these owners."""
-    return float(row[known_mask(problem, owner) & cross_rack_mask(problem, owner)].sum())
+    return float(row[cross_rack_mask(problem, owner) & (problem.leader_rack != NOBODY)].sum())

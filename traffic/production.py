@@ -9,8 +9,7 @@ has a small one, a burst a large one. Pure: no I/O, no clock.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -31,8 +30,7 @@ _LONGEST_STEP_SECONDS: Final = 120.0
 """What was appended in a longer time between two polls (a suspended machine) belongs to no block."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rate:
+class Rate(NamedTuple):
     """What was written to a partition in the last minutes.
 
     Attributes:
@@ -64,7 +62,8 @@ class Production:
         self._blocks = np.zeros((0, 0))
         """Bytes by partition and block; not a number for blocks that began before the partition was polled."""
         self._block_seconds = 0.0
-        self._table: FloatArray | None = None
+        self._rates: list[Rate | None] | None = None
+        """By row; None until they are asked for."""
 
     def polled(self, appended: Mapping[Partition, float], seconds: float) -> None:
         """Add what was appended in the time since the last poll; partitions that are not in it are forgotten.
@@ -87,10 +86,9 @@ class Production:
         row = self._rows.get(partition)
         if row is None:
             return None
-        if self._table is None:
-            self._table = _table(self._blocks, self._seconds)
-        value, error, seconds = self._table[row].tolist()
-        return Rate(value=value, error=error, seconds=seconds) if seconds else None
+        if self._rates is None:
+            self._rates = _rates(self._blocks, self._seconds)
+        return self._rates[row]
 
     def rates(self, partitions: Iterable[Partition]) -> dict[Partition, Rate]:
         """Return the rates of those partitions of which they are known."""
@@ -98,7 +96,7 @@ class Production:
 
     def _keep(self, partitions: Collection[Partition]) -> None:
         """Have a row for each of these, and for no other one."""
-        self._table = None
+        self._rates = None
         if self._rows.keys() == set(partitions):
             return
         blocks = np.full((len(partitions), self._seconds.size), np.nan)
@@ -120,8 +118,8 @@ class Production:
         self._blocks = np.column_stack([self._blocks, np.zeros(len(self._rows))])
 
 
-def _table(blocks: FloatArray, seconds: FloatArray) -> FloatArray:
-    """Return the rate of each row of blocks, its standard error, and the seconds of both: 0 where it is not known.
+def _rates(blocks: FloatArray, seconds: FloatArray) -> list[Rate | None]:
+    """Return the rate of each row of blocks; None where too few of them are known.
 
     A burst at the border of two blocks is too much for one and too little for the other, and nothing for both: so
     the covariance of neighbours counts too (Newey and West).
@@ -129,10 +127,14 @@ def _table(blocks: FloatArray, seconds: FloatArray) -> FloatArray:
     known = ~np.isnan(blocks)
     count = known.sum(axis=1)
     whole = np.where(count >= _MIN_BLOCKS, known @ seconds, np.inf)
-    value = np.nansum(blocks, axis=1) / whole
-    beyond = np.where(known, blocks - np.outer(value, seconds), 0.0)
-    alone = (beyond**2).sum(axis=1)
+    appended = np.where(known, blocks, 0.0)
+    value = appended.sum(axis=1) / whole
+    beyond = appended - known * (value[:, None] * seconds)
+    alone = (beyond * beyond).sum(axis=1)
     together = alone + 2.0 * (beyond[:, 1:] * beyond[:, :-1]).sum(axis=1)
     variance = np.maximum(together, _MIN_PART * alone) * count / np.maximum(count - 1, 1)
     error = np.sqrt(variance) / whole * STUDENT[count]
-    return np.column_stack([value, error, np.where(np.isfinite(whole), whole, 0.0)])
+    return [
+        Rate(*rate) if rate[2] < np.inf else None
+        for rate in zip(value.tolist(), error.tolist(), whole.tolist(), strict=True)
+    ]

@@ -24,6 +24,7 @@ _ERRORS: Final = 2.5
 """... and more than so many standard errors."""
 _SMALL: Final = 1 / 16
 """A partition with less than this part of the average is as good as empty, and so is one with half of that."""
+_SQUARED_LOG: Final = log(2) ** 2
 
 
 class WeightBook:
@@ -102,7 +103,7 @@ def _change(before: Rate, now: Rate, floor_before: float, floor_now: float) -> t
     """Return by how many powers of two a rate has changed, and the variance of that."""
     first, second = max(before.value, floor_before), max(now.value, floor_now)
     relative = (before.error / first) ** 2 + (now.error / second) ** 2
-    return log2(second / first), relative / log(2) ** 2
+    return log2(second / first), relative / _SQUARED_LOG
 
 
 def _are_sure(rates: Iterable[Rate]) -> bool:

@@ -67,6 +67,18 @@ def test_cost_shows_the_most_expensive_group_first(port: int) -> None:
     assert f"measured by the agent at http://127.0.0.1:{port}; bytes on the wire in 60 s; AWS: 0.01 USD" in flat
 
 
+@pytest.mark.parametrize("command", [("cost",), ("cost", "orders", "--json"), ("verify",)])
+def test_settings_that_an_agent_does_not_count_by_are_named(port: int, command: tuple[str, ...]) -> None:
+    """Prices of the command line changed nothing where an agent was asked, and nothing said so."""
+    _, _, plain = run(port, *command, "-s", "log.level=warning")
+    assert plain == ""
+    _, _, error = run(port, *command, "-s", "money.prices=azure", "-s", "policy.min_saving=0.1")
+    assert error == (
+        f"samerack: money.prices, policy.min_saving: not used, as the agent at http://127.0.0.1:{port} counts by its "
+        "own settings; --measure measures by those given here\n"
+    )
+
+
 def test_verify_and_cost_have_the_same_total(port: int) -> None:
     """The last row of cost is the sum that verify ends with."""
     _, costs, _ = run(port, "cost")
