@@ -10,7 +10,7 @@ ARG BUILD_BASE=${BASE}
 FROM ${BUILD_BASE} AS dependencies
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore PYTHONDONTWRITEBYTECODE=1
 RUN python3 -m venv --without-pip /opt/samerack
-COPY locks/agent.lock /locks/
+COPY scripts/locks/agent.lock /locks/
 RUN python3 -m pip --python /opt/samerack/bin/python install --quiet --require-hashes --no-deps --only-binary :all: --no-compile \
       --requirement /locks/agent.lock
 # Of OR-Tools only the graph solvers are used; the libraries under .libs are linked to each other and stay. Of Pygments' lexers
@@ -32,26 +32,15 @@ RUN PYTHONHASHSEED=0 python3 -m compileall -q --invalidation-mode unchecked-hash
 
 # --- samerack itself, as a wheel that is built without a network -------------------------------------------------------
 FROM dependencies AS build
-COPY locks/build.lock /locks/
+COPY scripts/locks/build.lock /locks/
 RUN python3 -m venv --without-pip /opt/build \
  && python3 -m pip --python /opt/build/bin/python install --quiet --require-hashes --no-deps --only-binary :all: \
       --requirement /locks/build.lock
 WORKDIR /source
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml hatch_build.py README.md LICENSE ./
 COPY protocol protocol
 COPY assignors assignors
-COPY common common
-COPY plugins plugins
-COPY pipeline pipeline
-COPY cluster cluster
-COPY planning planning
-COPY election election
-COPY traffic traffic
-COPY events events
-COPY reporting reporting
-COPY offline offline
 COPY agent agent
-COPY cli cli
 COPY src src
 ARG SOURCE_DATE_EPOCH=0
 RUN python3 -m pip --python /opt/build/bin/python wheel --quiet --no-index --no-build-isolation --no-deps --wheel-dir /wheel . \

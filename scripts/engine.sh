@@ -139,8 +139,8 @@ _build_image() {
     _trim_java "$work/root/opt/java/openjdk" &&
     mkdir "$work/root/opt/kafka/libs" && cp -p "$jars"/*.jar "$work/root/opt/kafka/libs" &&
     install -m 755 "$root/tests/integration/image/run" "$work/root/etc/kafka/docker/run" &&
-    cp "$root/sandbox/kafka/log4j2.yaml" "$work/root/etc/kafka/docker/log4j2.yaml" &&
-    cp "$root/sandbox/kafka/log4j2.yaml" "$work/root/etc/kafka/docker/tools-log4j2.yaml" &&
+    cp "$root/lab/sandbox/kafka/log4j2.yaml" "$work/root/etc/kafka/docker/log4j2.yaml" &&
+    cp "$root/lab/sandbox/kafka/log4j2.yaml" "$work/root/etc/kafka/docker/tools-log4j2.yaml" &&
     touch "$work"/root/etc/kafka/docker/{,tools-}log4j.properties && # Kafka 3's wrapper wants them, and nothing reads them
     : >"$work/root/etc/kafka/docker/server.properties" &&
     # Only folders that the base has not: Docker refuses a path that comes twice.
@@ -160,7 +160,7 @@ _content_of() { docker image inspect --format '{{index .Config.Labels "samerack.
 _find_image() {
   local version=$1 project content base official=apache/kafka:$1 ours=samerack/kafka:$1
   project=$(kafka_project "$version") || exit
-  content=$(cat "$project/jars.lock" "$root/sandbox/kafka/log4j2.yaml" "$root/tests/integration/image/run" "$root/scripts/engine.sh" \
+  content=$(cat "$project/jars.lock" "$root/lab/sandbox/kafka/log4j2.yaml" "$root/tests/integration/image/run" "$root/scripts/engine.sh" \
     /etc/os-release <("$JAVA_HOME/bin/java" -version 2>&1) | sha256sum)
   content=${content%% *}
   if [[ $(_content_of "$ours") == "$content" ]]; then

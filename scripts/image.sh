@@ -7,8 +7,8 @@
 # machine fetches, so that nothing in the build needs a network.
 
 agent_image=samerack/agent:test
-agent_sources=(Dockerfile .dockerignore pyproject.toml README.md LICENSE locks/agent.lock locks/build.lock
-  scripts/image_system.py src protocol assignors common cluster planning election traffic events reporting plugins pipeline offline agent cli)
+agent_sources=(Dockerfile .dockerignore pyproject.toml hatch_build.py README.md LICENSE scripts/locks/agent.lock scripts/locks/build.lock
+  scripts/image_system.py src protocol assignors agent)
 
 _default_base() { sed -n 's/^ARG BASE=//p' "$root/Dockerfile"; }
 
@@ -34,14 +34,14 @@ _fetch_wheels() {
   "$python" -m venv --clear "$cache/pip" || return
   for lock in install agent build; do
     retry 2 "$cache/pip/bin/python" -m pip download --quiet --disable-pip-version-check --require-hashes --no-deps --only-binary :all: \
-      --python-version "$version" --implementation cp "${platforms[@]}" --dest "$folder/wheels" --requirement "$root/locks/$lock.lock" || return
+      --python-version "$version" --implementation cp "${platforms[@]}" --dest "$folder/wheels" --requirement "$root/scripts/locks/$lock.lock" || return
   done
 }
 
 # _with_wheels BASE IMAGE: BASE with the locked wheels in it; its pip looks nowhere else.
 _with_wheels() {
   local base=$1 image=$2 content version work
-  content=$(cat "$root"/locks/{install,agent,build}.lock <(docker image inspect --format '{{.Id}}' "$base") | sha256sum | cut -d' ' -f1)
+  content=$(cat "$root"/scripts/locks/{install,agent,build}.lock <(docker image inspect --format '{{.Id}}' "$base") | sha256sum | cut -d' ' -f1)
   [[ $(_content_of "$image") == "$content" ]] && return
   version=$(docker run --rm --network none "$base" python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])') || return
   work=$(mktemp -d)

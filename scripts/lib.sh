@@ -164,7 +164,7 @@ setup_uv() {
 
 # _sync_venv STAMP KIND
 _sync_venv() {
-  local stamp=$1 lock=$root/locks/$2.lock venv=$root/.venv
+  local stamp=$1 lock=$root/scripts/locks/$2.lock venv=$root/.venv
   _venv_is "$stamp" && return
   [[ -x $venv/bin/python ]] || "$python" -m venv --clear --without-pip "$venv" || return
   # The second try takes certificates from the system: machines behind a proxy of their own need it.
@@ -177,12 +177,12 @@ _sync_venv() {
 
 _venv_is() { [[ -x $root/.venv/bin/python && -f $root/.venv/.samerack && $(<"$root/.venv/.samerack") == "$1" ]]; }
 
-# setup_venv [pipeline]: .venv as locks/develop.lock has it, or with Spark as well, and this checkout in it. One that has
+# setup_venv [pipeline]: .venv as scripts/locks/develop.lock has it, or with Spark as well, and this checkout in it. One that has
 # Spark already keeps it.
 setup_venv() {
   setup_python
   local stamp
-  stamp=$(cat "$root"/locks/{develop,pipeline}.lock "$root/pyproject.toml" <("$python" --version) <(printf '%s' "$root") | sha256sum)
+  stamp=$(cat "$root"/scripts/locks/{develop,pipeline}.lock "$root/pyproject.toml" <("$python" --version) <(printf '%s' "$root") | sha256sum)
   stamp=${stamp%% *}
   _venv_is "$stamp with Spark" && return
   local kind=develop what="the locked Python packages"
@@ -259,13 +259,13 @@ setup_jars() {
 }
 
 # setup_spark: what Spark needs beyond its own jars, for Kafka and Delta.
-setup_spark() { setup_jars "Spark's jars for Kafka and Delta" "$root/pipeline/jars" "$spark_jars"; }
+setup_spark() { setup_jars "Spark's jars for Kafka and Delta" "$root/src/samerack/pipeline/jars" "$spark_jars"; }
 
 # kafka_project VERSION: where the pom.xml and jars.lock of that Kafka are.
 kafka_project() {
-  local project=$root/sandbox/kafka
+  local project=$root/lab/sandbox/kafka
   [[ $1 == "$kafka_version" ]] || project+=/$1
-  [[ -f $project/pom.xml ]] || die "SANDBOX_KAFKA_VERSION: no Kafka $1 here; there are $kafka_version and $(cd "$root/sandbox/kafka" && ls -d [0-9]*)"
+  [[ -f $project/pom.xml ]] || die "SANDBOX_KAFKA_VERSION: no Kafka $1 here; there are $kafka_version and $(cd "$root/lab/sandbox/kafka" && ls -d [0-9]*)"
   printf '%s' "$project"
 }
 
@@ -288,7 +288,7 @@ setup_kafka() {
   setup_brokers "$kafka_version"
   setup_brokers "$broker_version"
   if ! compgen -G "$kafka_jars/classes-*.jsa" >/dev/null; then
-    step "archiving Kafka's classes, for brokers that start fast" locked archive "$root/.venv/bin/python" -m sandbox.jvm ||
+    step "archiving Kafka's classes, for brokers that start fast" locked archive "$root/.venv/bin/python" -m lab.sandbox.jvm ||
       say "samerack: going on without the archive"
   fi
 }

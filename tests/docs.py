@@ -29,6 +29,14 @@ class Command:
         return f"{self.page}: {shlex.join(self.words)}"
 
 
+def sources() -> list[Path]:
+    """Return all files of Python that are shipped, where they lie."""
+    rooms = [room.resolve() for room in (ROOT / "src" / "samerack").iterdir() if room.is_dir()]
+    found = [path for room in rooms for path in sorted(room.rglob("*.py"))]
+    assert found
+    return found
+
+
 def pages() -> list[Path]:
     """All pages for users, and that for developers."""
     return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]

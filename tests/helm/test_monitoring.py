@@ -7,17 +7,17 @@ import json
 import pytest
 import yaml
 
-from tests.helm.chart import CHART, NAMESPACE, ROOT, one, scenario
+from tests.helm.chart import CHART, NAMESPACE, one, scenario
 
 pytestmark = pytest.mark.helm
 
-_MONITORING = ROOT / "monitoring"
+_FILES = CHART / "files"
 
 
 def test_the_rules_are_those_of_the_repository() -> None:
     """Every alert is rendered as written; Prometheus' own templates in it are unchanged."""
     groups = one(scenario("sidecar-scraped"), "PrometheusRule")["spec"]["groups"]
-    assert groups == yaml.safe_load((_MONITORING / "alerts.yaml").read_text(encoding="utf-8"))["groups"]
+    assert groups == yaml.safe_load((_FILES / "alerts.yaml").read_text(encoding="utf-8"))["groups"]
 
 
 def test_alerts_can_be_left_out() -> None:
@@ -27,14 +27,14 @@ def test_alerts_can_be_left_out() -> None:
         for group in one(scenario("all-on"), "PrometheusRule")["spec"]["groups"]
         for rule in group["rules"]
     }
-    every = yaml.safe_load((_MONITORING / "alerts.yaml").read_text(encoding="utf-8"))["groups"][0]["rules"]
+    every = yaml.safe_load((_FILES / "alerts.yaml").read_text(encoding="utf-8"))["groups"][0]["rules"]
     assert {rule["alert"] for rule in every} - named == {"SamerackCrossRackCost"}
 
 
 def test_the_dashboard_is_that_of_the_repository() -> None:
     """The ConfigMap contains the dashboard unchanged, with the label that Grafana's chart looks for."""
     found = one(scenario("all-on"), "ConfigMap", "monitoring")
-    assert json.loads(found["data"]["samerack.json"]) == json.loads((_MONITORING / "dashboard.json").read_text("utf-8"))
+    assert json.loads(found["data"]["samerack.json"]) == json.loads((_FILES / "dashboard.json").read_text("utf-8"))
     assert found["metadata"]["labels"]["grafana_dashboard"] == "1"
 
 
@@ -59,7 +59,7 @@ def test_the_monitor_scrapes_the_leader_under_the_name_of_the_alerts(name: str, 
     assert endpoint["port"] in {port["name"] for port in ports}
     own, *added = endpoint["relabelings"]
     assert own == {"targetLabel": "job", "replacement": "samerack"}
-    assert 'up{job="samerack"}' in (_MONITORING / "alerts.yaml").read_text(encoding="utf-8")
+    assert 'up{job="samerack"}' in (_FILES / "alerts.yaml").read_text(encoding="utf-8")
     assert added == [{"targetLabel": "cluster", "replacement": "a"}]
     assert [each["action"] for each in endpoint["metricRelabelings"]] == ["drop"]
     (plain,) = one(scenario("sidecar-scraped"), "PodMonitor")["spec"]["podMetricsEndpoints"]
@@ -96,9 +96,3 @@ def test_each_alert_links_to_its_section() -> None:
         assert rule["annotations"]["runbook"] == f"docs/alerts.md#{section}"
     (group,) = one(scenario("sidecar-scraped"), "PrometheusRule")["spec"]["groups"]
     assert all("runbook_url" not in rule["annotations"] for rule in group["rules"])
-
-
-def test_there_is_one_copy() -> None:
-    """The repository's files are links to the chart's: with links in the chart, Helm would warn at every command."""
-    for name in ("alerts.yaml", "dashboard.json"):
-        assert (_MONITORING / name).resolve() == CHART / "files" / name

@@ -92,7 +92,7 @@ def test_a_package_has_what_it_needs(tmp_path: Path) -> None:
         entries = {entry.name.removeprefix("samerack/"): entry for entry in content.getmembers()}
         alerts = content.extractfile(entries["files/alerts.yaml"])
         assert alerts is not None
-        assert alerts.read() == (ROOT / "monitoring" / "alerts.yaml").read_bytes()
+        assert alerts.read() == (CHART / "files" / "alerts.yaml").read_bytes()
     assert all(entry.isfile() for entry in entries.values())
     assert {"values.schema.json", "README.md", "files/dashboard.json"} <= entries.keys()
     assert not [name for name in entries if name.startswith("ci/") or name.endswith((".gotmpl", ".svg"))]

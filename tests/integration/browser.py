@@ -13,10 +13,10 @@ from types import TracebackType
 from typing import Any, Final, Self
 from urllib.request import Request, urlopen
 
-from sandbox.admin import wait_until
-from sandbox.errors import SandboxError
-from sandbox.processes import end, spawn
-from sandbox.settings import HOST, free_ports
+from lab.sandbox.admin import wait_until
+from lab.sandbox.errors import SandboxError
+from lab.sandbox.processes import end, spawn
+from lab.sandbox.settings import HOST, free_ports
 
 _FLAGS: Final = (
     "--headless",

@@ -32,11 +32,11 @@ from testcontainers.core.container import DockerContainer
 from testcontainers.core.docker_client import DockerClient
 from testcontainers.core.network import Network
 
-from sandbox.admin import wait_for_racks
-from sandbox.contract import RACK_AWARE_SELECTOR, RACKS, Broker, Keep
-from sandbox.errors import SandboxError
-from sandbox.jvm import BROKER_VERSION
-from sandbox.settings import BROKER, COMMON, CONTROLLER, new_cluster_id
+from lab.sandbox.admin import wait_for_racks
+from lab.sandbox.contract import RACK_AWARE_SELECTOR, RACKS, Broker, Keep
+from lab.sandbox.errors import SandboxError
+from lab.sandbox.jvm import BROKER_VERSION
+from lab.sandbox.settings import BROKER, COMMON, CONTROLLER, new_cluster_id
 
 IMAGE: Final = os.environ.get("SANDBOX_KAFKA_IMAGE") or f"samerack/kafka:{BROKER_VERSION}"
 OLDEST_IMAGE: Final = os.environ.get("SANDBOX_OLDEST_KAFKA_IMAGE") or "samerack/kafka:3.9.2"
@@ -75,7 +75,7 @@ while [ -e /tmp/node/pid ]; do sleep 0.1; done
 
 
 class ContainerCluster:
-    """Kafka brokers in containers; a context manager that satisfies `sandbox.contract.KafkaCluster`."""
+    """Kafka brokers in containers; a context manager that satisfies `lab.sandbox.contract.KafkaCluster`."""
 
     def __init__(
         self,

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
-from sandbox.admin import Admin
-from sandbox.contract import RACKS, KafkaCluster
-from sandbox.patience import PATIENCE
+from lab.sandbox.admin import Admin
+from lab.sandbox.contract import RACKS, KafkaCluster
+from lab.sandbox.patience import PATIENCE
 from tests.integration.cluster import ContainerCluster
 from tests.integration.looking import Looking, settings_for
 from tests.integration.pods import Pods

@@ -10,9 +10,9 @@ from typing import Any, Final
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 from prometheus_client.parser import text_string_to_metric_families
 
+from lab.sandbox.admin import wait_until
+from lab.sandbox.agent_process import AgentProcess
 from samerack.common.records import GroupState, TrafficSample
-from sandbox.admin import wait_until
-from sandbox.agent_process import AgentProcess
 from tests.integration.scene import A, B, Scene
 
 Flows = dict[tuple[str, ...], tuple[int, int]]

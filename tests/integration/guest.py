@@ -14,11 +14,11 @@ from typing import Final
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from sandbox.admin import wait_until
-from sandbox.agent_process import AgentProcess
-from sandbox.errors import SandboxError
-from sandbox.jvm import command
-from sandbox.members.lines import Partition
+from lab.sandbox.admin import wait_until
+from lab.sandbox.agent_process import AgentProcess
+from lab.sandbox.errors import SandboxError
+from lab.sandbox.jvm import command
+from lab.sandbox.members.lines import Partition
 from tests.integration.scene import AGENT, Scene
 
 _LOOKING: Final = frozenset({"waiting", "observing", "following", "leading"})

@@ -6,6 +6,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from lab.sandbox.contract import KafkaCluster
+from lab.sandbox.members.process import Member
+from lab.sandbox.patience import PATIENCE
 from samerack.common.money import price_table
 from samerack.common.settings import MoneySettings, Settings, load
 from samerack.reporting.costs import report
@@ -13,9 +16,6 @@ from samerack.traffic.board import TrafficBoard
 from samerack.traffic.metrics import TrafficMetrics
 from samerack.traffic.model import GroupTraffic, TrafficSnapshot
 from samerack.traffic.watch import TrafficWatch
-from sandbox.contract import KafkaCluster
-from sandbox.members.process import Member
-from sandbox.patience import PATIENCE
 
 
 def settings_for(cluster: KafkaCluster, *groups: str) -> Settings:

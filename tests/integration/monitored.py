@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Final
 from urllib.request import Request, urlopen
 
-from sandbox.admin import Admin
-from sandbox.agent_process import AgentProcess
-from sandbox.cluster import Cluster
-from sandbox.feeder import Feeder
-from sandbox.members.lines import MemberSettings
-from sandbox.members.process import Member
+from lab.sandbox.admin import Admin
+from lab.sandbox.agent_process import AgentProcess
+from lab.sandbox.cluster import Cluster
+from lab.sandbox.feeder import Feeder
+from lab.sandbox.members.lines import MemberSettings
+from lab.sandbox.members.process import Member
 from tests.parity.streams_cases import random_case
 from tests.streams_http import question_of
 

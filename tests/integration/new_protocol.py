@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from sandbox.members.process import Member
+from lab.sandbox.members.process import Member
 from tests.integration.scene import A, B, C, Scene
 
 SPREAD: Final = ((1,), (2,), (3,)) * 4

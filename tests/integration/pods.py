@@ -18,9 +18,9 @@ from uuid import uuid4
 from docker.errors import NotFound
 from testcontainers.core.docker_client import DockerClient
 
-from sandbox.admin import wait_until
-from sandbox.errors import SandboxError
-from sandbox.members.lines import MemberSettings, command_line
+from lab.sandbox.admin import wait_until
+from lab.sandbox.errors import SandboxError
+from lab.sandbox.members.lines import MemberSettings, command_line
 from tests.integration.cluster import ContainerCluster, _owner
 
 Container = Any
@@ -36,7 +36,7 @@ CONFINED: Final[Mapping[str, Any]] = {
     "pids_limit": 100,
 }
 _INNER_PORT: Final = 9093
-_SANDBOX: Final = Path(__file__).parents[2] / "sandbox"
+_LAB: Final = Path(__file__).parents[2] / "lab"
 
 
 class Pods:
@@ -106,18 +106,18 @@ class Pods:
 
         Args:
             name: as for `start`.
-            client: its module in `sandbox.members`.
+            client: its module in `lab.sandbox.members`.
             settings: its arguments.
             options: further arguments.
             beside: as for `start`.
         """
-        mounted = "/tests/sandbox"
+        mounted = "/tests/lab"
         return self.start(
             name,
             entrypoint=PYTHON,
-            command=["-m", f"sandbox.members.{client}", *command_line(settings), *options],
+            command=["-m", f"lab.sandbox.members.{client}", *command_line(settings), *options],
             environment={"PYTHONPATH": str(Path(mounted).parent)},
-            mounts=[{"Type": "bind", "Source": str(_SANDBOX), "Target": mounted, "ReadOnly": True}],
+            mounts=[{"Type": "bind", "Source": str(_LAB), "Target": mounted, "ReadOnly": True}],
             user=f"{os.getuid()}:{os.getgid()}",  # whoever may read the checkout
             beside=beside,
         )

@@ -12,9 +12,9 @@ from urllib.error import HTTPError
 from urllib.parse import urlencode
 from urllib.request import urlopen
 
-from sandbox.admin import wait_until
-from sandbox.processes import end, spawn
-from sandbox.settings import HOST, free_ports
+from lab.sandbox.admin import wait_until
+from lab.sandbox.processes import end, spawn
+from lab.sandbox.settings import HOST, free_ports
 
 _SECONDS = 30
 

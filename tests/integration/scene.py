@@ -20,15 +20,15 @@ from typing import Any, Final, Self
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from sandbox.admin import Admin, wait_until
-from sandbox.agent_process import AgentProcess
-from sandbox.contract import RACKS, KafkaCluster
-from sandbox.errors import SandboxError
-from sandbox.feeder import Feeder
-from sandbox.members.ledger import longest_pauses, readings
-from sandbox.members.lines import MemberSettings, Partition
-from sandbox.members.process import Event, Member
-from sandbox.processes import tail
+from lab.sandbox.admin import Admin, wait_until
+from lab.sandbox.agent_process import AgentProcess
+from lab.sandbox.contract import RACKS, KafkaCluster
+from lab.sandbox.errors import SandboxError
+from lab.sandbox.feeder import Feeder
+from lab.sandbox.members.ledger import longest_pauses, readings
+from lab.sandbox.members.lines import MemberSettings, Partition
+from lab.sandbox.members.process import Event, Member
+from lab.sandbox.processes import tail
 
 A: Final = "rack-a"
 B: Final = "rack-b"

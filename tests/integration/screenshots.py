@@ -12,8 +12,8 @@ import tempfile
 from pathlib import Path
 from typing import Any, Final
 
-from sandbox.admin import wait_until
-from sandbox.agent_process import AgentProcess
+from lab.sandbox.admin import wait_until
+from lab.sandbox.agent_process import AgentProcess
 from tests.integration.browser import Browser
 from tests.integration.monitored import LED, member, monitored
 

@@ -22,16 +22,16 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported in
     UserScramCredentialUpsertion,
 )
 
-from sandbox.admin import Admin, wait_until
-from sandbox.agent_process import AgentProcess
-from sandbox.certificates import Authority
-from sandbox.cloud_listeners import GoogleKafka, Msk, compiled
-from sandbox.cluster import Cluster
-from sandbox.feeder import Feeder
-from sandbox.members.lines import MemberSettings
-from sandbox.members.process import Member
-from sandbox.security import Listener, Security, allowed, certified, oauthbearer, plain, scram
-from sandbox.tokens import TokenServer
+from lab.sandbox.admin import Admin, wait_until
+from lab.sandbox.agent_process import AgentProcess
+from lab.sandbox.certificates import Authority
+from lab.sandbox.cloud_listeners import GoogleKafka, Msk, compiled
+from lab.sandbox.cluster import Cluster
+from lab.sandbox.feeder import Feeder
+from lab.sandbox.members.lines import MemberSettings
+from lab.sandbox.members.process import Member
+from lab.sandbox.security import Listener, Security, allowed, certified, oauthbearer, plain, scram
+from lab.sandbox.tokens import TokenServer
 
 TOPIC: Final = "clicks"
 USER: Final = "agent"

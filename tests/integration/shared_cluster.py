@@ -16,9 +16,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from sandbox import broker_assignor
-from sandbox.admin import wait_until
-from sandbox.errors import SandboxError
+from lab.sandbox import broker_assignor
+from lab.sandbox.admin import wait_until
+from lab.sandbox.errors import SandboxError
 from tests.integration.cluster import ContainerCluster
 
 QUICK: Final = {"group.consumer.min.heartbeat.interval.ms": "1000", "group.consumer.heartbeat.interval.ms": "1000"}

@@ -4,7 +4,7 @@ from itertools import dropwhile
 
 import pytest
 
-from sandbox.agent_process import AgentProcess
+from lab.sandbox.agent_process import AgentProcess
 from tests.integration.scene import AGENT, INTERLEAVED, A, B, C, Scene
 
 

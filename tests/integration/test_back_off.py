@@ -6,9 +6,9 @@ import json
 
 import pytest
 
+from lab.sandbox.agent_process import AgentProcess
+from lab.sandbox.jvm import BROKER_VERSION
 from samerack.agent.policy.back_off_causes import RULES, Cause
-from sandbox.agent_process import AgentProcess
-from sandbox.jvm import BROKER_VERSION
 from tests.integration.scene import INTERLEAVED, A, B, Scene
 
 

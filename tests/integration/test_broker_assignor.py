@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
-from sandbox.admin import wait_until
-from sandbox.contract import RACKS
-from sandbox.jvm import BROKER_VERSION
+from lab.sandbox.admin import wait_until
+from lab.sandbox.contract import RACKS
+from lab.sandbox.jvm import BROKER_VERSION
 from tests.integration.new_protocol import SPREAD, assignor, join, join_on_both_clients
 from tests.integration.scene import INTERLEAVED, A, B, C, Scene
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from lab.sandbox import broker_assignor
+from lab.sandbox.admin import wait_until
+from lab.sandbox.cluster import Cluster
+from lab.sandbox.contract import RACKS
+from lab.sandbox.jvm import BROKER_VERSION
 from samerack.cluster.server_assignors import LINE
-from sandbox import broker_assignor
-from sandbox.admin import wait_until
-from sandbox.cluster import Cluster
-from sandbox.contract import RACKS
-from sandbox.jvm import BROKER_VERSION
 from tests.integration.new_protocol import SPREAD, assignor, join
 from tests.integration.scene import INTERLEAVED, A, B, C, Scene
 from tests.integration.shared_cluster import QUICK

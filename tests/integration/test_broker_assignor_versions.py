@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from sandbox import broker_assignor
-from sandbox.admin import Admin
-from sandbox.cluster import Cluster
-from sandbox.contract import RACKS
+from lab.sandbox import broker_assignor
+from lab.sandbox.admin import Admin
+from lab.sandbox.cluster import Cluster
+from lab.sandbox.contract import RACKS
 from tests.integration.new_protocol import SPREAD, assignor, join
 from tests.integration.scene import A, B, C, Scene
 from tests.integration.shared_cluster import QUICK

@@ -11,13 +11,13 @@ from contextlib import ExitStack
 import pytest
 from kafka.structs import MemberState
 
+from lab.sandbox.admin import wait_until
+from lab.sandbox.contract import KafkaCluster
 from samerack.agent.leading.membership import Membership
 from samerack.cluster.client import close, connect
 from samerack.cluster.group_member import Joined
 from samerack.common.kafka_config import for_kafka_python
 from samerack.common.settings import LeadingSettings
-from sandbox.admin import wait_until
-from sandbox.contract import KafkaCluster
 
 _EMPTY = b"\x00\x00\x00\x00\x00\x00\xff\xff\xff\xff"
 """An assignment without partitions."""

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from lab.sandbox.jvm import BROKER_VERSION
 from samerack.cluster.versions import FLOOR, TESTED
-from sandbox.jvm import BROKER_VERSION
 from tests.integration.scene import Scene
 
 

@@ -23,7 +23,7 @@ def test_faults_hurt_no_group_more_than_without_an_agent() -> None:
     longest of ten is shorter by chance. Groups whose consumers have left are as without an agent: empty, with their
     offsets, open to tools and other consumers.
     """
-    line = [sys.executable, "-m", "sandbox.chaos", "--faults", str(_FAULTS), "--seed", str(_SEED), "--json"]
+    line = [sys.executable, "-m", "lab.sandbox.chaos", "--faults", str(_FAULTS), "--seed", str(_SEED), "--json"]
     done = subprocess.run(line, stdout=subprocess.PIPE, text=True, check=False)
     assert done.stdout, f"exit code {done.returncode}, and nothing was told"
     told = json.loads(done.stdout)

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import pytest
 
-from sandbox.admin import Admin
-from sandbox.agent_process import AgentProcess
-from sandbox.settings import HOST, free_ports
+from lab.sandbox.admin import Admin
+from lab.sandbox.agent_process import AgentProcess
+from lab.sandbox.settings import HOST, free_ports
 from tests.collector import Collector
 from tests.integration import guest
 from tests.integration.cluster import ContainerCluster

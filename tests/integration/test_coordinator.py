@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from sandbox.admin import wait_until
-from sandbox.contract import KafkaCluster
+from lab.sandbox.admin import wait_until
+from lab.sandbox.contract import KafkaCluster
 from tests.integration.scene import Scene, holds_for, now_ms
 from tests.integration.secured import Secured
 

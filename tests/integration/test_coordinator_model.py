@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
-from sandbox.contract import KafkaCluster
+from lab.sandbox.contract import KafkaCluster
 from tests.simulator.broker_desk import record
 from tests.simulator.desk import Record, play
 from tests.simulator.scenarios import SCENARIOS

@@ -6,11 +6,11 @@ import json
 
 import pytest
 
+from lab.sandbox.admin import wait_until
+from lab.sandbox.agent_process import AgentProcess
 from samerack.agent.policy.back_off_causes import Cause
 from samerack.protocol.consumer import encode_subscription
 from samerack.protocol.model import Subscription
-from sandbox.admin import wait_until
-from sandbox.agent_process import AgentProcess
 from tests.integration.raw_member import RawMember
 from tests.integration.scene import INTERLEAVED, A, Scene, holds_for
 

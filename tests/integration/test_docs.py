@@ -13,12 +13,12 @@ from typing import Any, Final
 
 import pytest
 
-from sandbox.admin import Admin, wait_until
-from sandbox.contract import KafkaCluster
-from sandbox.members.lines import MemberSettings
-from sandbox.members.process import Member
-from sandbox.processes import end, spawn, tail
-from sandbox.settings import HOST, free_ports
+from lab.sandbox.admin import Admin, wait_until
+from lab.sandbox.contract import KafkaCluster
+from lab.sandbox.members.lines import MemberSettings
+from lab.sandbox.members.process import Member
+from lab.sandbox.processes import end, spawn, tail
+from lab.sandbox.settings import HOST, free_ports
 from tests.docs import ROOT, Command, blocks, yaml_of
 
 pytestmark = pytest.mark.own_cluster  # of the demonstrations
@@ -142,7 +142,7 @@ def test_the_demo_shows_what_it_promises() -> None:
 
     Members with the default heartbeat of three seconds may take that long to notice an eager rebalance.
     """
-    shown = figures_of("sandbox.demo", seconds=220)
+    shown = figures_of("lab.sandbox.demo", seconds=220)
     assert shown["after"] == shown["optimum"] < shown["before"]
     assert shown["followed_seconds"] < 6
     assert shown["consumption_gap_seconds"] < 4
@@ -154,7 +154,7 @@ def test_the_demo_of_the_new_protocol_shows_what_it_promises() -> None:
 
     Members hear of an assignment with a heartbeat, which brokers want every five seconds by default.
     """
-    shown = figures_of("sandbox.demo_new_protocol", seconds=280)
+    shown = figures_of("lab.sandbox.demo_new_protocol", seconds=280)
     assert shown["optimum"] == 0
     assert max(shown["after"], shown["followed"]) < 0.05 < shown["before"]
     assert shown["followed_seconds"] < 30
@@ -163,7 +163,7 @@ def test_the_demo_of_the_new_protocol_shows_what_it_promises() -> None:
 @pytest.mark.timeout(400)
 def test_the_demo_of_kafka_streams_shows_what_it_promises() -> None:
     """`scripts/demo --streams --json`: sources and changelogs are read in rack, and no record is lost or doubled."""
-    shown = figures_of("sandbox.demo_streams", seconds=380)
+    shown = figures_of("lab.sandbox.demo_streams", seconds=380)
     assert (shown["sources_after"], shown["changelogs_after"]) == (0, 0)
     assert shown["share_after"] < 0.1 < shown["share_before"]
     assert shown["fallbacks"] >= 1

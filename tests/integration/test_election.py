@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from sandbox.agent_process import AgentProcess
+from lab.sandbox.agent_process import AgentProcess
 from tests.integration.scene import Scene, holds_for
 
 _LONG_SESSION_SECONDS = 60.0

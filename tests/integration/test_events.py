@@ -19,11 +19,11 @@ import pytest
 from confluent_kafka import Consumer
 from kafka import KafkaConsumer
 
+from lab.sandbox.admin import wait_until
+from lab.sandbox.agent_process import AgentProcess
+from lab.sandbox.members.process import Member
+from lab.sandbox.settings import free_ports
 from samerack.common.records import GroupEvent
-from sandbox.admin import wait_until
-from sandbox.agent_process import AgentProcess
-from sandbox.members.process import Member
-from sandbox.settings import free_ports
 from tests.integration.scene import INTERLEAVED, A, B, C, Scene
 
 _SESSION: Final = {"session_timeout_ms": "10000"}

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from sandbox.admin import wait_until
+from lab.sandbox.admin import wait_until
 from tests.integration.scene import Scene, holds_for, now_ms
 
 _LONG_SESSION_SECONDS = 60.0

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from sandbox.contract import RACKS
+from lab.sandbox.contract import RACKS
 from tests.integration.scene import INTERLEAVED, A, B, C, Scene
 
 

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.admin import Admin, wait_until
-from sandbox.agent_process import AgentProcess
-from sandbox.chaos.group import AGENT, Group
-from sandbox.chaos.setup import Setup
-from sandbox.clients.births import ANY_TIME, NAMES, WRONG, first_generation, run_births, waiting_agent
-from sandbox.clients.course import PLACED
-from sandbox.clients.model import BIRTH_SLACK_SECONDS, Variant
-from sandbox.contract import KafkaCluster
-from sandbox.history.checker import check
-from sandbox.members.ledger import read_twice
+from lab.sandbox.admin import Admin, wait_until
+from lab.sandbox.agent_process import AgentProcess
+from lab.sandbox.chaos.group import AGENT, Group
+from lab.sandbox.chaos.setup import Setup
+from lab.sandbox.clients.births import ANY_TIME, NAMES, WRONG, first_generation, run_births, waiting_agent
+from lab.sandbox.clients.course import PLACED
+from lab.sandbox.clients.model import BIRTH_SLACK_SECONDS, Variant
+from lab.sandbox.contract import KafkaCluster
+from lab.sandbox.history.checker import check
+from lab.sandbox.members.ledger import read_twice
 from tests.integration.scene import INTERLEAVED, A, B, C, Scene
 
 pytestmark = pytest.mark.alone

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sandbox.admin import wait_until
+from lab.sandbox.admin import wait_until
 from tests.integration.guest import set_offsets
 from tests.integration.scene import INTERLEAVED, A, B, C, Scene, holds_for
 

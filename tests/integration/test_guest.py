@@ -9,8 +9,8 @@ from typing import Final
 
 import pytest
 
-from sandbox.admin import wait_until
-from sandbox.agent_process import AgentProcess
+from lab.sandbox.admin import wait_until
+from lab.sandbox.agent_process import AgentProcess
 from tests.integration.guest import (
     committed,
     delete,

@@ -9,10 +9,10 @@ from typing import Final
 
 import pytest
 
-from sandbox.agent_process import AgentProcess
-from sandbox.jvm import BROKER_VERSION
-from sandbox.members.lines import MemberSettings
-from sandbox.members.process import Member
+from lab.sandbox.agent_process import AgentProcess
+from lab.sandbox.jvm import BROKER_VERSION
+from lab.sandbox.members.lines import MemberSettings
+from lab.sandbox.members.process import Member
 from tests.integration.guest import wait_only_agent, wait_watching
 from tests.integration.scene import A, B, Scene, holds_for
 

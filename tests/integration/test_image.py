@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 from testcontainers.core.docker_client import DockerClient
 
-from sandbox.admin import wait_until
+from lab.sandbox.admin import wait_until
 from tests.docs import ROOT
 from tests.integration.pods import IMAGE, PYTHON, SAMERACK, Container, Pods, execute, shown, told, wait_ready
 from tests.integration.scene import INTERLEAVED, A, B, C, Scene

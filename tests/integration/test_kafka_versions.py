@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sandbox.contract import KafkaCluster
+from lab.sandbox.contract import KafkaCluster
 from tests.integration.cluster import OLDEST_IMAGE, ContainerCluster
 from tests.integration.test_accepting_plans import test_languages_mix_in_one_group
 from tests.integration.test_broker_facts import (

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from sandbox.members.lines import MemberSettings
-from sandbox.members.process import Member
+from lab.sandbox.members.lines import MemberSettings
+from lab.sandbox.members.process import Member
 from tests.integration.guest import consumer_groups, set_offsets
 from tests.integration.looking import Looking, named, settings_for
 from tests.integration.scene import Scene

@@ -10,8 +10,8 @@ import sys
 import time
 from typing import Any
 
-from sandbox.admin import wait_until
-from sandbox.agent_process import AgentProcess
+from lab.sandbox.admin import wait_until
+from lab.sandbox.agent_process import AgentProcess
 from tests.integration.scene import INTERLEAVED, A, B, C, Scene, holds_for
 
 _STAYS_SECONDS = 2.0

@@ -9,12 +9,12 @@ from uuid import uuid4
 
 import pytest
 
+from lab.sandbox.admin import wait_until
 from samerack.common.settings import Settings, load
 from samerack.election import reader, waiting
 from samerack.election.election import Election
 from samerack.election.model import Advertisement, lead
 from samerack.election.places import ROOM
-from sandbox.admin import wait_until
 from tests.integration.cluster import ContainerCluster
 from tests.integration.scene import holds_for
 

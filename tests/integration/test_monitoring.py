@@ -14,15 +14,16 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from sandbox.admin import wait_until
-from sandbox.agent_process import AgentProcess
+from lab.sandbox.admin import wait_until
+from lab.sandbox.agent_process import AgentProcess
 from tests.integration.metrics_page import MARK, PAGE, SAMPLES, labels_of, row, shown
 from tests.integration.monitored import LED, OBSERVED, monitored
 from tests.integration.prometheus import Prometheus
 
 pytestmark = pytest.mark.own_cluster
 
-MONITORING: Final = Path(__file__).parents[2] / "monitoring"
+CHARTS: Final = Path(__file__).parents[2] / "helm"
+FILES: Final = CHARTS / "samerack" / "files"
 _VARIABLES: Final = {"$__rate_interval": "5s", "$group": ".*", "$cluster": ".*"}
 
 
@@ -40,13 +41,13 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     folder = tmp_path_factory.mktemp("monitoring")
     with monitored(folder) as agent:
         address = str(agent.events("started")[0]["url"]).removeprefix("http://").removesuffix("/metrics")
-        with Prometheus(address, rules=MONITORING / "alerts.yaml", folder=folder) as prometheus:
+        with Prometheus(address, rules=FILES / "alerts.yaml", folder=folder) as prometheus:
             yield Running(agent=agent, prometheus=prometheus)
 
 
 def _expressions() -> list[tuple[str, str]]:
     """Every expression of the dashboard with its panel's title."""
-    dashboard: dict[str, Any] = json.loads((MONITORING / "dashboard.json").read_text(encoding="utf-8"))
+    dashboard: dict[str, Any] = json.loads((FILES / "dashboard.json").read_text(encoding="utf-8"))
     return [(panel["title"], target["expr"]) for panel in dashboard["panels"] for target in panel["targets"]]
 
 
@@ -74,7 +75,7 @@ def test_every_alert_rule_evaluates(running: Running) -> None:
     """Prometheus has evaluated each rule without an error."""
     wait_until(lambda: all(rule["health"] == "ok" for rule in running.prometheus.rules()), "rules were evaluated")
     rules = running.prometheus.rules()
-    written = yaml.safe_load((MONITORING / "alerts.yaml").read_text(encoding="utf-8"))["groups"]
+    written = yaml.safe_load((FILES / "alerts.yaml").read_text(encoding="utf-8"))["groups"]
     assert [rule["name"] for rule in rules] == [rule["alert"] for group in written for rule in group["rules"]]
     assert [rule["lastError"] for rule in rules if rule.get("lastError")] == []
 
@@ -98,7 +99,7 @@ def test_the_page_shows_what_a_running_agent_tells(running: Running) -> None:
 @pytest.mark.promise("Prometheus accepts the alert rules.")
 def test_promtool_accepts_the_rules(arguments: tuple[str, ...]) -> None:
     """The rules are valid, and pass their tests: each fires when it should and not on a sound group."""
-    done = subprocess.run(["promtool", *arguments], cwd=MONITORING, capture_output=True, text=True, check=False)
+    done = subprocess.run(["promtool", *arguments], cwd=CHARTS, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -23,11 +23,11 @@ import psutil
 import pytest
 import yaml
 
-from sandbox.admin import wait_until
-from sandbox.agent_process import AgentProcess
-from sandbox.certificates import locked
-from sandbox.members.lines import MemberSettings
-from sandbox.members.process import Member
+from lab.sandbox.admin import wait_until
+from lab.sandbox.agent_process import AgentProcess
+from lab.sandbox.certificates import locked
+from lab.sandbox.members.lines import MemberSettings
+from lab.sandbox.members.process import Member
 from tests.integration.secured import MSK, SECRETS, TOPIC, USER, Secured
 
 pytestmark = pytest.mark.own_cluster

@@ -7,8 +7,8 @@ import pytest
 from kafka import KafkaConsumer
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 
-from sandbox.admin import wait_until
-from sandbox.agent_process import AgentProcess
+from lab.sandbox.admin import wait_until
+from lab.sandbox.agent_process import AgentProcess
 from tests.integration.scene import INTERLEAVED, Scene, holds_for
 
 

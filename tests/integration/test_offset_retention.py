@@ -8,10 +8,10 @@ from typing import Final
 
 import pytest
 
-from sandbox.admin import wait_until
-from sandbox.cluster import Cluster
-from sandbox.contract import KafkaCluster
-from sandbox.members.lines import Partition
+from lab.sandbox.admin import wait_until
+from lab.sandbox.cluster import Cluster
+from lab.sandbox.contract import KafkaCluster
+from lab.sandbox.members.lines import Partition
 from tests.integration.guest import committed, leave_all, place, set_offsets, wait_watching, write
 from tests.integration.scene import A, Scene
 

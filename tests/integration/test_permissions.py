@@ -32,15 +32,15 @@ from kafka.admin import ACLOperation, ACLPermissionType, ACLResourcePatternType,
 from kafka.admin import ResourceType as Kind
 from kafka.protocol.admin.acl import DescribeAclsRequest
 
+from lab.sandbox.admin import wait_until
+from lab.sandbox.agent_process import AgentProcess
+from lab.sandbox.cluster import Cluster
+from lab.sandbox.jvm import command
+from lab.sandbox.members.process import Member
 from samerack.cluster.client import close, connect
 from samerack.common.kafka_config import for_kafka_python
 from samerack.common.settings import Settings, load
 from samerack.election.asking import GroupAsker
-from sandbox.admin import wait_until
-from sandbox.agent_process import AgentProcess
-from sandbox.cluster import Cluster
-from sandbox.jvm import command
-from sandbox.members.process import Member
 from tests.docs import ROOT
 from tests.integration.secured import LIMITED_USERS, Secured, led, member
 

@@ -14,7 +14,7 @@ from samerack.common import words
 from tests.docs import ROOT
 from tests.integration.browser import Browser
 
-_DEMO: Final = (sys.executable, "-m", "sandbox.demo_pipeline")
+_DEMO: Final = (sys.executable, "-m", "lab.sandbox.demo_pipeline")
 _TEXTS: Final = "return document.querySelector('main').innerText"
 
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from sandbox.members.lines import Partition
+from lab.sandbox.members.lines import Partition
 from tests.integration.scene import INTERLEAVED, A, B, C, Scene
 
 _RACKS = "racks.client_ids={'*-rack-a': rack-a, '*-rack-b': rack-b, '*-rack-c': rack-c}"

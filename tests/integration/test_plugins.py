@@ -9,11 +9,11 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 from kafka import KafkaConsumer
 
+from lab.sandbox.admin import Admin, wait_until
+from lab.sandbox.contract import RACKS, KafkaCluster
+from lab.sandbox.members.lines import MemberSettings
+from lab.sandbox.members.process import Member
 from samerack.plugins import aiokafka, kafka_python
-from sandbox.admin import Admin, wait_until
-from sandbox.contract import RACKS, KafkaCluster
-from sandbox.members.lines import MemberSettings
-from sandbox.members.process import Member
 
 _REPLICAS = [[1], [2], [3], [1], [2], [3]]
 _SECONDS = 120.0

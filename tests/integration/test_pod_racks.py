@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from sandbox.members.lines import MemberSettings
+from lab.sandbox.members.lines import MemberSettings
 from tests.integration.pods import Container, Pods
 from tests.integration.scene import INTERLEAVED, A, B, C, Scene
 from tests.unit.agent.pod.api_server import ZONE, ApiServer, PodObject, certify

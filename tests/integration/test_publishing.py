@@ -8,9 +8,9 @@ from itertools import pairwise
 
 import pytest
 
+from lab.sandbox.admin import Admin, wait_until
+from lab.sandbox.contract import KafkaCluster
 from samerack.common.records import TrafficSample
-from sandbox.admin import Admin, wait_until
-from sandbox.contract import KafkaCluster
 from tests.integration.fleet import ENOUGH_BYTES, Fleet, at_rest, counted, dropped, hold_form, reading, run_of
 from tests.integration.scene import INTERLEAVED, A, B, Scene, now_ms
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sandbox.agent_process import AgentProcess
+from lab.sandbox.agent_process import AgentProcess
 from tests.integration.scene import INTERLEAVED, A, B, C, Scene, holds_for
 
 _QUIET_SECONDS = 3.0

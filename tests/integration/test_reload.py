@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from sandbox.admin import wait_until
+from lab.sandbox.admin import wait_until
 from tests.integration.scene import INTERLEAVED, A, B, C, Scene, holds_for
 
 

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from confluent_kafka import Producer
 
+from lab.sandbox.admin import wait_until
+from lab.sandbox.contract import RACKS, KafkaCluster
 from samerack.cluster.wire import Wire
 from samerack.common.kafka_config import for_kafka_python
 from samerack.traffic import cluster_logs, collect
 from samerack.traffic.log_growth import Copied, Logs, copied, first_growth, growth
-from sandbox.admin import wait_until
-from sandbox.contract import RACKS, KafkaCluster
 from tests.integration.looking import settings_for
 
 _VALUE = bytes(10_000)

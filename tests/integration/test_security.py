@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from sandbox.agent_process import AgentProcess
+from lab.sandbox.agent_process import AgentProcess
 from tests.integration.secured import SECRETS, Secured, led, member, refusals
 
 pytestmark = pytest.mark.own_cluster

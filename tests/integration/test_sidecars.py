@@ -4,8 +4,8 @@ from typing import Final
 
 import pytest
 
-from sandbox.admin import wait_until
-from sandbox.members.lines import MemberSettings
+from lab.sandbox.admin import wait_until
+from lab.sandbox.members.lines import MemberSettings
 from tests.integration.pods import Container, Pods, shown, told, wait_ready
 from tests.integration.scene import INTERLEAVED, A, B, C, Scene
 

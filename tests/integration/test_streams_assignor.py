@@ -16,17 +16,17 @@ from typing import Any, Final
 
 import pytest
 
-from sandbox.admin import Admin, wait_until
-from sandbox.agent_process import AgentProcess
-from sandbox.contract import KafkaCluster
-from sandbox.demo_streams import PLACES, STANDBYS, prepare, racks_by_task
-from sandbox.feeder import Feeder
-from sandbox.http_server import Answer, Asked, Server
-from sandbox.jvm import KAFKA_VERSION
-from sandbox.processes import end
-from sandbox.settings import free_ports
-from sandbox.streams import CLASS, StreamsApplication
-from sandbox.streams_output import compare
+from lab.sandbox.admin import Admin, wait_until
+from lab.sandbox.agent_process import AgentProcess
+from lab.sandbox.contract import KafkaCluster
+from lab.sandbox.demo_streams import PLACES, STANDBYS, prepare, racks_by_task
+from lab.sandbox.feeder import Feeder
+from lab.sandbox.http_server import Answer, Asked, Server
+from lab.sandbox.jvm import KAFKA_VERSION
+from lab.sandbox.processes import end
+from lab.sandbox.settings import free_ports
+from lab.sandbox.streams import CLASS, StreamsApplication
+from lab.sandbox.streams_output import compare
 from tests import effort
 
 _APPLICATION: Final = f"payments-{uuid.uuid4().hex[:12]}"

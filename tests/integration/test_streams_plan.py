@@ -14,12 +14,12 @@ from typing import Any, Final
 
 import pytest
 
-from sandbox.admin import Admin, wait_until
-from sandbox.contract import KafkaCluster
-from sandbox.feeder import Feeder
-from sandbox.jvm import BROKER_VERSION
-from sandbox.members.lines import MemberSettings
-from sandbox.members.process import Member
+from lab.sandbox.admin import Admin, wait_until
+from lab.sandbox.contract import KafkaCluster
+from lab.sandbox.feeder import Feeder
+from lab.sandbox.jvm import BROKER_VERSION
+from lab.sandbox.members.lines import MemberSettings
+from lab.sandbox.members.process import Member
 from tests.docs import Command, blocks
 from tests.integration.scene import IN_TWO_RACKS
 

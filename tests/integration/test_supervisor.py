@@ -8,9 +8,9 @@ from contextlib import contextmanager, suppress
 import psutil
 import pytest
 
-from sandbox.admin import wait_until
-from sandbox.agent_process import AgentProcess
-from sandbox.settings import HOST, free_ports
+from lab.sandbox.admin import wait_until
+from lab.sandbox.agent_process import AgentProcess
+from lab.sandbox.settings import HOST, free_ports
 from tests.integration.scene import Scene, holds_for
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import psutil
 import pytest
 
-from sandbox.admin import wait_until
-from sandbox.agent_process import AgentProcess
-from sandbox.settings import free_ports
+from lab.sandbox.admin import wait_until
+from lab.sandbox.agent_process import AgentProcess
+from lab.sandbox.settings import free_ports
 from tests.integration.scene import A, B, C, Scene, now_ms
 
 SPREAD = ((2,), (3,), (1,), (2,), (3,), (1,))

@@ -7,15 +7,15 @@ import json
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
+from lab.sandbox.contract import KafkaCluster
+from lab.sandbox.feeder import Feeder
+from lab.sandbox.members.lines import MemberSettings
+from lab.sandbox.members.process import Member
 from samerack.common.money import price_table
 from samerack.common.settings import MoneySettings
 from samerack.reporting.costs import report
 from samerack.traffic.model import BlindSpot, Family, TrafficSnapshot
 from samerack.traffic.statistics import StatisticsError
-from sandbox.contract import KafkaCluster
-from sandbox.feeder import Feeder
-from sandbox.members.lines import MemberSettings
-from sandbox.members.process import Member
 from tests.integration.looking import Looking, costs_what_crosses, measured, named
 
 _ENOUGH_RECORDS = 1_000

@@ -8,8 +8,8 @@ from typing import Final
 
 import pytest
 
-from sandbox.feeder import Feeder
-from sandbox.members.process import Member
+from lab.sandbox.feeder import Feeder
+from lab.sandbox.members.process import Member
 from tests.integration.scene import A, B, C, Scene, holds_for
 
 _LAYOUT: Final = ([1],) * 8 + ([2],) * 2 + ([3],) * 2

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import pytest
 
-from sandbox.admin import Admin
-from sandbox.cluster import Cluster
-from sandbox.contract import KafkaCluster
+from lab.sandbox.admin import Admin
+from lab.sandbox.cluster import Cluster
+from lab.sandbox.contract import KafkaCluster
 from tests.integration.scene import INTERLEAVED, A, B, C, Scene
 
 _WINDOW_SECONDS: Final = 4

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sandbox.admin import wait_until
+from lab.sandbox.admin import wait_until
 from tests.integration.scene import INTERLEAVED, A, B, C, Scene
 
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from lab.sandbox.jvm import own_jar
 from samerack.offline.streams_answers import ASSIGN, answer_line
-from sandbox.jvm import own_jar
 from tests import effort
 from tests.parity.peer import Peer
 from tests.parity.streams_cases import digest, random_case

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import pytest
 from typer.testing import CliRunner, Result
 
+from lab.sandbox.cluster import Cluster
 from samerack.cli.main import app
 from samerack.common.settings.pipeline import PipelineSettings
-from sandbox.cluster import Cluster
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

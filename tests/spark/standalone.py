@@ -11,8 +11,8 @@ from typing import Final
 
 import pyspark
 
-from sandbox.processes import end, spawn, wait_for_line
-from sandbox.settings import HOST, free_ports
+from lab.sandbox.processes import end, spawn, wait_for_line
+from lab.sandbox.settings import HOST, free_ports
 
 HOME: Final = Path(pyspark.__file__).parent
 _CLASSES: Final = "org.apache.spark.deploy"

@@ -8,8 +8,8 @@ from typing import Final
 
 import pytest
 
-from sandbox.admin import Admin
-from sandbox.demo_pipeline import STATES_TOPIC, TRAFFIC_TOPIC
+from lab.sandbox.admin import Admin
+from lab.sandbox.demo_pipeline import STATES_TOPIC, TRAFFIC_TOPIC
 from tests.docs import blocks
 from tests.spark.conftest import Typed
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from sandbox.admin import Admin
+from lab.sandbox.admin import Admin
 from tests.records import MINUTE
 from tests.spark import records
 from tests.spark.stream_process import Source, read_to_the_end

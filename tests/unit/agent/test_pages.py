@@ -226,14 +226,14 @@ def _figures(value: Any) -> list[float]:
 
 # alerts and the dashboard
 
-_ALERTS: Final[list[dict[str, Any]]] = yaml.safe_load(_text("monitoring/alerts.yaml"))["groups"][0]["rules"]
-_PANELS: Final = json.loads(_text("monitoring/dashboard.json"))
+_ALERTS: Final[list[dict[str, Any]]] = yaml.safe_load(_text("helm/samerack/files/alerts.yaml"))["groups"][0]["rules"]
+_PANELS: Final = json.loads(_text("helm/samerack/files/dashboard.json"))
 
 
 def test_each_alert_has_its_runbook_and_is_tested() -> None:
     """The sections are the alerts, each alert's link leads to its own, and promtool has it firing and not firing."""
     assert re.findall(r"^## (\w+)$", _text("docs/alerts.md"), re.MULTILINE) == [rule["alert"] for rule in _ALERTS]
-    cases = yaml.safe_load(_text("monitoring/alerts_test.yaml"))["tests"]
+    cases = yaml.safe_load(_text("helm/alerts_test.yaml"))["tests"]
     tested = [case for test in cases for case in test["alert_rule_test"]]
     for rule in _ALERTS:
         name = rule["alert"]

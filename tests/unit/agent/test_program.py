@@ -15,16 +15,15 @@ from typing import Any
 import pytest
 import yaml
 
+from lab.sandbox.agent_process import AgentProcess
 from samerack.agent.cluster_agent import ClusterAgent
 from samerack.agent.group_status import GroupStatus
 from samerack.agent.program import only_observing
 from samerack.agent.settings_source import SettingsSource, continues
 from samerack.common.errors import SettingsError
 from samerack.common.settings import Settings, load
-from sandbox.agent_process import AgentProcess
-from tests.docs import ROOT
+from tests.docs import sources
 
-_ROOMS = ("agent", "cli", "cluster", "common", "election", "offline", "planning", "traffic")
 _STARTS = re.compile(r"sys\.executable,\s*(?P<options>(\"-\w+\",\s*)*)\"-m\"")
 
 
@@ -108,8 +107,7 @@ def test_programs_are_started_without_the_working_directory() -> None:
     """Each `python -m` of the agent has -P, without which Python looks for modules in the working directory first."""
     starts = {
         (path.name, "-P" in found["options"])
-        for room in _ROOMS
-        for path in (ROOT / room).rglob("*.py")
+        for path in sources()
         for found in _STARTS.finditer(path.read_text(encoding="utf-8"))
     }
     assert starts == {("pickle_process.py", True), ("process.py", True)}

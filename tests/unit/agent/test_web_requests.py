@@ -308,9 +308,11 @@ def test_the_gain_in_words() -> None:
     ],
 )
 def test_the_end_in_words(told: dict[str, Any], part: str) -> None:
-    """The end has the rebalances, and the members that were outside."""
+    """The end has the rebalances, the members that were outside, and where to see what moved."""
     progress = Progress(group="orders", outcome=Outcome.LEADS, held_seconds=1.5, **{"rebalances": 2, **told})
-    assert lead._end(progress).endswith(part)
+    assert lead._end(progress).endswith(
+        f"{part}; `samerack events orders --kind rebalance` shows who paused and what moved"
+    )
 
 
 def test_a_dry_run_needs_no_way(port: int, leader: Leader) -> None:

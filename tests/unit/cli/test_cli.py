@@ -207,8 +207,6 @@ def test_a_taken_port_is_exit_code_1() -> None:
     assert "Address already in use; set web.port" in line
 
 
-# kafka-python leaves sockets that were refused to the garbage collector
-@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 @pytest.mark.parametrize("command", [["plan", "orders"], ["verify"], ["cost"], ["lag", "orders"]])
 def test_an_unreachable_broker_is_exit_code_1_after_one_attempt(
     command: list[str], closed_port: str, monkeypatch: pytest.MonkeyPatch

@@ -26,7 +26,7 @@ from samerack.reporting.evidence import Evidence, MeasuredBy
 from samerack.reporting.verify import verdict
 from samerack.traffic.model import GroupKind, GroupTraffic, TrafficSnapshot
 from tests.commands import commands_in, parsed
-from tests.docs import ROOT
+from tests.docs import ROOT, sources
 from tests.unit.agent.leading.test_admission import ONE, TWO
 from tests.unit.agent.measured import GB, A, B, flow, group, snapshot
 from tests.unit.agent.test_verify import HALF, RANDOM, judged, uneven
@@ -127,7 +127,7 @@ _CHANGES = ((LEAD, "classic"), (STRATEGY, "streams-classic"))
 
 def test_commands_of_alerts_are_complete() -> None:
     """A group's name is quoted, and the brokers have a place."""
-    rules = yaml.safe_load((ROOT / "monitoring" / "alerts.yaml").read_text(encoding="utf-8"))
+    rules = yaml.safe_load((ROOT / "helm" / "samerack" / "files" / "alerts.yaml").read_text(encoding="utf-8"))
     texts = [str(rule.get("annotations", {}).get("description")) for one in rules["groups"] for rule in one["rules"]]
     named = [runs(text.replace("{{ $labels.group }}", "a b;$(c)")) for text in texts]
     assert [("plan", "a b;$(c)")] in named
@@ -178,6 +178,4 @@ def test_what_is_incomplete_is_noticed(line: str) -> None:
 def test_no_message_makes_a_command_by_itself() -> None:
     """A command with a name in it is made by `common.cures`, which quotes it, and has its brokers or agent."""
     made = re.compile(r"samerack (?:[a-z]+ )+(?:--[a-z]+ )*\{[^}]*\}(?!:)")  # a colon follows where it names itself
-    rooms = [path.resolve() for path in (ROOT / "src" / "samerack").iterdir() if path.is_symlink()]
-    found = [str(path) for room in rooms for path in Path(room).rglob("*.py") if made.search(path.read_text("utf-8"))]
-    assert found == []
+    assert [str(path) for path in sources() if made.search(path.read_text("utf-8"))] == []

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from lab.sandbox.certificates import Authority
 from samerack.cluster import client, diagnosis
 from samerack.cluster.client import connect
 from samerack.cluster.connections import Connections
 from samerack.cluster.diagnosis import Diagnoses, why_hopeless, why_unreachable
 from samerack.common.errors import AgentError
-from sandbox.certificates import Authority
 from tests.unit.agent.leading.scripted import clear_away
 
 Answering = Callable[[socket.socket], None]
@@ -206,8 +206,6 @@ def refusal_of(server: str, seconds: float) -> str:
     return said
 
 
-# kafka-python leaves sockets that were refused to the garbage collector
-@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 @pytest.mark.parametrize("has_tls", [False, True])
 def test_a_command_gives_up_at_the_first_cause(
     serve: Callable[[Answering], str],

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.__main__ import BENCHMARKS
-from benchmarks.shared import with_results
+from lab.benchmarks.__main__ import BENCHMARKS
+from lab.benchmarks.shared import with_results
 from tests.docs import pages
 
 

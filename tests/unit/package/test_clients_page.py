@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sandbox.clients.model import DOCUMENTS
-from sandbox.clients.page import render
+from lab.sandbox.clients.model import DOCUMENTS
+from lab.sandbox.clients.page import render
 from tests.docs import ROOT
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from sandbox.streams import CLASS
+from lab.sandbox.streams import CLASS
 from tests.docs import ROOT, named_tests
 
 _JAVA: Final = ROOT / "java" / "streams" / "src"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from lab.sandbox.jvm import KAFKA_VERSION
 from samerack.cluster.versions import TESTED
-from sandbox.jvm import KAFKA_VERSION
 from tests.docs import ROOT, blocks
 from tests.helm.chart import KUBERNETES
 
@@ -40,7 +40,7 @@ def test_an_environment_comes_before_the_first_command() -> None:
 def test_the_versions_are_those_of_the_tests() -> None:
     """Brokers are those that can be set up here, Kubernetes' those whose schemas hold the chart's manifests."""
     text = _section(_README, "Tested with")
-    others = {path.name for path in (ROOT / "sandbox" / "kafka").iterdir() if path.is_dir()}
+    others = {path.name for path in (ROOT / "lab" / "sandbox" / "kafka").iterdir() if path.is_dir()}
     assert set(re.findall(r"\b\d+\.\d+\.\d+\b", text)) == {KAFKA_VERSION, *others}
     kafka, kubernetes = text.split("Kubernetes")
     assert set(re.findall(r"\b\d+\.\d+\b", kubernetes)) == set(KUBERNETES)

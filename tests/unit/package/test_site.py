@@ -12,7 +12,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from tests.docs import ROOT
+from tests.docs import ROOT, sources
 
 _LOADED: Final = re.compile(r"<(?:script|img|iframe)[^>]*\ssrc=\"([^\"]+)\"|<link[^>]*\shref=\"([^\"]+)\"")
 
@@ -53,7 +53,8 @@ def test_a_reader_loads_nothing_from_elsewhere(site: Path) -> None:
 
 def test_runbooks_of_alerts_are_headings(site: Path) -> None:
     """Each alert's runbook is a heading of the page in the site, too."""
-    rules = yaml.safe_load((ROOT / "monitoring" / "alerts.yaml").read_text(encoding="utf-8"))["groups"][0]["rules"]
+    file = ROOT / "helm" / "samerack" / "files" / "alerts.yaml"
+    rules = yaml.safe_load(file.read_text(encoding="utf-8"))["groups"][0]["rules"]
     page = (site / "alerts.html").read_text(encoding="utf-8")
     for anchor in (rule["annotations"]["runbook"].partition("#")[2] for rule in rules):
         assert f'id="{anchor}"' in page
@@ -63,8 +64,7 @@ def test_every_page_that_the_program_names_exists() -> None:
     """A message, a help text or a docstring that sends a reader to a page names one that is there."""
     named = {
         f"{path.relative_to(ROOT)}: {page}"
-        for room in (ROOT / "src" / "samerack").iterdir()
-        for path in room.resolve().rglob("*.py")
+        for path in sources()
         for page in _PAGE.findall(path.read_text(encoding="utf-8"))
         if not (ROOT / page).exists()
     }

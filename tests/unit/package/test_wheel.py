@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from socketserver import BaseRequestHandler, ThreadingTCPServer
@@ -83,3 +84,22 @@ def test_the_example_of_the_library_page(environment: Environment, tmp_path: Pat
     code, printed = _PYTHON.findall(page)[0]
     done = subprocess.run([environment.python, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == (printed, "")
+
+
+def test_a_checkout_without_links_builds_nothing(tmp_path: Path) -> None:
+    """Where links are checked out as files, a wheel would lack the rooms behind them, and said nothing."""
+    for name in ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE"):
+        (tmp_path / name).write_bytes((ROOT / name).read_bytes())
+    package = tmp_path / "src" / "samerack"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "agent").write_text("../../agent", encoding="utf-8")
+    (package / "assignors").mkdir()
+    line = [sys.executable, "-m", "hatchling", "build", "-t", "wheel"]
+    done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert done.stderr.splitlines()[-1].startswith(
+        "RuntimeError: src/samerack/agent, src/samerack/protocol: no folder, but a link that was checked out as a "
+        "file; run `git config core.symlinks true && "
+    )
+    assert not [*tmp_path.rglob("*.whl")]

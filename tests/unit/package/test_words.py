@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.docs import ROOT
+from tests.docs import ROOT, sources
 
 _CLASSES = re.compile(
     r"Book|Chronicle|Course|Floor|Judge|Keeper|Letter|Looker|Look|Painter|Presence|Round|Run|Scene|Seat|Seen|Showing"
@@ -54,12 +54,7 @@ def _suspects(path: Path) -> Iterator[str]:
 
 def test_no_replaced_name_is_used() -> None:
     """Each term has one name; a reader meets it in code, messages and docs alike."""
-    rooms = [path.resolve() for path in (ROOT / "src" / "samerack").iterdir() if path.is_symlink()]
     found = {
-        f"{path.relative_to(ROOT)}: {name}"
-        for room in rooms
-        for path in Path(room).rglob("*.py")
-        for name in _suspects(path)
-        if _is_replaced(name)
+        f"{path.relative_to(ROOT)}: {name}" for path in sources() for name in _suspects(path) if _is_replaced(name)
     }
     assert sorted(found) == []

@@ -19,10 +19,10 @@ import yaml
 from spdx_tools.spdx.parser.parse_anything import parse_file
 from spdx_tools.spdx.validation.document_validator import validate_full_spdx_document
 
-from release import repack, sbom
-from release.errors import ReleaseError, WrongInputError
-from release.prove import plan
-from release.source import checked, copy
+from lab.release import repack, sbom
+from lab.release.errors import ReleaseError, WrongInputError
+from lab.release.prove import plan
+from lab.release.source import checked, copy
 from tests.docs import ROOT
 
 CHANGELOG = "# Changelog\n\n## Unreleased\n\n- Next.\n\n## 0.2.0\n\n- This.\n\n## 0.1.0\n\n- Before.\n"
@@ -105,7 +105,7 @@ def test_the_same_content_gives_the_same_bytes(tmp_path: Path) -> None:
 
 def test_bills_of_materials_are_valid_and_name_what_is_needed(tmp_path: Path) -> None:
     """Every locked package and the classes beside a jar; also with licences that SPDX does not know."""
-    locked = sbom.locked(ROOT / "locks" / "install.lock")
+    locked = sbom.locked(ROOT / "scripts" / "locks" / "install.lock")
     assert {"confluent-kafka", "kafka-python", "ortools"} <= {one.name for one in locked}
     provided = sbom.provided(ROOT / "java" / "streams" / "pom.xml")
     assert "org.apache.kafka:kafka-streams" in {one.name for one in provided}

@@ -7,10 +7,10 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from sandbox import demo, demo_new_protocol
-from sandbox.crew import Crew, Post, show_rates
-from sandbox.members.process import Event
-from sandbox.story import Story
+from lab.sandbox import demo, demo_new_protocol
+from lab.sandbox.crew import Crew, Post, show_rates
+from lab.sandbox.members.process import Event
+from lab.sandbox.story import Story
 
 _KILLED_MS = 1_800_000_000_000
 

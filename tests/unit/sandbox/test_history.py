@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from sandbox.history.checker import check
-from sandbox.history.model import Bounds, History, Kind
-from sandbox.members.process import Event
+from lab.sandbox.history.checker import check
+from lab.sandbox.history.model import Bounds, History, Kind
+from lab.sandbox.members.process import Event
 
 _BOUNDS = Bounds(unowned=5.0, stop=3.0)
 _T = ("t", 0)

@@ -1,5 +1,5 @@
 // Package lines holds what the Go members of consumer groups share: their command line, and events as JSON lines.
-// What the lines mean is in sandbox/members/__init__.py.
+// What the lines mean is in lab/sandbox/members/__init__.py.
 package lines
 
 import (

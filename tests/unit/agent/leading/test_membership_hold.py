@@ -9,9 +9,9 @@ from kafka import errors as kafka_errors
 from kafka.future import Future
 from kafka.structs import MemberState
 
+from lab.sandbox.admin import wait_until
 from samerack.agent.leading.member import Hold
 from samerack.agent.leading.membership import Membership
-from sandbox.admin import wait_until
 from tests.unit.agent.leading.conftest import WAIT_SECONDS, Coordinator
 
 

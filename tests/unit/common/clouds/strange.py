@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sandbox.http_server import Answer, Asked, Server
+from lab.sandbox.http_server import Answer, Asked, Server
 
 
 class Strange(Server):

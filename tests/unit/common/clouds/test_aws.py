@@ -9,10 +9,10 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from lab.sandbox.clouds import Aws
 from samerack.common.bearer import TokenError
 from samerack.common.clouds.aws import Signer
 from samerack.common.identities import AwsIdentity
-from sandbox.clouds import Aws
 
 SECRET = "wJalr/secret+of=aws"  # noqa: S105 - of this test
 SESSION = "session/of+aws=="

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from lab.sandbox.clouds import Aws
+from lab.sandbox.http_server import Answer
 from samerack.common.bearer import TokenError
 from samerack.common.clouds import aws_credentials
 from samerack.common.clouds.aws_credentials import Place, find
 from samerack.common.clouds.sigv4 import Credentials
-from sandbox.clouds import Aws
-from sandbox.http_server import Answer
 from tests.unit.common.clouds.strange import Strange
 
 SECRET = "wJalr/secret+of=aws"  # noqa: S105 - of this test

@@ -8,11 +8,11 @@ from urllib.parse import urlencode
 
 import pytest
 
+from lab.sandbox.clouds import Azure
+from lab.sandbox.http_server import Answer
 from samerack.common.bearer import Token, TokenError
 from samerack.common.clouds import azure
 from samerack.common.identities import AzureManagedIdentity, AzureWorkloadIdentity
-from sandbox.clouds import Azure
-from sandbox.http_server import Answer
 from tests.unit.common.clouds.strange import Strange
 
 CLIENT = "66666666-7777-8888-9999-000000000000"

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from lab.sandbox.clouds import Google
+from lab.sandbox.http_server import Answer
 from samerack.common.bearer import Token, TokenError
 from samerack.common.clouds import google
 from samerack.common.identities import GoogleIdentity
-from sandbox.clouds import Google
-from sandbox.http_server import Answer
 from tests.unit.common.clouds.strange import Strange
 
 ACCOUNT = "samerack@project.iam.gserviceaccount.com"

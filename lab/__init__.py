@@ -1,0 +1,1 @@
+"""What tries, measures, shows and releases the product, and is not shipped: sandbox, benchmarks, release."""

@@ -1,0 +1,36 @@
+"""Measures one benchmark, or some parts of it; keeps the result in docs/ and writes the pages that show it.
+
+`pages` measures nothing and writes the pages anew. Each benchmark has a --help with its parts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from importlib import import_module
+
+from lab.benchmarks.shared import keep, machine, write_pages
+
+BENCHMARKS = ("groups", "live", "footprint", "broker", "traffic", "pipeline", "streams", "rebalance")
+
+
+def main(arguments: list[str]) -> None:
+    """Measures what the arguments name."""
+    parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__)
+    parser.add_argument("benchmark", choices=(*BENCHMARKS, "pages"))
+    name = parser.parse_args(arguments[:1]).benchmark
+    if name != "pages":
+        module = import_module(
+            f"lab.benchmarks.{name}"
+        )  # only the one that is named: they need Java, Go, Spark or Kafka
+        parser = argparse.ArgumentParser(prog=f"scripts/bench {name}", description=module.__doc__)
+        for part, (measure, _) in module.PARTS.items():
+            parser.add_argument(f"--{part}", action="store_true", help=measure.__doc__.partition("\n")[0])
+        given = vars(parser.parse_args(arguments[1:]))
+        for part in [part for part in given if given[part]] or module.PARTS:
+            keep(name, part, {"machine": machine(), **module.PARTS[part][0]()})
+    write_pages()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

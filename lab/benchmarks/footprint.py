@@ -1,0 +1,205 @@
+"""What an agent costs beside an application: memory of its processes, time to be ready, and short commands.
+
+Memory is the proportional set size (PSS) of all processes of an agent, as the kernel has it in smaps_rollup: a page
+that several processes share counts in parts. Agents run as an operator runs them, on a real Kafka of three racks.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import psutil
+
+from lab.benchmarks.many_groups import GROUPS, PER_TOPIC, PROPERTIES, Groups, create_topics, feed
+from lab.benchmarks.shared import Found, Parts, measured_on, table, tell
+from lab.sandbox.admin import Admin, wait_until
+from lab.sandbox.agent_process import AgentProcess
+from lab.sandbox.cluster import Cluster
+from lab.sandbox.members.lines import MemberSettings
+from lab.sandbox.members.process import Member
+from lab.sandbox.settings import free_ports
+from samerack.cluster.wire import Wire
+
+RUNS: Final = 5
+_GROUP: Final = "orders"
+_TOPICS: Final = 10
+_PER_TOPIC: Final = 100
+_SETTLE_SECONDS: Final = 30.0
+"""Two polls of the traffic and more: what is loaded and kept later is there then."""
+_CYCLES: Final = 3
+_CYCLE_LIMIT_SECONDS: Final = 300.0
+_SCRAPE_SECONDS: Final = 15.0
+_LOOK_SECONDS: Final = 0.02
+_MIB: Final = 1 << 20
+_SIZES: Final = "memory|MiB|of it private|aim"
+_COMMANDS: Final = ("--help", "rack", "health", "decode assignment 000000000000ffffffff")
+
+
+def _tree(pid: int) -> list[psutil.Process]:
+    return [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
+
+
+def _memory(pid: int) -> dict[str, int]:
+    """Returns the bytes of a process and its children: the sum, and what of it is in no file."""
+    found = {"pss_bytes": 0, "anonymous_bytes": 0}
+    for process in _tree(pid):
+        lines = Path(f"/proc/{process.pid}/smaps_rollup").read_text(encoding="ascii").splitlines()[1:]
+        sizes = {line.split()[0]: int(line.split()[1]) * 1024 for line in lines}
+        found["pss_bytes"] += sizes["Pss:"]
+        found["anonymous_bytes"] += sizes["Pss_Anon:"]
+    return found
+
+
+def _processor_seconds(pid: int) -> float:
+    return sum(sum(process.cpu_times()[:2]) for process in _tree(pid))
+
+
+def _command_seconds(words: str) -> float:
+    """Returns the processor seconds of a command of the program."""
+    line = [str(Path(sys.executable).parent / "samerack"), *words.split()]
+    environment = {**os.environ, "CLIENT_RACK": "rack-a"}
+    with subprocess.Popen(line, stdout=subprocess.DEVNULL, env=environment) as process:  # noqa: S603 - our own program
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise SystemExit(f"samerack {words}: ended with {process.returncode}")
+    return round(used.ru_utime + used.ru_stime, 3)
+
+
+@contextmanager
+def _agent(cluster: Cluster, folder: Path, name: str, **settings: object) -> Iterator[AgentProcess]:
+    options = {"web.port": free_ports(1)[0], "election.group": "samerack-footprint", "election.identity": name}
+    options |= {key.replace("__", "."): value for key, value in settings.items()}
+    groups = [_GROUP] if "traffic.groups" not in options else []
+    with AgentProcess(cluster.bootstrap, groups=groups, log=folder / f"{name}.log", settings=options) as agent:
+        yield agent
+
+
+def _ready_seconds(cluster: Cluster, folder: Path, name: str) -> float:
+    """Returns how long an agent takes until /readyz says yes."""
+    begun = time.monotonic()
+    with _agent(cluster, folder, name, election__group="") as agent:
+        wait_until(lambda: agent.get("/readyz")[0] == 200, "the agent is ready", pause=_LOOK_SECONDS)
+        return round(time.monotonic() - begun, 2)
+
+
+def sidecars() -> Found:
+    """Measures a leader and a standby of one group of a thousand partitions, and short commands."""
+    found: Found = {"partitions": _TOPICS * _PER_TOPIC}
+    with Cluster() as cluster, Admin(cluster.bootstrap) as admin, tempfile.TemporaryDirectory() as name:
+        folder, brokers = Path(name), sorted(cluster.brokers)
+        topics = tuple(f"orders-{number}" for number in range(_TOPICS))
+        for topic in topics:
+            admin.create_topic(topic, [[brokers[one % 3], brokers[(one + 1) % 3]] for one in range(_PER_TOPIC)])
+        # the median: the first one waits until brokers have made their topic of offsets
+        found["ready_seconds"] = statistics.median(
+            _ready_seconds(cluster, folder, f"alone-{number}") for number in range(RUNS)
+        )
+        with _agent(cluster, folder, "first", web__port=9464) as leader, ExitStack() as members:
+            leader.wait_role("waiting")
+            for rack in ("rack-a", "rack-b"):
+                settings = MemberSettings(
+                    bootstrap=cluster.bootstrap,
+                    group=_GROUP,
+                    topics=topics,
+                    client_id=rack,
+                    rack=rack,
+                    assignors=("range", "roundrobin"),
+                )
+                members.enter_context(Member.python("confluent", settings))
+            leader.wait_role("leading")
+            with _agent(cluster, folder, "second") as standby:
+                standby.wait_role("standby")
+                time.sleep(_SETTLE_SECONDS)
+                found["standby"] = _memory(standby.process.pid)
+                found["leader"] = _memory(leader.process.pid)
+            # `health` asks the leader, at the default port
+            found["commands"] = {words: min(_command_seconds(words) for _ in range(RUNS)) for words in _COMMANDS}
+    return found
+
+
+def observer() -> Found:
+    """Measures an observer of two thousand groups of a hundred partitions each."""
+    with Cluster(properties=PROPERTIES, heap_megabytes=900) as cluster, tempfile.TemporaryDirectory() as folder:
+        create_topics(cluster.bootstrap, sorted(cluster.brokers))
+        feed(cluster.bootstrap)
+        wire = Wire({"bootstrap_servers": cluster.bootstrap.split(",")})
+        groups = Groups(wire)
+        groups.commit(0)
+        tell("the groups have committed")
+        settings: dict[str, Any] = {"traffic__groups": ["group-*"], "election__group": "", "traffic__poll_seconds": 5}
+        with _agent(cluster, Path(folder), "observer", **settings) as agent:
+            pid = agent.process.pid
+            agent.wait(lambda: agent.get("/readyz")[0] == 200, "it is ready")
+            begun, peak = _cycle(agent, 1, _memory(pid))
+            spent, count = _processor_seconds(pid), begun
+            for turn in range(_CYCLES):
+                feed(cluster.bootstrap)
+                groups.commit(turn + 1)
+                count, peak = _cycle(agent, count + 1, peak)
+                tell(f"{count:.0f} cycles, {peak['pss_bytes'] / _MIB:.0f} MiB")
+            seconds = (_processor_seconds(pid) - spent) / (count - begun)
+        wire.close()
+    return {
+        "groups": GROUPS,
+        "partitions": GROUPS * PER_TOPIC,
+        "memory": peak,
+        "cycle_processor_seconds": round(seconds, 2),
+    }
+
+
+def _cycle(agent: AgentProcess, least: float, peak: dict[str, int]) -> tuple[float, dict[str, int]]:
+    """Returns how many cycles there were, once there are so many, and the highest memory since.
+
+    It asks as seldom as Prometheus does.
+    """
+    end = time.monotonic() + _CYCLE_LIMIT_SECONDS
+    while time.monotonic() < end:
+        asked = time.monotonic() + _SCRAPE_SECONDS
+        count = sum(sample.value for sample in agent.samples("samerack_traffic_cycle_seconds_count"))
+        if count >= least:
+            return count, peak
+        while time.monotonic() < asked:
+            peak = max(peak, _memory(agent.process.pid), key=lambda found: found["pss_bytes"])
+            time.sleep(0.2)
+    raise SystemExit(f"the observer took longer than {_CYCLE_LIMIT_SECONDS:.0f} s for a cycle")
+
+
+def _size(name: str, size: dict[str, int], aim: int) -> tuple[str, ...]:
+    sizes = (f"{size[kind] / _MIB:.0f}" for kind in ("pss_bytes", "anonymous_bytes"))
+    return name, *sizes, str(aim)
+
+
+def _show_sidecars(found: Found) -> str:
+    sizes = [
+        _size("standby sidecar", found["standby"], 70),
+        _size(f"leader of one group of {found['partitions']:,} partitions", found["leader"], 120),
+    ]
+    times = [
+        ("ready after its start, without an election", f"{found['ready_seconds']:.2f}", 1),
+        *(
+            (f"`samerack {name}`, processor time", f"{seconds:.2f}", 0.25 if name == "--help" else 0.35)
+            for name, seconds in found["commands"].items()
+        ),
+    ]
+    return f"{table(_SIZES, sizes)}\n\n{table('time|seconds|aim', times)}\n\n{measured_on(found)}"
+
+
+def _show_observer(found: Found) -> str:
+    about = f"observer of {found['groups']:,} groups with {found['partitions']:,} partitions, highest"
+    return (
+        f"{table(_SIZES, [_size(about, found['memory'], 350)])}\n\n"
+        f"A cycle took {found['cycle_processor_seconds']:.2f} s of processor time (aim: 10).\n{measured_on(found)}"
+    )
+
+
+PARTS: Final[Parts] = {"sidecars": (sidecars, _show_sidecars), "observer": (observer, _show_observer)}

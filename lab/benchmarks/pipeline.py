@@ -1,0 +1,272 @@
+"""How fast the fleet pipeline is on Spark: the stream from a real Kafka, and the report of a month.
+
+Each runs as a program of its own (`python -m lab.benchmarks.pipeline STEP ARGUMENT...`), whose processes are watched
+from outside; `scripts/setup --pipeline` has fetched what it needs. Modules with PySpark are imported in that program
+only.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from io import BytesIO
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+import psutil
+
+from lab.benchmarks.shared import Found, Parts, measured_on, table, tell
+from lab.sandbox.admin import Admin
+from lab.sandbox.cluster import Cluster
+from samerack.common.money import shipped
+from samerack.common.settings import load
+from samerack.common.settings.pipeline import PipelineSettings
+from samerack.pipeline.simulate import Kind, messages
+from samerack.pipeline.simulate_cast import Fleet
+from samerack.pipeline.simulate_faults import Faults, with_faults
+from samerack.pipeline.simulate_sinks import kafka
+
+MASTER: Final = "local[2]"
+HEAP: Final = "4g"
+RECORDS: Final = 2_000_000
+RECORDS_PER_SECOND: Final = 50_000
+"""The aim for the stream, with everything that `samerack pipeline stream` does."""
+GROUPS: Final = 5_000
+DAYS: Final = 30
+REPORT_SECONDS: Final = 90
+"""The aim for the report."""
+_BATCH: Final = 500_000
+_TOPICS: Final[dict[Kind, str]] = {"sample": "samerack-traffic", "state": "samerack-states"}
+_FAULTS: Final = Faults(duplicates=0.05, late=0.01, malformed=0.005)
+_NEVER_LATE: Final = 36_500
+"""Days: no record is too old, so that every run measures the same records."""
+_AT_ONCE: Final = 250_000
+"""Records that are converted together."""
+_TEXTS: Final = ("cluster", "group", "topic", "client_rack", "replica_rack", "method", "election")
+_COUNTS: Final = ("window_start", "bytes", "records")
+
+
+def _watched(*arguments: str) -> tuple[list[Found], Found]:
+    """Returns the lines of JSON that a step prints, and its time and highest memory with all of its children."""
+    begun, peak, processor = time.perf_counter(), 0, dict[int, float]()
+    process = subprocess.Popen(  # noqa: S603 - this module
+        [sys.executable, "-m", "lab.benchmarks.pipeline", *arguments], stdout=subprocess.PIPE, text=True
+    )
+    over = threading.Event()
+
+    def watch() -> None:
+        nonlocal peak
+        while not over.wait(0.1):
+            now = 0
+            try:
+                for one in (psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)):
+                    now += one.memory_info().rss
+                    processor[one.pid] = sum(one.cpu_times()[:2])
+            except psutil.NoSuchProcess:
+                continue
+            peak = max(peak, now)
+
+    watching = threading.Thread(target=watch, daemon=True)
+    watching.start()
+    output, _ = process.communicate()
+    seconds = time.perf_counter() - begun
+    over.set()
+    watching.join()
+    if process.returncode:
+        raise SystemExit(f"{' '.join(arguments)}: ended with {process.returncode}")
+    used = {"seconds": seconds, "cpu_seconds": sum(processor.values()), "peak_bytes": peak}
+    tell(f"{arguments[0]}: {used}")
+    return [json.loads(line) for line in output.splitlines()], used
+
+
+def stream() -> Found:
+    """Measures `samerack pipeline stream` from topics with duplicates, late and malformed records, in three tables."""
+    with Cluster({1: "rack-a"}) as cluster, tempfile.TemporaryDirectory() as folder:
+        with Admin(cluster.bootstrap) as admin:
+            for topic in _TOPICS.values():
+                admin.create_topic(topic, [[1]] * 4)
+        with kafka({"bootstrap.servers": cluster.bootstrap, "compression.type": "lz4"}, _TOPICS) as sink:
+            for message in islice(with_faults(messages(Fleet(groups=400, clusters=4, days=0.5)), _FAULTS), RECORDS):
+                sink(message)
+        tell("the topics are full")
+        batches, used = _watched("stream", cluster.bootstrap, folder)
+    warm = batches[1:-1] or batches  # Java compiles during the first, and the last one is not full
+    return {
+        "records": sum(batch["records"] for batch in batches),
+        "records_per_second": sum(batch["records"] for batch in warm) / sum(batch["seconds"] for batch in warm),
+        "first_records_per_second": batches[0]["records"] / batches[0]["seconds"],
+        **used,
+    }
+
+
+def _stream(bootstrap: str, folder: str) -> None:
+    """Reads all records once, and prints a line for each batch."""
+    from samerack.pipeline import session, stream_run  # noqa: PLC0415 - see the module
+
+    pipeline = {"master": MASTER, "tables": folder, "batch_records": _BATCH, "late_days": _NEVER_LATE}
+    settings = load(flags={"kafka": {"bootstrap.servers": bootstrap}, "pipeline": pipeline}, environment={})
+    writer = stream_run.Writer(settings.pipeline)
+    with session.opened(settings.pipeline, name="benchmark") as spark:
+        query = stream_run.start(spark, settings, writer, to_the_end=True)
+        stream_run.follow(
+            query,
+            writer,
+            threading.Event(),
+            lambda batch: _print({"records": batch.records, "seconds": batch.seconds}),
+        )
+
+
+def report() -> Found:
+    """Measures the report of a large fleet over a month, from Delta tables to the page and its tables as Parquet."""
+    with tempfile.TemporaryDirectory() as folder:
+        samples, states = _make(Path(folder))
+        tell(f"made {samples:,} samples and {states:,} states")
+        _watched("load", folder)
+        lines, used = _watched("report", folder)
+    return {"groups": GROUPS, "days": DAYS, "samples": samples, "states": states, **lines[-1], **used}
+
+
+def _make(folder: Path) -> tuple[int, int]:
+    """Writes the fleet's samples as Parquet files in folders of their days, and its states as lines of JSON."""
+    from pyarrow import parquet  # noqa: PLC0415 - see the module
+
+    fleet = Fleet(groups=GROUPS, clusters=4, days=DAYS, step_seconds=3_600, state_seconds=6 * 3_600)
+    counts = {"sample": 0, "state": 0}
+    with (folder / "states.jsonl").open("wb") as states:
+
+        def samples() -> Iterator[bytes]:
+            for message in messages(fleet):
+                counts[message.kind] += 1
+                if message.kind == "sample":
+                    yield message.value
+                else:
+                    states.write(message.value + b"\n")
+
+        left, number = samples(), 0
+        while lines := b"\n".join(islice(left, _AT_ONCE)):
+            parquet.write_to_dataset(
+                _rows(lines),
+                folder / "traffic_by_minute",
+                partition_cols=["day"],
+                basename_template=f"{number}-{{i}}.parquet",
+                existing_data_behavior="overwrite_or_ignore",
+            )
+            number += 1
+    return counts["sample"], counts["state"]
+
+
+def _rows(lines: bytes) -> Any:
+    """Returns samples, one to a key and minute, as rows of `traffic_by_minute`."""
+    import pyarrow as pa  # noqa: PLC0415 - see the module
+    from pyarrow import compute  # noqa: PLC0415 - see the module
+    from pyarrow import json as arrow_json  # noqa: PLC0415 - see the module
+
+    schema = pa.schema([*((name, pa.string()) for name in _TEXTS), *((name, pa.int64()) for name in _COUNTS)])
+    options = arrow_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
+    read = arrow_json.read_json(BytesIO(lines), parse_options=options)
+    minute = read["window_start"].cast(pa.timestamp("ms", tz="UTC")).cast(pa.timestamp("us", tz="UTC"))
+    columns = {
+        **{name: read[name] for name in _TEXTS[:-1]},
+        "counted_by": read["election"],
+        "minute": minute,
+        "bytes": read["bytes"],
+        "records": read["records"],
+        "samples": pa.array([1] * len(read), pa.int64()),
+        "day": compute.strftime(minute, format="%Y-%m-%d"),
+    }
+    return pa.table(columns)
+
+
+def _settings(folder: str) -> PipelineSettings:
+    return PipelineSettings(master=MASTER, tables=folder, late_days=_NEVER_LATE, conf={"spark.driver.memory": HEAP})
+
+
+def _load(folder: str) -> None:
+    """Makes Delta tables of the files."""
+    from delta.tables import DeltaTable  # noqa: PLC0415 - see the module
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415 - the usual name; see the module
+
+    from samerack.pipeline import session, stream, tables  # noqa: PLC0415 - see the module
+
+    settings = _settings(folder)
+    with session.opened(settings, name="benchmark") as spark:
+        place = tables.location(settings, "traffic_by_minute")
+        DeltaTable.convertToDelta(spark, f"parquet.`{place}`", "day DATE")
+        tables.create(spark, settings)
+        lines = spark.read.text(f"{folder}/states.jsonl").select(
+            F.lit(settings.states_topic).alias("topic"),
+            F.lit(0).alias("partition"),
+            F.monotonically_increasing_id().alias("offset"),
+            F.col("value").cast("binary").alias("value"),
+        )
+        tables.append(stream.states(stream.parsed(lines, settings)), settings, "group_states")
+
+
+def _report(folder: str) -> None:
+    """Makes the report as `samerack pipeline report --tables FOLDER --format parquet` does."""
+    from samerack.pipeline import session, tables  # noqa: PLC0415 - see the module
+    from samerack.pipeline.report import export, gather, page  # noqa: PLC0415 - see the module
+
+    settings, place = _settings(folder), Path(folder) / "report"
+    steps = {"starting": time.perf_counter()}
+    with session.opened(settings, name="benchmark") as spark:
+        names = {"traffic": "traffic_by_minute", "states": "group_states", "quarantine": "quarantine"}
+        found = gather.Tables(**{name: tables.read(spark, settings, stored) for name, stored in names.items()})
+        with gather.gathered(
+            found,
+            shipped("aws"),
+            gather.Asked(max_days=DAYS),
+            progress=lambda step: steps.update({step.split()[0]: time.perf_counter()}),
+        ) as made:
+            steps["writing"] = time.perf_counter()
+            place.mkdir(exist_ok=True)
+            (place / "report.html").write_text(page.page(made.report))
+            export.write(made.frames, made.days, place, "parquet")
+        if made.report.failed:
+            raise SystemExit(f"{made.report.failed} groups could not be worked out: {made.report.failure}")
+    ends = [*list(steps.values())[1:], time.perf_counter()]
+    _print({"steps": {step: end - start for (step, start), end in zip(steps.items(), ends, strict=True)}})
+
+
+def _print(found: Found) -> None:
+    sys.stdout.write(json.dumps(found) + "\n")
+    sys.stdout.flush()
+
+
+def _used(found: Found) -> tuple[str, str, str]:
+    """Returns the cells of what `_watched` has seen."""
+    return f"{found['seconds']:.0f}", f"{found['cpu_seconds']:.0f}", f"{found['peak_bytes'] / 1e6:,.0f}"
+
+
+_USED: Final = "all in all s|processor s|peak memory MB"
+
+
+def _show_stream(found: Found) -> str:
+    speeds = (f"{found[name]:,.0f}" for name in ("records", "records_per_second", "first_records_per_second"))
+    row = (*speeds, f"{RECORDS_PER_SECOND:,}", *_used(found))
+    return f"{table(f'records|records/s|first batch|aim|{_USED}', [row])}\n\n{measured_on(found)}"
+
+
+def _show_report(found: Found) -> str:
+    rows = (f"{found[name]:,}" for name in ("samples", "states"))
+    steps = ", ".join(f"{step} {seconds:.0f}" for step, seconds in found["steps"].items())
+    row = (*rows, *_used(found), REPORT_SECONDS)
+    text = table(f"rows of traffic|states|{_USED}|aim s", [row])
+    return f"{text}\n\nSeconds: {steps}.\n{measured_on(found)}"
+
+
+PARTS: Final[Parts] = {
+    "stream": (stream, _show_stream),
+    "report": (report, _show_report),
+}
+
+_STEPS: Final[Mapping[str, Callable[..., None]]] = {"stream": _stream, "load": _load, "report": _report}
+
+if __name__ == "__main__":
+    _STEPS[sys.argv[1]](*sys.argv[2:])

@@ -1,0 +1,144 @@
+"""Collects what was built into one folder: names, the same bytes each time, bills of materials, notes and checksums."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from shutil import copyfile
+from typing import Final
+
+from lab.release import repack, sbom
+from lab.release.errors import ReleaseError
+from lab.release.sbom import Component
+from lab.release.source import Source
+
+JARS: Final = {"samerack-broker-assignor": "java/broker", "samerack-streams-assignor": "java/streams"}
+"""Names of the jars, and where their projects are."""
+SUMS: Final = "SHA256SUMS"
+NOTES: Final = "RELEASE-NOTES.md"
+_KINDS_OF_JAR: Final = ("", "-sources", "-javadoc")
+_LIST: Final = """
+import json
+from importlib.metadata import distributions
+from pathlib import Path
+print(json.dumps({
+    "python": [[one.name, one.version, one.metadata.get("License-Expression") or ""] for one in distributions()],
+    "system": [one.read_text(encoding="utf-8") for one in sorted(Path("/var/lib/dpkg/status.d").iterdir())],
+    "os": Path("/etc/os-release").read_text(encoding="utf-8"),
+}))
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Built:
+    """What the builders have made.
+
+    Attributes:
+        source: The copy that they were called in.
+        python: The folder of wheel and source distribution.
+        jars: The folder of the jars, without versions in their names.
+        chart: The packed chart.
+        image: What `docker save` wrote.
+        image_name: The image's name and tag.
+        platform: What the image runs on, such as linux-amd64.
+    """
+
+    source: Path
+    python: Path
+    jars: Path
+    chart: Path
+    image: Path
+    image_name: str
+    platform: str
+
+
+def pack(built: Built, target: Path, *, version: str, source: Source) -> None:
+    """Writes all files of a release into a folder.
+
+    Raises:
+        ReleaseError: Something was not built, or is not what it should be.
+    """
+    target.mkdir(parents=True, exist_ok=True)
+    (wheel,), (sdist,) = built.python.glob("*.whl"), built.python.glob("*.tar.gz")
+    needed = sbom.locked(built.source / "scripts" / "locks" / "install.lock")
+    for file in (wheel, sdist):
+        copyfile(file, target / file.name)
+        _bill(target / file.name, version=version, epoch=source.epoch, needs=needed)
+    for name, project in JARS.items():
+        for kind in _KINDS_OF_JAR:
+            jar = target / f"{name}-{version}{kind}.jar"
+            copyfile(built.jars / f"{name}{kind}.jar", jar)
+            if not kind:
+                _bill(jar, version=version, epoch=source.epoch, needs=sbom.provided(built.source / project / "pom.xml"))
+    chart = target / f"samerack-{version}.tgz"
+    repack.chart(built.chart, chart, epoch=source.epoch)
+    image = Component(name="samerack", version=version, address=f"pkg:oci/samerack@{version}", note="the agent's image")
+    _bill(chart, version=version, epoch=source.epoch, needs=[image])
+    archive = target / f"samerack-{version}-image-{built.platform}.tar"
+    repack.image(built.image, archive, name=built.image_name, epoch=source.epoch)
+    _bill(archive, version=version, epoch=source.epoch, contains=_inside(built.image_name))
+    (target / NOTES).write_text(
+        f"# samerack {version}\n\nOf commit {source.commit}.\n\n{source.notes}\n", encoding="utf-8"
+    )
+    write_sums(target)
+
+
+def write_sums(folder: Path) -> None:
+    """Writes the checksums of all files, as `sha256sum --check` reads them."""
+    lines = []
+    for file in sorted(folder.iterdir()):
+        if file.name == SUMS:
+            continue
+        with file.open("rb") as opened:
+            lines.append(f"{hashlib.file_digest(opened, 'sha256').hexdigest()}  {file.name}\n")
+    (folder / SUMS).write_text("".join(lines), encoding="utf-8")
+
+
+def _bill(
+    artefact: Path, *, version: str, epoch: int, needs: Iterable[Component] = (), contains: Iterable[Component] = ()
+) -> None:
+    target = artefact.with_name(f"{artefact.name}.spdx.json")
+    sbom.write(artefact, target, version=version, epoch=epoch, needs=needs, contains=contains)
+
+
+def _inside(image: str) -> list[Component]:
+    """Returns the packages that the image itself finds in it."""
+    line = [
+        "docker",
+        "run",
+        "--rm",
+        "--network",
+        "none",
+        "--entrypoint",
+        "/opt/samerack/bin/python",
+        image,
+        "-c",
+        _LIST,
+    ]
+    done = subprocess.run(line, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ReleaseError(f"{image}: what is in it cannot be listed: {done.stderr.strip()}")
+    found = json.loads(done.stdout)
+    system = _field(found["os"], "ID", "=")
+    return [
+        *(
+            Component(name=name, version=version, address=f"pkg:pypi/{name.lower()}@{version}", licence=licence)
+            for name, version, licence in found["python"]
+        ),
+        *(
+            Component(name=name, version=version, address=f"pkg:deb/{system}/{name}@{version}")
+            for name, version in ((_field(one, "Package"), _field(one, "Version")) for one in found["system"])
+        ),
+    ]
+
+
+def _field(text: str, name: str, separator: str = ": ") -> str:
+    for line in text.splitlines():
+        key, _, value = line.partition(separator)
+        if key == name:
+            return value.strip('"')
+    raise ReleaseError(f"no {name} in {text[:100]!r}")

@@ -1,0 +1,192 @@
+"""Runs `samerack run` as an operator would: a separate process, observed only through its log and its HTTP port."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Self
+from uuid import uuid4
+
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
+
+from lab.sandbox.admin import wait_until
+from lab.sandbox.errors import SandboxError
+from lab.sandbox.patience import PATIENCE
+from lab.sandbox.processes import end, spawn, tail
+
+_STOP_SECONDS: Final = 30.0
+_LOOK_SECONDS: Final = 0.1
+"""Pause between two requests, because each is work for the agent, too."""
+
+
+class AgentProcess:
+    """A running agent; a context manager that ends it.
+
+    Example:
+        with AgentProcess(cluster.bootstrap, groups=["orders"], log=folder / "agent.log") as agent:
+            agent.wait_role("leading")
+    """
+
+    def __init__(  # noqa: PLR0913 - one parameter for each part of a command line
+        self,
+        bootstrap: str,
+        *,
+        groups: Sequence[str],
+        log: Path,
+        settings: Mapping[str, object] | None = None,
+        config: Path | None = None,
+        prefix: Sequence[str] = (),
+    ) -> None:
+        """Starts the agent.
+
+        Args:
+            bootstrap: `bootstrap.servers`.
+            groups: the groups that it leads.
+            log: file for its log, which is JSON lines.
+            settings: dotted keys to values, as for `--set`.
+            config: a file of settings.
+            prefix: a program that starts the agent, with that program's arguments.
+        """
+        self.groups = tuple(groups)
+        self.log = log
+        self._url = ""
+        given = {
+            "web.port": 0,
+            "log.format": "json",
+            # each test has its own election, and two agents on one machine have different identities
+            "election.group": f"samerack-{'-'.join(groups)}",
+            "election.identity": uuid4().hex,
+            "events.path": str(log.with_suffix(".events.db")),
+            **(settings or {}),
+        }
+        line = [*prefix, sys.executable, "-m", "samerack.cli.main", "run", "-b", bootstrap]
+        line += ["--config", str(config)] if config is not None else []
+        line += [part for group in groups for part in ("-g", group)]
+        line += [part for key, value in given.items() for part in ("-s", f"{key}={_text(value)}")]
+        with log.open("wb") as file:
+            self.process = spawn(line, stdout=subprocess.DEVNULL, stderr=file)
+
+    @property
+    def running(self) -> bool:
+        """Whether its process is up."""
+        return self.process.poll() is None
+
+    def events(self, name: str = "", **fields: object) -> list[dict[str, Any]]:
+        """Returns its log events until now, filtered by name, if given, and by fields."""
+        found = []
+        for line in self.log.read_text(encoding="utf-8").splitlines():
+            try:
+                event = json.loads(line)
+            except json.JSONDecodeError:
+                continue  # half a line, or a traceback
+            if name in ("", event.get("event")) and all(event.get(key) == value for key, value in fields.items()):
+                found.append(event)
+        return found
+
+    def get(self, path: str) -> tuple[int, str]:
+        """Returns status and text of one page of its HTTP port; status 0 while it does not answer."""
+        if not self._url:
+            started = self.events("started")
+            if not started:
+                return 0, ""
+            self._url = str(started[-1]["url"]).removesuffix("/metrics")
+        try:
+            with urllib.request.urlopen(f"{self._url}{path}", timeout=5) as page:  # noqa: S310 - the agent's own port
+                return int(page.status), page.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+        except OSError:
+            self._url = ""  # the supervisor may have replaced the worker: the new one has another port
+            return 0, ""
+
+    def metric(self, name: str, **labels: str) -> float | None:
+        """Returns the value of one sample of /metrics; None while it is missing."""
+        return next((sample.value for sample in self.samples(name) if sample.labels == labels), None)
+
+    def role(self, group: str = "") -> str:
+        """Returns its role in a group (its first): leading, following, standby, observing, fenced or outside."""
+        return self.roles().get(group or self.groups[0], "unknown")
+
+    def roles(self) -> dict[str, str]:
+        """Returns its role in each group; empty while it does not answer."""
+        return {sample.labels["group"]: sample.labels["role"] for sample in self.samples("samerack_group_role")}
+
+    def samples(self, name: str) -> Iterator[Sample]:
+        """Yields the samples of one name on /metrics; none while the agent does not answer.
+
+        Other lines are not parsed, because this runs many times a second.
+        """
+        lines = [line for line in self.get("/metrics")[1].splitlines() if line.startswith(name)]
+        for family in text_string_to_metric_families("\n".join(lines)):
+            yield from (sample for sample in family.samples if sample.name == name)
+
+    def first_in_order(self, group: str = "") -> bool:
+        """Returns whether the agent reports that it is the next to lead."""
+        return self.metric("samerack_first_in_order", group=group or self.groups[0]) == 1.0
+
+    def wait(self, holds: Callable[[], bool], what: str, *, timeout: float = 60.0) -> float:
+        """Waits until a condition holds; returns the seconds it took."""
+
+        def asked() -> bool:
+            if holds():
+                return True
+            if not self.running:
+                raise SandboxError(f"the agent ended with exit code {self.process.returncode} before {what}")
+            return False
+
+        try:
+            return wait_until(asked, what, timeout=timeout, pause=_LOOK_SECONDS)
+        except SandboxError as error:
+            raise SandboxError(f"{error}\n{tail(self.log)}") from None
+
+    def wait_role(self, role: str, group: str = "", *, timeout: float = 60.0) -> float:
+        """Waits until it has this role in a group."""
+        return self.wait(lambda: self.role(group) == role, f"the agent is {role}", timeout=timeout)
+
+    def reaches(self, holds: Callable[[], bool], *, seconds: float) -> bool:
+        """Returns whether a condition holds within so many seconds."""
+        try:
+            self.wait(holds, "it holds", timeout=seconds / PATIENCE)
+        except SandboxError:
+            return False
+        return True
+
+    def pause(self) -> None:
+        """Suspends it at any point (SIGSTOP), its supervisor as well."""
+        os.killpg(self.process.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Continues it (SIGCONT)."""
+        os.killpg(self.process.pid, signal.SIGCONT)
+
+    def kill(self) -> None:
+        """Ends it with SIGKILL; returns when it has ended."""
+        end(self.process, kill=True)
+
+    def stop(self) -> tuple[int, float]:
+        """Ends it with SIGTERM; returns its exit code and the seconds it took. SIGKILL follows after half a minute."""
+        begun = time.monotonic()
+        code = end(self.process, timeout=_STOP_SECONDS)
+        return code, time.monotonic() - begun
+
+    def __enter__(self) -> Self:
+        """Returns itself; the process runs already."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Ends the process."""
+        if self.running:
+            self.resume()
+        self.stop()
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value)

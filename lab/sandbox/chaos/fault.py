@@ -1,0 +1,113 @@
+"""A fault while it is injected: what it affects, what undoes it, and which rebalances it explains."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from lab.sandbox.chaos.agents import Agent, Agents
+from lab.sandbox.chaos.setup import Seat
+from lab.sandbox.chaos.world import World
+from lab.sandbox.errors import SandboxError
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawn:
+    """One entry of a schedule: all random choices of a fault.
+
+    Attributes:
+        number: place in the schedule, from 1.
+        kind: name of the kind.
+        group: the group that it affects, if it affects one.
+        pick: which member, broker or partition, modulo their number.
+    """
+
+    number: int
+    kind: str
+    group: str
+    pick: int
+
+
+class Fault:
+    """One fault; the run injects it, heals it, and then waits until the world has settled.
+
+    Attributes:
+        group: the group that it affects.
+        target: what it actually affected, in words.
+        explains: the groups that it may rebalance.
+        violations: how groups without consumers differed from groups without agents, in words.
+        counts_from: group to the time when its consumers restarted: no member could read before, so a stop counts from
+            then.
+        healing: what undoes it, also if it was injected half way.
+    """
+
+    def __init__(self, drawn: Drawn, world: World) -> None:
+        self.drawn = drawn
+        self.world = world
+        self.group = world.groups[drawn.group]
+        self.target = ""
+        self.explains: frozenset[str] = frozenset()
+        self.violations: list[str] = []
+        self.counts_from: dict[str, int] = {}
+        self.healing = ExitStack()
+
+    def pick(self, among: Sequence[T]) -> T:
+        """Returns the element that the schedule has drawn."""
+        return among[self.drawn.pick % len(among)]
+
+    def seat(self) -> Seat:
+        """Returns the member that the schedule has drawn."""
+        return self.pick([seat for seat in self.group.seats if seat in self.group.present])
+
+    def agent(self) -> Agent | None:
+        """Returns the agent that is in the group now; None where there is none."""
+        if self.world.agents is None:
+            return None
+        found = self.world.agents.active(self.drawn.group)
+        self.target = f"agent {found.name}" if found else "no agent"
+        return found
+
+    @property
+    def agents(self) -> Agents:
+        """Both agents."""
+        if self.world.agents is None:
+            raise SandboxError("there are no agents")
+        return self.world.agents
+
+    def hand_over(self, agent: Agent) -> None:
+        """Waits until the other agent has taken over."""
+        self.agents.wait_roles(next(one for one in self.agents.all if one is not agent))
+
+
+Inject = Callable[[Fault], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """One kind of fault.
+
+    Attributes:
+        title: in words.
+        inject: injects a fault of this kind; returns when that is done.
+        like: a name shared by kinds that are the same fault without agents; empty where there is no other such kind.
+        on_agents: whether it affects agents only: without agents nothing is injected.
+    """
+
+    title: str
+    inject: Inject
+    like: str = ""
+    on_agents: bool = False
+
+
+HITS: Final[Mapping[str, Callable[[Agent], object]]] = {
+    "worker": lambda agent: agent.signal_worker(signal.SIGKILL),
+    "pause": lambda agent: agent.signal_worker(signal.SIGSTOP),
+    "agent": lambda agent: agent.process.kill(),
+    "ended": lambda agent: agent.process.stop(),
+}
+"""What may happen to an agent: its worker killed or stopped, killed with its supervisor, or ended by SIGTERM."""

@@ -1,0 +1,293 @@
+"""Runs one consumer group under load: its topic, its feeder, its members on real clients, and their histories."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from itertools import takewhile
+from pathlib import Path
+from typing import Any, Final, Self
+
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from lab.sandbox.admin import Admin, wait_until
+from lab.sandbox.chaos.setup import FEED_SECONDS, TELLING, Seat, Setup
+from lab.sandbox.errors import SandboxError
+from lab.sandbox.feeder import Feeder
+from lab.sandbox.history.model import History
+from lab.sandbox.history.reading import read_history
+from lab.sandbox.members.lines import MemberSettings, Partition, Recorder
+from lab.sandbox.members.process import Event, Member, read_event
+
+AGENT: Final = "samerack"
+"""The agents' client id in groups."""
+
+
+class Group:
+    """A running group: its seats, an extra one, and who is present; a context manager that starts and ends it."""
+
+    def __init__(self, setup: Setup, *, bootstrap: str, admin: Admin, folder: Path) -> None:
+        """Prepares; the folder is for histories, one file for each life of a member."""
+        self.setup = setup
+        self.name = setup.name
+        self.seats = [
+            Seat(client=client, rack=rack, number=number) for number, (client, rack) in enumerate(setup.seats, 1)
+        ]
+        self.extra = Seat(client=setup.extra[0], rack=setup.extra[1], number=len(self.seats) + 1)
+        self.present: dict[Seat, Member] = {}
+        self._bootstrap = bootstrap
+        self._admin = admin
+        self._folder = folder
+        self._lives = 0
+        self._recent: list[Member] = []
+        self._recently_written: list[Event] = []
+        self._written_bytes = 0
+        folder.mkdir(parents=True, exist_ok=True)
+        self._written = folder / "written.jsonl"
+        self._feeder = Feeder(
+            bootstrap, {} if setup.idle else {setup.name: len(setup.placed)}, pause=FEED_SECONDS, history=self._written
+        )
+        self._operator = (folder / "operator.jsonl").open("a", encoding="utf-8")
+        self._ending = ThreadPoolExecutor(max_workers=len(self.seats) + 2, thread_name_prefix=f"ending-{self.name}")
+        self._groups = self.ask_groups()
+
+    def start(self, seat: Seat, *, assignor: str = "") -> Member:
+        """Starts the member of a seat; an assignor, if given, replaces the group's."""
+        self._lives += 1
+        settings = MemberSettings(
+            bootstrap=self._bootstrap,
+            group=self.name,
+            topics=(self.name,),
+            client_id=seat.name,
+            rack=seat.rack if seat.client in TELLING else None,
+            assignors=(name,) if (name := assignor or self.setup.assignor) else (),
+            properties=self.setup.properties,
+        )
+        member = Member.on(seat.client, settings, history=self._folder / f"{seat.name}-{self._lives}.jsonl")
+        self.present[seat] = member
+        self._recent.append(member)
+        return member
+
+    def end(self, seat: Seat, *, kill: bool = False) -> None:
+        """Ends the member of a seat, in order or with SIGKILL."""
+        self.present.pop(seat).stop(kill=kill)
+
+    def leave(self, *, kill: bool = False) -> list[Future[None]]:
+        """Begins to end all members at once, in order or with SIGKILL; each future is done when one has ended."""
+        ending = list(self.present.values())
+        self.present.clear()
+        return [self._ending.submit(member.stop, kill=kill) for member in ending]
+
+    def redeploy(self, seat: Seat, *, kill: bool = False) -> None:
+        """Ends the member of a seat and starts a new one: in order, as a deployment does, or with SIGKILL."""
+        self.end(seat, kill=kill)
+        self.start(seat)
+
+    def restart(self) -> None:
+        """Ends all members in order, waits until the group is empty, and starts them again."""
+        seats = list(self.present)
+        for future in self.leave():
+            future.result()
+        self.wait_state(("EMPTY", "DEAD"), "it is empty")
+        for seat in seats:
+            self.start(seat)
+
+    def revive(self) -> list[str]:
+        """Restarts members that have ended by themselves, as an orchestrator does; returns their last output."""
+        ended = {seat: one for seat, one in self.present.items() if not one.running}
+        for seat, member in ended.items():
+            member.stop()
+            self.start(seat)
+        return [f"{seat.name} ended by itself: {one.complaints.splitlines()[-1]}" for seat, one in ended.items()]
+
+    def come_or_go(self) -> str:
+        """Starts the extra member, or ends it if it runs; returns "joins" or "leaves"."""
+        if self.extra in self.present:
+            self.end(self.extra)
+            return "leaves"
+        self.start(self.extra)
+        return "joins"
+
+    def pause(self, seat: Seat) -> None:
+        """Suspends a member at any point (SIGSTOP)."""
+        os.kill(self.present[seat].pid, signal.SIGSTOP)
+
+    def resume(self, seat: Seat) -> None:
+        """Continues it (SIGCONT)."""
+        with suppress(ProcessLookupError):
+            os.kill(self.present[seat].pid, signal.SIGCONT)
+
+    def ask_groups(self) -> AdminClient:
+        """Returns a new client, which has no cached coordinator."""
+        return AdminClient({"bootstrap.servers": self._bootstrap, "log_level": 0, "reconnect.backoff.max.ms": 200})
+
+    def describe(self) -> Any:
+        """Returns the group as its coordinator describes it; where none answers, a KafkaException is raised."""
+        try:
+            return self._groups.describe_consumer_groups([self.name], request_timeout=3.0)[self.name].result()
+        except KafkaException:
+            self._groups = self.ask_groups()  # librdkafka keeps asking the former coordinator
+            raise
+
+    def coordinator(self) -> int:
+        """Returns the broker that coordinates the group."""
+        self._groups = self.ask_groups()  # an older client has cached the answer
+        found: list[int] = []
+
+        def answered() -> bool:
+            found.append(int(self.describe().coordinator.id))
+            return True
+
+        wait_until(answered, f"a coordinator describes {self.name}")
+        return found[-1]
+
+    def has_dynamic_agent(self) -> bool:
+        """Returns whether an agent is in the group without an instance id."""
+        return any(member.client_id == AGENT and not member.group_instance_id for member in self.describe().members)
+
+    def wait_state(self, states: Sequence[str], what: str, *, timeout: float = 15.0) -> None:
+        """Waits until the coordinator says that the group is in one of these states."""
+        wait_until(lambda: self.describe().state.name in states, f"{self.name}: {what}", timeout=timeout, pause=0.03)
+
+    def agrees(self) -> bool:
+        """Returns whether the group is stable and complete, and members own exactly what their leader assigned."""
+        described = self.describe()
+        if described.state.name != "STABLE":
+            return False
+        given = {
+            member.client_id: frozenset((p.topic, p.partition) for p in member.assignment.topic_partitions)
+            for member in described.members
+            if member.client_id != AGENT
+        }
+        owned = {seat.name: member.owned for seat, member in self.present.items()}
+        everything = [partition for partitions in owned.values() for partition in partitions]
+        return owned == given and len(everything) == len(set(everything)) == len(self.setup.placed)
+
+    def described(self) -> str:
+        """Returns state and members by the coordinator, in words."""
+        try:
+            found = self.describe()
+        except KafkaException as error:
+            return f"not described: {error}"
+        given = {m.client_id: sorted(p.partition for p in m.assignment.topic_partitions) for m in found.members}
+        return f"{found.state.name}, given {given}"
+
+    def trouble(self) -> str:
+        """Returns the state of the group in words, for errors."""
+        owned = {seat.name: sorted(number for _, number in one.owned) for seat, one in self.present.items()}
+        said = "; ".join(f"{seat.name}: {member.complaints}" for seat, member in self.present.items())
+        return f"{self.name}: {self.described()}; members have {owned}; they said {said}"
+
+    def generation(self) -> int:
+        """Returns the last generation that a member has recorded."""
+        return max((event.generation for member in self.present.values() for event in member.events), default=-1)
+
+    def coordinator_offsets(self) -> dict[Partition, int]:
+        """Returns the offsets that the coordinator has; partitions without any are left out."""
+        client = self.ask_groups()  # it gets an answer only while there is a coordinator
+        asked = [ConsumerGroupTopicPartitions(self.name)]
+        found = client.list_consumer_group_offsets(asked, request_timeout=10.0)[self.name].result()
+        return {(one.topic, one.partition): one.offset for one in found.topic_partitions if one.offset >= 0}
+
+    def note_offsets(self) -> None:
+        """Records in the history the offsets that the coordinator has."""
+        Recorder(self._operator).offsets("kept", self.coordinator_offsets())
+
+    def set_offsets(self, offsets: Mapping[Partition, int]) -> None:
+        """Sets the offsets of the group, which must have no members, and records them in the history."""
+        wanted = [TopicPartition(*partition, at) for partition, at in sorted(offsets.items())]
+        client, asked = self.ask_groups(), [ConsumerGroupTopicPartitions(self.name, wanted)]
+        answer = client.alter_consumer_group_offsets(asked, request_timeout=10.0)[self.name].result()
+        for one in answer.topic_partitions:
+            if one.error is not None:
+                raise KafkaException(one.error)
+        Recorder(self._operator).offsets("committed", offsets)
+
+    def _set_first_offsets(self) -> bool:
+        self.set_offsets({(self.name, number): 0 for number in range(len(self.setup.placed))})
+        return True
+
+    def recent(self, since_ns: int) -> History:
+        """Returns the history since a time, which must not be before that of an earlier call."""
+        with self._written.open("rb") as file:
+            file.seek(self._written_bytes)
+            text = file.read()
+        lines = text[: text.rfind(b"\n") + 1]  # the last line may be incomplete
+        self._written_bytes += len(lines)
+        self._recently_written += map(read_event, lines.splitlines())
+        self._recently_written = [event for event in self._recently_written if event.ns >= since_ns]
+        present = set(self.present.values())
+        self._recent = [one for one in self._recent if one in present or (one.events and one.events[-1].ns >= since_ns)]
+        return History(
+            members={
+                f"{member.name}-{number}": tuple(event for event in member.events if event.ns >= since_ns)
+                for number, member in enumerate(self._recent)
+            },
+            written=tuple(self._recently_written),
+        )
+
+    def reads_since(self, ns: int) -> frozenset[Partition]:
+        """Returns the partitions of which a member has read a record since then."""
+        found: set[Partition] = set()
+        for member in self.present.values():
+            for event in takewhile(lambda event: event.ns >= ns, reversed(member.events)):
+                if event.kind == "records" and event.begun_ns >= ns:
+                    found |= event.partitions
+        return frozenset(found)
+
+    def finish(self) -> History:
+        """Drains the group, and returns its whole history."""
+        self.drain()
+        return self.history()
+
+    def drain(self, *, timeout: float = 60.0) -> None:
+        """Stops the load, waits until all records are read, ends the members in order."""
+        self._feeder.finish(timeout=timeout)
+        ends: dict[Partition, int] = {}
+        for event in read_history([self._written]).written:
+            for partition in event.partitions:
+                ends[partition] = max(ends.get(partition, -1), event.last)
+        # reads of ended members are not needed: the present members read to the end
+        wait_until(
+            lambda: all(
+                max((member.last_read(partition) for member in self.present.values()), default=-1) >= last
+                for partition, last in ends.items()
+            ),
+            f"everything written to {self.name} is read",
+            timeout=timeout,
+        )
+        for future in self.leave():
+            future.result()
+
+    def history(self) -> History:
+        """Returns the whole history of the group."""
+        return read_history(sorted(self._folder.glob("*.jsonl")))
+
+    def __enter__(self) -> Self:
+        """Creates the topic, starts to feed it, starts the members."""
+        self._admin.create_topic(self.name, self.setup.placed)
+        self._feeder.__enter__()
+        if self.setup.idle:  # the coordinator may not know the topic yet
+            wait_until(self._set_first_offsets, f"the offsets of {self.name} are set")
+        for seat in self.seats:
+            self.start(seat)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Kills the members, and stops the load."""
+        for member in self.present.values():
+            with suppress(OSError, SandboxError):
+                member.stop(kill=True)
+        self._feeder.__exit__()
+        self._ending.shutdown()
+        self._operator.close()
+
+
+def now_ns() -> int:
+    """Returns the time of the monotonic clock, which all processes of this machine share."""
+    return time.monotonic_ns()

@@ -1,0 +1,171 @@
+"""The data: the clients, and the results of a run for each; also as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from pydantic import TypeAdapter
+
+BIRTH_SLACK_SECONDS: Final = 1.0
+"""How much later than in the comparison group without an agent a group's first assignment may come."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variant:
+    """A client with one of its assignors.
+
+    Attributes:
+        client: key of `lab.sandbox.members`.
+        assignor: its name; empty leaves the client's default.
+    """
+
+    client: str
+    assignor: str = ""
+
+    @property
+    def name(self) -> str:
+        """Its name in groups and files."""
+        return f"{self.client}-{self.assignor or 'default'}"
+
+
+CLIENTS: Final[Mapping[str, tuple[str, str, tuple[str, ...]]]] = {
+    "java": ("Java 4.3", "range", ("cooperative-sticky",)),
+    "java-3.4": ("Java 3.4", "range", ("cooperative-sticky",)),
+    "java-2.8": ("Java 2.8", "range", ("sticky",)),
+    "confluent": ("librdkafka", "range", ("cooperative-sticky",)),
+    "confluent-2.13": ("librdkafka 2.13", "range", ()),
+    "kafka-python": ("kafka-python 3", "range", ("cooperative-sticky",)),
+    "kafka-python-2": ("kafka-python 2.0.2", "range", ("sticky",)),
+    "aiokafka": ("aiokafka", "range", ("sticky",)),
+    "franz-go": ("franz-go", "cooperative-sticky", ("sticky",)),
+    "sarama": ("sarama", "range", ("sticky",)),
+    "kafka-go": ("segmentio/kafka-go", "range", ()),
+    "kafkajs": ("kafkajs", "RoundRobinAssigner", ()),
+}
+"""Client to its common name, the protocol of its default, and the further assignors that are tried."""
+
+
+ENDS_WHEN_IT_REJOINS: Final[Mapping[tuple[str, str], str]] = {
+    ("kafka-python-2", "sticky"): (
+        "each member ends with a TypeError of its assignor when it joins for the second time, with an agent or without "
+        "(kafka-python 2.0.2 cannot encode on Python 3 what it owns), so only the birth was played"
+    ),
+}
+"""Client and assignor to why no group of these survives a rebalance."""
+
+
+def variants(clients: Iterable[str]) -> list[Variant]:
+    """Returns each client with its default assignor, and with its further ones."""
+    return [Variant(client=client, assignor=one) for client in clients for one in ("", *CLIENTS[client][2])]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Births:
+    """The result of groups that started while the agent waited, each with a comparison group without an agent.
+
+    Attributes:
+        client, assignor: of all members.
+        members: of each group.
+        tries: number of groups.
+        led: number of groups in which the agent led the first generation with another member: generation 1, or the next
+            one where all members paused before they joined again.
+        with_seconds: median time from the first member's start until every partition had an owner, led by the agent.
+        without_seconds: the same of the comparison groups.
+        late_seconds: the longest delay of a group against its comparison group.
+        findings: findings of the history checker, and members that ended by themselves.
+        logged: errors that clients logged in the agent's groups, but not in the comparison groups.
+    """
+
+    client: str
+    assignor: str
+    members: int
+    tries: int
+    led: int
+    with_seconds: float
+    without_seconds: float
+    late_seconds: float
+    findings: tuple[str, ...] = ()
+    logged: tuple[str, ...] = ()
+
+    @property
+    def is_good(self) -> bool:
+        """Whether every group was led, in time and without findings."""
+        return self.led == self.tries and self.late_seconds <= BIRTH_SLACK_SECONDS and not self.findings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One scenario of one group.
+
+    Attributes:
+        name: key of `lab.sandbox.clients.page.SCENARIOS`.
+        outcome: the agent's role at the end, or a word.
+        seconds: how long it took until the group had settled.
+        pause_seconds: the longest time that a partition with records was not read; -1 where it does not apply.
+        reason: why it was refused; or a detail.
+    """
+
+    name: str
+    outcome: str
+    seconds: float
+    pause_seconds: float = -1.0
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Course:
+    """All scenarios of one group, in order.
+
+    Attributes:
+        client, assignor: of all members.
+        steps: the scenarios.
+        records: records that were written meanwhile.
+        read_twice: records that were read more than once.
+        findings: findings of the history checker: skipped, owned twice, read again below a commit.
+    """
+
+    client: str
+    assignor: str
+    steps: tuple[Step, ...]
+    records: int
+    read_twice: int
+    findings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """The results of a whole run."""
+
+    births: tuple[Births, ...] = ()
+    courses: tuple[Course, ...] = ()
+
+    @property
+    def complaints(self) -> list[str]:
+        """What was wrong, in words."""
+        found = [
+            f"{one.client} {one.assignor}, {one.members} members from birth: led {one.led} of {one.tries}, "
+            f"{one.with_seconds:.1f} s beside {one.without_seconds:.1f} s, {one.late_seconds:.1f} s later at most; "
+            f"{'; '.join(one.findings)}"
+            for one in self.births
+            if not one.is_good
+        ]
+        for course in self.courses:
+            found += [f"{course.client} {course.assignor}: {finding}" for finding in course.findings]
+        return found
+
+
+DOCUMENTS: Final = TypeAdapter(Document)
+"""Documents as JSON."""
+
+
+def merged(old: Document, new: Document) -> Document:
+    """Returns both documents merged, new results replacing old ones of the same client, in the order of `CLIENTS`."""
+    order = {client: number for number, client in enumerate(CLIENTS)}
+    births = {(one.client, one.assignor, one.members): one for one in (*old.births, *new.births)}
+    courses = {(one.client, one.assignor): one for one in (*old.courses, *new.courses)}
+    return Document(
+        births=tuple(sorted(births.values(), key=lambda one: (one.members, order[one.client], bool(one.assignor)))),
+        courses=tuple(sorted(courses.values(), key=lambda one: (order[one.client], bool(one.assignor)))),
+    )

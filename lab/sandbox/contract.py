@@ -1,0 +1,80 @@
+"""The protocol of every test cluster, independent of how its brokers run.
+
+The demo and quick experiments use JVM processes (`lab.sandbox.cluster`), the integration tests containers
+(`tests/integration/cluster.py`). Code written against this protocol runs on both.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from types import TracebackType
+from typing import Final, Protocol, Self
+
+RACKS: Final[Mapping[int, str | None]] = {1: "rack-a", 2: "rack-b", 3: "rack-c"}
+"""Broker id to rack, the default of both clusters."""
+RACK_NAMES: Final = ("rack-a", "rack-b", "rack-c")
+RACKS_BY_CLIENT_ID: Final = {f"*-{rack}": rack for rack in RACK_NAMES}
+"""A setting of agents, for members whose client ids end with their racks."""
+
+RACK_AWARE_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+
+
+class Keep(Enum):
+    """Means "no change" where None already means "without a rack"."""
+
+    RACK = "the rack it had"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Broker:
+    """The present state of one broker.
+
+    Attributes:
+        id: its node id.
+        rack: its `broker.rack`; None when it has none.
+        address: `host:port` for clients; it does not change on restarts.
+        running: whether its process is up.
+    """
+
+    id: int
+    rack: str | None
+    address: str
+    running: bool
+
+
+class KafkaCluster(Protocol):
+    """A real Kafka of several brokers, each in a rack, that can be stopped, killed and moved to other racks."""
+
+    @property
+    def bootstrap(self) -> str:
+        """`bootstrap.servers` that names every broker, running or not."""
+
+    @property
+    def brokers(self) -> Mapping[int, Broker]:
+        """The brokers by id, in their present state."""
+
+    def stop_broker(self, broker: int, *, kill: bool = False) -> None:
+        """Ends a broker: in order, or with SIGKILL when `kill` is set; returns when its process has ended."""
+
+    def start_broker(self, broker: int, *, rack: str | Keep | None = Keep.RACK) -> None:
+        """Starts a stopped broker, in another rack if one is given; returns when every running broker lists it."""
+
+    def restart_broker(self, broker: int, *, rack: str | Keep | None = Keep.RACK) -> None:
+        """Stops a broker in order and starts it again, in another rack if one is given."""
+
+    def log(self, broker: int, lines: int = 30) -> str:
+        """Returns the last lines of a broker's log."""
+
+    def start(self) -> None:
+        """Starts everything; returns when every broker lists all the others with their racks."""
+
+    def close(self) -> None:
+        """Ends every process and removes every file; may be called again."""
+
+    def __enter__(self) -> Self:
+        """Starts everything."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        """Closes the cluster."""

@@ -1,0 +1,133 @@
+"""The pipeline's demo: an agent measures real members and publishes, a stream writes tables, a report writes a page.
+
+`scripts/demo --pipeline` runs it. The agent leads one group from half way on, and only measures another. All processes
+end and temporary folders are removed when the demo ends, also by Ctrl-C; the page stays.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+from rich.console import Console
+
+from lab.sandbox.admin import Admin
+from lab.sandbox.cluster import Cluster
+from lab.sandbox.crew import Crew, Post
+from lab.sandbox.demo import GROUP, POSTS, TOPICS, agent, deploy_until_led
+from lab.sandbox.errors import SandboxError
+from lab.sandbox.feeder import Feeder
+from lab.sandbox.processes import end, spawn, tail
+from lab.sandbox.story import AsJson, Story, command, told
+
+TRAFFIC_TOPIC: Final = "samerack-traffic"
+STATES_TOPIC: Final = "samerack-states"
+CLUSTER: Final = "demo"
+OTHER_GROUP: Final = "reports"
+OTHER_POSTS: Final = tuple(
+    Post(client="confluent", rack=rack, tells_rack=True) for rack in ("rack-a", "rack-b", "rack-c")
+)
+_PUBLISHING: Final = {
+    "traffic.groups": ["*"],
+    "traffic.poll_seconds": 1,
+    "publishing.traffic_topic": TRAFFIC_TOPIC,
+    "publishing.states_topic": STATES_TOPIC,
+    "publishing.every_seconds": 5,
+    "publishing.cluster": CLUSTER,
+}
+_SECONDS: Final = 30.0
+"""How long the groups are measured under each assignment."""
+_MAX_SECONDS: Final = 240.0
+"""Limit for a command on Spark; most of its time is the start."""
+
+
+def play(output: Path, story: Story) -> dict[str, Any]:
+    """Runs the whole demo; returns a summary of the report."""
+    story.tell("starting three brokers, one in each rack")
+    with tempfile.TemporaryDirectory(prefix="samerack-demo-") as folder:
+        with Cluster(progress=story.tell) as cluster, Admin(cluster.bootstrap) as admin:
+            for topic, assignment in {**TOPICS, TRAFFIC_TOPIC: [[1]], STATES_TOPIC: [[2]]}.items():
+                admin.create_topic(topic, assignment)
+            _publish(story, cluster.bootstrap)
+            story.tell("samerack pipeline stream --once: what agents published becomes tables")
+            where = f"pipeline.tables={folder}/tables"
+            _samerack("stream", "--once", "-b", cluster.bootstrap, "-s", where, log=Path(folder) / "stream.log")
+        story.tell("samerack pipeline report: the tables become a page")
+        log = Path(folder) / "report.log"
+        report = json.loads(_samerack("report", "--json", "--output", str(output), "-s", where, log=log))
+    story.tell(f"the page: [bold]{output}[/bold]")
+    return _summary(report, output)
+
+
+def _publish(story: Story, bootstrap: str) -> None:
+    """Runs an agent that measures two groups, leads one of them from half way on, and publishes the measurements."""
+    crew = Crew(POSTS, bootstrap=bootstrap, group=GROUP, topics=TOPICS)
+    others = Crew(OTHER_POSTS, bootstrap=bootstrap, group=OTHER_GROUP, topics={"orders": TOPICS["orders"]})
+    with Feeder(bootstrap, {topic: len(placed) for topic, placed in TOPICS.items()}), crew, others:
+        story.tell(f"nine members start, in the groups {GROUP} and {OTHER_GROUP}")
+        crew.wait_complete()
+        others.wait_complete()
+        with agent(bootstrap, _PUBLISHING) as started:
+            started.wait_role("following")
+            story.tell(f"an agent measures and publishes; for {_SECONDS:.0f} s it leads nobody")
+            time.sleep(_SECONDS)
+            deploy_until_led(story, crew, started)
+            story.tell(f"the agent leads {GROUP}; {_SECONDS:.0f} s more")
+            time.sleep(_SECONDS)
+
+
+def _samerack(*arguments: str, log: Path) -> bytes:
+    """Runs a pipeline command; returns its standard output."""
+    line = (sys.executable, "-m", "samerack.cli.main", "pipeline", *arguments)
+    out = log.with_suffix(".out")
+    with out.open("wb") as said, log.open("wb") as complaints:
+        process = spawn(line, stdout=said, stderr=complaints)
+    try:
+        code = process.wait(_MAX_SECONDS)
+    except subprocess.TimeoutExpired:
+        raise SandboxError(
+            f"samerack pipeline {arguments[0]} has not ended in {_MAX_SECONDS:.0f} s:\n{tail(log)}"
+        ) from None
+    finally:
+        end(process)
+    if code:
+        raise SandboxError(f"samerack pipeline {arguments[0]} ended with {code}:\n{tail(log)}")
+    return out.read_bytes()
+
+
+def _summary(report: dict[str, Any], output: Path) -> dict[str, Any]:
+    whole = report["headline"]
+    led = next((one for one in report["groups"] if one["group"] == GROUP), None)
+    if led is None:
+        raise SandboxError(f"the report does not know the group {GROUP}")
+    names = ("groups", "led_groups", "bytes", "crossing_bytes", "share", "saved_bytes", "possible_bytes")
+    return {"report": str(output), **{name: whole[name] for name in names}, "led": led["led"]}
+
+
+def main(
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="The page; in a new temporary folder without it.", show_default=False),
+    ] = None,
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """See what agents measure become a fleet's report: real members, Kafka, Spark, a page; about three minutes."""
+    console = Console(stderr=as_json)
+    path = output or Path(tempfile.mkdtemp(prefix="samerack-report-")) / "report.html"
+    result = told(console, partial(play, path.absolute()))
+    if as_json:
+        typer.echo(json.dumps(result))
+    else:
+        console.print(result["report"], highlight=False, soft_wrap=True)
+
+
+if __name__ == "__main__":
+    command(main)

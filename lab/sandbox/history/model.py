@@ -1,0 +1,145 @@
+"""The data: a history, the spans of time in which members owned partitions, findings, and their counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import chain
+
+from lab.sandbox.members.lines import Partition
+from lab.sandbox.members.process import Event
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """The history of one group.
+
+    Attributes:
+        members: name to events in the order of their printing. A killed member prints nothing more: it owned its
+            partitions until its last event.
+        written: the feeder's events; empty where they were not recorded.
+        kept: the offsets that the coordinator had at some times; empty where they were not recorded.
+    """
+
+    members: Mapping[str, tuple[Event, ...]]
+    written: tuple[Event, ...] = ()
+    kept: tuple[Event, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """The longest allowed durations, in seconds.
+
+    Attributes:
+        unowned: for a partition without an owner.
+        stop: for a partition that is not read although it has records to read.
+    """
+
+    unowned: float
+    stop: float
+
+
+class Kind(StrEnum):
+    """Kinds of findings."""
+
+    OWNED_TWICE = "owned twice"
+    UNOWNED = "owned by nobody"
+    SKIPPED = "skipped"
+    READ_AGAIN = "read again"
+    STOP = "stop"
+    FORGOTTEN = "offset forgotten"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing that was wrong.
+
+    Attributes:
+        kind: its kind.
+        partition: the partition that it affects.
+        since_ns: when it started.
+        until_ns: when it ended.
+        members: the members concerned.
+        offsets: the first and the last offset of records that were skipped or read again; for a forgotten offset the
+            one that the coordinator has instead (-1 is none) and the last one that was confirmed to a member.
+    """
+
+    kind: Kind
+    partition: Partition
+    since_ns: int
+    until_ns: int
+    members: tuple[str, ...] = ()
+    offsets: tuple[int, int] | None = None
+
+    @property
+    def seconds(self) -> float:
+        """How long it lasted."""
+        return (self.until_ns - self.since_ns) / 1e9
+
+    @property
+    def records(self) -> int:
+        """Number of records that were skipped or read again."""
+        return 0 if self.offsets is None else self.offsets[1] - self.offsets[0] + 1
+
+    def __str__(self) -> str:
+        """Returns the finding in words."""
+        topic, number = self.partition
+        words = f"{self.kind.value}: {topic}-{number}"
+        if self.offsets is not None:
+            words += f", offsets {self.offsets[0]} to {self.offsets[1]}"
+        if self.members:
+            words += f", by {' and '.join(self.members)}"
+        return f"{words}, {self.seconds:.3f} s from {self.since_ns / 1e9:.3f} s"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """A time in which a member owned a partition.
+
+    Attributes:
+        member: the owner.
+        partition: the partition.
+        since_ns: when it was assigned.
+        until_ns: when it was revoked or lost, or the member's last event.
+        generations: the first and the last generation in which the member owned it; None if its client reports none.
+    """
+
+    member: str
+    partition: Partition
+    since_ns: int
+    until_ns: int
+    generations: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Harm:
+    """Counts of what no run may cause.
+
+    Attributes:
+        lost: records that no member read.
+        owned_twice: how often two members owned a partition in one generation.
+        read_again: how often records below a commit were read again.
+        forgotten: committed offsets that the coordinator no longer had.
+    """
+
+    lost: int
+    owned_twice: int
+    read_again: int
+    forgotten: int
+
+    def __str__(self) -> str:
+        """Returns the counts in words."""
+        words = f"{self.lost} lost, {self.owned_twice} owned twice, {self.read_again} read again below a commit"
+        return f"{words}, {self.forgotten} offsets forgotten"
+
+
+def harm(findings: Mapping[str, Iterable[Finding]]) -> Harm:
+    """Count the findings of all groups."""
+    found = list(chain.from_iterable(findings.values()))
+    return Harm(
+        lost=sum(one.records for one in found if one.kind is Kind.SKIPPED),
+        owned_twice=sum(one.kind is Kind.OWNED_TWICE for one in found),
+        read_again=sum(one.kind is Kind.READ_AGAIN for one in found),
+        forgotten=sum(one.kind is Kind.FORGOTTEN for one in found),
+    )

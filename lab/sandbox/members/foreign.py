@@ -1,0 +1,86 @@
+"""Command lines of members on clients of other languages and on older clients, the programs of tests/clients.
+
+`setup_foreign_clients` in scripts/clients.sh builds them into the user's cache. They have the options of the Python
+members and print the same lines.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from lab.sandbox.errors import SandboxError
+from lab.sandbox.jvm import KAFKA_VERSION, cache_folder, command
+from lab.sandbox.members.lines import MemberSettings, command_line
+
+_ROOT: Final = Path(__file__).parents[3]
+
+
+def java_command(
+    settings: MemberSettings,
+    *,
+    main: str = "Member",
+    version: str = KAFKA_VERSION,
+    jars: Sequence[Path] = (),
+    options: Sequence[str] = (),
+) -> list[str]:
+    """Returns the command line of a program of tests/java/consumer.
+
+    Args:
+        settings: its arguments.
+        main: the program.
+        version: of Kafka's jars in the cache; `clients-3.4` and `clients-2.8` have only a client.
+        jars: further jars of ours.
+        options: further options of the JVM.
+    """
+    jar = _built(cache_folder() / "java" / "consumer.jar")
+    return command(
+        f"samerack.test.{main}",
+        command_line(settings),
+        folder=Path(tempfile.gettempdir()),
+        options=["-Dlog4j2.configurationFile=member-log4j2.yaml", *options],
+        more=[jar, *jars],
+        version=version,
+    )
+
+
+def _go(name: str) -> Callable[[MemberSettings], list[str]]:
+    return lambda settings: [str(_built(cache_folder() / "clients" / "go" / name)), *command_line(settings)]
+
+
+def _kafkajs(settings: MemberSettings) -> list[str]:
+    node = shutil.which("node")
+    if node is None:
+        raise SandboxError("no node on the PATH; scripts/clients installs it")
+    return [node, str(_built(cache_folder() / "clients" / "node" / "kafkajs.mjs")), *command_line(settings)]
+
+
+def _python(name: str, program: str) -> Callable[[MemberSettings], list[str]]:
+    def line(settings: MemberSettings) -> list[str]:
+        python = _built(cache_folder() / "clients" / name / "bin" / "python")
+        environment = ["env", f"PYTHONPATH={_ROOT}"]  # its own packages, and the sandbox
+        return [*environment, str(python), "-m", f"lab.sandbox.members.{program}", *command_line(settings)]
+
+    return line
+
+
+FOREIGN_CLIENTS: Final[Mapping[str, Callable[[MemberSettings], list[str]]]] = {
+    "franz-go": _go("franz-go"),
+    "sarama": _go("sarama"),
+    "kafka-go": _go("kafka-go"),
+    "kafkajs": _kafkajs,
+    "kafka-python-2": _python("kafka-python-2", "kafka_python"),
+    "confluent-2.13": _python("confluent-2.13", "confluent"),
+    "java-3.4": lambda settings: java_command(settings, version="clients-3.4"),
+    "java-2.8": lambda settings: java_command(settings, version="clients-2.8"),
+}
+"""Client to the function that returns the command line for a member's settings."""
+
+
+def _built(program: Path) -> Path:
+    if not program.exists():
+        raise SandboxError(f"{program} is missing; scripts/clients builds it, and scripts/setup what is Java's")
+    return program

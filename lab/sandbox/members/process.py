@@ -1,0 +1,261 @@
+"""Runs a group member as a separate process and reads the JSON lines that it prints."""
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import IO, Any, Final, Self
+
+from lab.sandbox.errors import SandboxError
+from lab.sandbox.members.foreign import FOREIGN_CLIENTS, java_command
+from lab.sandbox.members.lines import MemberSettings, Partition, command_line
+from lab.sandbox.patience import PATIENCE
+from lab.sandbox.processes import end, spawn
+
+PYTHON_CLIENTS: Final[Mapping[str, str]] = {
+    "confluent": "lab.sandbox.members.confluent",
+    "kafka-python": "lab.sandbox.members.kafka_python",
+    "aiokafka": "lab.sandbox.members.aiokafka",
+}
+"""Client to the module that runs it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One line of a member.
+
+    Attributes:
+        kind: `event` of the line.
+        ms: when it was printed, in milliseconds of the wall clock.
+        partitions: those assigned, revoked or lost; for records the one partition.
+        first: first offset of records, else -1.
+        last: last offset of records, else -1.
+        count: number of records.
+        brokers: for statistics, broker id to bytes received since the start.
+        message: for errors.
+        ns: when it was printed, in nanoseconds of the monotonic clock that all processes of this machine share.
+        begun_ns: for records, when the first was read.
+        ended_ns: for records, when the last was read.
+        generation: the group's generation as the member's client knows it; -1 where it does not report it.
+        offsets: for commits, the next offset to be read of each partition.
+        member: the member's name; empty where the process has only one member.
+    """
+
+    kind: str
+    ms: int
+    partitions: frozenset[Partition] = frozenset()
+    first: int = -1
+    last: int = -1
+    count: int = 0
+    brokers: Mapping[int, int] | None = None
+    message: str = ""
+    ns: int = 0
+    begun_ns: int = 0
+    ended_ns: int = 0
+    generation: int = -1
+    offsets: Mapping[Partition, int] | None = None
+    member: str = ""
+
+
+@cache
+def _single(topic: str, partition: int) -> frozenset[Partition]:
+    """Returns the same set for all events of a partition, to save memory."""
+    return frozenset([(topic, partition)])
+
+
+def read_event(line: bytes) -> Event:
+    """Reads a line.
+
+    Raises:
+        ValueError: it is not a member's line.
+    """
+    try:
+        fields: dict[str, Any] = json.loads(line)
+        kind = fields["event"]
+        if kind in {"records", "written"}:
+            partitions = _single(fields["topic"], fields["partition"])
+        else:
+            partitions = frozenset((topic, partition) for topic, partition in fields.get("partitions", []))
+        brokers = fields.get("brokers")
+        offsets = fields.get("offsets")
+        ns = fields.get("ns", 0)
+        return Event(
+            kind=kind,
+            ms=fields["ms"],
+            partitions=partitions,
+            first=fields.get("first", -1),
+            last=fields.get("last", -1),
+            count=fields.get("count", 0),
+            brokers=None if brokers is None else {int(broker): received for broker, received in brokers.items()},
+            message=fields.get("message", ""),
+            ns=ns,
+            begun_ns=fields.get("begun_ns", ns),
+            ended_ns=fields.get("ended_ns", ns),
+            generation=fields.get("generation", -1),
+            offsets=None if offsets is None else {(topic, partition): at for topic, partition, at in offsets},
+            member=sys.intern(fields.get("member", "")),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"not a line of a member: {line!r}") from error
+
+
+class Member:
+    """A running member; a context manager that ends it.
+
+    Example:
+        settings = MemberSettings(bootstrap=cluster.bootstrap, group="g", topics=("t",), client_id="c1")
+        with Member.python("confluent", settings) as member:
+            member.wait(lambda: len(member.owned) == 3, "it has three partitions")
+    """
+
+    def __init__(self, command: Sequence[str], *, name: str, history: Path | None = None) -> None:
+        """Starts the member.
+
+        Args:
+            command: program and arguments.
+            name: its name in messages, such as its client id.
+            history: a file to which every line is also written.
+        """
+        self.name = name
+        self.command = list(command)
+        self._events: list[Event] = []
+        self._owned: frozenset[Partition] = frozenset()
+        self._last_read: dict[Partition, int] = {}
+        self._errors: deque[str] = deque(maxlen=30)
+        self._changed = threading.Condition()
+        self._history = history.open("ab") if history is not None else None
+        self._process = spawn(self.command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self._readers = [
+            threading.Thread(target=self._read, args=(self._process.stdout, self._take), daemon=True),
+            threading.Thread(target=self._read, args=(self._process.stderr, self._complain), daemon=True),
+        ]
+        for reader in self._readers:
+            reader.start()
+
+    @classmethod
+    def python(cls, client: str, settings: MemberSettings, *, history: Path | None = None) -> Self:
+        """Starts a member on a Python client, a key of `PYTHON_CLIENTS`."""
+        line = [sys.executable, "-m", PYTHON_CLIENTS[client], *command_line(settings)]
+        return cls(line, name=settings.client_id, history=history)
+
+    @classmethod
+    def java(cls, settings: MemberSettings, *, main: str = "Member", history: Path | None = None) -> Self:
+        """Starts a member on Java's client, or another program of tests/java/consumer."""
+        return cls(java_command(settings, main=main), name=settings.client_id, history=history)
+
+    @classmethod
+    def on(cls, client: str, settings: MemberSettings, *, history: Path | None = None) -> Self:
+        """Starts a member on any client: `java`, a key of `PYTHON_CLIENTS` or one of `FOREIGN_CLIENTS`."""
+        if client == "java":
+            return cls.java(settings, history=history)
+        if client in PYTHON_CLIENTS:
+            return cls.python(client, settings, history=history)
+        return cls(FOREIGN_CLIENTS[client](settings), name=settings.client_id, history=history)
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """The events that it has printed until now."""
+        with self._changed:
+            return tuple(self._events)
+
+    @property
+    def owned(self) -> frozenset[Partition]:
+        """The partitions that it has now, by its events."""
+        with self._changed:
+            return self._owned
+
+    def last_read(self, partition: Partition) -> int:
+        """Returns the highest offset that it has read of a partition; -1 before it has read any."""
+        with self._changed:
+            return self._last_read.get(partition, -1)
+
+    @property
+    def received(self) -> Mapping[int, int]:
+        """Broker id to bytes received since its start; empty when its client does not report them."""
+        for event in reversed(self.events):
+            if event.brokers is not None:
+                return event.brokers
+        return {}
+
+    @property
+    def running(self) -> bool:
+        """Whether its process is up."""
+        return self._process.poll() is None
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    def wait(self, holds: Callable[[], bool], what: str, *, timeout: float = 60.0) -> None:
+        """Waits until a condition holds; checks it again after each line."""
+        timeout *= PATIENCE
+        deadline = time.monotonic() + timeout
+        with self._changed:
+            while not holds():
+                if not self.running:
+                    self._changed.wait(0.2)  # for its last output
+                    raise SandboxError(f"{self.name} ended before {what}; it said:\n{self.complaints}")
+                if time.monotonic() > deadline:
+                    raise SandboxError(f"{self.name}: waited {timeout:.0f} s in vain until {what}:\n{self.complaints}")
+                self._changed.wait(0.1)
+
+    @property
+    def complaints(self) -> str:
+        """The last lines of its standard error, and the errors among its events."""
+        told = [event.message for event in self._events if event.kind == "error"]
+        return "\n".join([*told[-5:], *self._errors]) or "(nothing)"
+
+    def stop(self, *, kill: bool = False) -> None:
+        """Ends it: in order, or with SIGKILL when `kill` is set; may be called again."""
+        end(self._process, kill=kill, timeout=20)
+        for reader in self._readers:
+            reader.join(5)
+        for stream in (self._process.stdout, self._process.stderr, self._history):
+            if stream is not None:
+                stream.close()
+
+    def __enter__(self) -> Self:
+        """Returns itself; the process runs already."""
+        return self
+
+    def __exit__(self, _kind: object, error: object, _trace: object, /) -> None:
+        """Ends it, with SIGKILL after an error."""
+        self.stop(kill=error is not None)
+
+    def _read(self, stream: IO[bytes], take: Callable[[bytes], None]) -> None:
+        for line in stream:
+            take(line)
+
+    def _take(self, line: bytes) -> None:
+        try:
+            event = read_event(line)
+        except ValueError as error:
+            self._complain(str(error).encode())
+            return
+        if self._history is not None:
+            self._history.write(line)
+            self._history.flush()
+        with self._changed:
+            self._events.append(event)
+            if event.kind == "assigned":
+                self._owned |= event.partitions
+            elif event.kind in {"revoked", "lost"}:
+                self._owned -= event.partitions
+            elif event.kind == "closed":
+                self._owned = frozenset()
+            elif event.kind == "records":
+                for partition in event.partitions:
+                    self._last_read[partition] = max(self._last_read.get(partition, -1), event.last)
+            self._changed.notify_all()
+
+    def _complain(self, line: bytes) -> None:
+        with self._changed, suppress(UnicodeError):
+            self._errors.append(line.decode(errors="replace").rstrip())

@@ -1,0 +1,260 @@
+"""A stateful Kafka Streams application of several instances, each in a rack: what they run, receive and write.
+
+The program is `StreamsLedger` in tests/java/consumer. With exactly-once processing, its output has one record for each
+that it has read, in order: whatever is lost, doubled or computed on other state shows.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Self
+
+from lab.sandbox.admin import wait_until
+from lab.sandbox.errors import SandboxError
+from lab.sandbox.jvm import KAFKA_VERSION, own_jar
+from lab.sandbox.members.foreign import java_command
+from lab.sandbox.members.lines import MemberSettings
+from lab.sandbox.members.process import Event, Member
+
+CLASS: Final = "io.samerack.streams.AgentTaskAssignor"
+"""samerack's task assignor."""
+
+
+def jar() -> Path:
+    """Returns the task assignor's jar."""
+    return own_jar("samerack-streams-assignor.jar")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tasks:
+    """What one instance runs."""
+
+    active: frozenset[str]
+    standby: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """One process of the application: its name, its rack, and how many instances it has."""
+
+    name: str
+    rack: str
+    instances: int = 1
+
+
+class StreamsApplication:
+    """The processes of one application; a context manager that ends them."""
+
+    def __init__(  # noqa: PLR0913 - one parameter for each part of an application
+        self,
+        places: Sequence[Place],
+        *,
+        bootstrap: str,
+        application: str,
+        topic: str,
+        folder: Path,
+        properties: Mapping[str, str] | None = None,
+        heap_megabytes: int = 256,
+        options: Sequence[str] = (),
+        version: str = KAFKA_VERSION,
+    ) -> None:
+        """Prepares; nothing is started yet.
+
+        Args:
+            places: where its processes are.
+            bootstrap: `bootstrap.servers`.
+            application: `application.id`.
+            topic: what it reads; it writes to `APPLICATION-output`, which must exist.
+            folder: for state.
+            properties: Kafka Streams' own, for every instance.
+            heap_megabytes: of each process.
+            options: further options of the JVMs.
+            version: of Kafka's jars in the cache; `streams-3.9` has only Kafka Streams.
+        """
+        self._version = version
+        self.places = {place.name: place for place in places}
+        self.application = application
+        self.topic = topic
+        self.properties = dict(properties or {})
+        self.bootstrap = bootstrap
+        self._folder = folder
+        self._options = (f"-Xmx{heap_megabytes}m", *options)
+        self._running: dict[str, Member] = {}
+        self._former: list[Member] = []
+
+    @property
+    def output(self) -> str:
+        """The topic that it writes to."""
+        return f"{self.application}-output"
+
+    def start(self, name: str, **more: str) -> None:
+        """Starts a process; properties have `_` for `.`, and stand beside those of all."""
+        place = self.places[name]
+        ids = [f"{name}-{number}" for number in range(place.instances)]
+        properties = {
+            "output.topic": self.output,
+            "state.dir": str(self._folder),
+            "processing.guarantee": "exactly_once_v2",
+            "commit.interval.ms": "200",
+            "session.timeout.ms": "6000",  # an instance that closes stays a member until then
+            "heartbeat.interval.ms": "1000",
+            "client.tag.zone": place.rack,
+            "rack.aware.assignment.tags": "zone",
+            **self.properties,
+            **{key.replace("_", "."): value for key, value in more.items()},
+        }
+        settings = MemberSettings(
+            bootstrap=self.bootstrap,
+            group=self.application,
+            topics=(self.topic,),
+            client_id=",".join(ids),
+            rack=place.rack,
+            properties=properties,
+        )
+        line = java_command(settings, main="StreamsLedger", jars=(jar(),), options=self._options, version=self._version)
+        self._running[name] = Member(line, name=name)
+
+    def start_all(self, **more: str) -> None:
+        """Starts every process."""
+        for name in self.places:
+            self.start(name, **more)
+
+    def stop(self, name: str, *, kill: bool = False) -> None:
+        """Ends a process."""
+        member = self._running.pop(name)
+        member.stop(kill=kill)
+        self._former.append(member)
+
+    def events(self, kind: str) -> list[Event]:
+        """Returns the events of one kind of all running processes."""
+        return [event for member in self._running.values() for event in member.events if event.kind == kind]
+
+    def errors(self) -> str:
+        """Returns what the running processes say went wrong."""
+        return "\n".join(f"{name}: {member.complaints}" for name, member in self._running.items())
+
+    def racks(self) -> dict[int, str]:
+        """Returns the rack of each running process, by process id."""
+        return {member.pid: self.places[name].rack for name, member in self._running.items()}
+
+    def tasks(self) -> dict[str, Tasks]:
+        """Returns what each instance runs now."""
+        found = {}
+        for name, member in self._running.items():
+            for number in range(self.places[name].instances):
+                found[f"{name}-{number}"] = Tasks(active=frozenset(), standby=frozenset())
+            for event in member.events:
+                if event.kind == "tasks":
+                    active, _, standby = event.message.partition(";")
+                    found[event.member or f"{name}-0"] = Tasks(active=_names(active), standby=_names(standby))
+        return found
+
+    def complete(self, tasks: int, *, standbys: int) -> bool:
+        """Returns whether every task runs once, with so many standbys elsewhere, and every instance is running."""
+        now = self.tasks().values()
+        active = [task for one in now for task in one.active]
+        standby = [task for one in now for task in one.standby]
+        apart = all(not one.active & one.standby for one in now)
+        counted = len(active) == len(set(active)) == tasks and len(standby) == tasks * standbys
+        return apart and counted and self._all_run()
+
+    def runs_each(self, tasks: int) -> bool:
+        """Returns whether every task runs somewhere and every instance is running.
+
+        Kafka Streams 3.9 goes on listing some tasks in an instance that has given them away.
+        """
+        return len({task for one in self.tasks().values() for task in one.active}) == tasks and self._all_run()
+
+    def _all_run(self) -> bool:
+        return all(
+            [event.message for event in member.events if event.kind == "state"][-1:] == ["RUNNING"]
+            for member in self._running.values()
+        )
+
+    def wait_complete(self, tasks: int, *, standbys: int, timeout: float = 90.0) -> float:
+        """Waits until it is complete, and unchanged two seconds later; returns the seconds until it was complete."""
+        begun = time.monotonic()
+        since, before = begun, None
+
+        def settled() -> bool:
+            nonlocal since, before
+            if failed := self.events("error"):
+                raise SandboxError(f"an instance failed: {failed[0].message}\n{self.errors()}")
+            now = self.tasks() if self.complete(tasks, standbys=standbys) else None
+            if now is None or now != before:
+                since, before = time.monotonic(), now
+            return now is not None and time.monotonic() - since >= 2
+
+        try:
+            wait_until(settled, f"{tasks} tasks and their {standbys} standbys run", timeout=timeout, pause=0.1)
+        except SandboxError as error:
+            raise SandboxError(f"{error}\n{_summary(self.tasks())}\n{self.errors()}") from None
+        return since - begun
+
+    def crossing(self, racks: Mapping[str, frozenset[str]], *, standby: bool = False) -> int:
+        """Returns how many tasks read from another rack: their source, or their changelog for standbys.
+
+        Args:
+            racks: racks of the replicas by task.
+            standby: count standbys.
+        """
+        return sum(
+            self.places[instance.rpartition("-")[0]].rack not in racks[task]
+            for instance, tasks in self.tasks().items()
+            for task in (tasks.standby if standby else tasks.active)
+        )
+
+    def received(self, read: str) -> dict[str, Counter[int]]:
+        """Returns the bytes that consumers have received, by process and broker, as Kafka's own metrics count.
+
+        Args:
+            read: `sources` or `changelogs`.
+        """
+        found: dict[str, Counter[int]] = {}
+        for name, member in self._running.items():
+            latest = {
+                event.member: event.brokers
+                for event in member.events
+                if event.kind == "statistics" and event.message == read and event.brokers is not None
+            }
+            found[name] = Counter()
+            for brokers in latest.values():
+                found[name].update(brokers)
+        return found
+
+    def counts(self) -> dict[str, float]:
+        """Returns what samerack's assignor counts in all processes, also former ones: sums, and the longest times."""
+        found: dict[str, float] = {}
+        for member in (*self._former, *self._running.values()):
+            latest = [event.message for event in member.events if event.kind == "counted"][-1:]
+            for pair in " ".join(latest).split():
+                name, _, text = pair.partition("=")
+                value = float(text)
+                longest = name.endswith("Milliseconds")
+                found[name] = max(found.get(name, 0), value) if longest else found.get(name, 0) + value
+        return found
+
+    def __enter__(self) -> Self:
+        """Returns itself; nothing is started yet."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Kills all processes: their last commits are not needed."""
+        for member in self._running.values():
+            with suppress(OSError):
+                member.stop(kill=True)
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(part for part in text.split(",") if part)
+
+
+def _summary(tasks: Mapping[str, Tasks]) -> str:
+    return "\n".join(
+        f"{name}: active {sorted(one.active)}, standby {sorted(one.standby)}" for name, one in tasks.items()
+    )

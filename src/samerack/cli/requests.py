@@ -1,0 +1,214 @@
+"""`samerack leave`, `pause` and `resume`: have a running agent leave one group, or start no rebalance in it."""
+
+from __future__ import annotations
+
+import getpass
+import time
+from http import HTTPStatus
+from typing import Annotated, Final
+from urllib.parse import quote
+
+import typer
+
+from samerack.agent.leading.group_requests import RequestStatus, from_json, to_json
+from samerack.agent.leading.roles import INSIDE, STANDBY
+from samerack.agent.policy.requests import MAX_SECONDS, MAX_TEXT, Wish
+from samerack.agent.web.requests import PATH, RESUME
+from samerack.cli.agent_requests import UrlOption, agent_address, look, reason, refusal, send
+from samerack.common import words
+from samerack.common.console import Console
+from samerack.common.cures import command
+from samerack.common.errors import AgentError, SettingsError
+from samerack.common.fetching import HttpAnswer, NoAnswerError
+from samerack.common.options import BootstrapOption, ConfigOption, SetOption
+from samerack.common.spans import seconds_of
+
+_LOOK_SECONDS: Final = 0.1
+_OUT_SECONDS: Final = 15.0
+"""An agent that is asked to leave is out within a second, unless its coordinator does not answer."""
+
+GroupArgument = Annotated[str, typer.Argument(help="Consumer group, as the brokers know it; one that the agent leads.")]
+ForOption = Annotated[
+    str | None,
+    typer.Option(
+        "--for",
+        metavar="TIME",
+        help="How long: 45s, 30m, 2h, 1d. Without it until samerack resume.",
+        show_default=False,
+    ),
+]
+WhyOption = Annotated[
+    str, typer.Option("--why", metavar="TEXT", help="Why; events and pages show it.", show_default=False)
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object at the end instead of the text.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the subcommands."""
+    app.command("leave")(leave)
+    app.command("pause")(pause)
+    app.command("resume")(resume)
+
+
+def leave(
+    group: GroupArgument,
+    lasting: ForOption = None,
+    why: WhyOption = "",
+    config: ConfigOption = None,
+    bootstrap: BootstrapOption = None,
+    url: UrlOption = None,
+    *,
+    as_json: JsonOption = False,
+    assignments: SetOption = None,
+) -> None:
+    """Have the running agent leave a group at once and stay out of it, while it goes on measuring.
+
+    The group rebalances once and one of its members leads it; nothing is lost, and nothing read twice. The agent is
+    back when the time is over, or after `samerack resume GROUP`: that is one rebalance again. The command asks the
+    agent on this machine (in Kubernetes: kubectl exec); of several agents, ask the one that leads the group. An agent
+    that is started again stays out, too. docs/operating.md says what shows it.
+    """
+    base, status = _begin(Wish.LEAVE.value, group, lasting, why, config, bootstrap, url, assignments)
+    _finish(_once_out(base, status), Wish.LEAVE, as_json=as_json)
+
+
+def pause(
+    group: GroupArgument,
+    lasting: ForOption = None,
+    why: WhyOption = "",
+    config: ConfigOption = None,
+    bootstrap: BootstrapOption = None,
+    url: UrlOption = None,
+    *,
+    as_json: JsonOption = False,
+    assignments: SetOption = None,
+) -> None:
+    """Have the running agent start no rebalance of a group for racks or traffic, while it goes on leading it.
+
+    Rebalances that others cause get the agent's plan as before. It still asks for those without which partitions would
+    not be read: for new partitions and topics, and for the second round of a cooperative rebalance. What is worth it
+    when the time is over, or after `samerack resume GROUP`, happens then. The command asks the agent on this machine
+    (in Kubernetes: kubectl exec); of several agents, ask the one that leads the group.
+    """
+    _, status = _begin(Wish.PAUSE.value, group, lasting, why, config, bootstrap, url, assignments)
+    _finish(status, Wish.PAUSE, as_json=as_json)
+
+
+def resume(
+    group: GroupArgument,
+    why: WhyOption = "",
+    config: ConfigOption = None,
+    bootstrap: BootstrapOption = None,
+    url: UrlOption = None,
+    *,
+    as_json: JsonOption = False,
+    assignments: SetOption = None,
+) -> None:
+    """End `samerack leave` and `samerack pause` of a group at once: the agent does there what its settings say.
+
+    It joins the group again if it had left, and makes the rebalances that have become worth it. Where nothing is in
+    force it changes nothing.
+    """
+    _, status = _begin(RESUME, group, None, why, config, bootstrap, url, assignments)
+    _finish(status, None, as_json=as_json)
+
+
+def _begin(
+    action: str,
+    group: str,
+    lasting: str | None,
+    why: str,
+    config: ConfigOption,
+    bootstrap: BootstrapOption,
+    url: str | None,
+    assignments: SetOption,
+) -> tuple[str, RequestStatus]:
+    """Sends the request; returns the agent's address, and what is in force now.
+
+    Raises:
+        SettingsError: An option is wrong, or the agent does not lead the group.
+        AgentError: No agent answers, or it refuses.
+    """
+    seconds = _seconds(lasting)
+    if len(why) > MAX_TEXT:
+        raise SettingsError(f"--why: has {len(why)} characters; at most {MAX_TEXT} are shown everywhere")
+    base = agent_address(config, bootstrap, url, assignments)
+    body: dict[str, object] = {"group": group, "action": action, "seconds": seconds, "by": _user(), "why": why}
+    return base, _status(base, send(base, PATH, body))
+
+
+def _seconds(lasting: str | None) -> float | None:
+    if lasting is None:
+        return None
+    seconds = seconds_of(lasting)
+    if seconds is None or not 0 < seconds <= MAX_SECONDS:
+        raise SettingsError(f"--for {lasting}: expected a time such as 45s, 30m, 2h or 1d, of up to a year")
+    return seconds
+
+
+def _user() -> str:
+    """Returns the name of who calls the command, for the events; it proves nothing."""
+    try:
+        return getpass.getuser()[:MAX_TEXT]
+    except (OSError, KeyError, ImportError):
+        return ""  # a user id without a name, as in containers
+
+
+def _status(base: str, answer: HttpAnswer) -> RequestStatus:
+    """Returns what is in force by an answer.
+
+    Raises:
+        SettingsError: The agent does not lead the group.
+        AgentError: The agent refuses.
+    """
+    if answer.status == HTTPStatus.OK:
+        return from_json(answer.body)
+    if answer.status == HTTPStatus.NOT_FOUND and (why := reason(answer)):
+        raise SettingsError(why)
+    raise refusal(base, answer)
+
+
+def _once_out(base: str, status: RequestStatus) -> RequestStatus:
+    """Waits until the agent has left the group, and returns what is so then.
+
+    Raises:
+        AgentError: It does not leave, or does not answer any more.
+    """
+    path, until = f"{PATH}?group={quote(status.group, safe='')}", time.monotonic() + _OUT_SECONDS
+    while status.role in INSIDE:
+        if time.monotonic() > until:
+            raise AgentError(
+                f"{base}: the agent is still {status.role} {status.group} after {_OUT_SECONDS:g} s, and leaves as "
+                f"soon as it can; {command('events', group=status.group)} tells what it does"
+            )
+        time.sleep(_LOOK_SECONDS)
+        try:
+            status = _status(base, look(base, path))
+        except NoAnswerError as error:
+            raise AgentError(f"{error}; it was asked to leave, and does so once its process is there again") from None
+    return status
+
+
+def _finish(status: RequestStatus, wish: Wish | None, *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(to_json(status))
+        return
+    Console(highlight=False).print(words.plain(_in_words(status, wish)))
+
+
+def _in_words(status: RequestStatus, wish: Wish | None) -> str:
+    """Returns what has happened, when it ends, and what ends it before."""
+    group, role = status.group, status.role
+    if wish is None:
+        return f"{group}: nothing is asked of the agent any more; it is {role} now, and does what its settings say"
+    until = next((one.until for one in status.requests if one.wish is wish), None)
+    resumed = command("resume", group=group)
+    end = f"until {words.when(until)} UTC or {resumed}" if until is not None else f"until {resumed}"
+    if role == STANDBY:
+        return f"{group}: another agent is the active one, ask that one; this one keeps to it {end}"
+    done = (
+        "the agent is out of it, and goes on measuring it"
+        if wish is Wish.LEAVE
+        else f"the agent starts no rebalance in it for racks or traffic; it is {role}"
+    )
+    return f"{group}: {done}, {end}"

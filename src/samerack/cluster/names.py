@@ -1,0 +1,86 @@
+"""Looks up brokers' host names without making anything else wait: the system's lookup cannot be interrupted.
+
+A name service that gives no answer holds a lookup for 20 s and more. kafka-python looks names up in the thread that
+also sends heartbeats, and no timeout of a connection covers it. Here each lookup has a thread of its own, and whoever
+needs the addresses waits as long as it wants to.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from concurrent.futures import Future
+from typing import Any, Final, TypeAlias
+
+from kafka.net.inet import KafkaNetSocket
+
+Address: TypeAlias = tuple[Any, ...]
+"""An element of what `socket.getaddrinfo` returns."""
+_Key: TypeAlias = tuple[str, int]
+
+
+class Lookups:
+    """The lookups of a process: those under way, and the last addresses of each host and port."""
+
+    def __init__(self) -> None:
+        """Begins without any."""
+        self._lock = threading.Lock()
+        self._running: dict[_Key, Future[list[Address]]] = {}
+        self._found: dict[_Key, list[Address]] = {}
+
+    def begin(self, host: str, port: int) -> Future[list[Address]]:
+        """Returns the addresses to come, or an OSError; one lookup of a host and port runs at a time."""
+        key = host, port
+        with self._lock:
+            running = self._running.get(key)
+            if running is not None:
+                return running
+            future = self._running[key] = Future[list[Address]]()
+        threading.Thread(target=self._look_up, args=(key, future), name=f"lookup {host}", daemon=True).start()
+        return future
+
+    def last(self, host: str, port: int) -> list[Address]:
+        """Returns the addresses that the last completed lookup found; none if it failed."""
+        with self._lock:
+            return self._found.get((host, port), [])
+
+    def _look_up(self, key: _Key, future: Future[list[Address]]) -> None:
+        found: list[Address] = []
+        error: OSError | UnicodeError | None = None
+        try:
+            found = list(socket.getaddrinfo(*key, type=socket.SOCK_STREAM))
+        except (OSError, UnicodeError) as failed:
+            error = failed
+        with self._lock:
+            self._found[key] = found
+            del self._running[key]
+        if error is None:
+            future.set_result(found)
+        else:
+            future.set_exception(error)
+
+
+LOOKUPS: Final = Lookups()
+
+
+class LookedUp(KafkaNetSocket):  # type: ignore[misc]  # the library is untyped
+    """Makes kafka-python's sockets from the addresses that were looked up before; chosen by the scheme `PROXY_URL`."""
+
+    SCHEMES = ("samerack-looked-up",)
+
+    def dns_lookup(self, host: str, port: int, raise_error: bool = False) -> list[Address]:  # noqa: FBT001, FBT002 - the library's
+        """Returns the addresses of the last lookup."""
+        del raise_error
+        return LOOKUPS.last(host, port)
+
+    async def sock_connect(self, net: Any, sock: socket.socket, sockaddr: Any, timeout_at: float | None = None) -> Any:
+        """Connect; close the socket where that fails, which the library leaves to the garbage collector."""
+        try:
+            return await super().sock_connect(net, sock, sockaddr, timeout_at=timeout_at)
+        except BaseException:
+            sock.close()
+            raise
+
+
+PROXY_URL: Final = f"{LookedUp.SCHEMES[0]}://"
+"""kafka-python's `proxy_url` for connections without a proxy whose hosts have been looked up."""
