@@ -47,7 +47,7 @@ class AgentProcess:
         """Starts the agent.
 
         Args:
-            bootstrap: `bootstrap.servers`.
+            bootstrap: `bootstrap.servers`; empty where the file of settings names brokers.
             groups: the groups that it leads.
             log: file for its log, which is JSON lines.
             settings: dotted keys to values, as for `--set`.
@@ -66,7 +66,8 @@ class AgentProcess:
             "events.path": str(log.with_suffix(".events.db")),
             **(settings or {}),
         }
-        line = [*prefix, sys.executable, "-m", "samerack.cli.main", "run", "-b", bootstrap]
+        line = [*prefix, sys.executable, "-m", "samerack.cli.main", "run"]
+        line += ["-b", bootstrap] if bootstrap else []
         line += ["--config", str(config)] if config is not None else []
         line += [part for group in groups for part in ("-g", group)]
         line += [part for key, value in given.items() for part in ("-s", f"{key}={_text(value)}")]

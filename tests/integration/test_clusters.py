@@ -82,7 +82,7 @@ def test_each_is_measured_and_none_harms_another(scene: Scene, west: Scene, tmp_
         collector = stack.enter_context(Collector())
         otel = {"otel.endpoint": collector.endpoint, "otel.every_seconds": 1}
         agent = stack.enter_context(
-            AgentProcess(east, groups=[], log=tmp_path / "agent.log", config=config, settings=otel)
+            AgentProcess("", groups=[], log=tmp_path / "agent.log", config=config, settings=otel)
         )
         agent.wait(lambda: consumed(agent, "east", scene.group) > 0, "bytes are counted in the east", timeout=90)
         agent.wait(lambda: (rows(agent).get("west") or {}).get("groups") == 1, "the group in the west is seen")

@@ -21,13 +21,15 @@ from tests.simulator.scenarios import SCENARIOS
 
 _DATA: Final = Path(__file__).parents[1] / "data" / "coordinator"
 _AT_ONCE: Final = 11
+_TRIES: Final = 3
 
 
 def test_the_model_answers_as_a_broker(cluster: KafkaCluster, group: str) -> None:
     """Each scenario gives the same answers, parked requests included, and the same order of members."""
     records = _records(cluster, group, SCENARIOS)
-    if differing := _differing(records):  # timers of a second may expire on a busy machine
-        records |= _records(cluster, f"{group}-again", differing)
+    for number in range(1, _TRIES):  # on a busy machine timers expire, and requests overtake each other
+        if differing := _differing(records):
+            records |= _records(cluster, f"{group}-{number}", differing, at_once=1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)  # kafka-python leaves sockets to the collector
         gc.collect()
@@ -39,8 +41,8 @@ def test_the_model_answers_as_a_broker(cluster: KafkaCluster, group: str) -> Non
         assert play(SCENARIOS[name], records[name].names.ids) == records[name].lines, name
 
 
-def _records(cluster: KafkaCluster, group: str, names: Iterable[str]) -> dict[str, Record]:
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
+def _records(cluster: KafkaCluster, group: str, names: Iterable[str], *, at_once: int = _AT_ONCE) -> dict[str, Record]:
+    with ThreadPoolExecutor(at_once) as pool:
         running = {name: pool.submit(record, cluster.bootstrap, f"{group}-{name}", SCENARIOS[name]) for name in names}
         return {name: future.result() for name, future in running.items()}
 

@@ -16,6 +16,7 @@ from typer.core import TyperCommand
 
 from samerack.cli.commands import COMMANDS
 from samerack.common.command_line import OneLineErrors
+from samerack.common.errors import SettingsError
 
 
 class _Commands(OneLineErrors):
@@ -30,7 +31,7 @@ class _Commands(OneLineErrors):
         elif self._lists:
             return _unloaded(cmd_name)
         else:
-            self.commands = {**self.commands, **_commands(import_module(f"samerack.{command.module}").register)}
+            self.commands = {**self.commands, **_commands(_module(cmd_name, f"samerack.{command.module}").register)}
         return super().get_command(ctx, cmd_name)
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - as its base's
@@ -61,6 +62,22 @@ class _Commands(OneLineErrors):
         for other in entry_points(group="samerack.commands"):
             if other.name not in COMMANDS:
                 self.commands = {**_commands(other.load()), **self.commands}
+
+
+def _module(command: str, name: str) -> Any:
+    """Returns the module of a command.
+
+    Raises:
+        SettingsError: It is left out here, as the pipeline is in the agent's image.
+    """
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise  # a library that is missing
+        raise SettingsError(
+            f"{command}: not in the agent's image; run it where `pip install 'samerack[{command}]'` has been"
+        ) from None
 
 
 def _unloaded(name: str) -> TyperCommand:

@@ -299,3 +299,15 @@ def test_a_shell_completes_commands() -> None:
     line = [str(Path(sys.executable).with_name("samerack"))]
     done = subprocess.run(line, env={**os.environ, **words}, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["verify"]
+
+
+def test_a_command_that_is_left_out_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The agent's image is without the pipeline."""
+    for name in [name for name in sys.modules if name.startswith("samerack.pipeline")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "samerack.pipeline", None)
+    code, line = refused("pipeline", "report")
+    assert (code, line) == (
+        2,
+        "samerack: pipeline: not in the agent's image; run it where `pip install 'samerack[pipeline]'` has been",
+    )
