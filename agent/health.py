@@ -120,9 +120,9 @@ class Health:
         watch = self._parts.watch
         if watch.was_refused:
             return watch.last_error
-        if time.monotonic() - watch.last_look <= _STALE_SECONDS:
+        if time.monotonic() - watch.last_poll_at <= _STALE_SECONDS:
             return ""
-        never = watch.last_look == float("-inf")
+        never = watch.last_poll_at == float("-inf")
         since = (
             "metadata has not been read yet" if never else f"no poll of the cluster in the last {_STALE_SECONDS:.0f} s"
         )

@@ -15,7 +15,7 @@ _ABSENT: Final = ("rich", "hypothesis")
 """What structlog imports for colours, and kio for tests, where they are installed."""
 
 
-def import_less() -> None:
+def skip_unused_imports() -> None:
     """Leaves libraries away that are optional, and parts of kafka-python and uvicorn that the agent has no use for.
 
     The package `kafka` imports its consumer, producer and admin client, with all of their messages; `uvicorn` its own

@@ -63,7 +63,7 @@ def main(request: Request) -> int:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _HANDLED)
     gc.disable()  # all that is loaded stays
     from samerack.common.errors import AgentError, SettingsError  # noqa: PLC0415 - not before signals are handled
-    from samerack.common.exits import tell  # noqa: PLC0415 - see above
+    from samerack.common.exits import report_error  # noqa: PLC0415 - see above
     from samerack.common.flags import settings_from  # noqa: PLC0415 - see above
     from samerack.common.sources import CONFIG_VARIABLE  # noqa: PLC0415 - see above
 
@@ -79,14 +79,14 @@ def main(request: Request) -> int:
     try:
         return _supervise(read, Path(path) if path else None, observe=request.observe)
     except (SettingsError, AgentError) as error:
-        return tell(error)
+        return report_error(error)
 
 
 def _supervise(read: Callable[[], Settings], path: Path | None, *, observe: bool) -> int:
     settings = read()
-    from samerack.agent.lean_imports import import_less  # noqa: PLC0415 - not before errors in settings are reported
+    from samerack.agent.lean_imports import skip_unused_imports  # noqa: PLC0415 - not before errors in settings are reported
 
-    import_less()
+    skip_unused_imports()
     from samerack.agent import log, program  # noqa: PLC0415 - see above
     from samerack.agent.leading.leaving import leave_or_tell  # noqa: PLC0415 - see above
     from samerack.agent.settings_source import SettingsSource  # noqa: PLC0415 - see above
@@ -119,13 +119,13 @@ def _work(source: SettingsSource, observe: bool, line: socket.socket, /, *, obse
     """
     from samerack.agent import log, program  # noqa: PLC0415 - loaded already
     from samerack.common.errors import AgentError, SettingsError  # noqa: PLC0415 - see above
-    from samerack.common.exits import tell  # noqa: PLC0415 - see above
+    from samerack.common.exits import report_error  # noqa: PLC0415 - see above
 
     try:
         log.configure(source.settings)
         program.run(source, line=line, observing=observe or observing, why=why)
     except (SettingsError, AgentError) as error:
-        sys.exit(tell(error))
+        sys.exit(report_error(error))
 
 
 if __name__ == "__main__":

@@ -89,7 +89,7 @@ class Admission:
 
     def admits_at_birth(self) -> bool:
         """Returns whether the agent may join while the group forms and the protocols of its members are not visible."""
-        if self.back_off.is_out or self._watch.unseen(self._group) or self._unsupported_reason():
+        if self.back_off.is_out or self._watch.denied_topics(self._group) or self._unsupported_reason():
             return False
         protocol = self._foreign_protocols.of(self._group)
         if protocol and protocol != self._kept_out_for:
@@ -108,9 +108,9 @@ class Admission:
             return False
         if not is_settled(view):
             return False
-        unseen = self._watch.unseen(self._group)
+        denied = self._watch.denied_topics(self._group)
         trouble = (
-            denied_topics_reason(unseen)
+            denied_topics_reason(denied)
             or self._unsupported_reason()
             or unreadable_member_reason(view)
             or (foreign(view, self._leading) if self.back_off.avoids_foreign_agent else "")
@@ -119,7 +119,7 @@ class Admission:
         )
         if view is not self._decided_for or trouble != self._trouble:
             reason = trouble or refusal(view, self._leading)
-            self._trouble, self._reporter.refused = trouble, bool(unseen)
+            self._trouble, self._reporter.refused = trouble, bool(denied)
             if not reason and (kind := self._group_type(self._group)) != _CLASSIC:
                 reason = f"the brokers assign it (group type {kind})"
             if reason and reason != self._refusal:

@@ -252,7 +252,7 @@ class Assigning:
             max(0.0, deadline - spare - time.monotonic()),
             owned_topics(member.owned for member in members),
         )
-        if refused := unknown & self._watch.unseen(self._group):
+        if refused := unknown & self._watch.denied_topics(self._group):
             raise BackOffError(Cause.NOT_ALLOWED, denied_topics_reason(refused))
         if unknown:
             raise BackOffError(Cause.TOPICS_UNKNOWN, unpolled_topics_reason(unknown))

@@ -165,5 +165,5 @@ class ConsumerWait:
             condition=None,
             cluster=self._parts.watch.cluster,
             hosts=self._parts.hosts,
-            outlook=self._parts.evaluator.outlook,
+            policy_status=self._parts.evaluator.policy_status,
         )

@@ -109,5 +109,5 @@ class GroupDescription:
             condition=parts.evaluator.condition,
             cluster=parts.watch.cluster,
             hosts=parts.hosts,
-            outlook=parts.evaluator.outlook,
+            policy_status=parts.evaluator.policy_status,
         )

@@ -10,7 +10,7 @@ import structlog
 
 from samerack.agent.group_status import GroupStatus
 from samerack.agent.leading.assigning import Sent
-from samerack.agent.leading.rebalance_evaluator import Outlook
+from samerack.agent.leading.rebalance_evaluator import PolicyStatus
 from samerack.agent.leading.rebalance_observer import RebalanceObserver
 from samerack.agent.leading.roles import FENCED, INSIDE, OBSERVING, OUTSIDE, WAITING
 from samerack.agent.metrics import Metrics
@@ -220,9 +220,9 @@ class GroupReporter:
         else:
             self.metrics.suppressed(self._group, decision.reason.value)
 
-    def broken(self, outlook: Outlook) -> None:
+    def broken(self, policy_status: PolicyStatus) -> None:
         """Reports that the breaker has opened (also again after a failed trial) or closed."""
-        breaker = outlook.breaker
+        breaker = policy_status.breaker
         if breaker.opened == self._broken:
             return
         self._broken = breaker.opened
@@ -253,7 +253,7 @@ class GroupReporter:
         condition: GroupCondition | None,
         cluster: SettledCluster,
         hosts: Hosts,
-        outlook: Outlook,
+        policy_status: PolicyStatus,
     ) -> None:
         """Publishes the group's status on the board.
 
@@ -263,9 +263,9 @@ class GroupReporter:
             condition: The present and the possible cost of its assignment; None if not known.
             cluster: The settled cluster.
             hosts: What other sources know about client hosts.
-            outlook: The policy's state for the group.
+            policy_status: The policy's state for the group.
         """
-        decision = outlook.decision
+        decision = policy_status.decision
         waits = decision is not None and (decision.action is Action.SUPPRESS or decision.reason is Reason.PROPOSED)
         self.observer.sees(view, condition=condition, cluster=cluster)
         members = members_of_view(view, self._settings.racks, hosts)
@@ -286,14 +286,14 @@ class GroupReporter:
                 partitions=sum(len(member.assigned) for member in view.members) if view.stable else None,
                 cross_rack=condition.present.known_partitions_across if condition is not None else None,
                 possible_cross_rack=condition.possible.known_partitions_across if condition is not None else None,
-                budget=outlook.tokens,
-                mode=outlook.mode,
+                budget=policy_status.tokens,
+                mode=policy_status.mode,
                 waits=decision.reason.value if decision is not None and waits else "",
                 waits_until=decision.until if decision is not None else None,
-                breaker_open=outlook.breaker.opened is not None,
-                breaker_cause=outlook.breaker.cause,
-                saved_bytes_per_second=outlook.saved_bytes_per_second,
-                saved_dollars_per_day=outlook.saved_dollars_per_day,
+                breaker_open=policy_status.breaker.opened is not None,
+                breaker_cause=policy_status.breaker.cause,
+                saved_bytes_per_second=policy_status.saved_bytes_per_second,
+                saved_dollars_per_day=policy_status.saved_dollars_per_day,
                 rack_warnings=len(warnings),
                 why=self._why(self.role),
                 paused=self.paused(),

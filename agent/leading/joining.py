@@ -9,8 +9,15 @@ from __future__ import annotations
 from typing import Final
 
 from samerack.agent.leading.assigning import Sent
-from samerack.agent.leading.birth import Birth, Sighting, earliest_eviction, is_forming, safe_to_join_until, safe_until
 from samerack.agent.leading.group_description import GroupDescription
+from samerack.agent.leading.initial_rebalance import (
+    InitialRebalance,
+    Sighting,
+    earliest_eviction,
+    is_forming,
+    safe_to_join_until,
+    safe_until,
+)
 from samerack.agent.leading.member import Member
 from samerack.agent.leading.parts import GroupParts
 from samerack.agent.leading.roles import FOLLOWING, LEADING
@@ -43,7 +50,7 @@ class Joining:
         self._group = group
         self._sighting = sighting
         self._last_sent = parts.assigning.sent
-        self._birth: Birth | None = None
+        self._initial_rebalance: InitialRebalance | None = None
         self.asked = False
         """Whether the agent itself has asked for the next rebalance, so that it does not count as a rejected plan."""
 
@@ -59,7 +66,7 @@ class Joining:
             return False
         if empty_at is None or delay is None or not self._parts.admission.admits_at_birth():
             return False
-        self._birth = Birth(
+        self._initial_rebalance = InitialRebalance(
             sighting=self._sighting,
             begin=earliest_eviction(empty_at, self._sighting.at, delay),
             rejoin_until=safe_to_join_until(empty_at, delay),
@@ -83,23 +90,23 @@ class Joining:
         if others is not None and others.stable and others.protocol:
             self._member.offer(others.protocol)
         if self._member.join(self._join_seconds()):
-            self._birth = None
+            self._initial_rebalance = None
             self.joined()
             return 0.0
-        if self._birth is None or not self._birth.is_open:
+        if self._initial_rebalance is None or not self._initial_rebalance.is_open:
             self._group.poll_within(PARKED_SECONDS)
             return 0.0
         # what was seen before the wait is too old: a member that joined since could lead once those before it are gone
-        while (view := self._group.poll()) is not None and self._birth.turn(self._member, view):
+        while (view := self._group.poll()) is not None and self._initial_rebalance.turn(self._member, view):
             pass
         return 0.0
 
     def _join_seconds(self) -> float:
         """Returns how long to wait for the JoinGroup response at a time: not beyond the time of an eviction."""
         now = self._parts.clock()
-        if self._birth is None or self._birth.begin <= now:
+        if self._initial_rebalance is None or self._initial_rebalance.begin <= now:
             return _JOIN_SECONDS
-        return min(_JOIN_SECONDS, self._birth.begin - now)
+        return min(_JOIN_SECONDS, self._initial_rebalance.begin - now)
 
     def joined(self) -> None:
         """Reports the result after SyncGroup.

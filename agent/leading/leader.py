@@ -14,8 +14,8 @@ from kafka import errors as kafka_errors
 from kafka.net.compat import KafkaNetClient
 
 from samerack.agent.leading.assigning import NoConsumersError
-from samerack.agent.leading.birth import Sighting
 from samerack.agent.leading.consumer_wait import ConsumerWait
+from samerack.agent.leading.initial_rebalance import Sighting
 from samerack.agent.leading.membership import Membership
 from samerack.agent.leading.membership_errors import ends_membership, is_refused
 from samerack.agent.leading.operator_requests import OperatorRequests

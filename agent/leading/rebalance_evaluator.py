@@ -60,7 +60,7 @@ class Evaluation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outlook:
+class PolicyStatus:
     """The policy's state for a group.
 
     Attributes:
@@ -155,7 +155,7 @@ class RebalanceEvaluator:
         return self._evaluation.condition if self._evaluation is not None else None
 
     @property
-    def outlook(self) -> Outlook:
+    def policy_status(self) -> PolicyStatus:
         """The policy's state for the group now."""
         condition = self.condition
         saved = None
@@ -166,7 +166,7 @@ class RebalanceEvaluator:
             and condition.possible.known
         ):
             saved = max(0.0, condition.rates.saving)
-        return Outlook(
+        return PolicyStatus(
             mode=self._policy.mode,
             decision=self._decision,
             tokens=self._state.budget.tokens,

@@ -12,8 +12,8 @@ from typing import Final
 from kafka import errors as kafka_errors
 
 from samerack.agent.leading.admission import foreign, unsound
-from samerack.agent.leading.birth import Sighting
 from samerack.agent.leading.group_description import GroupDescription
+from samerack.agent.leading.initial_rebalance import Sighting
 from samerack.agent.leading.joining import PARKED_SECONDS, Joining
 from samerack.agent.leading.member import Member
 from samerack.agent.leading.order import is_led_unknowingly
@@ -125,8 +125,8 @@ class Session:
             return 0.0  # the caller ends the session
         if group.view is None or group.others is None or not group.view.stable:
             return PARKED_SECONDS
-        if unseen := self._parts.watch.unseen(self._parts.group):
-            raise BackOffError(Cause.NOT_ALLOWED, denied_topics_reason(unseen))
+        if denied := self._parts.watch.denied_topics(self._parts.group):
+            raise BackOffError(Cause.NOT_ALLOWED, denied_topics_reason(denied))
         if unreadable := unreadable_member_reason(group.others):
             raise BackOffError(Cause.UNREADABLE, unreadable)
         group.stable_at = self._parts.clock()
@@ -177,7 +177,7 @@ class Session:
         decision, news = self._parts.evaluator.decide(evaluation)
         if news:
             self._reporter.decided(decision)
-        self._reporter.broken(self._parts.evaluator.outlook)
+        self._reporter.broken(self._parts.evaluator.policy_status)
         if decision.action is Action.REBALANCE:
             self._group.forget()
             self._joining.asked = True

@@ -105,7 +105,7 @@ def refusal(view: GroupView, parties: TakeoverParties, leading: LeadingSettings)
     return foreign(replace(view, members=others(view, parties.me)), leading)
 
 
-def outlook_refusal(view: GroupView, parties: TakeoverParties) -> str:
+def no_position_reason(view: GroupView, parties: TakeoverParties) -> str:
     """Returns why the agent cannot become the leader from any position that it can take; empty if it can.
 
     A static member may take another position without a rebalance (`agent.leading.join_position`); a dynamic one must

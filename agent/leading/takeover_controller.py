@@ -23,7 +23,7 @@ from samerack.agent.leading.rebalance_evaluator import Evaluation, RebalanceEval
 from samerack.agent.leading.takeover import (
     MAX_AHEAD,
     MAX_REJOINS,
-    outlook_refusal,
+    no_position_reason,
     parties_of,
     place_refusal,
     refusal,
@@ -113,7 +113,7 @@ class TakeoverController:
         if not asked and not self._is_due():
             return False
         dry_run = asked and progress.dry_run
-        gain = gain_of(view, evaluation, self._evaluator.outlook, self._rejoin_seconds)
+        gain = gain_of(view, evaluation, self._evaluator.policy_status, self._rejoin_seconds)
         parties = parties_of(member)
         reason = (
             refusal(view, parties, self._leading)
@@ -121,7 +121,7 @@ class TakeoverController:
             or worth_refusal(view.name, self._evaluator.dry_run(evaluation), asked=asked)
         )
         if not reason and not self.request.approached:
-            reason = outlook_refusal(view, parties)
+            reason = no_position_reason(view, parties)
         if not reason and not dry_run:
             if parties.static and not self.request.approached and ahead(view, parties.me, parties.leader):
                 self.request.approached = self._position.approach(

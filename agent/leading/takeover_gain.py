@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from samerack.agent.leading.progress import Gain
-from samerack.agent.leading.rebalance_evaluator import Evaluation, Outlook
+from samerack.agent.leading.rebalance_evaluator import Evaluation, PolicyStatus
 from samerack.agent.leading.takeover import HELD_SECONDS, REBALANCES, longest_pause
 from samerack.agent.policy import Action, Decision, Reason
 from samerack.cluster.group import GroupView
@@ -11,13 +11,13 @@ from samerack.common import words
 from samerack.common.cures import command
 
 
-def gain_of(view: GroupView, evaluation: Evaluation, outlook: Outlook, rejoin_seconds: float | None) -> Gain:
+def gain_of(view: GroupView, evaluation: Evaluation, policy_status: PolicyStatus, rejoin_seconds: float | None) -> Gain:
     """Returns what a takeover would gain and cost.
 
     Args:
         view: the group, with the agent in it.
         evaluation: its assignment, compared with the agent's plan.
-        outlook: what the agent's plan would save.
+        policy_status: what the agent's plan would save.
         rejoin_seconds: how long the members took to rejoin recently; None if that is not known.
     """
     condition = evaluation.condition
@@ -28,8 +28,8 @@ def gain_of(view: GroupView, evaluation: Evaluation, outlook: Outlook, rejoin_se
         cross_rack_then=condition.possible.known_partitions_across,
         share_now=now,
         share_then=then,
-        saved_bytes_per_second=outlook.saved_bytes_per_second,
-        saved_dollars_per_day=outlook.saved_dollars_per_day,
+        saved_bytes_per_second=policy_status.saved_bytes_per_second,
+        saved_dollars_per_day=policy_status.saved_dollars_per_day,
         rejoin_seconds=rejoin_seconds,
         held_seconds_at_most=HELD_SECONDS,
         pause_seconds_at_most=longest_pause(rejoin_seconds),

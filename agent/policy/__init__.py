@@ -1,7 +1,7 @@
 """When the agent rebalances a group: a pure state machine. Time is an argument; nothing here touches the network.
 
 A trigger is worth a rebalance if the new plan would read less across racks than the present assignment, by more than
-every least saving; then windows, budget and breaker must allow it. Changed partitions and the second round of a
+every minimum saving; then windows, budget and breaker must allow it. Changed partitions and the second round of a
 cooperative rebalance do not depend on cost: they always cause a rebalance, except in a group with a member that revokes
 nothing round after round.
 

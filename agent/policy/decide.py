@@ -64,13 +64,13 @@ def decide(state: State, condition: GroupCondition, now: float, wall: float, rul
         breaker=breakers.reviewed(state.breaker, condition, now, wall, rules),
     )
     if condition.withheld and not condition.stuck:
-        return _follow(state, condition, Reason.SECOND_ROUND)
+        return _required(state, condition, Reason.SECOND_ROUND)
     if condition.partitions_changed:
         if not condition.stuck:
-            return _follow(state, condition, Reason.PARTITIONS_CHANGED)
+            return _required(state, condition, Reason.PARTITIONS_CHANGED)
         if budgets.refusal(state.budget, rules) is None:
             # a withheld partition has no owner, like a new one: only the budget prevents endless rebalances
-            return _follow(replace(state, budget=budgets.spent(state.budget)), condition, Reason.PARTITIONS_CHANGED)
+            return _required(replace(state, budget=budgets.spent(state.budget)), condition, Reason.PARTITIONS_CHANGED)
     return _evaluate(state, condition, now, wall, rules)
 
 
@@ -80,9 +80,9 @@ def _evaluate(state: State, condition: GroupCondition, now: float, wall: float, 
         return replace(state, proposed=None), _decision(condition, Action.NOTHING, Reason.NOTHING_TO_GAIN)
     saving = condition.saving
     if saving <= rules.min_saving + TOLERANCE:
-        return replace(state, proposed=None), _decision(condition, Action.SUPPRESS, Reason.BELOW_LEAST_SAVING)
+        return replace(state, proposed=None), _decision(condition, Action.SUPPRESS, Reason.BELOW_MIN_SAVING)
     if why_cheaper(condition) is Reason.TRAFFIC_CHANGED and _is_uncertain(condition):
-        return replace(state, proposed=None), _decision(condition, Action.SUPPRESS, Reason.BELOW_LEAST_SAVING)
+        return replace(state, proposed=None), _decision(condition, Action.SUPPRESS, Reason.BELOW_MIN_SAVING)
     if rules.max_pause_seconds and (condition.pause_seconds or 0.0) > rules.max_pause_seconds:
         return replace(state, proposed=None), _decision(condition, Action.SUPPRESS, Reason.PAUSE_TOO_LONG)
     state, weighed = _weigh(state, condition, now, wall, rules)
@@ -90,9 +90,9 @@ def _evaluate(state: State, condition: GroupCondition, now: float, wall: float, 
         return state, _decision(condition, Action.SUPPRESS, *weighed)
     if state.proposed is not None and saving <= state.proposed + rules.min_saving + TOLERANCE:
         return state, _decision(condition, Action.NOTHING, Reason.PROPOSED)
-    state, barred = _barred(state, condition, now, wall, rules)
-    if barred is not None:
-        return state, _decision(condition, Action.SUPPRESS, *barred)
+    state, refused = _refused(state, condition, now, wall, rules)
+    if refused is not None:
+        return state, _decision(condition, Action.SUPPRESS, *refused)
     return _act(state, condition, now, rules)
 
 
@@ -110,13 +110,13 @@ def _weigh(
         return state, None
     if condition.rates is not None:
         too_little = condition.rates.saving <= rules.min_bytes_per_second
-        return replace(state, unmeasured=None), (Reason.BELOW_LEAST_SAVING, None) if too_little else None
+        return replace(state, unmeasured=None), (Reason.BELOW_MIN_SAVING, None) if too_little else None
     since = now if state.unmeasured is None else state.unmeasured
     left = since + rules.unmeasured_seconds - now
     return replace(state, unmeasured=since), (Reason.NOT_MEASURED, wall + left) if left > 0 else None
 
 
-def _barred(
+def _refused(
     state: State, condition: GroupCondition, now: float, wall: float, rules: Rules
 ) -> tuple[State, _Refusal | None]:
     """Returns why a rebalance that is worth it must wait, and until when; None if it need not."""
@@ -152,7 +152,7 @@ def _act(state: State, condition: GroupCondition, now: float, rules: Rules) -> t
     return state, _decision(condition, Action.REBALANCE, reason)
 
 
-def _follow(state: State, condition: GroupCondition, reason: Reason) -> tuple[State, Decision]:
+def _required(state: State, condition: GroupCondition, reason: Reason) -> tuple[State, Decision]:
     """Triggers a rebalance that the group needs."""
     state = replace(state, breaker=breakers.followed(state.breaker))
     return state, _decision(condition, Action.REBALANCE, reason)

@@ -88,10 +88,10 @@ def byte_rates(plan: Plan, rates: UncertainRates) -> ByteRates:
 
 
 def check_min_savings(settings: Settings, prices: PriceTable) -> None:
-    """Checks that every least saving can be computed.
+    """Checks that every minimum saving can be computed.
 
     Raises:
-        SettingsError: A least saving needs bytes that are not measured, or dollars although bytes cost nothing.
+        SettingsError: A minimum saving needs bytes that are not measured, or dollars although bytes cost nothing.
     """
     for place, rules in (
         ("policy", settings.policy),
@@ -101,7 +101,7 @@ def check_min_savings(settings: Settings, prices: PriceTable) -> None:
         if needs_bytes and not settings.traffic.enabled:
             key = "bytes_per_second" if rules.min_saving_bytes_per_second else "dollars_per_day"
             raise SettingsError(
-                f"{place}.min_saving_{key}: needs measured bytes; set traffic.enabled to true, or leave this away"
+                f"{place}.min_saving_{key}: needs measured bytes; set traffic.enabled to true, or remove this"
             )
         if rules.min_saving_dollars_per_day and not prices.dollars_per_byte:
             raise SettingsError(

@@ -22,12 +22,12 @@ class Action(Enum):
 
 
 TOLERANCE: Final = 1e-9
-"""Shares are quotients of integers: rounding must not make a saving of exactly the least saving cause a rebalance."""
+"""Shares are quotients of integers: rounding must not make a saving of exactly the minimum saving cause a rebalance."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """One group's rules: those of its settings, with the least savings in bytes and in dollars merged into bytes.
+    """One group's rules: those of its settings, with the minimum savings in bytes and in dollars merged into bytes.
 
     Attributes:
         proposes: Whether rebalances for racks and traffic are proposed instead of triggered.

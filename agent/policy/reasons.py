@@ -21,7 +21,7 @@ class Reason(Enum):
     MEMBERS_RACKS_CHANGED = "member-racks-changed"
     TRAFFIC_CHANGED = "traffic-changed"
     CHEAPER_PLAN = "cheaper-plan"
-    BELOW_LEAST_SAVING = "below-least-saving"
+    BELOW_MIN_SAVING = "below-min-saving"
     NOT_MEASURED = "not-measured"
     PAUSE_TOO_LONG = "pause-too-long"
     OUTSIDE_WINDOW = "outside-window"
@@ -78,9 +78,9 @@ TRIGGERS: Final[Mapping[Reason, Trigger]] = {
 EXEMPT: Final = frozenset(reason for reason, trigger in TRIGGERS.items() if trigger.made_cheaper is None)
 """Reasons that always cause a rebalance, whatever mode, windows, budget and breaker say."""
 REFUSALS: Final[Mapping[Reason, Refusal]] = {
-    Reason.BELOW_LEAST_SAVING: Refusal(
+    Reason.BELOW_MIN_SAVING: Refusal(
         "the saving is not above every minimum, or, for other traffic, not above what is uncertain in it",
-        "what a rebalance would save is not worth it by the least savings",
+        "what a rebalance would save is not worth it by the minimum savings",
     ),
     Reason.NOT_MEASURED: Refusal(
         "a minimum is in bytes or dollars, and bytes are not measured yet",

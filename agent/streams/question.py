@@ -149,7 +149,7 @@ class _Reader:
             self._tasks = tuple(self._task(task, index) for index, task in enumerate(root.get("tasks", list)))
             self._ids = tuple(task.id for task in self._tasks)
             if len(set(self._ids)) < len(self._ids):
-                raise QuestionError("tasks: one stands twice; give each once")
+                raise QuestionError("tasks: one is listed twice; give each once")
             clients = self._clients(root)
             return Question(
                 application=application,
@@ -201,7 +201,7 @@ class _Reader:
             self._client(_Object(client, f"clients: number {index}"), common) for index, client in enumerate(given)
         )
         if len({client.process_id for client in clients}) < len(clients):
-            raise QuestionError("clients: a process stands twice; give each once")
+            raise QuestionError("clients: a process is listed twice; give each once")
         return clients
 
     def _client(self, given: _Object, common: Mapping[TaskId, int]) -> KafkaStreamsState:

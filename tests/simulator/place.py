@@ -97,7 +97,7 @@ class Watch:
                 self._look()
         return self.unknown(topics, owned)
 
-    def unseen(self, group: str) -> frozenset[str]:  # noqa: ARG002 - there is one group
+    def denied_topics(self, group: str) -> frozenset[str]:  # noqa: ARG002 - there is one group
         """No topics: the agent may describe everything."""
         return frozenset()
 

@@ -39,7 +39,7 @@ public final class MskTokens extends CloudTokens {
     for (String pair : url.getRawQuery().split("&")) {
       int at = pair.indexOf('=');
       if (query.put(unquoted(pair.substring(0, at)), unquoted(pair.substring(at + 1))) != null) {
-        throw new IllegalArgumentException("a parameter stands twice");
+        throw new IllegalArgumentException("a parameter is listed twice");
       }
     }
     String host = "kafka." + region + ".amazonaws.com";

@@ -22,7 +22,7 @@ from samerack.cli.curve import points_of
 from samerack.cli.plan_subject import how_led, subject_of
 from samerack.cluster.broker_configs import read_broker_configs
 from samerack.cluster.group import topics_of
-from samerack.cluster.metadata import look
+from samerack.cluster.metadata import read_metadata
 from samerack.cluster.server_assignors import ASSIGNOR
 from samerack.cluster.view import ClusterView, NoRack, SettledCluster, Settling, SettlingTimes, settle
 from samerack.cluster.wire import Wire
@@ -76,7 +76,7 @@ def examine(
         subject = subject_of(group, settings, wire, hosts)
         if subject.offered is not None and assignor == "range":
             raise AgentError(f"group {group}: is assigned by the brokers; --assignor range is for classic groups")
-        seen = look(wire, topics_of(one.subscription for one in subject.members))
+        seen = read_metadata(wire, topics_of(one.subscription for one in subject.members))
         aware, unknown = rack_aware_fetch(settings, wire, seen)
     cluster = settle(Settling(), seen, 0.0, SettlingTimes(change=0.0, leader=0.0)).state.settled
     mode = mode_of(subject.protocol, settings.leading, rack_aware_fetch=aware)

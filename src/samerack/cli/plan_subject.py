@@ -16,7 +16,7 @@ from samerack.cluster.broker_configs import read_broker_configs
 from samerack.cluster.client import close, connect
 from samerack.cluster.group import CONSUMER, GroupView
 from samerack.cluster.group_type import GroupTypes
-from samerack.cluster.metadata import look
+from samerack.cluster.metadata import read_metadata
 from samerack.cluster.racks import Hosts
 from samerack.cluster.server_assignors import ServerAssignors, from_values
 from samerack.cluster.wire import Wire
@@ -76,7 +76,7 @@ def describe(group: str, settings: Settings) -> GroupView:
 
 def unknown_group(group: str, wire: Wire) -> AgentError:
     """Returns the error for a group that does not exist, with the names that are nearest."""
-    names = listed(wire, look(wire, ()).brokers, ["*"])[0]
+    names = listed(wire, read_metadata(wire, ()).brokers, ["*"])[0]
     return AgentError(f"group {group}: does not exist; groups of these brokers, {nearest(group, names)}")
 
 
@@ -128,7 +128,7 @@ def subject_of(group: str, settings: Settings, wire: Wire, hosts: Hosts) -> Subj
 
 def _assigned_by_brokers(group: str, settings: Settings, wire: Wire, hosts: Hosts) -> Subject:
     """Returns a group of the new protocol (KIP-848); waits some seconds for its members to have what they should."""
-    brokers = look(wire, ()).brokers
+    brokers = read_metadata(wire, ()).brokers
     until = time.monotonic() + _REBALANCE_SECONDS
     while True:
         found, gaps = listed(wire, brokers, [exactly(group)])

@@ -42,12 +42,12 @@ def main() -> None:
         return
     from samerack.cli.memory_bound import bounded  # noqa: PLC0415 - see above
     from samerack.common.errors import AgentError  # noqa: PLC0415 - see above
-    from samerack.common.exits import tell  # noqa: PLC0415 - see above
+    from samerack.common.exits import report_error  # noqa: PLC0415 - see above
 
     try:
         bounded(run)
     except AgentError as error:
-        sys.exit(tell(error))
+        sys.exit(report_error(error))
 
 
 def is_healthy(arguments: Sequence[str], environment: Mapping[str, str]) -> bool:

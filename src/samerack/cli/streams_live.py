@@ -17,7 +17,7 @@ from samerack.assignors.streams.weighing import Partition
 from samerack.cli.asking import hosts_known
 from samerack.cli.live_plan import measured_rates, rack_aware_fetch
 from samerack.cli.streams_options import Rates
-from samerack.cluster.metadata import look, topic_names
+from samerack.cluster.metadata import read_metadata, topic_names
 from samerack.cluster.racks import Hosts
 from samerack.cluster.view import ClusterView
 from samerack.cluster.wire import Wire
@@ -115,7 +115,7 @@ def read(
         given: subtopology by changelog.
         measure: takes its time and returns the bytes per second that members read; None for no measurement.
     """
-    listed, gaps = describe.listed(wire, look(wire, ()).brokers, ["*"])
+    listed, gaps = describe.listed(wire, read_metadata(wire, ()).brokers, ["*"])
     if group not in listed:
         reasons = "; ".join(sorted({f"{gap.where}: {gap.reason}" for gap in gaps}))
         why = reasons or f"does not exist; groups of these brokers, {nearest(group, listed)}"

@@ -14,7 +14,7 @@ from kafka import errors as kafka_errors
 from kafka.protocol.admin.configs import DescribeConfigsRequest
 
 from samerack.cluster.errors import error_class, error_text
-from samerack.cluster.metadata import LOOK_SECONDS, look
+from samerack.cluster.metadata import LOOK_SECONDS, read_metadata
 from samerack.cluster.wire import Question, Wire
 from samerack.common.errors import AgentError
 from samerack.common.kafka_config import for_kafka_python
@@ -104,7 +104,7 @@ def ask_selector(settings: Settings) -> Callable[[], bool]:
     if setting != "auto":
         return lambda: setting == "rack-aware"
     with closing(Wire(for_kafka_python(settings.kafka))) as wire:
-        brokers = look(wire, ()).brokers
+        brokers = read_metadata(wire, ()).brokers
         try:
             aware = read_broker_configs(wire, brokers).rack_aware
         except AgentError as error:

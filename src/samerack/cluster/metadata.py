@@ -59,7 +59,7 @@ def ask_metadata(wire: Wire, topics: Collection[str], timeout: float = ANSWER_SE
     views: dict[str, tuple[PartitionView, ...]] = {}
     codes: dict[str, int] = {}
     failures: list[Exception] = []
-    for answer in wire.turns((_question(chunk) for chunk in chunks), timeout):
+    for answer in wire.ask_in_batches((_question(chunk) for chunk in chunks), timeout):
         if answer.error is not None or not answer.response.brokers:
             failures.append(answer.error or kafka_errors.BrokerNotAvailableError("a broker lists no brokers"))
             continue
@@ -80,7 +80,7 @@ def ask_metadata(wire: Wire, topics: Collection[str], timeout: float = ANSWER_SE
     return MetadataAnswer(view=view, error_codes=codes, failures=tuple(failures))
 
 
-def look(wire: Wire, topics: Collection[str]) -> ClusterView:
+def read_metadata(wire: Wire, topics: Collection[str]) -> ClusterView:
     """Polls all brokers and these topics once, and returns a view only if it is complete.
 
     Raises:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from samerack.cluster.broker_configs import ASSIGNORS_KEY, read_broker_configs
-from samerack.cluster.metadata import look
+from samerack.cluster.metadata import read_metadata
 from samerack.cluster.wire import Wire
 from samerack.common.errors import AgentError
 from samerack.common.kafka_config import for_kafka_python
@@ -79,7 +79,7 @@ def ask_assignors(settings: Settings) -> ServerAssignors:
     """Asks all brokers once; a failure is part of the answer."""
     try:
         with closing(Wire(for_kafka_python(settings.kafka))) as wire:
-            return from_values(read_broker_configs(wire, look(wire, ()).brokers).assignors)
+            return from_values(read_broker_configs(wire, read_metadata(wire, ()).brokers).assignors)
     except AgentError as error:
         return ServerAssignors(unknown=str(error))
 

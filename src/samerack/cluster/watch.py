@@ -17,7 +17,7 @@ import structlog
 
 from samerack.cluster.broker_configs import read_broker_configs
 from samerack.cluster.broker_versions import BrokerVersions
-from samerack.cluster.metadata import look
+from samerack.cluster.metadata import read_metadata
 from samerack.cluster.server_assignors import ServerAssignors, from_values
 from samerack.cluster.view import ClusterView, SettledCluster, Settling, SettlingTimes, settle
 from samerack.cluster.wire import Wire
@@ -96,7 +96,7 @@ class ClusterWatch(Service):
         self._selector_error: AgentError | None = None
         self._refused_since: Mapping[str, float] = {}
         """Topics that the agent may not describe, and since when (seconds, monotonic)."""
-        self.last_look = float("-inf")
+        self.last_poll_at = float("-inf")
         self._describe_at = float("-inf")
 
     def listen(self, listener: Callable[[], None]) -> None:
@@ -138,7 +138,7 @@ class ClusterWatch(Service):
             self._polled.wait_for(lambda: not self.unknown(topics, owned) - self._refused_since.keys(), seconds)
         return self.unknown(topics, owned)
 
-    def unseen(self, group: str) -> frozenset[str]:
+    def denied_topics(self, group: str) -> frozenset[str]:
         """Returns the group's topics that the agent may not describe and does not know, or not for too long.
 
         The agent must not plan for them: partitions that it does not see would be assigned to no member.
@@ -191,7 +191,7 @@ class ClusterWatch(Service):
         """
         with self._lock:
             topics = frozenset().union(*self._interest.values()) if self._interest else frozenset()
-        view = look(self._wire, topics)
+        view = read_metadata(self._wire, topics)
         self.cluster_id = view.cluster_id
         now = time.monotonic()
         if now >= self._describe_at:
@@ -202,7 +202,7 @@ class ClusterWatch(Service):
         before, self._state = self._state.settled, outcome.state
         self.cluster = outcome.state.settled
         self._record_refused(view.refused, now)
-        self.last_look = now
+        self.last_poll_at = now
         with self._polled:
             self._absent = view.absent
             self._polled.notify_all()
@@ -237,6 +237,6 @@ class ClusterWatch(Service):
         self.initial_delay_seconds = configs.initial_delay_seconds
         if self._selector != "auto":
             return
-        if configs.rack_aware != self.rack_aware_fetch or self.last_look == float("-inf"):
+        if configs.rack_aware != self.rack_aware_fetch or self.last_poll_at == float("-inf"):
             log.info("replica-selector", rack_aware=configs.rack_aware)
         self.rack_aware_fetch = configs.rack_aware

@@ -117,7 +117,7 @@ class Wire:
         if self._renew_at is None:
             self._renew_at = time.monotonic() + REFUSALS.most
 
-    def turns(self, questions: Iterable[Question], timeout: float = ANSWER_SECONDS) -> Iterator[Answer]:
+    def ask_in_batches(self, questions: Iterable[Question], timeout: float = ANSWER_SECONDS) -> Iterator[Answer]:
         """Yield the answers to many questions, one per broker at a time, so that no more are in memory together.
 
         Raises:

@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from samerack.common.errors import AgentError, SettingsError
-from samerack.common.exits import tell
+from samerack.common.exits import report_error
 from samerack.common.texts import is_utf8
 
 
@@ -21,7 +21,8 @@ class OneLineErrors(TyperGroup):
         """Runs the command line, if it is text: no message could show, and no broker read, other bytes."""
         for number, argument in enumerate(sys.argv[1:] if args is None else args, 1):
             if not is_utf8(argument):  # which may hold a password
-                sys.exit(tell(SettingsError(f"argument {number}: holds bytes that are no UTF-8; expected a text")))
+                error = SettingsError(f"argument {number}: holds bytes that are no UTF-8; expected a text")
+                sys.exit(report_error(error))
         return super().main(args, **more)
 
     def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]  # typer's Context is click's
@@ -29,4 +30,4 @@ class OneLineErrors(TyperGroup):
         try:
             return super().invoke(ctx)
         except (SettingsError, AgentError) as error:
-            raise typer.Exit(tell(error)) from None
+            raise typer.Exit(report_error(error)) from None

@@ -11,7 +11,7 @@ from samerack.common.errors import AgentError, SettingsError
 from samerack.common.words import plain
 
 
-def tell(error: SettingsError | AgentError) -> int:
+def report_error(error: SettingsError | AgentError) -> int:
     """Prints an error as one line on standard error; returns the exit code."""
     sys.stderr.write(f"samerack: {plain(str(error))}\n")
     return 2 if isinstance(error, SettingsError) else 1

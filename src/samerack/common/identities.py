@@ -256,7 +256,7 @@ def _check_keys(kafka: Mapping[str, str], known: AbstractSet[str], what: str) ->
     """
     strange = sorted(KEYS.intersection(kafka) - known - {EXTENSIONS})
     if strange:
-        raise SettingsError(f"kafka.{strange[0]}: says nothing with {what}; leave it out")
+        raise SettingsError(f"kafka.{strange[0]}: has no effect with {what}; leave it out")
     if (protocol := kafka.get("security.protocol", "")).upper() != "SASL_SSL":
         raise SettingsError(
             f"kafka.security.protocol: {protocol or 'is missing'}; {what} needs SASL_SSL: who reads a token can use it"

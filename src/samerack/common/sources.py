@@ -48,7 +48,7 @@ class _Loader(yaml.SafeLoader):
             if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
                 if key.value in keys:
                     line = key.start_mark.line + 1
-                    raise _TwiceError(f"{key.value} stands twice in one section (again in line {line}); keep one")
+                    raise _TwiceError(f"{key.value} is listed twice in one section (again in line {line}); keep one")
                 keys.add(key.value)
         return super().construct_mapping(node, deep)
 

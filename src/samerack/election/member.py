@@ -161,26 +161,26 @@ class WaitingMember(_AgentMember):
             session_seconds=WAITING_SESSION_SECONDS,
             heartbeat_seconds=WAITING_HEARTBEAT_SECONDS,
             rebalance_seconds=WAITING_REBALANCE_SECONDS,
-            assign=_what_each_said,
+            assign=_what_each_sent,
             wake=wake,
         )
         self._advertisement = Advertisement(rack=advertisement.rack, addresses=advertisement.addresses)
         self.reporting: frozenset[ReportingMember] = NO_MEMBERS
-        self.said = Advertisement()
+        self.sent = Advertisement()
         """What the group's leader assigned to this agent: what it had sent."""
         self.sure_seconds = min(WAITING_SESSION_SECONDS, WAITING_REBALANCE_SECONDS)
 
     def group_protocols(self) -> list[tuple[str, bytes]]:
         """Return where this agent runs, and the members that report to it."""
-        reporting = tuple(sorted(self.sayable))
+        reporting = tuple(sorted(self.reportable))
         return [(WAITING_PROTOCOL, encode(self._advertisement.model_copy(update={"reporting": reporting})))]
 
     @property
-    def sayable(self) -> frozenset[ReportingMember]:
+    def reportable(self) -> frozenset[ReportingMember]:
         """The members that report to this agent, as far as they are sent here."""
         return frozenset(sorted(self.reporting)[:_MAX_REPORTING_OUTSIDE])
 
-    def say_anew(self) -> None:
+    def send_again(self) -> None:
         """Rejoin with changed metadata, so that it is assigned: a static member's return causes no rebalance."""
         self._advertisement = self._advertisement.model_copy(
             update={"term": self.generation_id}
@@ -188,7 +188,7 @@ class WaitingMember(_AgentMember):
         self.trigger("says more than before")
 
     def _take(self, content: bytes) -> None:
-        self.said = decode_advertisement("", content)
+        self.sent = decode_advertisement("", content)
 
 
 def _verdicts(joined: Joined) -> dict[str, bytes]:
@@ -196,5 +196,5 @@ def _verdicts(joined: Joined) -> dict[str, bytes]:
     return {member: encode(verdict) for member, verdict in choose(present, joined.generation).items()}
 
 
-def _what_each_said(joined: Joined) -> dict[str, bytes]:
+def _what_each_sent(joined: Joined) -> dict[str, bytes]:
     return {member: metadata for member, _, metadata in joined.members}

@@ -74,7 +74,7 @@ class Waiting:
         self._look_at = float("-inf")
         self._registered: dict[ReportingMember, Claim] = {}
         self._registered_as = ("", -1)
-        self._said_anew: frozenset[ReportingMember] | None = None
+        self._sent_again: frozenset[ReportingMember] | None = None
         self.members_inside = 0
         self.former: Advertisement | None = None
         """What a former process of this agent advertises in the election, which still has it."""
@@ -171,9 +171,9 @@ class Waiting:
             member.trigger("clients tell what they read")
         if member.wants_join and member.join(_JOIN_SECONDS):
             self._note_registered(member)
-            if not member.sayable <= member.said.reporting_set and self._said_anew != reporting:
-                self._said_anew = reporting
-                member.say_anew()
+            if not member.reportable <= member.sent.reporting_set and self._sent_again != reporting:
+                self._sent_again = reporting
+                member.send_again()
 
     def _note_registered(self, member: WaitingMember) -> None:
         """Record the assignment: active agents find it in the group's description from now on."""
@@ -182,7 +182,7 @@ class Waiting:
         ready_at = time.monotonic() + LEASE_SECONDS
         self._registered = {
             one: before.get(one) or Claim(what=one, term=member.generation_id, since=ready_at)
-            for one in member.said.reporting_set & member.reporting
+            for one in member.sent.reporting_set & member.reporting
         }
         self._registered_as = (member.member_id, member.generation_id)
 

@@ -233,7 +233,7 @@ class Rebalances:
                 reason=self._agent_reason,
                 cause=found.cause,
                 generation=(over.generation or 0) - back,
-                detail="another followed before anybody was given anything",
+                detail="the next rebalance began before any assignment was sent",
             )
         fields = self._outcome(before, after, over.at, returned=plan.returned if plan is not None else {})
         if plan is not None:
@@ -263,7 +263,7 @@ class Rebalances:
         self, before: GroupSnapshot | None, after: GroupSnapshot | None, ended: float, *, returned: Mapping[str, str]
     ) -> dict[str, Any]:
         if after is None:
-            return {"detail": "another followed before anybody could look"}
+            return {"detail": "the next rebalance began before it could be observed"}
         fields: dict[str, Any] = {"members": len(after.members), "partitions": len(after.owners())}
         if before is not None:
             fields["moved"] = moved(before, after, self._released, returned)

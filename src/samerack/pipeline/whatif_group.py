@@ -87,16 +87,16 @@ def outcomes(state: GroupState, questions: Questions) -> tuple[Outcome, ...]:
     now = crossing(group, group.problem.owner)
     found = [Outcome(scenario=PRESENT, reference="", reads=now, before=now.crossing)]
     if group.problem.members:
-        asking = _Asking(group, state, questions, now, found)
-        asking.compare()
-        asking.lead()
-        asking.spread()
-        asking.come_near()
-        asking.copy()
+        scenarios = _Scenarios(group, state, questions, now, found)
+        scenarios.compare()
+        scenarios.lead()
+        scenarios.spread()
+        scenarios.add_rack_aware_fetch()
+        scenarios.copy()
     return tuple(found)
 
 
-class _Asking:
+class _Scenarios:
     """Computes the scenarios of one group in order; some use the result of an earlier one."""
 
     def __init__(
@@ -154,7 +154,7 @@ class _Asking:
         if (world.problem.member_rack != self._group.problem.member_rack).any():
             self._add(MOVE, base.scenario, world, self._plan(world), base.reads.crossing)
 
-    def come_near(self) -> None:
+    def add_rack_aware_fetch(self) -> None:
         """Add all members sending and fetching with their racks, first with the present assignment, then the best."""
         world = worlds.near(self._group)
         before = self._expected(self._now)
@@ -175,8 +175,8 @@ class _Asking:
         if not base.reads.crossing or self._questions.copies < 2:
             return
         problem = world.problem
-        dear = np.where(cross_rack_mask(problem, plan), world.rates, 0.0)
-        of_topic = np.bincount(problem.topic_of, weights=dear, minlength=len(problem.topics))
+        cross_rack_rates = np.where(cross_rack_mask(problem, plan), world.rates, 0.0)
+        of_topic = np.bincount(problem.topic_of, weights=cross_rack_rates, minlength=len(problem.topics))
         for topic in np.argsort(-of_topic, kind="stable")[: self._questions.max_topics].tolist():
             if not of_topic[topic]:
                 return

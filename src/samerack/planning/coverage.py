@@ -69,9 +69,9 @@ def members_without_partitions(plan: Plan, mode: Mode) -> tuple[str, ...]:
 # reasons why the agent must not lead a group; empty if it may
 
 
-def denied_topics_reason(unseen: frozenset[str]) -> str:
+def denied_topics_reason(denied: frozenset[str]) -> str:
     """Returns the reason that the agent may not describe these topics."""
-    return f"may not see topics {', '.join(sorted(unseen))}; allow DESCRIBE on them" if unseen else ""
+    return f"may not see topics {', '.join(sorted(denied))}; allow DESCRIBE on them" if denied else ""
 
 
 def unpolled_topics_reason(unknown: frozenset[str]) -> str:

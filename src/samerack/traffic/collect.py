@@ -111,7 +111,7 @@ def log_sizes(wire: Wire, led: Mapping[int, Sequence[Partition]], key: KeyOf) ->
     ]
     sizes: dict[Partition, int] = {}
     gaps: list[Gap] = []
-    for answer in wire.turns(questions):
+    for answer in wire.ask_in_batches(questions):
         where = f"broker {answer.question.broker}"
         if answer.error is not None:
             gaps.append(failed(Family.LOG_DIRS, where, answer.error))
@@ -147,7 +147,7 @@ def offsets(
     ]
     found: dict[int, dict[Partition, int]] = {_LATEST: {}, _EARLIEST: {}}
     gaps: list[Gap] = []
-    for answer in wire.turns(questions):
+    for answer in wire.ask_in_batches(questions):
         if answer.error is not None:
             gaps.append(failed(Family.END_OFFSETS, f"broker {answer.question.broker}", answer.error))
             continue
@@ -191,7 +191,7 @@ def _more_offsets(
     ]
     return {
         key(topic.name, one.partition_index): int(one.offset)
-        for answer in wire.turns(questions)
+        for answer in wire.ask_in_batches(questions)
         if answer.error is None
         for topic in answer.response.topics
         for one in topic.partitions
@@ -228,7 +228,7 @@ def policies(wire: Wire, topics: Collection[str]) -> tuple[dict[str, TopicPolicy
         Question(broker=ANY_BROKER, request=_configs_request(_TOPIC_RESOURCE, chunk, (_CLEANUP, _REMOTE)))
         for chunk in chunked(sorted(topics), _AT_ONCE)
     ]
-    for answer in wire.turns(questions):
+    for answer in wire.ask_in_batches(questions):
         if answer.error is not None:
             gaps.append(failed(Family.TOPIC_CONFIGS, "", answer.error))
             continue

@@ -43,7 +43,7 @@ def listed(wire: Wire, brokers: Iterable[int], patterns: Sequence[str]) -> tuple
     ]
     found: dict[str, ListedGroup] = {}
     gaps: list[Gap] = []
-    for answer in wire.turns(questions):
+    for answer in wire.ask_in_batches(questions):
         where = f"broker {answer.question.broker}"
         if answer.error is not None:
             gaps.append(failed(Family.GROUPS, where, answer.error))
@@ -80,7 +80,7 @@ def described(wire: Wire, groups: Iterable[ListedGroup], *, classic: Read, consu
             for broker, names in by_kind.get(kind, {}).items()
             for chunk in chunked(sorted(names), _AT_ONCE)
         ]
-        for answer in wire.turns(questions):
+        for answer in wire.ask_in_batches(questions):
             if answer.error is not None:
                 result.gaps.append(failed(Family.GROUPS, f"broker {answer.question.broker}", answer.error))
                 continue
@@ -149,7 +149,7 @@ def committed(
     ]
     found = Commits()
     gaps = found.gaps
-    for answer in wire.turns(questions):
+    for answer in wire.ask_in_batches(questions):
         if answer.error is not None:
             gaps.append(failed(Family.COMMITTED, f"broker {answer.question.broker}", answer.error))
             continue

@@ -104,7 +104,7 @@ def probe(
     found: dict[Reader, int] = {}
     gaps: list[Gap] = []
     asked = {reader: reader for reader in readers}
-    for answer in wire.turns(questions):
+    for answer in wire.ask_in_batches(questions):
         leader = answer.question.broker
         if answer.error is not None:
             gaps.append(failed(Family.PROBE, f"broker {leader}", answer.error))

@@ -230,7 +230,7 @@ def reports(
 def busy_events() -> EventLog:
     """An event log with two decisions and a plan."""
     events = EventLog(rate=lambda _: 2_000_000.0, dollars=shipped("aws").dollars, clock=count(1_800_000_000.0).__next__)
-    for action, reason, after in (("rebalance", "racks-changed", 0.0), ("suppress", "below-least-saving", 0.44)):
+    for action, reason, after in (("rebalance", "racks-changed", 0.0), ("suppress", "below-min-saving", 0.44)):
         events.add("decision", "orders", action=action, reason=reason, share_before=0.47, share_after=after)
     events.add("plan", "orders", action="optimal", share_before=0.47, share_after=0.0, detail="3 members, 6 partitions")
     return events

@@ -105,7 +105,7 @@ def test_one_that_does_not_work_harms_no_other(agent: Agent, monkeypatch: pytest
     assert {"east: watch", "west: watch"} <= json.loads(body)["wrong"].keys()
     east = agent.clusters["east"]
     monkeypatch.setattr(east.health, "unhealthy", dict)
-    monkeypatch.setattr(east.parts.watch, "last_look", time.monotonic())
+    monkeypatch.setattr(east.parts.watch, "last_poll_at", time.monotonic())
     assert ask(agent, "/readyz") == (200, '{"ok":true,"wrong":{},"notes":{}}')
     assert [row["trouble"] == "" for row in json.loads(ask(agent, "/v1/clusters")[1])] == [True, False]
 

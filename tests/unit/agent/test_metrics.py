@@ -47,7 +47,7 @@ def sample() -> Metrics:
     metrics.planned("orders", "optimal", 0.0021)
     metrics.planned("orders", "optimal", 0.0018)
     metrics.rebalanced("orders", Reason.RACKS_CHANGED.value)
-    metrics.suppressed("orders", Reason.BELOW_LEAST_SAVING.value)
+    metrics.suppressed("orders", Reason.BELOW_MIN_SAVING.value)
     metrics.ignored("broker-absent")
     metrics.failed("orders", "kafka")
     metrics.watch_failed()

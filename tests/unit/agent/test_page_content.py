@@ -75,7 +75,7 @@ def test_bytes_money_shares_and_decisions(url: str) -> None:
     assert {"What crosses racks", "Rack by rack", "Groups", "What happened", "What is wrong"} <= texts
     assert {"43 GB", "$4,079", "near", "no rack"} <= texts  # the matrix, in dollars a month
     assert {"billing-kip848", "leading", "69 %", "67 %"} <= texts  # the groups
-    assert {"asks to rebalance", "not followed", "plan sent", "below-least-saving", "racks-changed"} <= texts
+    assert {"asks to rebalance", "not followed", "plan sent", "below-min-saving", "racks-changed"} <= texts
     assert "across racks 47 % > 0 %, from $1.51 to $0 a day" in texts
     assert any("put samerack's broker jar on the class path" in text for text in texts)
 

@@ -165,7 +165,7 @@ def test_the_page_on_the_policy_has_defaults_fields_and_reasons_of_the_program()
     for key in ("burst", "refill_seconds", "max_per_hour"):
         assert f"| `policy.{key}` | {getattr(PolicySettings(), key):g} |" in _POLICY
     waits = [
-        Reason.BELOW_LEAST_SAVING,
+        Reason.BELOW_MIN_SAVING,
         Reason.NOT_MEASURED,
         Reason.OUTSIDE_WINDOW,
         Reason.BREAKER_OPEN,

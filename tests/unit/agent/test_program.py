@@ -76,14 +76,14 @@ def test_readiness_asks_for_looks_and_roles(agent: ClusterAgent, monkeypatch: py
     """An agent is ready once it has polled the cluster and is in every group, waits for consumers, or is standby."""
     monkeypatch.setattr(agent.health, "unhealthy", dict)
     assert set(agent.health.unready()) == {"watch", "group orders", "group payments"}
-    agent.parts.watch.last_look = time.monotonic()
+    agent.parts.watch.last_poll_at = time.monotonic()
     for group, role in (("orders", "leading"), ("payments", "observing")):
         agent.parts.metrics.board.publish(GroupStatus(group=group, role=role))
     assert agent.health.unready() == {"group payments": "observing"}
     agent.parts.metrics.board.publish(GroupStatus(group="payments", role="standby"))
     assert agent.health.unready() == {}
     agent.parts.metrics.board.publish(GroupStatus(group="orders", role="fenced"))
-    agent.parts.watch.last_look = time.monotonic() - 31
+    agent.parts.watch.last_poll_at = time.monotonic() - 31
     assert agent.health.unready() == {"watch": "no poll of the cluster in the last 30 s", "group orders": "fenced"}
 
 

@@ -76,7 +76,7 @@ def _works(*arguments: str) -> tuple[int, str, str]:
         patch.setattr(watchdog, "Supervisor", _Here)
         patch.setattr(gc, "freeze", lambda: None)
         patch.setattr(signal, "signal", lambda _number, _handler: None)
-        patch.setattr(lean_imports, "import_less", lambda: None)
+        patch.setattr(lean_imports, "skip_unused_imports", lambda: None)
         patch.setattr(os, "execve", lambda _program, line, _environment: sys.exit(process.main(asked(line))))
         return run(*arguments)
 

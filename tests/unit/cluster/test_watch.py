@@ -96,10 +96,10 @@ def test_a_failed_look_changes_nothing(looks: list[ClusterView | Exception]) -> 
     eye = watcher(Counts())
     looks += [view_of(t=[partition(1)]), AgentError("no answer")]
     eye.look_once()
-    before, at = eye.cluster, eye.last_look
+    before, at = eye.cluster, eye.last_poll_at
     with pytest.raises(AgentError):
         eye.look_once()
-    assert (eye.cluster, eye.last_look) == (before, at)
+    assert (eye.cluster, eye.last_poll_at) == (before, at)
 
 
 def test_no_failure_ends_the_thread(looks: list[ClusterView | Exception]) -> None:
@@ -210,7 +210,7 @@ ONE_BROKER: Final[dict[int, str | None]] = {1: "a"}
 def look(*responses: object) -> ClusterView:
     """Poll with these responses, in turn, for topics that do not matter."""
     given = iter(responses)
-    return metadata.look(ScriptedWire(lambda _: next(given)), {"t", "gone", "secret"})
+    return metadata.read_metadata(ScriptedWire(lambda _: next(given)), {"t", "gone", "secret"})
 
 
 def test_a_look_becomes_values() -> None:
@@ -257,7 +257,7 @@ def test_many_topics_are_asked_for_in_parts() -> None:
             *(response_topic(one.name, response_partition(0, 1, [1], [1])) for one in question.request.topics),
         )
     )
-    assert set(metadata.look(wire, names).topics) == set(names)
+    assert set(metadata.read_metadata(wire, names).topics) == set(names)
     assert [len(question.request.topics) for question in wire.asked] == [2_000, 2_000, 500]
 
 
@@ -326,4 +326,4 @@ def test_a_client_that_gets_no_token_is_not_waited_for(monkeypatch: pytest.Monke
         "sasl.mechanism": "AWS_MSK_IAM",
     }
     with pytest.raises(RefusedError, match=r"^kafka b-1\.kafka\.eu-test-1\.amazonaws\.com:9098: no AWS credentials: "):
-        metadata.look(Wire(for_kafka_python(kafka)), ())
+        metadata.read_metadata(Wire(for_kafka_python(kafka)), ())

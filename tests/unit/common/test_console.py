@@ -10,7 +10,7 @@ from rich.table import Table
 
 from samerack.common.console import Console
 from samerack.common.errors import AgentError
-from samerack.common.exits import tell
+from samerack.common.exits import report_error
 
 HOSTILE = "app\x1b[2J\x1b]52;c;cm0gLXJm\x07\u202e\rgone"
 
@@ -42,5 +42,5 @@ def test_a_name_is_no_markup(name: str) -> None:
 
 def test_an_error_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     """An error is one line, whatever name it contains."""
-    assert tell(AgentError(f"group {HOSTILE}\nsamerack: all is well")) == 1
+    assert report_error(AgentError(f"group {HOSTILE}\nsamerack: all is well")) == 1
     assert capsys.readouterr().err.count("\n") == 1

@@ -307,12 +307,12 @@ def test_an_unknown_key_names_its_source(tmp_path: Path) -> None:
         ({"racks": {"client_ids": {"x*": ""}}}, ("racks.client_ids: ", "'x*' has an empty rack")),
         ({"leading": {"protocols": ["range", "stream"]}}, ("leading.protocols: ", "'stream' is Kafka Streams")),
         ({"leading": {"cooperative_protocols": ["stream"]}}, ("'stream' is Kafka Streams",)),
-        ({"groups": "a,a"}, ("groups: 'a' stands twice; keep one",)),
+        ({"groups": "a,a"}, ("groups: 'a' is listed twice; keep one",)),
         *(
             ({"groups": text}, ("groups: is a list or a map in quotes, and would be one text; remove the quotes",))
             for text in ('["*"]', "[*]", "[orders", '["*"]x')
         ),
-        ({"groups": ["a", " "]}, ("groups: has an empty name; leave it away",)),
+        ({"groups": ["a", " "]}, ("groups: has an empty name; remove it",)),
         ({"groups": ["!search*"]}, ("groups: '!search*' leaves names out",)),
         ({"groups": ["orders", "!ord*"]}, ("groups: 'orders' is named and also left out",)),
         ({"traffic": {"groups": [""]}}, ("traffic.groups: has an empty name",)),
@@ -435,8 +435,8 @@ def test_a_value_is_repeated_in_part() -> None:
         ("1.5", "holds a number"),
         (b"\xff\xfe\xfa", "is not YAML"),
         ("groups: " + "[" * DEEP, "is not YAML: it is nested too deeply"),
-        ("groups: [a]\nkafka: {}\ngroups: [b]", "groups stands twice in one section (again in line 3); keep one"),
-        ("policy:\n  burst: 1\n  burst: 2", "burst stands twice"),
+        ("groups: [a]\nkafka: {}\ngroups: [b]", "groups is listed twice in one section (again in line 3); keep one"),
+        ("policy:\n  burst: 1\n  burst: 2", "burst is listed twice"),
         (
             "web:\n  port: 2026-99-99",
             "is not YAML: a value looks like a date or a number, and is none; put it in quotes",
@@ -500,7 +500,7 @@ def test_a_password_is_no_yaml_and_is_not_shown() -> None:
         assert "'sasl.password': '[hidden'" in repr(found)
     doubled = {"SAMERACK_KAFKA": "{bootstrap.servers: h:1, sasl.password: hidden, sasl.password: hidden}"}
     message = refusal(environment=doubled)
-    assert "sasl.password stands twice" in message
+    assert "sasl.password is listed twice" in message
     assert "hidden" not in message
 
 

@@ -59,7 +59,7 @@ class Eye:
         self.cluster = self.later or self.cluster
         return frozenset(topics - self.cluster.topics.keys() - (self.absent - owned))
 
-    def unseen(self, group: str) -> frozenset[str]:  # noqa: ARG002 - there is one group
+    def denied_topics(self, group: str) -> frozenset[str]:  # noqa: ARG002 - there is one group
         """Topics that the agent may not see."""
         return self.refused
 

@@ -43,9 +43,9 @@ def test_many_questions_go_out_in_turns() -> None:
         Question(broker=broker, request=ApiVersionsRequest(), about=number)
         for number, broker in enumerate((1, 1, 2, 1, 3, 2))
     ]
-    assert sorted(answer.response for answer in wire.turns(questions)) == list(range(6))
+    assert sorted(answer.response for answer in wire.ask_in_batches(questions)) == list(range(6))
     assert wire.asked == [[1, 2, 3], [1, 2], [1]]
-    assert list(wire.turns([])) == []
+    assert list(wire.ask_in_batches([])) == []
 
 
 def test_agents_own_groups_are_not_listed() -> None:

@@ -63,7 +63,7 @@ class RackSettings(Section):
     def _racks_are_named(cls, racks: dict[str, str]) -> dict[str, str]:
         for key, rack in racks.items():
             if not rack.strip():
-                raise ValueError(f"{key!r} has an empty rack; name one, or leave it away")
+                raise ValueError(f"{key!r} has an empty rack; name one, or remove it")
         return racks
 
     @field_validator("client_conventions")

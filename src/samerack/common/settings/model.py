@@ -102,7 +102,7 @@ class Settings(BaseModel):
     @classmethod
     def _each_group_once(cls, groups: tuple[str, ...]) -> tuple[str, ...]:
         if twice := [group for group, count in Counter(groups).items() if count > 1]:
-            raise ValueError(f"{twice[0]!r} stands twice; keep one")
+            raise ValueError(f"{twice[0]!r} is listed twice; keep one")
         if wrong := wrong_selection(groups):
             raise ValueError(wrong)
         return groups

@@ -39,7 +39,7 @@ class Scene:
         settings = Settings.model_validate({"kafka": {"bootstrap.servers": "127.0.0.1:1"}})
         self.events = EventLog()
         self.reporter = reporter_of(events=self.events)
-        watch: Any = SimpleNamespace(unseen=lambda _: self.unseen)
+        watch: Any = SimpleNamespace(denied_topics=lambda _: self.unseen)
         self.admission = Admission(
             group="orders",
             leading=settings.leading,

@@ -10,7 +10,7 @@ import pytest
 
 from samerack.agent.leading.consumer_wait import MISSING, ConsumerWait
 from samerack.agent.leading.group_reporter import GroupReporter
-from samerack.agent.leading.rebalance_evaluator import Outlook
+from samerack.agent.leading.rebalance_evaluator import PolicyStatus
 from samerack.agent.leading.responsibility import Responsibility
 from samerack.agent.leading.roles import FENCED, OUTSIDE, STANDBY, WAITING
 from samerack.agent.metrics import Metrics
@@ -56,7 +56,7 @@ def _wait(polls: _Polls, reporter: GroupReporter) -> ConsumerWait:
         admission=SimpleNamespace(admits=lambda _: True),
         watch=SimpleNamespace(cluster=cluster()),
         hosts=NO_HOSTS,
-        evaluator=SimpleNamespace(outlook=Outlook(mode="act", decision=None, tokens=3.0, breaker=Breaker())),
+        evaluator=SimpleNamespace(policy_status=PolicyStatus(mode="act", decision=None, tokens=3.0, breaker=Breaker())),
     )
     return ConsumerWait(parts, cast(Any, polls), lambda _: pytest.fail("a membership was made"))
 

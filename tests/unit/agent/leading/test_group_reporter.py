@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from samerack.agent.leading.group_reporter import GroupReporter
-from samerack.agent.leading.rebalance_evaluator import Outlook
+from samerack.agent.leading.rebalance_evaluator import PolicyStatus
 from samerack.agent.leading.rebalance_observer import RebalanceObserver
 from samerack.agent.leading.roles import FOLLOWING, OBSERVING
 from samerack.agent.metrics import Metrics
@@ -22,7 +22,7 @@ from tests.unit.agent.leading.policies import MIDNIGHT
 from tests.unit.agent.leading.scripted import reporter_of
 from tests.unit.agent.values import cluster, group, member
 
-CLOSED = Outlook(mode="act", decision=None, tokens=3.0, breaker=Breaker())
+CLOSED = PolicyStatus(mode="act", decision=None, tokens=3.0, breaker=Breaker())
 
 
 def telling() -> tuple[GroupReporter, EventLog, Metrics]:
@@ -54,8 +54,8 @@ def test_the_breaker_is_told_when_it_opens_opens_again_and_closes() -> None:
     reporter, events, _ = telling()
     opened = replace(CLOSED, breaker=Breaker(failures=3, opened=10.0, cause="it brought nothing"))
     again = replace(CLOSED, breaker=Breaker(failures=4, opened=3700.0, cause="nor did it now"))
-    for outlook in (CLOSED, opened, opened, again, again, CLOSED, CLOSED):
-        reporter.broken(outlook)
+    for policy_status in (CLOSED, opened, opened, again, again, CLOSED, CLOSED):
+        reporter.broken(policy_status)
     told = [(event.action, event.detail) for event in reversed(events.latest(kinds=("breaker",)))]
     assert told == [("open", "it brought nothing"), ("open", "nor did it now"), ("close", "")]
 

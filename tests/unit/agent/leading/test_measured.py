@@ -1,4 +1,4 @@
-"""What measurements give to the policy, and which least savings cannot be checked with them."""
+"""What measurements give to the policy, and which minimum savings cannot be checked with them."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_what_crosses_racks_is_by_the_brokers_that_serve() -> None:
         ),
     ],
 )
-def test_a_least_saving_out_of_reach_is_refused(flags: Mapping[str, Any], prices: str, parts: tuple[str, ...]) -> None:
+def test_a_min_saving_out_of_reach_is_refused(flags: Mapping[str, Any], prices: str, parts: tuple[str, ...]) -> None:
     """The message has the key, and what to set instead."""
     with pytest.raises(SettingsError) as error:
         check(flags, prices)

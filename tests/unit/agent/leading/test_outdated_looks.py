@@ -68,7 +68,7 @@ def test_a_leader_without_instance_id_believes_its_looks(instance: str | None) -
         rack_aware_fetch=True,
         show_interest=lambda _group, _topics: None,
         wait_for=lambda _topics, _seconds, _owned: frozenset(),
-        unseen=lambda _group: frozenset(),
+        denied_topics=lambda _group: frozenset(),
     )
     assigning = Assigning(group="orders", settings=Settings(kafka={"bootstrap.servers": "h:1"}), watch=watch)
     presence, reader = (encode_subscription(Subscription(version=3, topics=topics)) for topics in ((), ("t",)))

@@ -17,8 +17,8 @@ from tests.unit.agent.leading.policies import MIDNIGHT, NIGHT, RULES, Run, condi
 CASES = {
     "nothing to gain": (condition(7, 7), Action.NOTHING, Reason.NOTHING_TO_GAIN),
     "a loss is no gain": (condition(3, 7), Action.NOTHING, Reason.NOTHING_TO_GAIN),
-    "less than the least saving": (condition(4, 0), Action.SUPPRESS, Reason.BELOW_LEAST_SAVING),
-    "exactly the least saving": (condition(35, 30), Action.SUPPRESS, Reason.BELOW_LEAST_SAVING),
+    "less than the minimum saving": (condition(4, 0), Action.SUPPRESS, Reason.BELOW_MIN_SAVING),
+    "exactly the minimum saving": (condition(35, 30), Action.SUPPRESS, Reason.BELOW_MIN_SAVING),
     "just more": (condition(36, 30), Action.REBALANCE, Reason.RACKS_CHANGED),
     "after a restart": (condition(36, 30, racks_changed=None), Action.REBALANCE, Reason.CHEAPER_PLAN),
     "members' racks": (condition(36, 30, racks_changed=False), Action.REBALANCE, Reason.MEMBERS_RACKS_CHANGED),
@@ -30,12 +30,12 @@ CASES = {
     "traffic, within what is uncertain": (
         condition(36, 30, racks_changed=False, traffic_changed=True, rates=(360.0, 300.0), error=30.0),
         Action.SUPPRESS,
-        Reason.BELOW_LEAST_SAVING,
+        Reason.BELOW_MIN_SAVING,
     ),
     "traffic that is not measured now": (
         condition(36, 30, racks_changed=False, traffic_changed=True),
         Action.SUPPRESS,
-        Reason.BELOW_LEAST_SAVING,
+        Reason.BELOW_MIN_SAVING,
     ),
     "partitions changed": (condition(partitions_changed=True), Action.REBALANCE, Reason.PARTITIONS_CHANGED),
     "second round": (condition(withheld=1, rounds=1), Action.REBALANCE, Reason.SECOND_ROUND),
@@ -138,15 +138,15 @@ def test_a_saving_must_exceed_the_least_in_bytes_too() -> None:
     """A saving of exactly the least bytes is not enough, however many partitions it is."""
     run = Run(rules=replace(RULES, min_bytes_per_second=400.0))
     enough, too_little = condition(50, rates=(500.1, 100.0)), condition(50, rates=(500.0, 100.0))
-    assert run.decide(too_little).reason is Reason.BELOW_LEAST_SAVING
+    assert run.decide(too_little).reason is Reason.BELOW_MIN_SAVING
     assert run.decide(enough).action is Action.REBALANCE
-    assert run.decide(condition(4, rates=(1000.0, 0.0))).reason is Reason.BELOW_LEAST_SAVING
+    assert run.decide(condition(4, rates=(1000.0, 0.0))).reason is Reason.BELOW_MIN_SAVING
 
 
 def test_a_saving_by_rounded_weights_alone_is_below_the_least() -> None:
     """Weights are rounded to powers of two: 7 points by them can be less than one by what is measured, which counts."""
     decision = Run().decide(condition(20, 13, traffic_changed=True, racks_changed=False, rates=(195.0, 187.0), error=1))
-    assert (decision.reason, decision.before, decision.after) == (Reason.BELOW_LEAST_SAVING, 0.195, 0.187)
+    assert (decision.reason, decision.before, decision.after) == (Reason.BELOW_MIN_SAVING, 0.195, 0.187)
 
 
 def test_bytes_that_are_not_measured_are_waited_for_and_not_for_ever() -> None:
@@ -156,7 +156,7 @@ def test_bytes_that_are_not_measured_are_waited_for_and_not_for_ever() -> None:
     assert (waits.action, waits.reason, waits.until) == (Action.SUPPRESS, Reason.NOT_MEASURED, MIDNIGHT + 605)
     assert run.decide(condition(50), after=599).reason is Reason.NOT_MEASURED
     assert run.decide(condition(50), after=1).action is Action.REBALANCE
-    assert run.decide(condition(50, rates=(500.0, 400.0))).reason is Reason.BELOW_LEAST_SAVING
+    assert run.decide(condition(50, rates=(500.0, 400.0))).reason is Reason.BELOW_MIN_SAVING
     assert run.decide(condition(50, conditions=1)).reason is Reason.NOT_MEASURED
 
 
@@ -177,7 +177,7 @@ def test_the_greater_of_bytes_and_dollars_counts(least: dict[str, float], bytes_
 
 
 def test_a_proposal_is_made_once_and_spends_what_a_rebalance_would() -> None:
-    """A proposal is made once, and again when the gain since then exceeds the least saving."""
+    """A proposal is made once, and again when the gain since then exceeds the minimum saving."""
     run = Run(rules=replace(RULES, proposes=True))
     assert run.decide(condition(50, 30)).action is Action.PROPOSE
     stands = run.decide(condition(50, 30), after=1000)

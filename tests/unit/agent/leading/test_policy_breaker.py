@@ -228,7 +228,7 @@ def test_no_history_overdraws_the_budget(steps: Steps, rules: Rules) -> None:
 
 @given(steps=STEPS, rules=ANY_RULES)
 def test_racks_and_traffic_are_followed_only_where_everything_allows_it(steps: Steps, rules: Rules) -> None:
-    """Never in propose mode, outside of windows, or with an open breaker; never for less than the least saving."""
+    """Never in propose mode, outside of windows, or with an open breaker; never for less than the minimum saving."""
     run = Run(rules=rules)
     for pause, case in steps:
         barred = is_open(run.state.breaker, run.now + pause, rules) and run.state.breaker.trial is None

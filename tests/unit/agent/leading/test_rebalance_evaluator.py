@@ -76,7 +76,7 @@ def test_the_first_pattern_has_the_rules(groups: Mapping[str, Mapping[str, Any]]
     bench = Bench(policy={"groups": groups, "min_saving": 0.1})
     decision, _ = bench.decide()
     assert decision.action is action
-    assert bench.evaluator.outlook.mode == mode
+    assert bench.evaluator.policy_status.mode == mode
 
 
 def test_a_trigger_that_waits_is_told_once() -> None:
@@ -95,25 +95,25 @@ def test_a_trigger_that_waits_is_told_once() -> None:
     assert not bench.decide(other)[1]
     bench.watch.cluster = cluster(RACKS, t=[[2], [1], [1], [3]])
     decision, news = bench.decide()
-    assert (decision.reason, news) == (Reason.BELOW_LEAST_SAVING, True)
+    assert (decision.reason, news) == (Reason.BELOW_MIN_SAVING, True)
     bench.watch.cluster = FAR
     assert bench.decide()[1]
 
 
 def test_the_outlook_is_of_the_group_as_it_is() -> None:
-    """The outlook has the decision, its wait and the saving, and is deleted with the evaluation."""
+    """The policy_status has the decision, its wait and the saving, and is deleted with the evaluation."""
     bench = Bench(
         policy={"windows": [{"cron": "0 2 * * *", "minutes": 60}]}, measured=Measured(rates=lambda _: RATES), now=0.0
     )
     bench.decide()
-    outlook = bench.evaluator.outlook
-    assert outlook.decision is not None
-    assert (outlook.decision.reason, outlook.decision.until) == (Reason.OUTSIDE_WINDOW, MIDNIGHT + 7200)
-    assert outlook.saved_bytes_per_second == 120.0
-    assert outlook.saved_dollars_per_day == pytest.approx(120.0 * 86_400 * 0.02 / 2**30)
+    policy_status = bench.evaluator.policy_status
+    assert policy_status.decision is not None
+    assert (policy_status.decision.reason, policy_status.decision.until) == (Reason.OUTSIDE_WINDOW, MIDNIGHT + 7200)
+    assert policy_status.saved_bytes_per_second == 120.0
+    assert policy_status.saved_dollars_per_day == pytest.approx(120.0 * 86_400 * 0.02 / 2**30)
     bench.evaluator.forget()
-    assert bench.evaluator.outlook.decision is None
-    assert bench.evaluator.outlook.saved_bytes_per_second is None
+    assert bench.evaluator.policy_status.decision is None
+    assert bench.evaluator.policy_status.saved_bytes_per_second is None
 
 
 def test_what_was_triggered_before_a_restart_counts_once() -> None:

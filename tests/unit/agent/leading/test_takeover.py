@@ -16,7 +16,7 @@ from samerack.agent.leading.takeover import (
     Verdict,
     is_back,
     may_evict,
-    outlook_refusal,
+    no_position_reason,
     place_refusal,
     refusal,
 )
@@ -74,8 +74,8 @@ def test_who_stands_ahead_is_evicted_too_unless_static_or_many() -> None:
     assert f"{MAX_AHEAD + 1} members would lead" in place_refusal(group(*many, AGENT, M1), STANDING)
     dynamic = replace(STANDING, static=False)  # it keeps the place that it joined with
     assert refusal(replace(STABLE, protocol="sticky"), dynamic, LeadingSettings()) == ""
-    assert outlook_refusal(group(*many[1:], AGENT, M1), dynamic) == ""
-    assert f"{MAX_AHEAD + 1} members would lead" in outlook_refusal(group(*many, AGENT, M1), dynamic)
+    assert no_position_reason(group(*many[1:], AGENT, M1), dynamic) == ""
+    assert f"{MAX_AHEAD + 1} members would lead" in no_position_reason(group(*many, AGENT, M1), dynamic)
 
 
 def test_a_dry_run_of_a_large_group_tells_whether_a_place_can_be_had() -> None:
@@ -89,10 +89,10 @@ def test_a_dry_run_of_a_large_group_tells_whether_a_place_can_be_had() -> None:
     others = [spread_hash(one) & 127 for one in ids if one != ids[40]]
     few = sum(sum(other <= bucket for other in others) <= MAX_AHEAD for bucket in buckets)
     assert share == pytest.approx(few / len(tried), abs=0.01)
-    assert outlook_refusal(large, standing) == ""
+    assert no_position_reason(large, standing) == ""
     crowd = [name for name in (named("app", number) for number in range(100, 2_000)) if spread_hash(name) & 127 == 0]
     crowded = group(*(member(name, "orders") for name in (*crowd[: MAX_AHEAD + 1], *ids)))
-    assert "in nearly every place" in outlook_refusal(crowded, standing)
+    assert "in nearly every place" in no_position_reason(crowded, standing)
 
 
 @pytest.mark.parametrize("state", ["CompletingRebalance", "Stable", "Empty", "Dead"])

@@ -38,7 +38,7 @@ class _Judging:
 
     action: Action = Action.REBALANCE
     after: float = 0.0
-    outlook: Any = field(
+    policy_status: Any = field(
         default_factory=lambda: SimpleNamespace(saved_bytes_per_second=None, saved_dollars_per_day=None)
     )
     spent: int = 0

@@ -75,7 +75,7 @@ WRONG: list[tuple[Json, str]] = [
     (changed(("tasks", 0, 2, 0, 0), -1), "tasks: number 0"),
     (changed(("tasks", 0, 2, 0, 2), 4), "tasks: number 0"),
     (changed(("tasks", 0, 2, 0, 3), [-1]), "tasks: number 0"),
-    (changed(("tasks", 0), QUESTION["tasks"][1]), "one stands twice"),
+    (changed(("tasks", 0), QUESTION["tasks"][1]), "one is listed twice"),
     (changed(("clients",), []), "there is none"),
     (changed(("clients", 0, "process"), "7"), "badly formed"),
     (changed(("clients", 0, "threads"), 0), "0 threads"),

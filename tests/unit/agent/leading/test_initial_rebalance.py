@@ -9,7 +9,14 @@ import pytest
 import structlog
 from kafka import errors as kafka_errors
 
-from samerack.agent.leading.birth import Birth, Sighting, earliest_eviction, is_forming, safe_to_join_until, safe_until
+from samerack.agent.leading.initial_rebalance import (
+    InitialRebalance,
+    Sighting,
+    earliest_eviction,
+    is_forming,
+    safe_to_join_until,
+    safe_until,
+)
 from samerack.cluster.group import GroupView, MemberView
 from tests.unit.agent.values import member
 
@@ -48,13 +55,13 @@ class _Presence:
 
 
 class Attempt:
-    """A `Birth` with a clock, at a delay of 3 s; `first` are the members of the first look."""
+    """A `InitialRebalance` with a clock, at a delay of 3 s; `first` are the members of the first look."""
 
     def __init__(self, *first: MemberView, error: Exception | None = None) -> None:
         self.now = 101.0
         self.presence = _Presence(error)
         log: Any = structlog.get_logger()
-        self.birth = Birth(
+        self.birth = InitialRebalance(
             sighting=Sighting(at=100.0, empty_at=99.5, members=frozenset(one.id for one in first)),
             begin=101.0,
             rejoin_until=safe_to_join_until(99.5, 3.0),

@@ -107,7 +107,7 @@ def earliest_eviction(empty_at: float, seen_at: float, delay_seconds: float) -> 
     return late if seen_at < late <= safe_to_join_until(empty_at, delay_seconds) else seen_at
 
 
-class Birth:
+class InitialRebalance:
     """One attempt to lead one group from its first generation."""
 
     def __init__(  # noqa: PLR0913 - three times, and what they hold for
@@ -168,7 +168,7 @@ class Birth:
         if mine is None or mine.instance_id is None or self._has_other_agent(view, mine):
             return False
         if self._evictions:
-            rivals = self._newcomers(view, mine)
+            members_ahead = self._newcomers(view, mine)
         else:
             first = self._first(view, mine)
             before = [one for one in _before(view.members, mine) if one not in first]
@@ -176,10 +176,10 @@ class Birth:
                 self._rejoins += 1
                 member.release(mine.id, mine.instance_id)  # its JoinGroup fails, and it joins again with another id
                 return False
-            rivals = (*first, *before)
-        if not rivals or self._clock() < self.begin:
+            members_ahead = (*first, *before)
+        if not members_ahead or self._clock() < self.begin:
             return False
-        return self._evict(member, view, rivals)
+        return self._evict(member, view, members_ahead)
 
     def _first(self, view: GroupView, mine: MemberView) -> tuple[MemberView, ...]:
         """Returns the members of which one leads: those of the first look, or all if none of these is left."""
@@ -206,23 +206,23 @@ class Birth:
     def _may_rejoin(self) -> bool:
         return self._rejoins < _MAX_REJOINS and self._clock() < self._rejoin_until
 
-    def _evict(self, member: Member, view: GroupView, rivals: tuple[MemberView, ...]) -> bool:
+    def _evict(self, member: Member, view: GroupView, members_ahead: tuple[MemberView, ...]) -> bool:
         if not self._evictions:  # the time covers later evictions too: the members of this one are back by then
             member.await_return(_SLOW_RETRY_SECONDS + _LATE_SECONDS)
         self._evictions += 1
         self._evicted_from, self._suspects = view, None
         try:
-            member.evict(*(one.id for one in rivals))
+            member.evict(*(one.id for one in members_ahead))
         except kafka_errors.UnknownMemberIdError:
             pass  # one of them has left by itself meanwhile
         except kafka_errors.KafkaError as error:
             # the group is healthy, whichever member leads: the agent continues as an ordinary member
-            self._log.warning("birth-failed", error=one_line(error))
+            self._log.warning("initial-rebalance-failed", error=one_line(error))
             self._evictions = _MAX_EVICTIONS
             return False
         self._log.info(
             "evicted-while-forming",
-            members=len(rivals),
+            members=len(members_ahead),
             of=len(view.members) - 1,
             attempt=self._evictions,
             rejoins=self._rejoins,
