@@ -168,7 +168,7 @@ def _static(*, every: bool) -> list[Step]:
     }
     if shutil.which("shellcheck"):
         scripts = [
-            *(ROOT / "scripts").iterdir(),
+            *(one for one in (ROOT / "scripts").iterdir() if one.is_file()),
             ROOT / ".ci" / "run",
             ROOT / "tests" / "integration" / "image" / "run",
         ]
