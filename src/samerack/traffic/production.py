@@ -83,16 +83,18 @@ class Production:
 
     def rate(self, partition: Partition) -> Rate | None:
         """Return the rate of a partition; None while too little is known of it."""
-        row = self._rows.get(partition)
-        if row is None:
-            return None
-        if self._rates is None:
-            self._rates = _rates(self._blocks, self._seconds)
-        return self._rates[row]
+        return self.rates([partition]).get(partition)
 
     def rates(self, partitions: Iterable[Partition]) -> dict[Partition, Rate]:
         """Return the rates of those partitions of which they are known."""
-        return {partition: rate for partition in partitions if (rate := self.rate(partition)) is not None}
+        if self._rates is None:
+            self._rates = _rates(self._blocks, self._seconds)
+        rows, rates = self._rows, self._rates
+        return {
+            partition: rate
+            for partition in partitions
+            if (row := rows.get(partition)) is not None and (rate := rates[row]) is not None
+        }
 
     def _keep(self, partitions: Collection[Partition]) -> None:
         """Have a row for each of these, and for no other one."""

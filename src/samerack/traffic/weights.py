@@ -24,7 +24,6 @@ _ERRORS: Final = 2.5
 """... and more than so many standard errors."""
 _SMALL: Final = 1 / 16
 """A partition with less than this part of the average is as good as empty, and so is one with half of that."""
-_SQUARED_LOG: Final = log(2) ** 2
 
 
 class WeightBook:
@@ -82,28 +81,34 @@ def have_changed(before: Rates, now: Rates) -> bool:
 
     What all partitions do alike, such as a curve of day and night, is no change: weights are relative.
     """
-    both = before.keys() & now.keys()
-    floors = [_SMALL * sum(rates[one].value for one in both) / max(1, len(both)) for rates in (before, now)]
-    if not all(floors):
-        return any(floors)
-    changes = [_change(before[one], now[one], *floors) for one in both]
+    both = [(rate, now[partition]) for partition, rate in before.items() if partition in now]
+    floor_before = _SMALL * sum(first.value for first, _ in both) / max(1, len(both))
+    floor_now = _SMALL * sum(second.value for _, second in both) / max(1, len(both))
+    if not floor_before or not floor_now:
+        return bool(floor_before or floor_now)
+    changes = [max(second.value, floor_now) / max(first.value, floor_before) for first, second in both]
     least, most = min(changes), max(changes)
-    return most[0] - least[0] > _CHANGE + _ERRORS * sqrt(most[1] + least[1])
+    apart = log2(most / least)
+    if apart <= _CHANGE:
+        return False
+    variance = sum(
+        _variance(first, floor_before) + _variance(second, floor_now)
+        for first, second in (both[changes.index(least)], both[changes.index(most)])
+    )
+    return apart > _CHANGE + _ERRORS * sqrt(variance)
+
+
+def _variance(rate: Rate, floor: float) -> float:
+    """Return the variance of a rate in powers of two, squared."""
+    return (rate.error / max(rate.value, floor) / log(2)) ** 2
 
 
 def _completed(before: Rates, now: Rates) -> dict[Partition, Rate]:
     """Return the rates that weights were made from for the partitions of now; where only now is whole, that of now."""
     return {
-        partition: rate if (known := before.get(partition)) is None or (rate.whole and not known.whole) else known
+        partition: rate if (known := before.get(partition)) is None or (not known.whole and rate.whole) else known
         for partition, rate in now.items()
     }
-
-
-def _change(before: Rate, now: Rate, floor_before: float, floor_now: float) -> tuple[float, float]:
-    """Return by how many powers of two a rate has changed, and the variance of that."""
-    first, second = max(before.value, floor_before), max(now.value, floor_now)
-    relative = (before.error / first) ** 2 + (now.error / second) ** 2
-    return log2(second / first), relative / _SQUARED_LOG
 
 
 def _are_sure(rates: Iterable[Rate]) -> bool:
