@@ -169,7 +169,7 @@ def test_each_generation_of_a_led_group_is_told_with_its_cause(scene: Scene, tmp
         1 + event["missed"] for event in events[1:]
     ]
     # no member has an assignment of a generation that another replaced before it was complete
-    overtaken = {event["generation"] for event in events if "another followed" in event["detail"]}
+    overtaken = {event["generation"] for event in events if "the next rebalance began" in event["detail"]}
     assert set(told) - overtaken <= _generations(counting)
 
     assert [record.generation for record in _published(scene, happened, len(told))] == told

@@ -95,7 +95,9 @@ def test_the_page_shows_what_a_running_agent_tells(running: Running) -> None:
     assert [name for name in names if not name.endswith("_bucket")] == []
 
 
-@pytest.mark.parametrize("arguments", [("check", "rules", "alerts.yaml"), ("test", "rules", "alerts_test.yaml")])
+@pytest.mark.parametrize(
+    "arguments", [("check", "rules", "samerack/files/alerts.yaml"), ("test", "rules", "alerts_test.yaml")]
+)
 @pytest.mark.promise("Prometheus accepts the alert rules.")
 def test_promtool_accepts_the_rules(arguments: tuple[str, ...]) -> None:
     """The rules are valid, and pass their tests: each fires when it should and not on a sound group."""

@@ -74,7 +74,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[ClusterView | Exception]:
             raise head
         return head
 
-    monkeypatch.setattr(watch, "look", answer)
+    monkeypatch.setattr(watch, "read_metadata", answer)
     return queue
 
 
