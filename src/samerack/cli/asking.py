@@ -39,8 +39,8 @@ _MAX_BYTES: Final = 256 * 1024 * 1024
 _LAG_SECONDS: Final = 1.0
 """Offsets are asked for at the second poll, and there are four in this time."""
 _UNSEEN: Final = b""
-_OF_COMMAND: Final = ("kafka.", "log.", "web.")
-"""Settings of how a command reaches the cluster or the agent: the figures do not depend on them."""
+_OF_COMMAND: Final = ("cluster", "kafka.", "log.", "web.")
+"""Settings of which cluster and agent a command reaches, and how: what is said of other settings is untrue of these."""
 _SAID: Final = ("role", "trouble", "paused")
 
 WindowOption = Annotated[

@@ -38,4 +38,5 @@ def row_of(problem: Problem, rates: Rates) -> FloatArray:
 
 def known_crossing(problem: Problem, owner: Int32Array, row: FloatArray) -> float:
     """Returns the bytes per second that are known to cross racks with these owners."""
+    # what crosses has an owner with a rack, so that it is known where the rack of its leader replica is
     return float(row[cross_rack_mask(problem, owner) & (problem.leader_rack != NOBODY)].sum())

@@ -13,11 +13,13 @@ from typer.testing import CliRunner
 from samerack.agent.metrics import Metrics
 from samerack.agent.web import api as web_api
 from samerack.agent.web.server import WebServer, application
+from samerack.cli import asking
 from samerack.cli.cost import server_lines
 from samerack.cli.main import app
 from samerack.cli.top import view
 from samerack.cluster.server_assignors import LINE, ServerAssignors
 from samerack.common import words
+from samerack.common.settings import Settings
 from samerack.reporting.report_service import ReportService
 from samerack.reporting.server_assignment import server_assignment
 from tests.unit.agent.measured import busy, reports, snapshot
@@ -77,6 +79,14 @@ def test_settings_that_an_agent_does_not_count_by_are_named(port: int, command: 
         f"samerack: money.prices, policy.min_saving: not used, as the agent at http://127.0.0.1:{port} counts by its "
         "own settings; --measure measures by those given here\n"
     )
+
+
+def test_the_cluster_that_is_asked_for_is_used(capsys: pytest.CaptureFixture[str]) -> None:
+    """Found: `-s cluster=east` chose a cluster of the agent's, and was called unused."""
+    settings = Settings(kafka={"bootstrap.servers": "h:9092"})
+    where = asking.Place(settings=settings, assigned=("cluster", "kafka.bootstrap.servers", "web.port"))
+    assert asking._origin(where).startswith("measured by the agent at ")
+    assert capsys.readouterr().err == ""
 
 
 def test_verify_and_cost_have_the_same_total(port: int) -> None:
