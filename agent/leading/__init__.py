@@ -5,7 +5,7 @@
 - State: `group_description`, `assigning`, `foreign_protocols`, `responsibility`, `takeover_request`, `progress`.
 - Decisions: `admission`, `order`, `rebalance_evaluator`, `takeover`, `takeover_gain`, `takeover_controller`,
   `membership_errors`, `prospect`.
-- Effects on the group: `membership` (with `reserving_member`, `holding_member` and `join_metadata`; its interface is
-  `member`), `consumer_wait`, `joining`, `initial_rebalance`, `join_position`, `takeover_attempt`, `leaving`.
+- Effects on the group: `membership` (with `join_metadata`), `consumer_wait`, `joining`, `initial_rebalance`,
+  `join_position`, `takeover_attempt`, `leaving`.
 - Reports: `group_reporter`, `rebalance_observer`.
 """

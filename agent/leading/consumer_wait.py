@@ -16,7 +16,6 @@ from typing import Final, TypeVar
 from kafka import errors as kafka_errors
 from kafka.net.compat import KafkaNetClient
 
-from samerack.agent.leading.member import Member
 from samerack.agent.leading.membership import Membership
 from samerack.agent.leading.parts import GroupParts
 from samerack.agent.leading.roles import WAITING
@@ -116,7 +115,7 @@ class ConsumerWait:
             self._poller.unwatch(group)
         return None
 
-    def check_empty(self, member: Member) -> None:
+    def check_empty(self, member: Membership) -> None:
         """Describes the group that was just left: the next consumers may join before the poller's first poll."""
         asked_at = time.monotonic()
         with suppress(kafka_errors.KafkaError):  # the poller sees it a little later

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from kafka import errors as kafka_errors
 
-from samerack.agent.leading.member import Member
+from samerack.agent.leading.membership import Membership
 from samerack.agent.leading.order import is_first
 from samerack.agent.leading.parts import GroupParts
 from samerack.agent.leading.roles import INSIDE, OBSERVING
@@ -22,7 +22,7 @@ from samerack.cluster.refusals import is_refusal
 class GroupDescription:
     """The last description of one group during one membership."""
 
-    def __init__(self, parts: GroupParts, member: Member) -> None:
+    def __init__(self, parts: GroupParts, member: Membership) -> None:
         """Starts without a description; a poll is due.
 
         Args:

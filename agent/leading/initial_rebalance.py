@@ -20,7 +20,7 @@ from typing import Final
 from kafka import errors as kafka_errors
 from structlog.typing import FilteringBoundLogger
 
-from samerack.agent.leading.member import Member
+from samerack.agent.leading.membership import Membership
 from samerack.cluster.group import CONSUMER, FORMING_STATE, GroupView, MemberView, is_agent
 from samerack.common.errors import one_line
 
@@ -152,7 +152,7 @@ class InitialRebalance:
         """Whether anything may be done now or later."""
         return self._clock() < self._until and self._evictions < _MAX_EVICTIONS
 
-    def turn(self, member: Member, view: GroupView) -> bool:
+    def turn(self, member: Membership, view: GroupView) -> bool:
         """Joins again for its position, or evicts the members that may lead instead of the agent.
 
         Args:
@@ -206,7 +206,7 @@ class InitialRebalance:
     def _may_rejoin(self) -> bool:
         return self._rejoins < _MAX_REJOINS and self._clock() < self._rejoin_until
 
-    def _evict(self, member: Member, view: GroupView, members_ahead: tuple[MemberView, ...]) -> bool:
+    def _evict(self, member: Membership, view: GroupView, members_ahead: tuple[MemberView, ...]) -> bool:
         if not self._evictions:  # the time covers later evictions too: the members of this one are back by then
             member.await_return(_SLOW_RETRY_SECONDS + _LATE_SECONDS)
         self._evictions += 1

@@ -12,7 +12,7 @@ from typing import Final
 
 from structlog.typing import FilteringBoundLogger
 
-from samerack.agent.leading.member import Member
+from samerack.agent.leading.membership import Membership
 from samerack.agent.leading.order import (
     SOUND_PROTOCOLS,
     ahead,
@@ -59,7 +59,7 @@ class JoinPosition:
         """Allows the next attempt at once: after a rebalance the order is different."""
         self._retry_at = float("-inf")
 
-    def enter(self, membership: Member, view: GroupView) -> None:
+    def enter(self, membership: Membership, view: GroupView) -> None:
         """Chooses a safe position before joining a group whose leader may give partitions to members without topics.
 
         A static member gets its position only by joining, which starts a rebalance that may give it partitions; so
@@ -90,7 +90,7 @@ class JoinPosition:
         self._notify_supervisor()  # else the id would be lost if this process ended before its next sign of life
         self._log.info("position-chosen", members_before=members_before(view, chosen))
 
-    def keep(self, membership: Member, view: GroupView) -> bool:
+    def keep(self, membership: Membership, view: GroupView) -> bool:
         """Takes the best available position and gives partitions back; returns whether the membership has changed.
 
         Raises:
@@ -127,7 +127,7 @@ class JoinPosition:
             raise BackOffError(Cause.NO_PLACE)
         return True
 
-    def approach(self, membership: Member, view: GroupView, *, max_ahead: int, rejoins: int) -> bool:
+    def approach(self, membership: Membership, view: GroupView, *, max_ahead: int, rejoins: int) -> bool:
         """Rejoins until at a safe position with few members before it, not counting the leader.
 
         The aim is none, or one if the first position is taken; it grows with the number of rejoins.
@@ -162,7 +162,7 @@ class JoinPosition:
         self._retry_at = self._clock() + self._retry_seconds
         self._log.info("position-taken", rejoins=rejoins, retry_seconds=self._retry_seconds)
 
-    def _return_partitions(self, membership: Member) -> bool:
+    def _return_partitions(self, membership: Membership) -> bool:
         """Asks for a new assignment if the group's leader gave partitions to the agent, so that consumers get them."""
         count = len(membership.assigned)
         if not count:
@@ -186,7 +186,7 @@ def gives_to_agents(protocol: str, count: int = 0) -> str:
     )
 
 
-def _in_place(view: GroupView, membership: Member, *, front: bool) -> bool:
+def _in_place(view: GroupView, membership: Membership, *, front: bool) -> bool:
     """Returns whether the agent's position is good: next to lead, or else behind enough other members."""
     mine = membership.member_id
     if is_exposed(view, mine):

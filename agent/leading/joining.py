@@ -18,7 +18,7 @@ from samerack.agent.leading.initial_rebalance import (
     safe_to_join_until,
     safe_until,
 )
-from samerack.agent.leading.member import Member
+from samerack.agent.leading.membership import Membership
 from samerack.agent.leading.parts import GroupParts
 from samerack.agent.leading.roles import FOLLOWING, LEADING
 from samerack.agent.policy.back_off_causes import BackOffError, Cause
@@ -35,7 +35,7 @@ _JOIN_SECONDS: Final = 0.15
 class Joining:
     """The joins of one membership."""
 
-    def __init__(self, parts: GroupParts, member: Member, group: GroupDescription, sighting: Sighting) -> None:
+    def __init__(self, parts: GroupParts, member: Membership, group: GroupDescription, sighting: Sighting) -> None:
         """Prepare; nothing is sent.
 
         Args:

@@ -1,44 +1,181 @@
 """The agent in one consumer group: a member with a plan instead of topics (KIP-54's userData, KIP-429, KIP-814).
 
-`cluster.group_member` has a member of any group, and `agent.leading.reserving_member` and `holding_member` what the
-agent does with other members and rebalances. This module has what concerns its own member id: joining under a chosen
-one, changing its position in the broker's order, leaving; and descriptions of the group.
+`cluster.group_member` has a member of any group, and this module what the agent does beyond it: between its JoinGroup
+and SyncGroup (`_join`), when it leaves, and with member ids besides its own.
+
+A reserved id is one that the broker gave in a JoinGroup response with MEMBER_ID_REQUIRED and that has not joined yet:
+Kafka calls it a pending member. Every rebalance of the group waits for it until it joins, is released, or expires. With
+one the agent holds a rebalance open, so that all members wait in JoinGroup and own no partitions; the steps of a
+takeover are in `agent.leading.takeover_attempt`.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from contextlib import suppress
+from enum import Enum
 from typing import Any, Final
 
 from kafka import errors as kafka_errors
 from kafka.coordinator.base import Generation
+from kafka.net.compat import KafkaNetClient
 from kafka.protocol.admin.groups import DescribeGroupsRequest
 from kafka.protocol.consumer.group import DEFAULT_GENERATION_ID
 from kafka.structs import MemberState
 
-from samerack.agent.leading.holding_member import HoldingMember
+from samerack.agent.leading.join_metadata import JoinMetadata
 from samerack.agent.policy.back_off_causes import BackOffError, Cause
-from samerack.cluster.group import DESCRIBE_VERSION, GroupView, view_group
-from samerack.cluster.member_session import LEAVE_SECONDS
+from samerack.cluster.group import CONSUMER, DESCRIBE_VERSION, GroupView, view_group
+from samerack.cluster.group_member import LEAVE_SECONDS, LEFT, Assign, GroupMember, left_error
+from samerack.common.errors import AgentError
+from samerack.common.settings import LeadingSettings
 from samerack.protocol.consumer import decode_assignment
 from samerack.protocol.model import NO_PARTITIONS
 
+RESERVE_SECONDS: Final = 2.0
+RESERVED_SECONDS: Final = 6.0
+"""The broker drops a reserved id after this time: the shortest session timeout that it allows by default.
+
+Brokers do not list such ids (DescribeGroups names members only), so an id whose response is lost cannot be found."""
 _AGAIN_SECONDS: Final = 0.2
 _ALONE_SECONDS: Final = 0.1
 """While all other members are about to join again, the agent joins this often to see whether one has."""
 
 
-class Membership(HoldingMember):
+class Hold(Enum):
+    """The state of holding a group in a rebalance in which all members wait and own no partitions."""
+
+    NONE = "none"
+    ASKED = "asked"
+    HELD = "held"
+    FAILED = "failed"
+
+
+class Membership(GroupMember):
     """The agent in one consumer group; one thread drives it."""
 
-    parked_id = ""
-    """The id of this static member before the response to its first JoinGroup, if DescribeGroups shows it."""
-    assigned = NO_PARTITIONS
-    _return_until = float("-inf")
+    def __init__(
+        self,
+        client: KafkaNetClient,
+        *,
+        group: str,
+        settings: LeadingSettings,
+        assign: Assign,
+        wake: Callable[[], None],
+    ) -> None:
+        """Prepare; nothing is sent before `join`.
+
+        Args:
+            client: A client for this group alone (a parked JoinGroup holds its connection).
+            group: The group.
+            settings: Instance id, timeouts, protocol names.
+            assign: Called when this member leads the group.
+            wake: Called from the network thread when the group has to be rejoined.
+        """
+        super().__init__(
+            client,
+            group=group,
+            instance_id=settings.instance_id,
+            session_seconds=settings.session_timeout_seconds,
+            heartbeat_seconds=settings.heartbeat_seconds,
+            rebalance_seconds=settings.rebalance_timeout_seconds,
+            assign=assign,
+            wake=wake,
+        )
+        self._join_metadata = JoinMetadata(settings.protocols)
+        self._reserved_ms = min(round(RESERVED_SECONDS * 1000), self.config["session_timeout_ms"])
+        self.pending: frozenset[str] = frozenset()
+        """Reserved ids that are neither joined nor released."""
+        self.parked_id = ""
+        """The id of this static member before the response to its first JoinGroup, if DescribeGroups shows it."""
+        self.assigned = NO_PARTITIONS
+        self._hold = Hold.NONE
+        self._parked = False
+        self._once_more: Any = None
+        """A future of the response to a JoinGroup that was sent right after the one that is answered next."""
+        self._return_until = float("-inf")
+
+    # what the base class requires
+
+    def protocol_type(self) -> str:
+        """Return the protocol type of consumers."""
+        return CONSUMER
+
+    def group_protocols(self) -> list[tuple[str, bytes]]:
+        """Return the offered names, the group's present one first, each with an empty subscription."""
+        return self._join_metadata.protocols()
 
     def _take(self, content: bytes) -> None:
         self.assigned = decode_assignment(content).partitions if content else NO_PARTITIONS
+
+    # from JoinGroup to SyncGroup
+
+    async def _join(self) -> Any:
+        """Join, and again while the group is to be held, or evicted members are about to return."""
+        response = await self._answered(self._send_join())
+        # if the others were faster than the pending member, another member leads the second rebalance too: join again
+        while self._once_more or (response.leader != response.member_id and self._hold in (Hold.ASKED, Hold.HELD)):
+            joining, self._once_more = self._once_more or self._send_once_more(), None
+            if response.leader != response.member_id and self._hold is Hold.ASKED:
+                await self._reserve_pending_member()
+            response = await self._answered(joining)
+        while _is_alone(response) and time.monotonic() < self._return_until:
+            # the coordinator answers at once with the same generation until others join; then it waits for them
+            await self._net.sleep(_ALONE_SECONDS)
+            response = await self._answered(self._send_join())
+        self._return_until = float("-inf")
+        return response
+
+    def _send_join(self) -> Any:
+        self._check_place()
+        joining = super()._send_join()
+        self._parked, self._once_more = True, None
+        self._have_ready()
+        return joining
+
+    def _check_place(self) -> None:
+        """Refuse to join with any other id where the coordinator does not know the one chosen for its position."""
+        if not self.is_static and not self.member_id:
+            raise BackOffError(Cause.PLACE_LOST)
+
+    def _have_ready(self) -> None:
+        """Send the second JoinGroup, which waits at the broker behind the one that is parked.
+
+        A broker handles a connection's next request as soon as it has answered the one before, so the second arrives
+        before the plan of the group's leader, even if the agent's machine is slow. The group must know the member id.
+        """
+        if self._hold is Hold.ASKED and self._parked and self._once_more is None and self.member_id:
+            self._once_more = self._send_once_more()
+
+    def _send_once_more(self) -> Any:
+        self._join_metadata.change()
+        self._reason = "asks everybody to join once more"
+        return super()._send_join()
+
+    async def _answered(self, sent: Any) -> Any:
+        self._parked = True
+        try:
+            return await super()._answered(sent)
+        finally:
+            self._parked = False
+
+    async def _reserve_pending_member(self) -> None:
+        try:
+            pending_member = await self._reserve()
+        except (kafka_errors.KafkaError, AgentError):
+            self._hold = Hold.FAILED
+            return
+        if self._hold is Hold.ASKED:
+            self._hold = Hold.HELD
+        else:  # the hold was ended meanwhile
+            future = self._manager.send(self._leave_request({pending_member: None}), node_id=self._coordinator_broker)
+            # a broker that does not answer must not end the join; the id stays in `pending` and is released later
+            with suppress(kafka_errors.KafkaError):
+                if left_error(await self._answer_of(future, LEAVE_SECONDS)) in LEFT:
+                    self.pending -= {pending_member}
+
+    # what the next join is to do
 
     @property
     def is_outside(self) -> bool:
@@ -50,27 +187,30 @@ class Membership(HoldingMember):
         """Whether the membership has an instance id, so that it can change its position without a rebalance."""
         return self.group_instance_id is not None
 
-    # joining
+    @property
+    def hold_state(self) -> Hold:
+        """The state of holding the group; FAILED if the broker gave no member id to hold it with."""
+        return self._hold
 
     def offer(self, present: str) -> None:
-        """Puts the group's present protocol first, so that joining does not change the vote."""
+        """Put the group's present protocol first, so that joining does not change the vote."""
         self._join_metadata.offer(present)
 
     def adopt(self, member_id: str) -> None:
-        """Joins with a reserved id from now on, as a member without instance id."""
+        """Join with a reserved id from now on, as a member without instance id."""
         self.config["group_instance_id"] = None
         self.pending -= {member_id}
         with self._lock:
             self._generation = Generation(DEFAULT_GENERATION_ID, member_id, None)
 
     def nudge(self) -> None:
-        """Makes the next `join` start a rebalance although this member follows: its metadata has changed."""
+        """Make the next `join` start a rebalance although this member follows: its metadata has changed."""
         self._join_metadata.change()
         self._reason = "asks for a new assignment"
         self.request_rejoin()
 
     def rejoin_for_position(self) -> None:
-        """Rejoins with a new member id and the same instance id: a new position in the broker's order, no rebalance."""
+        """Rejoin with a new member id and the same instance id: a new position in the broker's order, no rebalance."""
         with self._lock:
             self._generation = Generation.NO_GENERATION
             self.state = MemberState.UNJOINED
@@ -78,31 +218,111 @@ class Membership(HoldingMember):
             self.request_rejoin()
 
     def await_return(self, seconds: float) -> None:
-        """Delays the sync while alone, for so many seconds: evicted members may need that long to join again.
+        """Delay the sync while alone, for so many seconds: evicted members may need that long to join again.
 
         A group that has synced is Stable, and committed offsets expire by their own age in it (KIP-211).
         """
         self._return_until = time.monotonic() + seconds
 
-    def _send_join(self) -> Any:
-        if not self.is_static and not self.member_id:
-            # the coordinator does not know the id that was chosen for its position; the library would join with another
-            raise BackOffError(Cause.PLACE_LOST)
-        return super()._send_join()
+    def hold(self) -> None:
+        """Do not sync after the next JoinGroup that another member leads, but join again with a pending member.
 
-    async def _before_sync(self, response: Any) -> Any:
-        response = await super()._before_sync(response)
-        while _is_alone(response) and time.monotonic() < self._return_until:
-            # the coordinator answers at once with the same generation until others join; then it waits for them
-            await self._net.sleep(_ALONE_SECONDS)
-            response = await self._answered(self._send_join())
-        self._return_until = float("-inf")
-        return response
+        By then all members have revoked their partitions, which only that response proves, and join again at once; so
+        they wait in JoinGroup without partitions until `let_go`, for RESERVED_SECONDS at most.
+        """
+        self._hold = Hold.ASKED
+        self._net.call_soon_threadsafe(self._have_ready)
+
+    def let_go(self) -> None:
+        """End the hold of the group: release every reserved id and reserve no more.
+
+        Raises:
+            KafkaError: The brokers did not accept one; it is still in `pending`.
+        """
+        self._hold = Hold.NONE
+        for member_id in self.pending:
+            self.release(member_id)
+
+    # member ids besides its own
+
+    def reserve(self) -> str:
+        """Reserve a member id at the broker without a rebalance, for a membership without instance id; return it.
+
+        It delays every rebalance of the group until it joins or is released, for RESERVED_SECONDS at most.
+
+        Raises:
+            KafkaError: The broker gave none. If its response arrives late, the id is released then.
+        """
+
+        async def exchange() -> str:
+            await self._broker(RESERVE_SECONDS)
+            return await self._reserve()
+
+        return str(self._net.run(exchange))
+
+    async def _reserve(self) -> str:
+        request = self._join_request("", None, "")
+        request.session_timeout_ms = self._reserved_ms
+        # a request that times out closes its connection and loses the response: wait until the id has expired
+        patience = self._reserved_ms + 1000
+        future = self._manager.send(request, node_id=self._coordinator_broker, request_timeout_ms=patience)
+        try:
+            response = await self._answer_of(future, RESERVE_SECONDS)
+        except kafka_errors.KafkaError:
+            if not future.is_done:
+                future.add_callback(self._release_late)
+            raise
+        error = kafka_errors.for_code(response.error_code)
+        if error is kafka_errors.MemberIdRequiredError:
+            member_id = str(response.member_id)
+            self.pending |= {member_id}
+            return member_id
+        if error is kafka_errors.InvalidSessionTimeoutError and self._reserved_ms < self.config["session_timeout_ms"]:
+            self._reserved_ms = self.config["session_timeout_ms"]  # these brokers require longer sessions
+            return await self._reserve()
+        self._find_again(error)
+        raise error(self.group_id) if error is not kafka_errors.NoError else AgentError("joined without being asked")
+
+    def _release_late(self, response: Any) -> None:
+        """Release an id whose response arrived after the reservation had failed; runs on the network thread."""
+        if kafka_errors.for_code(response.error_code) is kafka_errors.MemberIdRequiredError:
+            leaving = self._leave_request({str(response.member_id): None})
+            self._manager.send(leaving, node_id=self._coordinator_broker)
+
+    def release(self, member_id: str, instance_id: str | None = None) -> bool:
+        """Release a member id, which may belong to another membership; return whether the brokers knew it.
+
+        Raises:
+            KafkaError: The brokers did not accept it.
+        """
+        error = left_error(self._send_beside(self._leave_request({member_id: instance_id}), LEAVE_SECONDS))
+        if error not in LEFT:
+            self._find_again(error)
+            raise error(self.group_id)
+        self.pending -= {member_id}
+        return error is kafka_errors.NoError
+
+    def evict(self, *member_ids: str) -> None:
+        """Remove other members with one LeaveGroup; they join again by themselves.
+
+        Raises:
+            KafkaError: The brokers did not accept it.
+        """
+        request = self._leave_request(dict.fromkeys(member_ids), "an agent takes the lead over")
+        error = left_error(self._send_beside(request, LEAVE_SECONDS))
+        if error is not kafka_errors.NoError:
+            self._find_again(error)
+            raise error(self.group_id)
+
+    def _find_again(self, error: Any) -> None:
+        """Find the coordinator again if the broker that was asked is not the coordinator."""
+        if error in (kafka_errors.NotCoordinatorError, kafka_errors.CoordinatorNotAvailableError):
+            self.coordinator_dead(error())
 
     # leaving
 
     def leave(self) -> None:
-        """Leaves by member id; a static member looks its id up if its first JoinGroup has no response yet.
+        """Leave by member id; a static member looks its id up if its first JoinGroup has no response yet.
 
         The id with this instance id is its own while its JoinGroup is parked: another agent would have ended that.
 
@@ -126,7 +346,7 @@ class Membership(HoldingMember):
     # descriptions of the group
 
     def describe(self, timeout: float = 5.0) -> GroupView:
-        """Describes the group, over a connection that no parked JoinGroup blocks.
+        """Describe the group, over a connection that no parked JoinGroup blocks.
 
         Raises:
             KafkaError: The coordinator did not answer or refused.
@@ -140,7 +360,7 @@ class Membership(HoldingMember):
         described = response.groups[0]
         error = kafka_errors.for_code(described.error_code)
         if error is not kafka_errors.NoError:
-            self._handle_coordinator_error(error)
+            self._find_again(error)
             raise error(self.group_id)
         view = view_group(described)
         if self._is_nameless:
@@ -148,11 +368,11 @@ class Membership(HoldingMember):
         return view
 
     def _own_id(self, view: GroupView) -> str:
-        """Returns the id of the member with this instance id: the agent's own while its JoinGroup is parked."""
+        """Return the id of the member with this instance id: the agent's own while its JoinGroup is parked."""
         return next((one.id for one in view.members if one.instance_id == self.group_instance_id), "")
 
     def describe_patiently(self, patience: float = 3.0) -> GroupView:
-        """Describes the group; retries for a while if it moves from one coordinator to another."""
+        """Describe the group; retry for a while if it moves from one coordinator to another."""
         deadline = time.monotonic() + patience
         while True:
             try:
@@ -164,5 +384,5 @@ class Membership(HoldingMember):
 
 
 def _is_alone(response: Any) -> bool:
-    """Returns whether the JoinGroup response names only the member that leads."""
+    """Return whether the JoinGroup response names only the member that leads."""
     return bool(response.members) and all(one.member_id == response.member_id for one in response.members)

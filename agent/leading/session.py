@@ -15,7 +15,7 @@ from samerack.agent.leading.admission import foreign, unsound
 from samerack.agent.leading.group_description import GroupDescription
 from samerack.agent.leading.initial_rebalance import Sighting
 from samerack.agent.leading.joining import PARKED_SECONDS, Joining
-from samerack.agent.leading.member import Member
+from samerack.agent.leading.membership import Membership
 from samerack.agent.leading.order import is_led_unknowingly
 from samerack.agent.leading.parts import GroupParts
 from samerack.agent.leading.rebalance_evaluator import Evaluation
@@ -35,7 +35,7 @@ _HELD_JOIN_SECONDS: Final = 0.02
 class Session:
     """One membership, from the first poll to leaving."""
 
-    def __init__(self, parts: GroupParts, member: Member, sighting: Sighting) -> None:
+    def __init__(self, parts: GroupParts, member: Membership, sighting: Sighting) -> None:
         """Starts without knowledge of the group.
 
         Args:

@@ -12,11 +12,10 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
-from enum import Enum
 from typing import Final
 
 from samerack.agent.leading.admission import foreign
-from samerack.agent.leading.member import Member
+from samerack.agent.leading.membership import Membership
 from samerack.agent.leading.order import ahead, places_share
 from samerack.cluster.group import EAGER, GroupView, MemberView
 from samerack.common.settings import LeadingSettings
@@ -47,16 +46,6 @@ BACK_SECONDS: Final = 0.3
 than the leader. A later one joins in another rebalance, which costs the group less time than waiting."""
 
 
-class Step(Enum):
-    """The steps of a takeover; `docs/takeover.md` describes each."""
-
-    GATHER = "gather"
-    HOLD = "hold"
-    EVICT = "evict"
-    RELEASE = "release"
-    REJOIN = "rejoin"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakeoverParties:
     """The agent and the leader of the group.
@@ -72,7 +61,7 @@ class TakeoverParties:
     static: bool
 
 
-def parties_of(member: Member) -> TakeoverParties:
+def parties_of(member: Membership) -> TakeoverParties:
     """Returns the parties that a membership knows."""
     return TakeoverParties(me=member.member_id, leader=member.leader_id, static=member.is_static)
 

@@ -1,6 +1,7 @@
-"""One takeover attempt: runs one step after the other, each with a time limit, and undoes all if a step fails.
+"""One takeover attempt: finds out what happens in each step, and does what the table of transitions names.
 
-The group's thread drives it, one short turn at a time. `agent.leading.takeover` has the rules of each step.
+The group's thread drives it, one short turn at a time. `agent.leading.takeover_steps` has the table, and
+`agent.leading.takeover` the rules of each step.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Final
 from kafka import errors as kafka_errors
 
 from samerack.agent.leading.group_reporter import GroupReporter
-from samerack.agent.leading.member import Hold, Member
+from samerack.agent.leading.membership import Hold, Membership
 from samerack.agent.leading.order import ahead
 from samerack.agent.leading.progress import Did, Outcome, Progress
 from samerack.agent.leading.takeover import (
@@ -22,12 +23,12 @@ from samerack.agent.leading.takeover import (
     LATE_SECONDS,
     MAX_TRIES,
     REBALANCES,
-    Step,
     is_back,
     may_evict,
     missing_of,
     parties_of,
 )
+from samerack.agent.leading.takeover_steps import Event, Step, transition
 from samerack.cluster.group import GroupView, MemberView
 
 _LEAD_SECONDS: Final = 10.0
@@ -87,16 +88,16 @@ class TakeoverAttempt:
         """Whether the agent leads the group by now, and only waits for evicted members that are late."""
         return self._step is Step.REJOIN and not self.is_over
 
-    def begin(self, member: Member) -> None:
+    def begin(self, member: Membership) -> None:
         """Requests the rebalance."""
         member.hold()
         member.nudge()
 
-    def turn(self, member: Member) -> None:
-        """Runs one turn; retries after temporary failures while the group may be held.
+    def turn(self, member: Membership) -> None:
+        """Run one turn; retry after temporary failures while the group may be held.
 
         Raises:
-            KafkaError: It failed; `undo` undoes it.
+            KafkaError: It failed; `end` undoes it.
         """
         try:
             self._turn(member)
@@ -105,87 +106,38 @@ class TakeoverAttempt:
                 raise
             self._reporter.failed("kafka", error, 0.0)
 
-    def _turn(self, member: Member) -> None:
-        if self._step is Step.HOLD and self._held() > HELD_SECONDS:
-            self.undo(member, f"the group was held for {HELD_SECONDS:g} s, and its leader could not be evicted")
-        elif self._step is Step.GATHER:
+    def _turn(self, member: Membership) -> None:
+        if self._step is Step.GATHER:
             self._gather(member)
         elif self._step is Step.HOLD:
             self._hold(member)
         elif self._step is Step.EVICT:
             self._await_return(member)
-        elif self._clock() - self._step_began > _LEAD_SECONDS:
-            self.undo(member, f"the rebalance did not end within {_LEAD_SECONDS:g} s")
-
-    def joined(self, member: Member) -> None:
-        """Goes on after a rebalance: the agent leads, or the attempt is undone. Members that are late begin another.
-
-        Raises:
-            KafkaError: The pending member could not be released.
-        """
-        if not member.leading:
-            self.undo(member, "the rebalance ended under another leader")
-            return
-        self._let_go(member)
-        self._assigned_at = self._clock()
-        if self.is_led:
-            late = max(self.progress.late, self._missing)
-            self._publish_progress(replace(self.progress, rebalances=self.progress.rebalances + 1, late=late))
-            return
-        self.progress = replace(self.progress, rebalances=REBALANCES + self._tries)
-        if self._missing:
-            self._go_on(Step.REJOIN)
-        else:
-            self._finish(Outcome.LEADS, "")
-
-    def sees(self, view: GroupView | None) -> None:
-        """Ends the attempt of an agent that leads: the late members are back, or are not waited for any longer.
-
-        Args:
-            view: The group; None if it was not described since the last rebalance.
-        """
-        if not self.is_led:
-            return
-        if view is not None and view.stable:
-            self._missing = missing_of(self._before, view)
-        if not self._missing or self._clock() - self._step_began > LATE_SECONDS:
-            self.conclude()
-
-    def conclude(self) -> None:
-        """Ends the attempt of an agent that leads, whoever is not back."""
-        outside = round(self._assigned_at - self._evicted_at, 3) if self.progress.late else 0.0
-        self.progress = replace(self.progress, late_seconds=outside, outside=self._missing)
-        self._finish(Outcome.LEADS, "")
-
-    def undo(self, member: Member, reason: str) -> None:
-        """Releases the pending member and ends; the members then complete an ordinary rebalance.
-
-        Raises:
-            KafkaError: The pending member could not be released.
-        """
-        try:
-            self._let_go(member)
-        finally:
-            self._finish(Outcome.UNDONE, reason)
+        elif self._seconds_in_step() > _LEAD_SECONDS:
+            self._undo(member, Event.DOES_NOT_END, f"the rebalance did not end within {_LEAD_SECONDS:g} s")
 
     # the steps
 
-    def _gather(self, member: Member) -> None:
+    def _gather(self, member: Membership) -> None:
         if member.hold_state is Hold.HELD:
             self._held_since = self._clock()
             self._notify_supervisor()
-            self._go_on(Step.HOLD)
+            self._happens(Event.IS_HELD)
             self._hold(member)
         elif member.hold_state is not Hold.ASKED:
-            self.undo(member, "the brokers gave no member id to hold the group with")
-        elif self._clock() - self._step_began > self._wait_seconds:
-            self.undo(
-                member,
+            self._undo(member, Event.GOT_NO_ID, "the brokers gave no member id to hold the group with")
+        elif self._seconds_in_step() > self._wait_seconds:
+            reason = (
                 f"the members did not rejoin within leading.takeover_wait_seconds ({self._wait_seconds:g} s); their "
-                "rebalance goes on by itself",
+                "rebalance goes on by itself"
             )
+            self._undo(member, Event.MEMBERS_ARE_SLOW, reason)
 
-    def _hold(self, member: Member) -> None:
+    def _hold(self, member: Membership) -> None:
+        if self._held() > HELD_SECONDS:
+            reason = f"the group was held for {HELD_SECONDS:g} s, and its leader could not be evicted"
+            self._undo(member, Event.HELD_FOR_LONG, reason)
+            return
         view = member.describe()
         verdict = may_evict(self._before, view, parties_of(member))
         if verdict.again and self._tries + 1 < MAX_TRIES:
@@ -194,20 +146,21 @@ class TakeoverAttempt:
             member.hold()
             for member_id in tuple(member.pending):
                 member.release(member_id)
-            self._go_on(Step.GATHER, did="again")
+            self._happens(Event.LEADER_WAS_FASTER, did="again")
         elif verdict.again:
-            self.undo(member, f"the group's leader was faster with its plan {MAX_TRIES} times")
+            reason = f"the group's leader was faster with its plan {MAX_TRIES} times"
+            self._undo(member, Event.LEADER_WAS_FASTER_AGAIN, reason)
         elif verdict.trouble:
-            self.undo(member, verdict.trouble)
+            self._undo(member, Event.GROUP_IS_ANOTHER, verdict.trouble)
         elif verdict.go:
             before = ahead(view, member.member_id, member.leader_id)
             self._evicted = frozenset({member.leader_id, *(one.id for one in before)})
             self._evicted_at = self._clock()
             self._on_evict(tuple(one for one in self._before.members if one.id in self._evicted))
             member.evict(*self._evicted)
-            self._go_on(Step.EVICT)
+            self._happens(Event.NOBODY_OWNS_ANYTHING)
 
-    def _await_return(self, member: Member) -> None:
+    def _await_return(self, member: Membership) -> None:
         verdict = is_back(self._before, member.describe(), self._evicted)
         if verdict.missing != self._missing:
             self._missing, self._missing_since = verdict.missing, self._clock()
@@ -216,22 +169,92 @@ class TakeoverAttempt:
         # a member that is not back by then joins in another rebalance: the others have waited long enough
         if verdict.go or some or self._held() > HELD_SECONDS:
             self._let_go(member)
-            self._go_on(Step.RELEASE)
+            self._happens(Event.ARE_BACK)
         elif verdict.trouble:
-            self.undo(member, verdict.trouble)
+            self._undo(member, Event.GROUP_IS_ANOTHER, verdict.trouble)
+
+    def joined(self, member: Membership) -> None:
+        """Go on after a rebalance: the agent leads, or the attempt is undone. Members that are late begin another.
+
+        Raises:
+            KafkaError: The pending member could not be released.
+        """
+        if not member.leading:
+            self._undo(member, Event.FOLLOWS, "the rebalance ended under another leader")
+            return
+        self._let_go(member)
+        self._assigned_at = self._clock()
+        if self.is_led:
+            late = max(self.progress.late, self._missing)
+            self.progress = replace(self.progress, rebalances=self.progress.rebalances + 1, late=late)
+            self._happens(Event.IS_REBALANCED)
+            return
+        self.progress = replace(self.progress, rebalances=REBALANCES + self._tries)
+        self._happens(Event.LEADS_SOME if self._missing else Event.LEADS_ALL)
+
+    def sees(self, view: GroupView | None) -> None:
+        """End the attempt of an agent that leads: the late members are back, or are not waited for any longer.
+
+        Args:
+            view: The group; None if it was not described since the last rebalance.
+        """
+        if not self.is_led:
+            return
+        if view is not None and view.stable:
+            self._missing = missing_of(self._before, view)
+        if not self._missing or self._seconds_in_step() > LATE_SECONDS:
+            self._conclude(Event.NOBODY_IS_LATE)
+
+    def end(self, member: Membership) -> None:
+        """End with the membership: undo what is under way, unless the agent leads.
+
+        Raises:
+            KafkaError: The pending member could not be released.
+        """
+        if self.is_led:
+            self._conclude(Event.ENDS)
+        elif not self.is_over:
+            self._undo(member, Event.ENDS, "the agent's membership ended")
+
+    def _conclude(self, event: Event) -> None:
+        """End the attempt of an agent that leads, whoever is not back."""
+        outside = round(self._assigned_at - self._evicted_at, 3) if self.progress.late else 0.0
+        self.progress = replace(self.progress, late_seconds=outside, outside=self._missing)
+        self._happens(event)
+
+    def _undo(self, member: Membership, event: Event, reason: str) -> None:
+        """Release the pending member and end; the members then complete an ordinary rebalance.
+
+        Raises:
+            KafkaError: The pending member could not be released.
+        """
+        try:
+            self._let_go(member)
+        finally:
+            self._happens(event, reason=reason)
 
     # its progress
 
-    def _go_on(self, step: Step, *, did: str = "") -> None:
-        """Ends the present step and starts the next; `did` names the result if it is not the step itself."""
-        over = self._over(did or self._step.value)
-        self._reporter.takeover(over.step, seconds=over.seconds)
-        self._step, self._step_began = step, self._clock()
-        self._publish_progress(
-            replace(self.progress, step=step.value, did=(*self.progress.did, over), seconds=self._seconds())
-        )
+    def _happens(self, event: Event, *, did: str = "", reason: str = "") -> None:
+        """Leave the present step as the table says; `did` names its result if that is not the step itself.
 
-    def _let_go(self, member: Member) -> None:
+        Raises:
+            KeyError: The table does not have this event in this step.
+        """
+        then = transition(self._step, event).then
+        if isinstance(then, Outcome):
+            self._finish(then, reason)
+        elif then is self._step:
+            self._publish_progress(self.progress)
+        else:
+            over = self._over(did or self._step.value)
+            self._reporter.takeover(over.step, seconds=over.seconds)
+            self._step, self._step_began = then, self._clock()
+            self._publish_progress(
+                replace(self.progress, step=then.value, did=(*self.progress.did, over), seconds=self._seconds())
+            )
+
+    def _let_go(self, member: Membership) -> None:
         member.let_go()
         if self._held_since is not None:
             self.progress = replace(self.progress, held_seconds=round(self._held(), 3))
@@ -255,8 +278,11 @@ class TakeoverAttempt:
     def _held(self) -> float:
         return 0.0 if self._held_since is None else self._clock() - self._held_since
 
+    def _seconds_in_step(self) -> float:
+        return self._clock() - self._step_began
+
     def _over(self, name: str) -> Did:
-        return Did(step=name, seconds=round(self._clock() - self._step_began, 3))
+        return Did(step=name, seconds=round(self._seconds_in_step(), 3))
 
     def _seconds(self) -> float:
         return round(self._clock() - self._began, 3)

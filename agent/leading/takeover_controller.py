@@ -16,7 +16,7 @@ from kafka import errors as kafka_errors
 
 from samerack.agent.leading.group_reporter import GroupReporter
 from samerack.agent.leading.join_position import JoinPosition
-from samerack.agent.leading.member import Member
+from samerack.agent.leading.membership import Membership
 from samerack.agent.leading.order import ahead
 from samerack.agent.leading.progress import Gain, Outcome, Progress
 from samerack.agent.leading.rebalance_evaluator import Evaluation, RebalanceEvaluator
@@ -100,7 +100,7 @@ class TakeoverController:
         """Whether the steps of an attempt are running; an agent that leads waits for late members as it leads."""
         return self._attempt is not None and not self._attempt.is_led
 
-    def consider(self, member: Member, view: GroupView, evaluation: Evaluation) -> bool:
+    def consider(self, member: Membership, view: GroupView, evaluation: Evaluation) -> bool:
         """Answers a request, or starts an attempt if nothing prevents it; returns whether the membership has changed.
 
         Args:
@@ -137,7 +137,7 @@ class TakeoverController:
         self._begin(member, view, evaluation, gain)
         return True
 
-    def turn(self, member: Member) -> float:
+    def turn(self, member: Membership) -> float:
         """Continues the attempt; returns how many seconds to wait for the next turn.
 
         Raises:
@@ -154,7 +154,7 @@ class TakeoverController:
             self._attempt.sees(view)
             self._settle()
 
-    def joined(self, member: Member) -> None:
+    def joined(self, member: Membership) -> None:
         """Handles the end of a rebalance, started by the agent or not.
 
         Raises:
@@ -169,13 +169,11 @@ class TakeoverController:
         if member.leading:
             self._tries, self._again_at = 0, float("-inf")
 
-    def end(self, member: Member) -> None:
+    def end(self, member: Membership) -> None:
         """Undoes an attempt under way and releases reserved ids, as the membership ends."""
         try:
-            if self._attempt is not None and self._attempt.is_led:
-                self._attempt.conclude()
-            elif self._attempt is not None and not self._attempt.is_over:
-                self._attempt.undo(member, "the agent's membership ended")
+            if self._attempt is not None:
+                self._attempt.end(member)
             elif member.pending:
                 member.let_go()
         except kafka_errors.KafkaError as error:
@@ -183,7 +181,7 @@ class TakeoverController:
         self._settle()
         self.orphans |= member.pending
 
-    def release_orphans(self, member: Member) -> None:
+    def release_orphans(self, member: Membership) -> None:
         """Releases reserved ids that a former membership could not.
 
         Raises:
@@ -219,7 +217,7 @@ class TakeoverController:
             self._reporter.takeover(Outcome.REFUSED.value, reason=reason)
         self._refused = "" if asked else reason
 
-    def _begin(self, member: Member, view: GroupView, evaluation: Evaluation, gain: Gain) -> None:
+    def _begin(self, member: Membership, view: GroupView, evaluation: Evaluation, gain: Gain) -> None:
         self._evaluator.decide(evaluation)  # takes a token from the budget, as for a rebalance
         pause = _AGAIN_SECONDS[self._tries] if self._tries < len(_AGAIN_SECONDS) else float("inf")
         self._tries, self._again_at = self._tries + 1, self._clock() + pause

@@ -31,7 +31,7 @@ from samerack.agent.leading.leader import GroupLeader
 from samerack.agent.leading.parts import build_group_parts
 from samerack.agent.metrics import Metrics
 from samerack.agent.policy.back_off_causes import Cause
-from samerack.cluster import client, connections, coordinator_requests, group_member, group_poller, member_session
+from samerack.cluster import client, connections, coordinator_requests, group_member, group_poller
 from samerack.cluster.diagnosis import Diagnoses
 from samerack.common.settings import Settings
 from samerack.events import EventLog
@@ -56,7 +56,6 @@ _ON_PLAYED_TIME: Final[tuple[Any, ...]] = (
     heartbeat,
     leader_module,
     manager,
-    member_session,
     membership_module,
     responsibility,
     selector,

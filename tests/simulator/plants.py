@@ -14,13 +14,12 @@ from samerack.agent.leading import (
     assigning,
     join_metadata,
     leader,
+    membership,
     rebalance_evaluator,
-    reserving_member,
     session,
 )
 from samerack.agent.leading.assigning import Assigning, NoConsumersError
 from samerack.agent.leading.group_description import GroupDescription
-from samerack.agent.leading.holding_member import HoldingMember
 from samerack.agent.leading.join_position import JoinPosition
 from samerack.agent.leading.membership import Membership
 from samerack.agent.leading.session import Session
@@ -123,9 +122,9 @@ _PATCHES: Final[dict[str, tuple[Patch, ...]]] = {
     # the agent accepts at once that a broker reports fewer partitions
     "fewer-believed": ((cluster, "_settle_deletions", _at_once),),
     # if the next coordinator does not know a reserved id, the agent joins with any other id
-    "random-place": ((Membership, "_send_join", HoldingMember._send_join),),
+    "random-place": ((Membership, "_check_place", _always(be=None)),),
     # a reserved id is kept for a whole session, also if its answer is lost
-    "reserves-long": ((reserving_member, "RESERVED_SECONDS", 8.0), (Membership, "_release_late", _always(be=None))),
+    "reserves-long": ((membership, "RESERVED_SECONDS", 8.0), (Membership, "_release_late", _always(be=None))),
     # SIGTERM does not interrupt a thread that waits for an answer
     "deaf-to-the-end": ((group_member.GroupMember, "end_by", _always(be=None)),),
     # any error in a turn ends the membership

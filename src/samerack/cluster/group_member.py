@@ -1,28 +1,37 @@
 """A member of a Kafka group: kafka-python's coordinator with JoinGroup v9, and what the agent needs beyond it.
 
-The library finds the coordinator, authenticates and retries. This module adds `skip_assignment` (KIP-814), joins that
-end while no call waits for them, and the leader's id. `cluster.member_session` keeps and ends a membership.
+The library finds the coordinator, authenticates, retries and sends heartbeats. This module adds joins that end while no
+call waits for them, `skip_assignment` (KIP-814), the leader's id, slower retries, a refusal or fencing that the owner
+learns of at once, and leaving by member id over another connection.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from kafka import errors as kafka_errors
 from kafka.net.compat import KafkaNetClient
-from kafka.protocol.consumer.group import JoinGroupRequest, SyncGroupRequest
+from kafka.protocol.consumer.group import JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 from kafka.structs import MemberState
 
-from samerack.cluster.coordinator_requests import SLICE_SECONDS
-from samerack.cluster.member_session import MemberSession
+from samerack.cluster.coordinator_requests import SLICE_SECONDS, CoordinatorRequests
 from samerack.common.attempts import REQUESTS, Attempts
 
 JOIN_VERSION: Final = 9
 """JoinGroup v9 tells a restarted static leader that it still leads; since v8 the request carries the reason."""
 SYNC_VERSION: Final = 5
+_PARKED_SECONDS: Final = 600.0
+"""The broker parks JoinGroup until all members have joined: up to the longest rebalance timeout of the members."""
+LEAVE_SECONDS: Final = 2.0
+_AGAIN_SECONDS: Final = 0.1
+STUCK_SECONDS: Final = 60.0
+"""A thread that has not polled its membership for this long is stuck: the library then leaves the group.
+
+The library's default is the rebalance timeout. That is too short: one request to a group whose coordinator restarts on
+a busy machine can take that long, and the membership would be lost."""
 _REPEATED: Final = (
     kafka_errors.UnknownMemberIdError,
     kafka_errors.RebalanceInProgressError,
@@ -30,6 +39,13 @@ _REPEATED: Final = (
     kafka_errors.MemberIdRequiredError,
 )
 """Errors of a join that the library answers by joining again."""
+_MOVES: Final = (
+    kafka_errors.NotCoordinatorError,
+    kafka_errors.CoordinatorNotAvailableError,
+    kafka_errors.CoordinatorLoadInProgressError,
+)
+LEFT: Final = frozenset({kafka_errors.NoError, kafka_errors.UnknownMemberIdError, kafka_errors.FencedInstanceIdError})
+"""Error codes in the LeaveGroup response after which the member id is no longer in the group, or was fenced."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +62,7 @@ Assign = Callable[[Joined], dict[str, bytes]]
 """Computes the assignment of every member; runs on the network thread while the group waits, so it must do no I/O."""
 
 
-class GroupMember(MemberSession):
+class GroupMember(CoordinatorRequests):
     """One membership. One thread drives it; it is thread-safe only where the base class is."""
 
     def __init__(  # noqa: PLR0913 - a membership has as many settings
@@ -75,7 +91,6 @@ class GroupMember(MemberSession):
         """
         super().__init__(
             client,
-            wake=wake,
             group_id=group,
             group_instance_id=instance_id,
             session_timeout_ms=round(session_seconds * 1000),
@@ -83,12 +98,17 @@ class GroupMember(MemberSession):
             max_poll_interval_ms=round(rebalance_seconds * 1000),
             api_version=(4, 0),
         )
+        self.heartbeat.config["max_poll_interval_ms"] = round(STUCK_SECONDS * 1000)
         self._assign = assign
+        self._wake = wake
         self._reason = ""
         self._joined_unseen = False
         self._unplanned: Exception | None = None
         """Why the last plan could not be made; kept because the join may end while no call waits for it."""
         self._joins = Attempts(REQUESTS)
+        self._beats = Attempts(REQUESTS)
+        self._fenced = False
+        self._refusal: kafka_errors.KafkaError | None = None
         self.leader_id = ""
         self.waited_seconds = 0.0
         """How long the last JoinGroup was parked: the time that the slowest member took to rejoin."""
@@ -98,25 +118,21 @@ class GroupMember(MemberSession):
     # what a subclass provides
 
     def protocol_type(self) -> str:
-        """Returns the group's protocol type."""
+        """Return the group's protocol type."""
         raise NotImplementedError
 
     def group_protocols(self) -> list[tuple[str, bytes]]:
-        """Returns protocol names with this member's metadata for each."""
+        """Return protocol names with this member's metadata for each."""
         raise NotImplementedError
 
     def _take(self, content: bytes) -> None:
-        """Stores this member's own assignment; `content` is empty if there is none."""
+        """Store this member's own assignment; `content` is empty if there is none."""
         raise NotImplementedError
 
-    # what kafka-python requires of a subclass
-
-    def _perform_assignment(self, leader_id: str, protocol: str, members: Sequence[Any]) -> dict[str, bytes]:
-        """Unused: `_do_join_and_sync_async` calls `_assign` itself, with the generation."""
-        raise NotImplementedError
+    # from JoinGroup to SyncGroup
 
     async def join_group_async(self, timeout_ms: float | None = None) -> bool:
-        """Joins as the library does, but does not repeat a join that failed for good while no call waited for it.
+        """Join as the library does, but do not repeat a join that failed for good while no call waited for it.
 
         Raises:
             KafkaError: The error of the join, unless another attempt may succeed.
@@ -129,11 +145,15 @@ class GroupMember(MemberSession):
         return bool(await super().join_group_async(timeout_ms=timeout_ms))
 
     async def _do_join_and_sync_async(self) -> bytes:
-        """Sends one JoinGroup and SyncGroup, after a pause if earlier ones failed."""
+        """Send one JoinGroup and SyncGroup, after a pause if earlier ones failed."""
         if pause := self._joins.pause_seconds:
             await self._net.sleep(pause)
         try:
-            content = await self._join_and_sync()
+            if self.coordinator_unknown():
+                raise kafka_errors.CoordinatorNotAvailableError(self.coordinator_id)
+            with self._lock:
+                self.state = MemberState.REBALANCING
+            content = await self._sync(await self._join())
         except kafka_errors.KafkaError as error:
             self._fenced = self._fenced or isinstance(error, kafka_errors.FencedInstanceIdError)
             self._joins.failed()
@@ -142,13 +162,42 @@ class GroupMember(MemberSession):
         self._joins.succeeded()
         return content
 
-    async def _join_and_sync(self) -> bytes:
-        """Sends one JoinGroup and SyncGroup. Between the two only `_before_sync` and `_assign` run."""
-        if self.coordinator_unknown():
-            raise kafka_errors.CoordinatorNotAvailableError(self.coordinator_id)
-        with self._lock:
-            self.state = MemberState.REBALANCING
-        response = await self._before_sync(await self._answered(self._send_join()))
+    async def _join(self) -> Any:
+        """Send JoinGroup; return the response. A subclass may join more than once before it syncs."""
+        return await self._answered(self._send_join())
+
+    def _send_join(self) -> Any:
+        """Send JoinGroup; return a future of the response."""
+        reason, self._reason = self._reason, ""
+        request = self._join_request(self._generation.member_id, self.group_instance_id, reason)
+        return self._manager.send(
+            request, node_id=self.coordinator_id, request_timeout_ms=round(_PARKED_SECONDS * 1000)
+        )
+
+    def _join_request(self, member_id: str, instance_id: str | None, reason: str) -> JoinGroupRequest:
+        return JoinGroupRequest(
+            group_id=self.group_id,
+            session_timeout_ms=self.config["session_timeout_ms"],
+            rebalance_timeout_ms=self.config["max_poll_interval_ms"],
+            member_id=member_id,
+            group_instance_id=instance_id,
+            protocol_type=self.protocol_type(),
+            protocols=self.group_protocols(),
+            reason=f"samerack: {reason or 'follows the group'}"[:255],
+            max_version=JOIN_VERSION,
+        )
+
+    async def _answered(self, sent: Any) -> Any:
+        """Await the JoinGroup response, store its data and return it."""
+        sent_at = time.monotonic()
+        response = await sent
+        self._process_join_group_response(response, sent_at)
+        self.leader_id = response.leader
+        self.waited_seconds = time.monotonic() - sent_at
+        return response
+
+    async def _sync(self, response: Any) -> bytes:
+        """Send SyncGroup after a JoinGroup response, with every member's assignment if this member leads."""
         answered_at = time.monotonic()
         assignments: dict[str, bytes] = {}
         if response.leader == response.member_id and not response.skip_assignment:
@@ -179,7 +228,7 @@ class GroupMember(MemberSession):
         return content
 
     def _planned(self, response: Any) -> dict[str, bytes]:
-        """Returns the assignment of every member in the JoinGroup response; an error is kept for `join` to raise."""
+        """Return the assignment of every member in the JoinGroup response; an error is kept for `join` to raise."""
         joined = Joined(
             generation=response.generation_id,
             protocol=response.protocol_name,
@@ -195,40 +244,16 @@ class GroupMember(MemberSession):
             self._unplanned = error
             raise
 
-    async def _before_sync(self, response: Any) -> Any:
-        """Runs between JoinGroup and SyncGroup; a subclass may join once more and return that response instead."""
-        return response
-
-    def _send_join(self) -> Any:
-        """Sends JoinGroup; returns a future of the response."""
-        reason, self._reason = self._reason, ""
-        request = self._join_request(self._generation.member_id, self.group_instance_id, reason)
-        # the broker parks JoinGroup until all members have joined: up to the longest rebalance timeout of the members
-        return self._manager.send(request, node_id=self.coordinator_id, request_timeout_ms=600_000)
-
-    async def _answered(self, sent: Any) -> Any:
-        """Awaits the JoinGroup response, stores its data and returns it."""
-        sent_at = time.monotonic()
-        response = await sent
-        self._process_join_group_response(response, sent_at)
-        self.leader_id = response.leader
-        self.waited_seconds = time.monotonic() - sent_at
-        return response
-
-    def _join_request(self, member_id: str, instance_id: str | None, reason: str) -> JoinGroupRequest:
-        return JoinGroupRequest(
-            group_id=self.group_id,
-            session_timeout_ms=self.config["session_timeout_ms"],
-            rebalance_timeout_ms=self.config["max_poll_interval_ms"],
-            member_id=member_id,
-            group_instance_id=instance_id,
-            protocol_type=self.protocol_type(),
-            protocols=self.group_protocols(),
-            reason=f"samerack: {reason or 'follows the group'}"[:255],
-            max_version=JOIN_VERSION,
-        )
+    def _perform_assignment(self, leader_id: str, protocol: str, members: Sequence[Any]) -> dict[str, bytes]:
+        """Unused, though the library requires it: `_sync` calls `_assign` itself, with the generation."""
+        raise NotImplementedError
 
     # what its owner calls
+
+    @property
+    def member_id(self) -> str:
+        """The member id the broker gave, or empty."""
+        return str(self._generation.member_id)
 
     @property
     def generation_id(self) -> int:
@@ -241,7 +266,7 @@ class GroupMember(MemberSession):
         return bool(self.member_id) and self.leader_id == self.member_id and self.state is not MemberState.UNJOINED
 
     def trigger(self, reason: str) -> None:
-        """Makes the next `ensure_active_group` rejoin: a JoinGroup of the leader starts a rebalance."""
+        """Make the next `ensure_active_group` rejoin: a JoinGroup of the leader starts a rebalance."""
         self._reason = reason
         self.request_rejoin()
 
@@ -251,7 +276,7 @@ class GroupMember(MemberSession):
         return self._joined_unseen or bool(self.need_rejoin())
 
     def join(self, timeout: float) -> bool:
-        """Joins or rejoins if needed; returns False if the broker still waits for others after `timeout` seconds.
+        """Join or rejoin if needed; return False if the broker still waits for others after `timeout` seconds.
 
         Raises:
             EndedError: The time given to `end_by` is reached.
@@ -270,3 +295,103 @@ class GroupMember(MemberSession):
         if joined:
             self._joined_unseen = False
         return joined
+
+    # heartbeats
+
+    @property
+    def is_forgotten(self) -> bool:
+        """Whether no heartbeat was answered for a whole session timeout: the brokers have removed this member."""
+        return self.state is MemberState.STABLE and bool(self.heartbeat.session_timeout_expired())
+
+    @property
+    def fenced(self) -> bool:
+        """Whether another agent with the same instance id has taken this membership over."""
+        return self._fenced
+
+    def poll_heartbeat(self) -> None:
+        """Act on the results of the heartbeats.
+
+        Raises:
+            KafkaError: They are refused, or have ended.
+        """
+        refusal, self._refusal = self._refusal, None
+        if refusal is not None:
+            raise refusal
+        super().poll_heartbeat()
+
+    def _handle_heartbeat_response(self, response: Any, send_time: float) -> Any:
+        error = kafka_errors.for_code(response.error_code)
+        if error is kafka_errors.FencedInstanceIdError:
+            self._fenced = True
+        elif issubclass(error, kafka_errors.AuthorizationError):
+            # the library would retry ten times a second and report nothing
+            self._refusal = error(self.group_id)
+            self._disable_heartbeat()
+        try:
+            result = super()._handle_heartbeat_response(response, send_time)
+        except kafka_errors.KafkaError as failure:
+            if not isinstance(failure, kafka_errors.RebalanceInProgressError):
+                self._beats.failed()
+                self._note(failure, self._beats)
+                # the library would repeat a failed heartbeat ten times a second
+                self.heartbeat.config["retry_backoff_ms"] = round(1000 * max(0.1, self._beats.pause_seconds))
+            raise
+        else:
+            self._beats.succeeded()
+            return result
+        finally:
+            if self.rejoin_needed or self._fenced or self._refusal is not None:
+                self._wake()
+
+    # leaving
+
+    def leave(self) -> None:
+        """Leave by member id, also while JoinGroup is parked; another member with the instance id is not affected.
+
+        Raises:
+            KafkaError: The brokers did not accept it.
+        """
+        member_id = self.member_id
+        if not member_id or self._fenced:
+            return
+        self._disable_heartbeat()
+        self.end_by(float("inf"))
+        request = self._leave_request({member_id: self.group_instance_id})
+        deadline, attempts = time.monotonic() + LEAVE_SECONDS, Attempts(REQUESTS)
+        reason: kafka_errors.KafkaError | None = None
+        while (error := self._left(request, deadline)) is not None:
+            if reason is None or isinstance(reason, kafka_errors.KafkaTimeoutError):
+                reason = error  # the first answer says more than that the coordinator was not found again in time
+            # the new coordinator waits for a member that left only the former one, until its session times out
+            attempts.failed()
+            pause = max(_AGAIN_SECONDS, attempts.pause_seconds)
+            if not isinstance(error, kafka_errors.RetriableError) or time.monotonic() + pause > deadline:
+                raise reason
+            if isinstance(error, _MOVES):
+                self.coordinator_dead(error)
+            time.sleep(pause)
+        self.reset_generation()
+
+    def _left(self, request: Any, deadline: float) -> kafka_errors.KafkaError | None:
+        """Send a LeaveGroup; return why it failed until a moment of the monotonic clock, or None if it succeeded."""
+        try:
+            error = left_error(self._send_beside(request, deadline - time.monotonic()))
+        except kafka_errors.RetriableError as failure:
+            return failure
+        return None if error in LEFT else error(self.group_id)
+
+    def _leave_request(self, members: Mapping[str, str | None], reason: str = "stops") -> LeaveGroupRequest:
+        """Return a LeaveGroup request for these members: instance id by member id."""
+        identities = [
+            LeaveGroupRequest.MemberIdentity(
+                member_id=member_id, group_instance_id=instance_id, reason=f"samerack: {reason}"
+            )
+            for member_id, instance_id in members.items()
+        ]
+        return LeaveGroupRequest(group_id=self.group_id, member_id=next(iter(members)), members=identities)
+
+
+def left_error(answer: Any) -> Any:
+    """Return the error class of a LeaveGroup response; with several members, the first error."""
+    codes = [answer.error_code, *(member.error_code for member in answer.members or ())]
+    return kafka_errors.for_code(next((code for code in codes if code), 0))

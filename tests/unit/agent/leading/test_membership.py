@@ -24,8 +24,7 @@ from samerack.agent.leading.join_metadata import user_data
 from samerack.agent.leading.membership import Membership
 from samerack.cluster import client, diagnosis
 from samerack.cluster.client import close, connect
-from samerack.cluster.group_member import JOIN_VERSION, Joined
-from samerack.cluster.member_session import STUCK_SECONDS
+from samerack.cluster.group_member import JOIN_VERSION, STUCK_SECONDS, Joined
 from samerack.common.errors import AgentError
 from samerack.common.settings import LeadingSettings
 from samerack.protocol.claims import claims

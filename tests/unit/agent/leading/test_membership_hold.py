@@ -10,8 +10,7 @@ from kafka.future import Future
 from kafka.structs import MemberState
 
 from lab.sandbox.admin import wait_until
-from samerack.agent.leading.member import Hold
-from samerack.agent.leading.membership import Membership
+from samerack.agent.leading.membership import Hold, Membership
 from tests.unit.agent.leading.conftest import WAIT_SECONDS, Coordinator
 
 

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from kafka import errors as kafka_errors
 
-from samerack.agent.leading import reserving_member
+from samerack.agent.leading import membership as membership_module
 from samerack.agent.leading.leader import GroupLeader
 from samerack.agent.leading.membership import Membership
 from samerack.agent.metrics import Metrics
 from samerack.agent.policy.back_off_causes import BackOffError, Cause
-from samerack.cluster import member_session
+from samerack.cluster import group_member
 from samerack.cluster.client import close, connect
 from samerack.cluster.coordinator_requests import EndedError
 from samerack.common.settings import LeadingSettings
@@ -79,7 +79,7 @@ def test_a_reservation_that_is_answered_late_is_released(
     broker: ScriptedBroker, membership: Membership, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A late reservation is released when it arrives, because it would delay every rebalance of the group."""
-    monkeypatch.setattr(reserving_member, "RESERVE_SECONDS", 0.2)
+    monkeypatch.setattr(membership_module, "RESERVE_SECONDS", 0.2)
     broker.may_reserve.clear()
     with pytest.raises(kafka_errors.KafkaTimeoutError):
         membership.reserve()
@@ -136,7 +136,7 @@ def test_a_stop_interrupts_rolling(broker: ScriptedBroker, membership: Membershi
 
 def test_what_could_not_be_left_is_known(broker: ScriptedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     """A membership that could not be left is reported to the supervisor once the thread has ended."""
-    monkeypatch.setattr(member_session, "LEAVE_SECONDS", 0.3)
+    monkeypatch.setattr(group_member, "LEAVE_SECONDS", 0.3)
     with _following(broker) as leader:
         (member_id,) = broker.members
         broker.script = lambda api, _request: 16 if api == "LeaveGroup" else 0

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 from kafka import errors as kafka_errors
 
-from samerack.agent.leading.member import Hold, Member
+from samerack.agent.leading.membership import Hold, Membership
 from samerack.agent.leading.progress import Outcome, Progress
 from samerack.agent.leading.takeover import HELD_SECONDS, LATE_SECONDS, MAX_TRIES
 from samerack.agent.leading.takeover_attempt import TakeoverAttempt
@@ -98,9 +98,9 @@ class Stage:
         self.run.begin(self.member)
 
     @property
-    def member(self) -> Member:
+    def member(self) -> Membership:
         """The membership, as the attempt sees it."""
-        return cast("Member", self.joining)
+        return cast("Membership", self.joining)
 
     def turns(self, count: int = 1) -> Progress:
         """Run this many turns, a tenth of a second apart."""
@@ -171,7 +171,7 @@ def test_a_member_that_does_not_come_back_is_not_waited_for_without_end() -> Non
     stage.now += LATE_SECONDS + 0.1
     stage.run.sees(None)
     ended = _led_without_one()
-    ended.run.conclude()
+    ended.run.end(ended.member)
     for progress in (stage.run.progress, ended.run.progress):
         assert (progress.outcome, progress.rebalances, progress.late, progress.outside) == (Outcome.LEADS, 2, 0, 1)
         assert [progress.seconds, progress.late_seconds] == pytest.approx([0.7, 0.0])
@@ -274,5 +274,5 @@ def test_a_pending_member_that_cannot_be_released_is_said_so() -> None:
     stage.turns(1)
     stage.joining.breaks = True
     with pytest.raises(kafka_errors.NotCoordinatorError):
-        stage.run.undo(stage.member, "stopped")
+        stage.run.end(stage.member)
     assert stage.run.is_over

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from samerack.agent.leading.join_position import JoinPosition
-from samerack.agent.leading.member import Member
+from samerack.agent.leading.membership import Membership
 from samerack.agent.leading.progress import Outcome, Progress
 from samerack.agent.leading.rebalance_evaluator import Evaluation, RebalanceEvaluator
 from samerack.agent.leading.roles import FOLLOWING, LEADING, STANDBY
@@ -80,9 +80,9 @@ class Stage:
         self.now += 60
 
     @property
-    def member(self) -> Member:
+    def member(self) -> Membership:
         """The membership."""
-        return cast("Member", self.joining)
+        return cast("Membership", self.joining)
 
     @property
     def progress(self) -> Progress:
@@ -93,7 +93,7 @@ class Stage:
         """Request a takeover."""
         return self.takeovers.request.ask(dry_run=dry_run)
 
-    def approach(self, _member: Member, _look: GroupView, *, max_ahead: int, rejoins: int) -> bool:
+    def approach(self, _member: Membership, _look: GroupView, *, max_ahead: int, rejoins: int) -> bool:
         """Replaces the join position: counts attempts that find no better place."""
         self.approached += 1
         return max_ahead > 0 < rejoins
