@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from samerack.agent.leading.takeover_steps import TRANSITIONS
 from samerack.agent.policy import EXEMPT, REFUSALS, TRIGGERS
 from samerack.assignors.consumer.registry import ASSIGNORS
 from samerack.cluster.racks import SOURCES
@@ -63,10 +64,21 @@ def _refusals() -> str:
     )
 
 
+def _takeover_steps() -> str:
+    return _table(
+        {"in step": "---", "when": "---", "the agent": "---", "then": "---"},
+        (
+            (", ".join(step.value for step in row.steps), row.event.value, row.effect, row.then.value)
+            for row in TRANSITIONS
+        ),
+    )
+
+
 TABLES: Final[Mapping[str, Callable[[], str]]] = {
     "assignors-of-plugins": _assignors_of_plugins,
     "refusals": _refusals,
     "sources-of-racks": _sources_of_racks,
+    "takeover-steps": _takeover_steps,
     "triggers-and-budget": _triggers,
 }
 """Each table by the name in its mark."""

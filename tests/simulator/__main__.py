@@ -7,12 +7,16 @@ import json
 import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import redirect_stdout
+from contextlib import ExitStack, redirect_stdout
 from dataclasses import asdict
 from typing import Any, Final
+from unittest import mock
 
+from samerack.agent.leading import takeover_attempt
+from samerack.agent.leading.takeover_steps import TRANSITIONS, Event, Step, Transition, transition
 from tests.simulator import deploys
 from tests.simulator.agent import simulated
 from tests.simulator.judgement import ViolationError
@@ -23,10 +27,23 @@ _CHUNK: Final = 25
 _PROGRESS_SECONDS: Final = 5.0
 
 
-def play(first: int, count: int, plant: str = "") -> list[dict[str, Any]]:
-    """The violations in the stories of some seeds."""
+_ROWS: Final = tuple((step, row.event) for row in TRANSITIONS for step in row.steps)
+
+
+def play(first: int, count: int, plant: str = "") -> tuple[list[dict[str, Any]], Counter[tuple[Step, Event]]]:
+    """The violations in the stories of some seeds, and how often each transition of a takeover took place."""
     found = []
-    with simulated(), PLANTS[plant](), redirect_stdout(sys.stderr):  # hypothesis prints messages, which are no JSON
+    seen: Counter[tuple[Step, Event]] = Counter()
+
+    def counted(step: Step, event: Event) -> Transition:
+        seen[step, event] += 1
+        return transition(step, event)
+
+    with ExitStack() as stack:
+        stack.enter_context(simulated())
+        stack.enter_context(PLANTS[plant]())
+        stack.enter_context(mock.patch.object(takeover_attempt, "transition", counted))
+        stack.enter_context(redirect_stdout(sys.stderr))  # hypothesis prints messages, which are no JSON
         for number in range(first, first + count):
             try:
                 tell(number)
@@ -41,7 +58,12 @@ def play(first: int, count: int, plant: str = "") -> list[dict[str, Any]]:
                         "tale": tale.split("\n"),
                     }
                 )
-    return found
+    return found, seen
+
+
+def _takeovers(seen: Counter[tuple[Step, Event]]) -> str:
+    never = ", ".join(f"{event.name} in {step.name}" for step, event in _ROWS if not seen[step, event])
+    return f"takeovers: {len(seen)} of {len(_ROWS)} transitions took place" + (f"; never: {never}" if never else "")
 
 
 def _chunks(first: int, count: int) -> Iterator[tuple[int, int]]:
@@ -87,6 +109,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     started = told = time.monotonic()
     found: list[dict[str, Any]] = []
+    seen: Counter[tuple[Step, Event]] = Counter()
     done = 0
     with ProcessPoolExecutor(options.processes) as pool:
         running = {
@@ -95,7 +118,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         }
         try:
             for future in as_completed(running):
-                for one in future.result():
+                violations, transitions = future.result()
+                seen += transitions
+                for one in violations:
                     found.append(one)
                     sys.stderr.write(f"simulate: seed {one['seed']}: {one['violation']}\n")
                 done += running[future]
@@ -111,14 +136,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     found.sort(key=lambda one: one["seed"])
     seconds = time.monotonic() - started
     if options.json:
-        summary = {"seeds": done, "seconds": round(seconds, 1), "plant": options.plant, "violations": found}
+        summary = {
+            "seeds": done,
+            "seconds": round(seconds, 1),
+            "plant": options.plant,
+            "violations": found,
+            "takeover_transitions": {f"{step.name} {event.name}": seen[step, event] for step, event in _ROWS},
+        }
         sys.stdout.write(json.dumps(summary, indent=1) + "\n")
     else:
         for one in found:
             sys.stdout.write(
                 "\n".join((f"seed {one['seed']}: {one['violation']}", *one["story"], *one["tale"], "")) + "\n"
             )
-        sys.stdout.write(f"{done} seeds in {seconds:.0f} s: {len(found)} violations\n")
+        sys.stdout.write(f"{_takeovers(seen)}\n{done} seeds in {seconds:.0f} s: {len(found)} violations\n")
     return int(bool(found) is not bool(options.plant))
 
 

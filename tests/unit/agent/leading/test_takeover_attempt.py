@@ -139,10 +139,16 @@ def test_the_last_of_several_evicted_is_not_waited_for_for_long() -> None:
     assert stage.joining.done[-1] == "let go"
 
 
-def _led_without_one() -> Stage:
-    """An attempt after which the agent leads, while one of two evicted members is outside; nothing is left to do."""
+def released_without_one() -> Stage:
+    """An attempt that has released the pending member while one of two evicted members is outside."""
     stage = Stage(Joining(look=held(M3, AGENT, M1, M2), back=held(AGENT, NEW, M2)))
     assert stage.turns(7).step == "release"
+    return stage
+
+
+def led_without_one() -> Stage:
+    """The same when the agent leads; nothing is left to do."""
+    stage = released_without_one()
     stage.joining.leading = True
     stage.run.joined(stage.member)
     stage.run.sees(None)
@@ -154,7 +160,7 @@ def _led_without_one() -> Stage:
 
 def test_a_late_member_is_part_of_the_takeover() -> None:
     """It is over when that member has partitions again; the rebalances count, and the time until the last plan."""
-    stage = _led_without_one()
+    stage = led_without_one()
     stage.now += 3.0
     stage.run.joined(stage.member)
     stage.now += 5.0  # until the group is described
@@ -167,10 +173,10 @@ def test_a_late_member_is_part_of_the_takeover() -> None:
 
 def test_a_member_that_does_not_come_back_is_not_waited_for_without_end() -> None:
     """The takeover ends with what was reached, and says who is missing; so it does if the membership ends."""
-    stage = _led_without_one()
+    stage = led_without_one()
     stage.now += LATE_SECONDS + 0.1
     stage.run.sees(None)
-    ended = _led_without_one()
+    ended = led_without_one()
     ended.run.end(ended.member)
     for progress in (stage.run.progress, ended.run.progress):
         assert (progress.outcome, progress.rebalances, progress.late, progress.outside) == (Outcome.LEADS, 2, 0, 1)
