@@ -29,7 +29,7 @@ from tests.unit.traffic.worlds import DAY, polls, true_rates
 
 _DECIDED_SECONDS: Final = 60.0
 """Between two decisions under the same weights: they differ by the rates only."""
-WARMING_SECONDS: Final = 900.0
+_WARMING_SECONDS: Final = 900.0
 """The first weights are known after some seconds, and better after some minutes; bursts take longest."""
 _MIN_SAVING: Final = PolicySettings().min_saving
 _ROUGHLY: Final = 0.02
@@ -106,24 +106,26 @@ def test_steady_traffic_causes_no_rebalance(seed: int) -> None:
     ]
     assert len(first) <= 1
     assert all(saving > _MIN_SAVING - _ROUGHLY for _, saving in first), first
-    assert all(now < WARMING_SECONDS for now, saving in first if saving > _MIN_SAVING + _ROUGHLY), first
+    assert all(now < _WARMING_SECONDS for now, saving in first if saving > _MIN_SAVING + _ROUGHLY), first
 
 
-@pytest.mark.parametrize("seed", [*range(effort.of(100, least=4)), 1650, 7350])
+@pytest.mark.parametrize("seed", [*range(effort.of(100, least=4)), 242, 1650, 7350])
 def test_a_lasting_shift_is_worth_one_rebalance_at_most(seed: int) -> None:
     """It comes within ten minutes where it is clearly worth it, and nothing is left that is worth another one.
 
     By the rounded weights the plan of seed 7350 saves 7.3 points and is not worth anything, and one of seed 1650 too.
+    What was decided before the shift is judged by `test_steady_traffic_causes_no_rebalance`, by the rates of then: seed
+    242 is planned after 917 seconds for 4.0 points, of which the shift leaves 2.0.
     """
     shift = 1800.0
     world = World(seed=seed)
     after = [
         (now, _true_saving(evaluation.plan, true_rates(seed, shifted=True)))
         for now, evaluation in world.run(seconds=shift + DAY / 8, shifted_after=shift)
-        if now > WARMING_SECONDS
+        if now > shift
     ]
     assert len(after) <= 1
-    assert all(shift < now and saving > _MIN_SAVING - _ROUGHLY for now, saving in after), after
+    assert all(saving > _MIN_SAVING - _ROUGHLY for _, saving in after), after
     assert all(now <= shift + 660.0 for now, saving in after if saving > _MIN_SAVING + _ROUGHLY), after
     left = world.bench.evaluation(world.view)
     rates = left.condition.rates
