@@ -13,13 +13,13 @@ from typing import Any, Final
 
 from kafka import errors as kafka_errors
 from kafka.coordinator.base import Generation
-from kafka.protocol.admin.groups import DescribeGroupsRequest
 from kafka.protocol.consumer.group import DEFAULT_GENERATION_ID
 from kafka.structs import MemberState
 
 from samerack.agent.leading.holding_member import HoldingMember
 from samerack.agent.policy.back_off_causes import BackOffError, Cause
-from samerack.cluster.group import DESCRIBE_VERSION, GroupView, view_group
+from samerack.cluster.group import GroupView, view_group
+from samerack.cluster.group_questions import describe_groups
 from samerack.cluster.member_session import LEAVE_SECONDS
 from samerack.protocol.consumer import decode_assignment
 from samerack.protocol.model import NO_PARTITIONS
@@ -131,12 +131,7 @@ class Membership(HoldingMember):
         Raises:
             KafkaError: The coordinator did not answer or refused.
         """
-        response = self._send_beside(
-            DescribeGroupsRequest(
-                groups=[self.group_id], include_authorized_operations=False, max_version=DESCRIBE_VERSION
-            ),
-            timeout,
-        )
+        response = self._send_beside(describe_groups([self.group_id]), timeout)
         described = response.groups[0]
         error = kafka_errors.for_code(described.error_code)
         if error is not kafka_errors.NoError:

@@ -23,8 +23,6 @@ EAGER: Final = frozenset({"range", "roundrobin", "sticky"})
 STABLE: Final = "Stable"
 FORMING_STATE: Final = "PreparingRebalance"
 EMPTY_STATES: Final = frozenset({"Empty", "Dead"})
-DESCRIBE_VERSION: Final = 5
-"""Version of DescribeGroups: version 6 returns an error for an absent group; version 5 returns state Dead."""
 
 
 class DescribedGroup(Protocol):

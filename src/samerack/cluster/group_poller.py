@@ -15,10 +15,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from kafka import errors as kafka_errors
-from kafka.protocol.admin.groups import DescribeGroupsRequest
-from kafka.protocol.metadata import FindCoordinatorRequest
 
-from samerack.cluster.group import DESCRIBE_VERSION, EMPTY_STATES, GroupView, view_group
+from samerack.cluster.group import EMPTY_STATES, GroupView, view_group
+from samerack.cluster.group_questions import describe_groups, find_coordinators
 from samerack.cluster.wire import ANY_BROKER, Question, Wire, chunked
 from samerack.common.attempts import RetryPauses
 from samerack.common.service import Service
@@ -137,7 +136,7 @@ class GroupPoller(Service):
             if group in self._coordinators:
                 by_coordinator.setdefault(self._coordinators[group], []).append(group)
         questions = [
-            Question(broker=broker, request=_describe(chunk), about=chunk)
+            Question(broker=broker, request=describe_groups(chunk), about=chunk)
             for broker, names in by_coordinator.items()
             for chunk in chunked(names, MAX_GROUPS_PER_REQUEST)
         ]
@@ -206,11 +205,6 @@ class GroupPoller(Service):
             self._coordinators[group] = int(found.node_id)
 
 
-def _describe(groups: Sequence[str]) -> DescribeGroupsRequest:
-    return DescribeGroupsRequest(groups=list(groups), include_authorized_operations=False, max_version=DESCRIBE_VERSION)
-
-
 def coordinator_question(groups: Sequence[str]) -> Question:
     """Returns the question for the coordinators of these groups; brokers before Kafka 3.0 answer for the first one."""
-    request = FindCoordinatorRequest(key=groups[0], key_type=0, coordinator_keys=list(groups))
-    return Question(broker=ANY_BROKER, request=request, about=groups)
+    return Question(broker=ANY_BROKER, request=find_coordinators(groups), about=groups)

@@ -11,6 +11,7 @@ from kafka.protocol.metadata import ApiVersionsRequest
 
 from samerack.cluster.errors import CoordinatorMovesError, error_class, error_text
 from samerack.cluster.group_poller import coordinator_question
+from samerack.cluster.group_questions import describe_groups
 from samerack.cluster.metadata import LOOK_SECONDS
 from samerack.cluster.wire import Question, Wire
 from samerack.common.errors import AgentError
@@ -66,10 +67,8 @@ class GroupTypes:
         versions = self._response(group, Question(broker=coordinator, request=ApiVersionsRequest(max_version=2)))
         if all(one.api_key != _CONSUMER_GROUP_DESCRIBE for one in versions.api_keys):
             return "classic"
-        from samerack.cluster.broker_assigned import describe_consumer  # noqa: PLC0415 - see there
-
-        request = describe_consumer([group])
-        (described,) = self._response(group, Question(broker=coordinator, request=request)).groups
+        question = Question(broker=coordinator, request=describe_groups([group], "consumer"))
+        (described,) = self._response(group, question).groups
         code = int(described.error_code.value)
         if code in _NO_CONSUMER_GROUP:
             return "classic"

@@ -7,17 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from kafka import errors as kafka_errors
 from kafka.net.compat import KafkaNetClient
-from kafka.protocol.admin.groups import DescribeGroupsRequest
-from kafka.protocol.metadata import FindCoordinatorRequest
 
-from samerack.cluster.group import DESCRIBE_VERSION, STABLE
-
-_GROUP: Final = 0
-"""FindCoordinator's key type."""
+from samerack.cluster.group import STABLE
+from samerack.cluster.group_questions import describe_groups, find_coordinators
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,8 +87,7 @@ class GroupAsker:
 
     async def _find(self, groups: list[str]) -> dict[str, Answer]:
         """Remember the groups' coordinators; return errors of the others. Before Kafka 3.0 one group at a time."""
-        request = FindCoordinatorRequest(key=groups[0], key_type=_GROUP, coordinator_keys=groups)
-        broker = self._manager.least_loaded_node()
+        request, broker = find_coordinators(groups), self._manager.least_loaded_node()
         response = await self._manager.send(request, node_id=broker, request_timeout_ms=self._milliseconds)
         failed: dict[str, Answer] = {}
         for name, one in [(one.key, one) for one in response.coordinators or ()] or [(groups[0], response)]:
@@ -105,9 +100,7 @@ class GroupAsker:
         return failed
 
     async def _ask(self, broker: int, groups: list[str]) -> dict[str, Answer]:
-        request = DescribeGroupsRequest(
-            groups=groups, include_authorized_operations=False, max_version=DESCRIBE_VERSION
-        )
+        request = describe_groups(groups)
         try:
             response = await self._manager.send(request, node_id=broker, request_timeout_ms=self._milliseconds)
         except Exception as error:  # noqa: BLE001 - a broker that does not answer is a value, the others continue

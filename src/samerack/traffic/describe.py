@@ -9,10 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from kafka.protocol.admin.groups import DescribeGroupsRequest, ListGroupsRequest
-from kafka.protocol.consumer.group import OffsetFetchRequest
-
-from samerack.cluster.group import DESCRIBE_VERSION
+from samerack.cluster.group_questions import GroupType, describe_groups, fetch_offsets, list_groups
 from samerack.cluster.wire import Question, Wire, chunked
 from samerack.common.patterns import selects
 from samerack.election.model import PROTOCOL_TYPE
@@ -22,6 +19,14 @@ from samerack.traffic.groups import ListedGroup, ObservedGroup
 from samerack.traffic.model import Family, Gap
 
 _AT_ONCE: Final = 200
+_KINDS: Final[Mapping[str, GroupType]] = {
+    "": "classic",
+    "unknown": "classic",
+    "classic": "classic",
+    "consumer": "consumer",
+    "streams": "streams",
+}
+"""How a group is described, by its type in ListGroups, which old brokers do not send."""
 
 Read: TypeAlias = Callable[[Any], ObservedGroup]
 """Makes a group from its description."""
@@ -38,9 +43,7 @@ class Descriptions:
 
 def listed(wire: Wire, brokers: Iterable[int], patterns: Sequence[str]) -> tuple[dict[str, ListedGroup], list[Gap]]:
     """List the matching groups by name: every broker lists those it coordinates. Agents' own groups are left out."""
-    questions = [
-        Question(broker=broker, request=ListGroupsRequest(states_filter=[], types_filter=[])) for broker in brokers
-    ]
+    questions = [Question(broker=broker, request=list_groups()) for broker in brokers]
     found: dict[str, ListedGroup] = {}
     gaps: list[Gap] = []
     for answer in wire.ask_in_batches(questions):
@@ -68,16 +71,15 @@ def described(wire: Wire, groups: Iterable[ListedGroup], *, classic: Read, consu
 
     Descriptions are converted as they arrive: they are many times as large as what is kept of them.
     """
-    by_kind: dict[str, dict[int, list[str]]] = {}
+    by_kind: dict[GroupType, dict[int, list[str]]] = {"classic": {}, "consumer": {}, "streams": {}}
     for group in groups:
-        kind = group.type if group.type in ("consumer", "streams") else "classic"
-        if group.type in ("", "classic", "unknown", "consumer", "streams"):
-            by_kind.setdefault(kind, {}).setdefault(group.coordinator, []).append(group.group)
+        if (kind := _KINDS.get(group.type)) is not None:
+            by_kind[kind].setdefault(group.coordinator, []).append(group.group)
     result = Descriptions()
-    for kind, request in _REQUESTS.items():
+    for kind, by_coordinator in by_kind.items():
         questions = [
-            Question(broker=broker, request=request(chunk))
-            for broker, names in by_kind.get(kind, {}).items()
+            Question(broker=broker, request=describe_groups(chunk, kind))
+            for broker, names in by_coordinator.items()
             for chunk in chunked(sorted(names), _AT_ONCE)
         ]
         for answer in wire.ask_in_batches(questions):
@@ -93,29 +95,6 @@ def described(wire: Wire, groups: Iterable[ListedGroup], *, classic: Read, consu
                 else:
                     result.groups.append(classic(one) if kind == "classic" else consumer(one))
     return result
-
-
-def _classic(names: Sequence[str]) -> Any:
-    return DescribeGroupsRequest(groups=list(names), include_authorized_operations=False, max_version=DESCRIBE_VERSION)
-
-
-def _consumer(names: Sequence[str]) -> Any:
-    from samerack.cluster.broker_assigned import describe_consumer  # noqa: PLC0415 - see there
-
-    return describe_consumer(names)
-
-
-def _streams(names: Sequence[str]) -> Any:
-    from samerack.cluster.broker_assigned import describe_streams  # noqa: PLC0415 - see there
-
-    return describe_streams(names)
-
-
-_REQUESTS: Final[dict[str, Callable[[Sequence[str]], Any]]] = {
-    "classic": _classic,
-    "consumer": _consumer,
-    "streams": _streams,
-}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -143,7 +122,7 @@ def committed(
     for group in groups:
         by_coordinator.setdefault(group.coordinator, []).append(group.group)
     questions = [
-        Question(broker=broker, request=_offsets_request(chunk))
+        Question(broker=broker, request=fetch_offsets(chunk))
         for broker, names in by_coordinator.items()
         for chunk in chunked(sorted(names), _AT_ONCE)
     ]
@@ -174,13 +153,3 @@ def committed(
             for topic, code in sorted((topic, code) for topic, code in wrong if code):
                 gaps += refused(Family.COMMITTED, f"{group.group_id}, topic {topic}", code, passing=True)
     return found
-
-
-def _offsets_request(names: Sequence[str]) -> Any:
-    group = OffsetFetchRequest.OffsetFetchRequestGroup
-    return OffsetFetchRequest(
-        groups=[group(group_id=name, member_id=None, member_epoch=-1, topics=None) for name in names],
-        require_stable=False,
-        min_version=8,
-        max_version=9,
-    )
