@@ -1,19 +1,41 @@
 """Builds every request about groups: which there are, who coordinates them, how they are, what they have committed.
 
-It joins no group; `cluster.group_member` does. `cluster.wire` sends the requests.
+It joins no group; `cluster.group_member` does. `cluster.coordinators` finds coordinators, `cluster.wire` sends.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from kafka.protocol.admin.groups import DescribeGroupsRequest, ListGroupsRequest
 from kafka.protocol.consumer.group import OffsetFetchRequest
 from kafka.protocol.metadata import FindCoordinatorRequest
 
+from samerack.cluster.wire import Question, chunked
+
 GroupType: TypeAlias = Literal["classic", "consumer", "streams"]
 """The type of a group as brokers name it: classic; consumer (KIP-848); streams (KIP-1071)."""
+
+
+def to_coordinators(
+    coordinators: Mapping[str, int], request: Callable[[Sequence[str]], Any], at_once: int
+) -> list[Question]:
+    """Returns the questions to coordinators about their groups; `about` of each are the names of its groups.
+
+    Args:
+        coordinators: The broker that coordinates each group, by the group's name.
+        request: Builds the request about some groups.
+        at_once: How many groups one request is about at most.
+    """
+    groups: dict[int, list[str]] = {}
+    for group in sorted(coordinators):
+        groups.setdefault(coordinators[group], []).append(group)
+    return [
+        Question(broker=broker, request=request(chunk), about=chunk)
+        for broker, names in groups.items()
+        for chunk in chunked(names, at_once)
+    ]
 
 
 def list_groups() -> Any:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, TypeAlias
 
-from samerack.cluster.group_questions import GroupType, describe_groups, fetch_offsets, list_groups
-from samerack.cluster.wire import Question, Wire, chunked
+from samerack.cluster.group_questions import GroupType, describe_groups, fetch_offsets, list_groups, to_coordinators
+from samerack.cluster.wire import Question, Wire
 from samerack.common.patterns import selects
 from samerack.election.model import PROTOCOL_TYPE
 from samerack.traffic.collect import KeyOf, Partition
@@ -71,17 +72,13 @@ def described(wire: Wire, groups: Iterable[ListedGroup], *, classic: Read, consu
 
     Descriptions are converted as they arrive: they are many times as large as what is kept of them.
     """
-    by_kind: dict[GroupType, dict[int, list[str]]] = {"classic": {}, "consumer": {}, "streams": {}}
+    by_kind: dict[GroupType, dict[str, int]] = {"classic": {}, "consumer": {}, "streams": {}}
     for group in groups:
         if (kind := _KINDS.get(group.type)) is not None:
-            by_kind[kind].setdefault(group.coordinator, []).append(group.group)
+            by_kind[kind][group.group] = group.coordinator
     result = Descriptions()
-    for kind, by_coordinator in by_kind.items():
-        questions = [
-            Question(broker=broker, request=describe_groups(chunk, kind))
-            for broker, names in by_coordinator.items()
-            for chunk in chunked(sorted(names), _AT_ONCE)
-        ]
+    for kind, coordinators in by_kind.items():
+        questions = to_coordinators(coordinators, partial(describe_groups, kind=kind), _AT_ONCE)
         for answer in wire.ask_in_batches(questions):
             if answer.error is not None:
                 result.gaps.append(failed(Family.GROUPS, f"broker {answer.question.broker}", answer.error))
@@ -118,14 +115,7 @@ def committed(
     wire: Wire, groups: Iterable[ListedGroup], key: KeyOf, *, before: Mapping[str, Mapping[Partition, int]]
 ) -> Commits:
     """Request all committed offsets of these groups; `before` are those of the last time."""
-    by_coordinator: dict[int, list[str]] = {}
-    for group in groups:
-        by_coordinator.setdefault(group.coordinator, []).append(group.group)
-    questions = [
-        Question(broker=broker, request=fetch_offsets(chunk))
-        for broker, names in by_coordinator.items()
-        for chunk in chunked(sorted(names), _AT_ONCE)
-    ]
+    questions = to_coordinators({group.group: group.coordinator for group in groups}, fetch_offsets, _AT_ONCE)
     found = Commits()
     gaps = found.gaps
     for answer in wire.ask_in_batches(questions):
