@@ -20,7 +20,7 @@ from samerack.traffic.groups import ListedGroup, ObservedGroup
 from samerack.traffic.model import Family, Gap
 
 _AT_ONCE: Final = 200
-_KINDS: Final[Mapping[str, GroupType]] = {
+_DESCRIBED_AS: Final[Mapping[str, GroupType]] = {
     "": "classic",
     "unknown": "classic",
     "classic": "classic",
@@ -74,7 +74,7 @@ def described(wire: Wire, groups: Iterable[ListedGroup], *, classic: Read, consu
     """
     by_kind: dict[GroupType, dict[str, int]] = {"classic": {}, "consumer": {}, "streams": {}}
     for group in groups:
-        if (kind := _KINDS.get(group.type)) is not None:
+        if (kind := _DESCRIBED_AS.get(group.type)) is not None:
             by_kind[kind][group.group] = group.coordinator
     result = Descriptions()
     for kind, coordinators in by_kind.items():
