@@ -7,8 +7,8 @@ import time
 from typing import Any, Final
 
 from kafka import errors as kafka_errors
-from kafka.protocol.metadata import ApiVersionsRequest
 
+from samerack.cluster.broker_versions import versions_question
 from samerack.cluster.coordinators import Coordinators
 from samerack.cluster.errors import CoordinatorMovesError, error_class, error_text
 from samerack.cluster.group_questions import describe_groups
@@ -67,7 +67,7 @@ class GroupTypes:
         for error in unfound.errors.values():
             raise _error(group, error())
         coordinator = coordinators.of([group])[group]
-        versions = self._response(group, Question(broker=coordinator, request=ApiVersionsRequest(max_version=2)))
+        versions = self._response(group, versions_question(coordinator))
         if all(one.api_key != _CONSUMER_GROUP_DESCRIBE for one in versions.api_keys):
             return "classic"
         question = Question(broker=coordinator, request=describe_groups([group], "consumer"))
