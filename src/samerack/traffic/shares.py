@@ -20,8 +20,8 @@ from samerack.traffic.model import STREAMS_KINDS, Flow, PartitionTraffic
 from samerack.traffic.streams_client import process_of
 
 
-def settled(cluster: ClusterView) -> SettledCluster:
-    """Return the cluster as planning takes it: as last seen, without waiting for changes to settle."""
+def as_last_seen(cluster: ClusterView) -> SettledCluster:
+    """Return the cluster as planning takes it, without waiting for changes to settle."""
     return SettledCluster(
         brokers=cluster.brokers,
         topics={
