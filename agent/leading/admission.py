@@ -132,7 +132,7 @@ class Admission:
 
     def _unknown(self, view: GroupView) -> frozenset[str]:
         return self._watch.unknown(
-            topics_of(one.subscription for one in view.members if one.subscription is not None),
+            topics_of(one.subscription.topics for one in view.members if one.subscription is not None),
             owned_topics(one.assigned for one in view.members),
         )
 

@@ -127,7 +127,7 @@ class Assigning:
                 self._owned = {member: partitions for member, partitions in owned.items() if len(partitions)}
         if others.stable:
             self._watch.show_interest(
-                self._group, topics_of(m.subscription for m in others.members if m.subscription is not None)
+                self._group, topics_of(m.subscription.topics for m in others.members if m.subscription is not None)
             )
 
     def evicts(self, members: Iterable[MemberView]) -> None:
@@ -184,7 +184,7 @@ class Assigning:
         subscriptions = self._subscriptions(joined)
         if not subscriptions:
             raise NoConsumersError(self._group)
-        topics = topics_of(subscription for _, _, subscription in subscriptions)
+        topics = topics_of(subscription.topics for _, _, subscription in subscriptions)
         mode, weights = self.mode(joined.protocol), self.weights()
         with self._lock:
             view, owned = self._view, {} if mode.cooperative else self._remembered()
@@ -205,7 +205,7 @@ class Assigning:
         plan = planner.make_plan(
             problem_of(members, cluster, mode, weights=weights, tables=self.tables),
             mode,
-            cover=coverage((subscription for _, _, subscription in subscriptions), cluster),
+            cover=coverage((subscription.topics for _, _, subscription in subscriptions), cluster),
         )
         if starving := members_without_partitions(plan, mode):
             raise BackOffError(Cause.STARVED, f"the plan would give nothing to member {starving[0]}")

@@ -20,14 +20,14 @@ from typing import Any, Final
 from kafka import errors as kafka_errors
 from kafka.coordinator.base import Generation
 from kafka.net.compat import KafkaNetClient
-from kafka.protocol.admin.groups import DescribeGroupsRequest
 from kafka.protocol.consumer.group import DEFAULT_GENERATION_ID
 from kafka.structs import MemberState
 
 from samerack.agent.leading.join_metadata import JoinMetadata
 from samerack.agent.policy.back_off_causes import BackOffError, Cause
-from samerack.cluster.group import CONSUMER, DESCRIBE_VERSION, GroupView, view_group
+from samerack.cluster.group import CONSUMER, GroupView, view_group
 from samerack.cluster.group_member import LEAVE_SECONDS, LEFT, Assign, GroupMember, left_error
+from samerack.cluster.group_questions import describe_groups
 from samerack.common.errors import AgentError
 from samerack.common.settings import LeadingSettings
 from samerack.protocol.consumer import decode_assignment
@@ -351,12 +351,7 @@ class Membership(GroupMember):
         Raises:
             KafkaError: The coordinator did not answer or refused.
         """
-        response = self._send_beside(
-            DescribeGroupsRequest(
-                groups=[self.group_id], include_authorized_operations=False, max_version=DESCRIBE_VERSION
-            ),
-            timeout,
-        )
+        response = self._send_beside(describe_groups([self.group_id]), timeout)
         described = response.groups[0]
         error = kafka_errors.for_code(described.error_code)
         if error is not kafka_errors.NoError:

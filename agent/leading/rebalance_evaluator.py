@@ -224,7 +224,7 @@ class RebalanceEvaluator:
         ):
             return last, False
         members = members_of_view(view, self._settings.racks, self._hosts)
-        topics = topics_of(member.subscription for member in members)
+        topics = topics_of(member.topics for member in members)
         counts = owned_counts(member.owned for member in members)
         if not topics or self._watch.unknown(topics, counts.keys()) or self._is_in_doubt(counts, cluster):
             return None, False

@@ -12,8 +12,8 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from kafka.protocol.consumer.group import JoinGroupRequest, OffsetCommitRequest, SyncGroupRequest
-from kafka.protocol.metadata import FindCoordinatorRequest
 
+from samerack.cluster.group_questions import find_coordinators
 from samerack.cluster.wire import ANY_BROKER, Question, Wire
 from samerack.protocol.consumer import encode_assignment, encode_subscription
 from samerack.protocol.model import Assignment, Subscription, from_pairs
@@ -73,9 +73,8 @@ class Groups:
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
         self._names = [f"group-{number:04}" for number in range(GROUPS)]
-        request = FindCoordinatorRequest(key_type=0, coordinator_keys=self._names, min_version=4)
         for attempt in range(_ATTEMPTS):
-            found = self._ask([Question(broker=ANY_BROKER, request=request)])[0].coordinators
+            found = self._ask([Question(broker=ANY_BROKER, request=find_coordinators(self._names))])[0].coordinators
             if all(not one.error_code for one in found):
                 break
             time.sleep(0.5 * (attempt + 1))

@@ -371,7 +371,7 @@ class Judgement:
                 PlanMember(
                     id=member.id,
                     instance_id=member.instance_id,
-                    subscription=subscription,
+                    topics=subscription.topics,
                     rack=member_rack(
                         configured.racks,
                         subscription=subscription,

@@ -76,7 +76,7 @@ def examine(
         subject = subject_of(group, settings, wire, hosts)
         if subject.offered is not None and assignor == "range":
             raise AgentError(f"group {group}: is assigned by the brokers; --assignor range is for classic groups")
-        seen = read_metadata(wire, topics_of(one.subscription for one in subject.members))
+        seen = read_metadata(wire, topics_of(one.topics for one in subject.members))
         aware, unknown = rack_aware_fetch(settings, wire, seen)
     cluster = settle(Settling(), seen, 0.0, SettlingTimes(change=0.0, leader=0.0)).state.settled
     mode = mode_of(subject.protocol, settings.leading, rack_aware_fetch=aware)

@@ -27,7 +27,6 @@ from samerack.common.records import LEADING
 from samerack.common.settings import Settings
 from samerack.common.words import nearest
 from samerack.planning.members import PlanMember, members_of_view
-from samerack.protocol.model import Subscription
 from samerack.traffic.describe import described, listed
 from samerack.traffic.groups import ObservedGroup, managed
 
@@ -149,17 +148,7 @@ def _assigned_by_brokers(group: str, settings: Settings, wire: Wire, hosts: Host
         offered = ServerAssignors(unknown=str(error))
     return Subject(
         protocol=seen.assignor,
-        members=tuple(
-            PlanMember(
-                id=member.id,
-                client_id=member.client_id,
-                instance_id=member.instance_id,
-                subscription=Subscription(topics=tuple(sorted(member.topics))),
-                rack=member.rack,
-                owned=member.owned,
-            )
-            for member in seen.members
-        ),
+        members=seen.members,
         offered=offered,
     )
 

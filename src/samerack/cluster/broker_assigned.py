@@ -1,4 +1,4 @@
-"""Descriptions of groups that brokers assign (KIP-848, KIP-1071), in kio's messages: kafka-python has none.
+"""Messages about groups that brokers assign (KIP-848, KIP-1071), in kio's types: kafka-python has none.
 
 Import it where such a group is to be described: kio's messages take time and memory to load, and most clusters have no
 such group.
@@ -6,30 +6,23 @@ such group.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from io import BytesIO
-from typing import Any
+from typing import Any, Final
 
 from kio.schema.consumer_group_describe.v0.request import ConsumerGroupDescribeRequest
 from kio.schema.consumer_group_describe.v0.response import ConsumerGroupDescribeResponse
 from kio.schema.streams_group_describe.v0.request import StreamsGroupDescribeRequest
 from kio.schema.streams_group_describe.v0.response import StreamsGroupDescribeResponse
-from kio.schema.types import GroupId
 from kio.serial import entity_reader, entity_writer
 
 from samerack.cluster.raw_request import RawRequest
 
-
-def describe_consumer(groups: Sequence[str]) -> KioRequest:
-    """Returns the request for descriptions of groups of type consumer."""
-    entity = ConsumerGroupDescribeRequest(group_ids=tuple(map(GroupId, groups)), include_authorized_operations=False)
-    return KioRequest(entity, ConsumerGroupDescribeResponse)
-
-
-def describe_streams(groups: Sequence[str]) -> KioRequest:
-    """Returns the request for descriptions of groups of type streams."""
-    entity = StreamsGroupDescribeRequest(group_ids=tuple(map(GroupId, groups)), include_authorized_operations=False)
-    return KioRequest(entity, StreamsGroupDescribeResponse)
+MESSAGES: Final[Mapping[str, tuple[type[Any], type[Any]]]] = {
+    "consumer": (ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse),
+    "streams": (StreamsGroupDescribeRequest, StreamsGroupDescribeResponse),
+}
+"""The request for descriptions and its response, by type of group."""
 
 
 class KioRequest(RawRequest):

@@ -5,7 +5,7 @@ Consumers read from replicas in their own rack only if every broker has a rack-a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -24,7 +24,9 @@ RACK_AWARE_SELECTOR: Final = "RackAwareReplicaSelector"
 _SELECTOR_KEY: Final = "replica.selector.class"
 _INITIAL_DELAY_KEY: Final = "group.initial.rebalance.delay.ms"
 ASSIGNORS_KEY: Final = "group.consumer.assignors"
-_BROKER_RESOURCE: Final = 4
+BROKER: Final = 4
+TOPIC: Final = 2
+"""Types of resources that have a configuration."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,19 +78,18 @@ def read_broker_configs(wire: Wire, brokers: Iterable[int]) -> BrokerConfigs:
 
 
 def _question(broker: int) -> Question:
-    resource: Any = DescribeConfigsRequest.DescribeConfigsResource
-    request = DescribeConfigsRequest(
-        resources=[
-            resource(
-                resource_type=_BROKER_RESOURCE,
-                resource_name=str(broker),
-                configuration_keys=[_SELECTOR_KEY, _INITIAL_DELAY_KEY, ASSIGNORS_KEY],
-            )
-        ],
+    keys = (_SELECTOR_KEY, _INITIAL_DELAY_KEY, ASSIGNORS_KEY)
+    return Question(broker=broker, request=describe_configs(BROKER, [str(broker)], keys))
+
+
+def describe_configs(kind: int, names: Sequence[str], keys: Sequence[str]) -> Any:
+    """Returns the request for these settings of brokers or topics."""
+    resource = DescribeConfigsRequest.DescribeConfigsResource
+    return DescribeConfigsRequest(
+        resources=[resource(resource_type=kind, resource_name=name, configuration_keys=list(keys)) for name in names],
         include_synonyms=False,
         max_version=4,
     )
-    return Question(broker=broker, request=request)
 
 
 def ask_selector(settings: Settings) -> Callable[[], bool]:

@@ -51,9 +51,8 @@ class BrokerVersions:
             RefusedError: TLS or SASL failed.
             AgentError: No broker can be reached at all.
         """
-        request = ApiVersionsRequest(client_software_name="samerack", client_software_version="0")
         ranges: list[Ranges] = []
-        for answer in wire.ask([Question(broker=broker, request=request) for broker in sorted(brokers)], LOOK_SECONDS):
+        for answer in wire.ask([versions_question(broker) for broker in sorted(brokers)], LOOK_SECONDS):
             if answer.error is not None:
                 log.debug("versions-unknown", broker=answer.question.broker, error=one_line(answer.error))
                 return False
@@ -63,6 +62,12 @@ class BrokerVersions:
             self.found = found
             _tell(found)
         return True
+
+
+def versions_question(broker: int) -> Question:
+    """Returns the question for the versions of each API that a broker has."""
+    request = ApiVersionsRequest(client_software_name="samerack", client_software_version="0")
+    return Question(broker=broker, request=request)
 
 
 def _release(ranges: Ranges) -> str:

@@ -6,7 +6,7 @@ assignments are read leniently: a member whose bytes cannot be decoded is includ
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -23,8 +23,6 @@ EAGER: Final = frozenset({"range", "roundrobin", "sticky"})
 STABLE: Final = "Stable"
 FORMING_STATE: Final = "PreparingRebalance"
 EMPTY_STATES: Final = frozenset({"Empty", "Dead"})
-DESCRIBE_VERSION: Final = 5
-"""Version of DescribeGroups: version 6 returns an error for an absent group; version 5 returns state Dead."""
 
 
 class DescribedGroup(Protocol):
@@ -151,7 +149,7 @@ def is_agent(member: MemberView, client_id: str) -> bool:
     return member.client_id == client_id and member.instance_id is not None and not topics
 
 
-def topics_of(subscriptions: Iterable[Subscription]) -> frozenset[str]:
-    """Returns all topics of these subscriptions; lists that are one object are read once."""
-    lists = {id(subscription.topics): subscription.topics for subscription in subscriptions}
+def topics_of(subscribed: Iterable[Collection[str]]) -> frozenset[str]:
+    """Returns all topics that members subscribe to; lists that are one object are read once."""
+    lists = {id(topics): topics for topics in subscribed}
     return frozenset(topic for topics in lists.values() for topic in topics)

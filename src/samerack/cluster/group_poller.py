@@ -10,20 +10,19 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from kafka import errors as kafka_errors
-from kafka.protocol.admin.groups import DescribeGroupsRequest
-from kafka.protocol.metadata import FindCoordinatorRequest
 
-from samerack.cluster.group import DESCRIBE_VERSION, EMPTY_STATES, GroupView, view_group
-from samerack.cluster.wire import ANY_BROKER, Question, Wire, chunked
+from samerack.cluster.coordinators import MAX_GROUPS_PER_REQUEST, Coordinators
+from samerack.cluster.group import EMPTY_STATES, GroupView, view_group
+from samerack.cluster.group_questions import describe_groups, to_coordinators
+from samerack.cluster.wire import Wire
 from samerack.common.attempts import RetryPauses
 from samerack.common.service import Service
 
-MAX_GROUPS_PER_REQUEST: Final = 2_000
 _ANSWER_SECONDS: Final = 2.0
 """Below the brokers' initial rebalance delay: a coordinator that hangs must not delay the groups of the others."""
 _STRETCHED_SECONDS: Final = 0.5
@@ -73,7 +72,7 @@ class GroupPoller(Service):
         self._listeners: dict[str, Callable[[], None]] = {}
         self._polls: dict[str, GroupPoll] = {}
         self._empty_at: dict[str, float] = {}
-        self._coordinators: dict[str, int] = {}
+        self._coordinators = Coordinators(wire.ask)
         self._lock = threading.Lock()
 
     def watch(self, group: str, listener: Callable[[], None], *, empty_at: float | None = None) -> None:
@@ -131,34 +130,23 @@ class GroupPoller(Service):
             groups = sorted(self._listeners)
         if not groups:
             return
-        self._find_coordinators([group for group in groups if group not in self._coordinators])
-        by_coordinator: dict[int, list[str]] = {}
-        for group in groups:
-            if group in self._coordinators:
-                by_coordinator.setdefault(self._coordinators[group], []).append(group)
-        questions = [
-            Question(broker=broker, request=_describe(chunk), about=chunk)
-            for broker, names in by_coordinator.items()
-            for chunk in chunked(names, MAX_GROUPS_PER_REQUEST)
-        ]
+        for group, error in self._coordinators.find(groups, _ANSWER_SECONDS).errors.items():
+            self._handle_error(group, error)
+        questions = to_coordinators(self._coordinators.of(groups), describe_groups, MAX_GROUPS_PER_REQUEST)
         asked_at = time.monotonic()
         for answer in self._wire.ask(questions, _ANSWER_SECONDS):
             if answer.error is not None:
-                self._forget(answer.question.about)
+                self._coordinators.forget(answer.question.about)
                 continue
             for described in answer.response.groups:
                 self._take(described, asked_at)
-
-    def _forget(self, groups: Iterable[str]) -> None:
-        for group in groups:
-            self._coordinators.pop(group, None)
 
     def _take(self, described: Any, asked_at: float) -> None:
         """Stores one group's description."""
         group = str(described.group_id)
         error = kafka_errors.for_code(described.error_code)
         if error in _MOVED:
-            self._forget([group])
+            self._coordinators.forget([group])
         elif error is kafka_errors.NoError:
             view = view_group(described)
             self._keep(group, GroupPoll(view=view, empty_at=asked_at if view.state in EMPTY_STATES else None))
@@ -183,34 +171,3 @@ class GroupPoller(Service):
                 return
             self._polls[group] = replace(poll, empty_at=self._empty_at.get(group))
         listener()
-
-    def _find_coordinators(self, groups: list[str]) -> None:
-        """Finds the coordinators of all these groups in one request (KIP-699), or one by one before Kafka 3.0."""
-        left: list[str] = []
-        for chunk in chunked(groups, MAX_GROUPS_PER_REQUEST):
-            (answer,) = self._wire.ask([coordinator_question(chunk)], _ANSWER_SECONDS)
-            if answer.error is None and not answer.response.coordinators:
-                left += chunk
-            elif answer.error is None:
-                for found in answer.response.coordinators:
-                    self._note_coordinator(str(found.key), found)
-        for group in left:
-            (answer,) = self._wire.ask([coordinator_question([group])], _ANSWER_SECONDS)
-            if answer.error is None:
-                self._note_coordinator(group, answer.response)
-
-    def _note_coordinator(self, group: str, found: Any) -> None:
-        if found.error_code:
-            self._handle_error(group, kafka_errors.for_code(found.error_code))
-        else:
-            self._coordinators[group] = int(found.node_id)
-
-
-def _describe(groups: Sequence[str]) -> DescribeGroupsRequest:
-    return DescribeGroupsRequest(groups=list(groups), include_authorized_operations=False, max_version=DESCRIBE_VERSION)
-
-
-def coordinator_question(groups: Sequence[str]) -> Question:
-    """Returns the question for the coordinators of these groups; brokers before Kafka 3.0 answer for the first one."""
-    request = FindCoordinatorRequest(key=groups[0], key_type=0, coordinator_keys=list(groups))
-    return Question(broker=ANY_BROKER, request=request, about=groups)

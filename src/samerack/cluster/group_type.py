@@ -7,10 +7,11 @@ import time
 from typing import Any, Final
 
 from kafka import errors as kafka_errors
-from kafka.protocol.metadata import ApiVersionsRequest
 
+from samerack.cluster.broker_versions import versions_question
+from samerack.cluster.coordinators import Coordinators
 from samerack.cluster.errors import CoordinatorMovesError, error_class, error_text
-from samerack.cluster.group_poller import coordinator_question
+from samerack.cluster.group_questions import describe_groups
 from samerack.cluster.metadata import LOOK_SECONDS
 from samerack.cluster.wire import Question, Wire
 from samerack.common.errors import AgentError
@@ -59,35 +60,33 @@ class GroupTypes:
             time.sleep(_AGAIN_SECONDS)
 
     def _ask(self, group: str) -> str:
-        found = self._response(group, coordinator_question([group]))
-        found = found.coordinators[0] if found.coordinators else found
-        _check(group, found.error_code)
-        coordinator = int(found.node_id)
-        versions = self._response(group, Question(broker=coordinator, request=ApiVersionsRequest(max_version=2)))
+        coordinators = Coordinators(self._wire.ask)
+        unfound = coordinators.find([group], LOOK_SECONDS)
+        if unfound.failure is not None:
+            raise self._unanswered(group, unfound.failure) from unfound.failure
+        for error in unfound.errors.values():
+            raise _error(group, error())
+        coordinator = coordinators.of([group])[group]
+        versions = self._response(group, versions_question(coordinator))
         if all(one.api_key != _CONSUMER_GROUP_DESCRIBE for one in versions.api_keys):
             return "classic"
-        from samerack.cluster.broker_assigned import describe_consumer  # noqa: PLC0415 - see there
-
-        request = describe_consumer([group])
-        (described,) = self._response(group, Question(broker=coordinator, request=request)).groups
+        question = Question(broker=coordinator, request=describe_groups([group], "consumer"))
+        (described,) = self._response(group, question).groups
         code = int(described.error_code.value)
-        if code in _NO_CONSUMER_GROUP:
-            return "classic"
-        _check(group, code)
-        return "consumer"
+        if code and code not in _NO_CONSUMER_GROUP:
+            raise _error(group, kafka_errors.for_code(code)())
+        return "classic" if code else "consumer"
 
     def _response(self, group: str, question: Question) -> Any:
         (answer,) = self._wire.ask([question], LOOK_SECONDS)
         if answer.error is not None:
-            self._wire.close()  # the next question connects to any bootstrap server
-            raise _error(group, answer.error) from answer.error
+            raise self._unanswered(group, answer.error) from answer.error
         return answer.response
 
-
-def _check(group: str, code: int) -> None:
-    """Raises the agent's error for an error code other than 0."""
-    if code:
-        raise _error(group, kafka_errors.for_code(code)())
+    def _unanswered(self, group: str, error: Exception) -> AgentError:
+        """Disconnects, so that the next question connects to any bootstrap server; returns the error to raise."""
+        self._wire.close()
+        return _error(group, error)
 
 
 def _error(group: str, error: Exception) -> AgentError:

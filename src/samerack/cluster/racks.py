@@ -72,8 +72,8 @@ def sends_rack_only_in_fetch(client_id: str) -> bool:
     return any(fits(pattern, client_id) for pattern in _RACK_ONLY_IN_FETCH)
 
 
-class _Member(NamedTuple):
-    """What is known of a member when its rack is looked up; see `member_rack`."""
+class _Lookup(NamedTuple):
+    """What is known of a member whose rack is looked up; see `member_rack`."""
 
     settings: RackSettings
     subscription: Subscription | None
@@ -83,24 +83,24 @@ class _Member(NamedTuple):
     hosts: Hosts
 
 
-def _in_subscription(member: _Member) -> str | None:
+def _in_subscription(member: _Lookup) -> str | None:
     return (member.subscription.rack or None) if member.subscription is not None else None
 
 
-def _from_agent(member: _Member) -> str | None:
+def _from_agent(member: _Lookup) -> str | None:
     return (member.hosts.agents(member.client_host) or None) if member.client_host else None
 
 
-def _by_client_tag(member: _Member) -> str | None:
+def _by_client_tag(member: _Lookup) -> str | None:
     tags = dict(member.tags)
     return next((tags[name] for name in member.settings.client_tags if tags.get(name)), None)
 
 
-def _by_client_id(member: _Member) -> str | None:
+def _by_client_id(member: _Lookup) -> str | None:
     return first_match(member.settings.client_ids, member.client_id)
 
 
-def _by_convention(member: _Member) -> str | None:
+def _by_convention(member: _Lookup) -> str | None:
     return _zone_in(member.client_id, member.settings.client_conventions)
 
 
@@ -111,7 +111,7 @@ def _zone_in(client_id: str, keys: tuple[str, ...]) -> str | None:
     return next((unquote(zone) for key, _, zone in pairs if zone and key in keys), None)
 
 
-def _by_host(member: _Member) -> str | None:
+def _by_host(member: _Lookup) -> str | None:
     return _by_network(member.client_host, tuple(member.settings.networks.items())) if member.client_host else None
 
 
@@ -127,7 +127,7 @@ def _by_network(host: str, networks: tuple[tuple[str, str], ...]) -> str | None:
     return max(holding, key=lambda entry: entry[0].prefixlen)[1] if holding else None
 
 
-def _from_kubernetes(member: _Member) -> str | None:
+def _from_kubernetes(member: _Lookup) -> str | None:
     return (member.hosts.kubernetes(member.client_host) or None) if member.client_host else None
 
 
@@ -139,7 +139,7 @@ class RackSource(NamedTuple):
         text: where the rack comes from, for the table in docs/racks.md.
     """
 
-    find: Callable[[_Member], str | None]
+    find: Callable[[_Lookup], str | None]
     text: str
 
 
@@ -170,7 +170,7 @@ def member_rack(  # noqa: PLR0913 - all that is known of a member
     hosts: Hosts = NO_HOSTS,
 ) -> MemberRack:
     """Returns the rack of one member from the first source that knows it; `tags` are a Kafka Streams client's."""
-    member = _Member(
+    member = _Lookup(
         settings=settings,
         subscription=subscription,
         client_id=client_id,

@@ -51,6 +51,35 @@ def chunked(items: Sequence[Item], size: int) -> list[Sequence[Item]]:
     return [items[at : at + size] for at in range(0, len(items), size)]
 
 
+def ask(client: KafkaNetClient, questions: Sequence[Question], timeout: float) -> list[Answer]:
+    """Ask all over an open client; return the answers in the order of the questions, failures among them."""
+    lanes: dict[int, list[int]] = {}
+    for index, question in enumerate(questions):
+        lanes.setdefault(question.broker, []).append(index)
+    answers: list[Answer | None] = [None] * len(questions)
+    manager, net = client._manager, client._net  # noqa: SLF001 - the library has no public way to send raw requests
+
+    async def lane(indices: list[int]) -> None:
+        for index in indices:
+            question = questions[index]
+            try:
+                broker = manager.least_loaded_node() if question.broker == ANY_BROKER else question.broker
+                future = manager.send(question.request, node_id=broker, request_timeout_ms=round(timeout * 1000))
+                answers[index] = Answer(question=question, response=await future)
+            except Exception as error:  # noqa: BLE001 - one failed question is a value, the others continue
+                if isinstance(error, kafka_errors.UnknownBrokerIdError):
+                    manager.cluster.request_update()
+                answers[index] = Answer(question=question, error=error)
+
+    async def all_lanes() -> None:
+        running = [net.call_soon_with_future(lane, indices) for indices in lanes.values()]
+        for one in running:
+            await one
+
+    net.run(all_lanes)
+    return [answer for answer in answers if answer is not None]
+
+
 class Wire:
     """A client for raw requests; one thread may send requests at a time."""
 
@@ -73,32 +102,7 @@ class Wire:
         """
         if not questions:
             return []
-        client = self._connected()
-        lanes: dict[int, list[int]] = {}
-        for index, question in enumerate(questions):
-            lanes.setdefault(question.broker, []).append(index)
-        answers: list[Answer | None] = [None] * len(questions)
-        manager, net = client._manager, client._net  # noqa: SLF001 - the library has no public way to send raw requests
-
-        async def lane(indices: list[int]) -> None:
-            for index in indices:
-                question = questions[index]
-                try:
-                    broker = manager.least_loaded_node() if question.broker == ANY_BROKER else question.broker
-                    future = manager.send(question.request, node_id=broker, request_timeout_ms=round(timeout * 1000))
-                    answers[index] = Answer(question=question, response=await future)
-                except Exception as error:  # noqa: BLE001 - one failed question is a value, the others continue
-                    if isinstance(error, kafka_errors.UnknownBrokerIdError):
-                        manager.cluster.request_update()
-                    answers[index] = Answer(question=question, error=error)
-
-        async def all_lanes() -> None:
-            running = [net.call_soon_with_future(lane, indices) for indices in lanes.values()]
-            for one in running:
-                await one
-
-        net.run(all_lanes)
-        given = [answer for answer in answers if answer is not None]
+        given = ask(self._connected(), questions, timeout)
         self._handle_errors([answer.error for answer in given])
         return given
 

@@ -14,7 +14,7 @@ from hashlib import sha256
 from typing import Final
 from zlib import crc32
 
-from samerack.election.asking import DescribedAgents
+from samerack.cluster.group import STABLE, DescribedGroup
 from samerack.election.model import Advertisement, decode_advertisement
 
 ROOM: Final = 16
@@ -41,7 +41,7 @@ class Place(Enum):
     """The group rebalances, so that its members' responsibilities cannot be seen."""
 
 
-def place_for(me: Advertisement, group: DescribedAgents, *, room: int = ROOM) -> Place:
+def place_for(me: Advertisement, group: DescribedGroup, *, room: int = ROOM) -> Place:
     """Decide where an agent belongs that does not take part yet.
 
     Args:
@@ -49,16 +49,16 @@ def place_for(me: Advertisement, group: DescribedAgents, *, room: int = ROOM) ->
         group: the election's group as it is now.
         room: how many agents take part whatever they can do.
     """
-    if len(group.members) < room or any(member.instance_id == me.identity for member in group.members):
+    if len(group.members) < room or any(member.group_instance_id == me.identity for member in group.members):
         return Place.INSIDE
     if not me.responsibilities:
         return Place.OUTSIDE
-    if not group.stable:
+    if group.group_state != STABLE:
         return Place.UNDECIDED
     able = Counter(
         responsibility
         for member in group.members
-        for responsibility in set(decode_advertisement(member.id, member.metadata).responsibilities)
+        for responsibility in set(decode_advertisement(member.member_id, member.member_metadata).responsibilities)
     )
     return (
         Place.INSIDE

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from samerack.election.asking import DescribedAgents
+from samerack.cluster.group import DescribedGroup
 from samerack.election.model import NO_MEMBERS, Advertisement, ReportingMember, decode_advertisement, identifies_host
 
 KEPT_SECONDS: Final = 30.0
@@ -36,7 +36,7 @@ class Registry:
         self.reporting: frozenset[ReportingMember] = NO_MEMBERS
         self.waiting = 0
 
-    def take(self, group: str, described: DescribedAgents, *, asked_at: float) -> None:
+    def take(self, group: str, described: DescribedGroup, *, asked_at: float) -> None:
         """Store one description.
 
         Args:
@@ -49,17 +49,18 @@ class Registry:
         complete = True
         members: dict[str, Advertisement] = {}
         for member in described.members:
-            said = [decode_advertisement("", content) for content in (member.metadata, member.assignment) if content]
+            contents = (member.member_metadata, member.member_assignment)
+            said = [decode_advertisement("", content) for content in contents if content]
             if group == self._election:
-                said = said[:1] if member.metadata else []  # its members are assigned verdicts
+                said = said[:1] if member.member_metadata else []  # its members are assigned verdicts
             if said:
-                members[member.id] = said[0]
+                members[member.member_id] = said[0]
                 reporting.update(one for advertisement in said for one in advertisement.reporting)
             else:
                 complete = False
-                if member.id in known:
-                    members[member.id] = known[member.id]
-                    reporting.update(known[member.id].reporting)
+                if (before := known.get(member.member_id)) is not None:
+                    members[member.member_id] = before
+                    reporting.update(before.reporting)
         self._groups[group] = members
         self._reporting[group] = frozenset(reporting)
         if complete and group in self._complete_at:

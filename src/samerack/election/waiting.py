@@ -16,8 +16,9 @@ import structlog
 from kafka import errors as kafka_errors
 from kafka.net.compat import KafkaNetClient
 
+from samerack.cluster.group import STABLE, DescribedGroup
 from samerack.common.settings import ElectionSettings
-from samerack.election.asking import DescribedAgents, GroupAsker
+from samerack.election.asking import GroupAsker
 from samerack.election.counting import Claim
 from samerack.election.member import WaitingMember
 from samerack.election.model import Advertisement, ReportingMember, decode_advertisement
@@ -81,7 +82,7 @@ class Waiting:
 
     # whether to take part
 
-    def look(self) -> DescribedAgents:
+    def look(self) -> DescribedGroup:
         """Describe the election's group.
 
         Raises:
@@ -91,8 +92,9 @@ class Waiting:
         if isinstance(answer, Exception):
             raise answer
         self.members_inside = len(answer.members)
-        own = [member for member in answer.members if member.instance_id == self.advertisement.identity]
-        self.former = decode_advertisement(own[0].id, own[0].metadata) if own and answer.stable else None
+        own = [member for member in answer.members if member.group_instance_id == self.advertisement.identity]
+        stable = answer.group_state == STABLE
+        self.former = decode_advertisement(own[0].member_id, own[0].member_metadata) if own and stable else None
         self.look_later()
         return answer
 
@@ -142,7 +144,7 @@ class Waiting:
                 continue
             if isinstance(answer, Exception):
                 raise answer
-            if any(member.instance_id == mine[group] for member in answer.members):
+            if any(member.group_instance_id == mine[group] for member in answer.members):
                 return True
         return False
 

@@ -6,7 +6,7 @@ not show it. So this is checked apart from the plan; on failure the agent leaves
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import numpy as np
 
@@ -15,12 +15,12 @@ from samerack.cluster.group import GroupView, topics_of
 from samerack.cluster.view import SettledCluster
 from samerack.planning.mode import Mode
 from samerack.planning.planner import Plan
-from samerack.protocol.model import Subscription, TopicPartitions
+from samerack.protocol.model import TopicPartitions
 
 
-def coverage(subscriptions: Iterable[Subscription], cluster: SettledCluster) -> dict[str, int]:
-    """Returns the partition counts of all subscribed topics that exist."""
-    return {topic: len(cluster.topics[topic]) for topic in sorted(topics_of(subscriptions) & cluster.topics.keys())}
+def coverage(subscribed: Iterable[Collection[str]], cluster: SettledCluster) -> dict[str, int]:
+    """Returns the partition counts of all topics that members subscribe to and that exist."""
+    return {topic: len(cluster.topics[topic]) for topic in sorted(topics_of(subscribed) & cluster.topics.keys())}
 
 
 def owned_topics(owned: Iterable[TopicPartitions]) -> frozenset[str]:

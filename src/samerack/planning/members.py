@@ -13,22 +13,33 @@ from samerack.cluster.group import GroupView, MemberView
 from samerack.cluster.racks import NO_HOSTS, Hosts, MemberRack, client_id_of, member_rack
 from samerack.common.settings import RackSettings
 from samerack.protocol.claims import COOPERATIVE_STICKY, STICKY, claims
-from samerack.protocol.model import NO_PARTITIONS, Subscription, TopicPartitions
+from samerack.protocol.model import MAX_VERSION, NO_PARTITIONS, Subscription, TopicPartitions
 
 NO_GENERATION: Final = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanMember:
-    """A member as planning needs it; `owned` is what it owns now, claimed in `generation`."""
+    """A member as planning needs it.
+
+    Attributes:
+        id: Member id.
+        instance_id: `group.instance.id`, or None.
+        client_id: Its `client.id`.
+        topics: What it subscribes to.
+        rack: Rack, its source, and whether fetches carry it.
+        owned: Partitions that it owns now, claimed in `generation`.
+        version: Version of its subscription; it can read an assignment of that version.
+    """
 
     id: str
-    client_id: str = ""
     instance_id: str | None
-    subscription: Subscription
+    client_id: str = ""
+    topics: tuple[str, ...] | frozenset[str]
     rack: MemberRack
     owned: TopicPartitions
     generation: int = NO_GENERATION
+    version: int = MAX_VERSION
 
 
 def members_of_view(group: GroupView, racks: RackSettings, hosts: Hosts = NO_HOSTS) -> tuple[PlanMember, ...]:
@@ -38,7 +49,8 @@ def members_of_view(group: GroupView, racks: RackSettings, hosts: Hosts = NO_HOS
             id=member.id,
             client_id=member.client_id,
             instance_id=member.instance_id,
-            subscription=member.subscription,
+            topics=member.subscription.topics,
+            version=member.subscription.version,
             rack=member_rack(
                 racks,
                 subscription=member.subscription,
@@ -112,7 +124,8 @@ def members_of_join(  # noqa: PLR0913 - all that is known of a group while it jo
                 id=member_id,
                 client_id=client_id,
                 instance_id=instance_id,
-                subscription=subscription,
+                topics=subscription.topics,
+                version=subscription.version,
                 rack=member_rack(
                     racks,
                     subscription=subscription,

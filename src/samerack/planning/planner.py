@@ -27,7 +27,7 @@ from samerack.planning.mode import Mode, options_of
 from samerack.planning.problem import problem_of
 from samerack.protocol.claims import STICKY
 from samerack.protocol.consumer import encode_assignments, with_user_data
-from samerack.protocol.model import MAX_VERSION, NO_PARTITIONS, Subscription, TopicPartitions
+from samerack.protocol.model import MAX_VERSION, NO_PARTITIONS, TopicPartitions
 from samerack.protocol.sticky import encode_sticky
 
 AssignorName = Literal["optimal", "range"]
@@ -72,7 +72,7 @@ def warm_up() -> None:
     member = PlanMember(
         id="warm-up",
         instance_id=None,
-        subscription=Subscription(topics=("warm-up",)),
+        topics=("warm-up",),
         rack=MemberRack(rack="a", source="none", fetches_with_rack=True),
         owned=NO_PARTITIONS,
     )
@@ -138,7 +138,7 @@ def encode(plan: Plan, members: Sequence[PlanMember], *, protocol: str, generati
         protocol: Name of the protocol.
         generation: The group's generation.
     """
-    version = min((member.subscription.version for member in members), default=MAX_VERSION)
+    version = min((member.version for member in members), default=MAX_VERSION)
     problem = plan.problem
     encoded = encode_assignments(
         topics=problem.topics,

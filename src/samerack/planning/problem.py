@@ -40,14 +40,14 @@ def problem_of(
         tables: The group's tables, if more problems of it are built.
     """
     tables = tables or TopicTables()
-    table = tables.table(cluster, topics_of(member.subscription for member in members))
+    table = tables.table(cluster, topics_of(member.topics for member in members))
     return assemble(
         table,
         [
             MemberInput(
                 id=member.id,
                 instance_id=member.instance_id,
-                topics=member.subscription.topics,
+                topics=member.topics,
                 rack=member.rack.rack,
                 reads_any_replica=mode.rack_aware_fetch and member.rack.fetches_with_rack,
                 generation=member.generation,

@@ -38,7 +38,7 @@ class _Left:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Member:
+class _Allowance:
     """What one member may still read: of its partitions, and beyond them."""
 
     at: float
@@ -51,7 +51,7 @@ class Allowances:
     """What the members whose clients report reads may still report."""
 
     def __init__(self) -> None:
-        self._members: dict[MemberKey, _Member] = {}
+        self._members: dict[MemberKey, _Allowance] = {}
 
     def keep(self, members: Collection[MemberKey]) -> None:
         """Forget all others."""
@@ -82,7 +82,7 @@ class Allowances:
             curves: The logs, polled after the report.
             now: Seconds, monotonic.
         """
-        member = self._members.setdefault(key, _Member(at=now))
+        member = self._members.setdefault(key, _Allowance(at=now))
         grown = sum(_refill(member, partition, curves[partition]) for partition in member.partitions.keys() & curves)
         for partition in owned:
             if partition not in member.partitions and partition in curves:
@@ -114,7 +114,7 @@ def _whole(curve: Curve) -> _Left:
     return _Left(end=curve.extent.end, wire_bytes=_SLACK * wire_bytes, records=_SLACK * records)
 
 
-def _refill(member: _Member, partition: Partition, curve: Curve) -> int:
+def _refill(member: _Allowance, partition: Partition, curve: Curve) -> int:
     """Add what was written since the last time; return how many records. What was left is capped at the whole log."""
     before, whole = member.partitions[partition], _whole(curve)
     records = curve.extent.end - before.end
@@ -130,7 +130,7 @@ def _refill(member: _Member, partition: Partition, curve: Curve) -> int:
     return records
 
 
-def _refill_envelopes(member: _Member, *, partitions: int, batches: int, seconds: float) -> None:
+def _refill_envelopes(member: _Allowance, *, partitions: int, batches: int, seconds: float) -> None:
     added = 0.0
     if seconds > 0:
         added = overhead_bytes(

@@ -12,9 +12,9 @@ from typing import Any, Final, TypeAlias
 
 from kafka import errors as kafka_errors
 from kafka.protocol.admin.cluster import DescribeLogDirsRequest
-from kafka.protocol.admin.configs import DescribeConfigsRequest
 from kafka.protocol.consumer.offsets import ListOffsetsRequest
 
+from samerack.cluster.broker_configs import TOPIC, describe_configs
 from samerack.cluster.metadata import ask_metadata
 from samerack.cluster.view import ClusterView
 from samerack.cluster.wire import ANY_BROKER, Question, Wire, chunked
@@ -36,7 +36,6 @@ _LOCAL_VERSION: Final = 8
 """The first one in which a leader tells where its own disk begins."""
 _READ_UNCOMMITTED: Final = 0
 _READ_COMMITTED: Final = 1
-_TOPIC_RESOURCE: Final = 2
 _CLEANUP: Final = "cleanup.policy"
 _REMOTE: Final = "remote.storage.enable"
 
@@ -225,7 +224,7 @@ def policies(wire: Wire, topics: Collection[str]) -> tuple[dict[str, TopicPolicy
     known: dict[str, TopicPolicy] = {}
     gaps: list[Gap] = []
     questions = [
-        Question(broker=ANY_BROKER, request=_configs_request(_TOPIC_RESOURCE, chunk, (_CLEANUP, _REMOTE)))
+        Question(broker=ANY_BROKER, request=describe_configs(TOPIC, chunk, (_CLEANUP, _REMOTE)))
         for chunk in chunked(sorted(topics), _AT_ONCE)
     ]
     for answer in wire.ask_in_batches(questions):
@@ -240,15 +239,6 @@ def policies(wire: Wire, topics: Collection[str]) -> tuple[dict[str, TopicPolicy
                     compacted="compact" in configs.get(_CLEANUP, ""), tiered=configs.get(_REMOTE) == "true"
                 )
     return known, gaps
-
-
-def _configs_request(kind: int, names: Sequence[str], keys: Sequence[str]) -> Any:
-    resource = DescribeConfigsRequest.DescribeConfigsResource
-    return DescribeConfigsRequest(
-        resources=[resource(resource_type=kind, resource_name=name, configuration_keys=list(keys)) for name in names],
-        include_synonyms=False,
-        max_version=4,
-    )
 
 
 def _by_topic(partitions: Iterable[Partition]) -> dict[str, list[int]]:

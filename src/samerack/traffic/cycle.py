@@ -223,7 +223,7 @@ class Cycle:
         flows = self._window.by_group()
         context = ClusterContext(
             view=state.cluster,
-            settled=self._builder.cluster(state.cluster),
+            as_last_seen=self._builder.cluster(state.cluster),
             logs=state.logs,
             stable=state.stable,
             timelines=self._poller.timelines.known,

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, TypeAlias
 
-from kafka.protocol.admin.groups import DescribeGroupsRequest, ListGroupsRequest
-from kafka.protocol.consumer.group import OffsetFetchRequest
-
-from samerack.cluster.group import DESCRIBE_VERSION
-from samerack.cluster.wire import Question, Wire, chunked
+from samerack.cluster.group_questions import GroupType, describe_groups, fetch_offsets, list_groups, to_coordinators
+from samerack.cluster.wire import Question, Wire
 from samerack.common.patterns import selects
 from samerack.election.model import PROTOCOL_TYPE
 from samerack.traffic.collect import KeyOf, Partition
@@ -22,6 +20,14 @@ from samerack.traffic.groups import ListedGroup, ObservedGroup
 from samerack.traffic.model import Family, Gap
 
 _AT_ONCE: Final = 200
+_DESCRIBED_AS: Final[Mapping[str, GroupType]] = {
+    "": "classic",
+    "unknown": "classic",
+    "classic": "classic",
+    "consumer": "consumer",
+    "streams": "streams",
+}
+"""How a group is described, by its type in ListGroups, which old brokers do not send."""
 
 Read: TypeAlias = Callable[[Any], ObservedGroup]
 """Makes a group from its description."""
@@ -38,9 +44,7 @@ class Descriptions:
 
 def listed(wire: Wire, brokers: Iterable[int], patterns: Sequence[str]) -> tuple[dict[str, ListedGroup], list[Gap]]:
     """List the matching groups by name: every broker lists those it coordinates. Agents' own groups are left out."""
-    questions = [
-        Question(broker=broker, request=ListGroupsRequest(states_filter=[], types_filter=[])) for broker in brokers
-    ]
+    questions = [Question(broker=broker, request=list_groups()) for broker in brokers]
     found: dict[str, ListedGroup] = {}
     gaps: list[Gap] = []
     for answer in wire.ask_in_batches(questions):
@@ -68,18 +72,13 @@ def described(wire: Wire, groups: Iterable[ListedGroup], *, classic: Read, consu
 
     Descriptions are converted as they arrive: they are many times as large as what is kept of them.
     """
-    by_kind: dict[str, dict[int, list[str]]] = {}
+    by_kind: dict[GroupType, dict[str, int]] = {"classic": {}, "consumer": {}, "streams": {}}
     for group in groups:
-        kind = group.type if group.type in ("consumer", "streams") else "classic"
-        if group.type in ("", "classic", "unknown", "consumer", "streams"):
-            by_kind.setdefault(kind, {}).setdefault(group.coordinator, []).append(group.group)
+        if (kind := _DESCRIBED_AS.get(group.type)) is not None:
+            by_kind[kind][group.group] = group.coordinator
     result = Descriptions()
-    for kind, request in _REQUESTS.items():
-        questions = [
-            Question(broker=broker, request=request(chunk))
-            for broker, names in by_kind.get(kind, {}).items()
-            for chunk in chunked(sorted(names), _AT_ONCE)
-        ]
+    for kind, coordinators in by_kind.items():
+        questions = to_coordinators(coordinators, partial(describe_groups, kind=kind), _AT_ONCE)
         for answer in wire.ask_in_batches(questions):
             if answer.error is not None:
                 result.gaps.append(failed(Family.GROUPS, f"broker {answer.question.broker}", answer.error))
@@ -93,29 +92,6 @@ def described(wire: Wire, groups: Iterable[ListedGroup], *, classic: Read, consu
                 else:
                     result.groups.append(classic(one) if kind == "classic" else consumer(one))
     return result
-
-
-def _classic(names: Sequence[str]) -> Any:
-    return DescribeGroupsRequest(groups=list(names), include_authorized_operations=False, max_version=DESCRIBE_VERSION)
-
-
-def _consumer(names: Sequence[str]) -> Any:
-    from samerack.cluster.broker_assigned import describe_consumer  # noqa: PLC0415 - see there
-
-    return describe_consumer(names)
-
-
-def _streams(names: Sequence[str]) -> Any:
-    from samerack.cluster.broker_assigned import describe_streams  # noqa: PLC0415 - see there
-
-    return describe_streams(names)
-
-
-_REQUESTS: Final[dict[str, Callable[[Sequence[str]], Any]]] = {
-    "classic": _classic,
-    "consumer": _consumer,
-    "streams": _streams,
-}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -139,14 +115,7 @@ def committed(
     wire: Wire, groups: Iterable[ListedGroup], key: KeyOf, *, before: Mapping[str, Mapping[Partition, int]]
 ) -> Commits:
     """Request all committed offsets of these groups; `before` are those of the last time."""
-    by_coordinator: dict[int, list[str]] = {}
-    for group in groups:
-        by_coordinator.setdefault(group.coordinator, []).append(group.group)
-    questions = [
-        Question(broker=broker, request=_offsets_request(chunk))
-        for broker, names in by_coordinator.items()
-        for chunk in chunked(sorted(names), _AT_ONCE)
-    ]
+    questions = to_coordinators({group.group: group.coordinator for group in groups}, fetch_offsets, _AT_ONCE)
     found = Commits()
     gaps = found.gaps
     for answer in wire.ask_in_batches(questions):
@@ -174,13 +143,3 @@ def committed(
             for topic, code in sorted((topic, code) for topic, code in wrong if code):
                 gaps += refused(Family.COMMITTED, f"{group.group_id}, topic {topic}", code, passing=True)
     return found
-
-
-def _offsets_request(names: Sequence[str]) -> Any:
-    group = OffsetFetchRequest.OffsetFetchRequestGroup
-    return OffsetFetchRequest(
-        groups=[group(group_id=name, member_id=None, member_epoch=-1, topics=None) for name in names],
-        require_stable=False,
-        min_version=8,
-        max_version=9,
-    )

@@ -14,9 +14,8 @@ from typing import Final, Literal, TypeAlias
 
 from samerack.assignors.model import Problem
 from samerack.assignors.streams.whole_tasks import WholeTasks
-from samerack.cluster.racks import MemberRack
 from samerack.cluster.view import ClusterView
-from samerack.protocol.model import TopicPartitions
+from samerack.planning.members import PlanMember
 from samerack.traffic.evenness import BusiestMember, TopicShare
 from samerack.traffic.log_growth import NOT_MEASURED, Replication
 from samerack.traffic.streams_client import StreamsClient
@@ -110,28 +109,17 @@ _SENTENCES: Final = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ObservedMember:
-    """One member as brokers describe it.
+class ObservedMember(PlanMember):
+    """One member of any kind of group as brokers describe it.
 
     Attributes:
-        id: Member id.
-        instance_id: `group.instance.id`, or None.
-        client_id: Its `client.id`.
         client_host: Address that the brokers see.
-        rack: Rack, its source, and whether fetches carry it.
-        topics: What it subscribes to.
-        owned: Partitions that it owns.
         sessions: Whether its client keeps fetch sessions.
         streams: What Kafka Streams reports about its instance; None for other members.
     """
 
-    id: str
-    instance_id: str | None
-    client_id: str
-    client_host: str
-    rack: MemberRack
     topics: frozenset[str]
-    owned: TopicPartitions
+    client_host: str
     sessions: bool
     streams: StreamsClient | None = None
 

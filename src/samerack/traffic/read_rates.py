@@ -23,7 +23,7 @@ _FORGET_SECONDS: Final = 3600.0
 
 
 @dataclass(slots=True, kw_only=True)
-class _Group:
+class _Rates:
     """A group's rates, how long they are measured, and how often its partitions were committed in what time."""
 
     rates: dict[Partition, float] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class ReadRates:
     """Bytes per second by group and partition."""
 
     def __init__(self) -> None:
-        self._groups: dict[str, _Group] = {}
+        self._groups: dict[str, _Rates] = {}
 
     def rate(self, group: str, partition: Partition) -> float | None:
         """Return the smoothed wire bytes per second."""
@@ -54,7 +54,7 @@ class ReadRates:
         """Add what was read in one cycle; owned partitions without reads have a rate of 0."""
         if seconds <= 0:
             return
-        known = self._groups.setdefault(group, _Group())
+        known = self._groups.setdefault(group, _Rates())
         sizes = dict.fromkeys(owned, 0.0)
         commits = 0
         for part in parts:

@@ -13,17 +13,15 @@ from samerack.assignors.streams.whole_tasks import WholeTasks, min_traffic_plan,
 from samerack.cluster.view import ClusterView, NoRack, SettledCluster, SettledPartition
 from samerack.common.settings import LeadingSettings
 from samerack.planning.deadline import assign_aside
-from samerack.planning.members import PlanMember
 from samerack.planning.mode import Mode, mode_of, options_of
 from samerack.planning.problem import problem_of as planning_problem
-from samerack.protocol.model import Subscription
 from samerack.traffic.groups import ObservedGroup
 from samerack.traffic.model import STREAMS_KINDS, Flow, PartitionTraffic
 from samerack.traffic.streams_client import process_of
 
 
-def settled(cluster: ClusterView) -> SettledCluster:
-    """Return the cluster as planning takes it: as last seen, without waiting for changes to settle."""
+def as_last_seen(cluster: ClusterView) -> SettledCluster:
+    """Return the cluster as planning takes it, without waiting for changes to settle."""
     return SettledCluster(
         brokers=cluster.brokers,
         topics={
@@ -45,19 +43,8 @@ def problem_of(
     if not group.members or not group.owned_known or group.kind == "other":
         return None
     mode = _mode(group, leading, rack_aware_fetch=rack_aware_fetch)
-    members = [
-        PlanMember(
-            id=member.id,
-            client_id=member.client_id,
-            instance_id=member.instance_id,
-            subscription=Subscription(topics=tuple(sorted(member.topics)), rack=member.rack.rack),
-            rack=member.rack,
-            owned=member.owned,
-        )
-        for member in group.members
-    ]
     try:
-        return planning_problem(members, cluster, mode, weights=weights)
+        return planning_problem(group.members, cluster, mode, weights=weights)
     except AssignmentError:
         return None
 

@@ -62,7 +62,7 @@ class ClusterContext:
     """Data that all groups of one cycle share."""
 
     view: ClusterView
-    settled: SettledCluster
+    as_last_seen: SettledCluster
     logs: Mapping[Partition, Offsets]
     timelines: Mapping[Partition, Timeline]
     polled_at: float
@@ -130,7 +130,7 @@ class SnapshotBuilder:
         self._solved: dict[str, _Solved] = {}
         self._spent_seconds = 0.0
         self._view: ClusterView | None = None
-        self._settled = SettledCluster()
+        self._as_last_seen = SettledCluster()
         self._rewound: set[str] = set()
         self._sampled: set[str] = set()
         self._left: dict[str, Counter[Uncounted]] = {}
@@ -138,8 +138,8 @@ class SnapshotBuilder:
     def cluster(self, view: ClusterView) -> SettledCluster:
         """Return the cluster as planning takes it; the same object while the view is the same."""
         if view is not self._view:
-            self._view, self._settled = view, shares.settled(view)
-        return self._settled
+            self._view, self._as_last_seen = view, shares.as_last_seen(view)
+        return self._as_last_seen
 
     def forget(self, groups: Iterable[str]) -> None:
         """Forget groups that are gone."""
@@ -228,7 +228,7 @@ class SnapshotBuilder:
     def _solve(self, group: ObservedGroup, context: ClusterContext) -> _Solved:
         weights = self._weights.weights(group.group) if self._leading.weigh_by == "bytes" else None
         topics = tuple(
-            context.settled.topics.get(topic)
+            context.as_last_seen.topics.get(topic)
             for topic in sorted({t for member in group.members for t in member.topics})
         )
         last = self._solved.get(group.group)
@@ -241,7 +241,7 @@ class SnapshotBuilder:
         )
         if last is None or not same:
             problem = shares.problem_of(
-                group, context.settled, rack_aware_fetch=context.rack_aware, leading=self._leading, weights=weights
+                group, context.as_last_seen, rack_aware_fetch=context.rack_aware, leading=self._leading, weights=weights
             )
             last = _Solved(
                 group=group,

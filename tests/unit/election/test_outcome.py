@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from samerack.election.asking import DescribedAgent, DescribedAgents
 from samerack.election.model import Advertisement, Verdict, encode, lead, observe
 from samerack.election.outcome import Outcome
 from samerack.election.registry import Registry
+from tests.unit.election.described import agent, agents_group
 
 OUTSIDE = "samerack-waiting-00"
 ACTIVE = Verdict(term=3, agents=2, active=frozenset({observe("*")}), counting=frozenset({observe("*")}))
@@ -29,11 +29,8 @@ class SimulatedReader:
 
     def read(self, *presences: Advertisement) -> None:
         """Read these advertisements of outside agents."""
-        members = tuple(
-            DescribedAgent(id=str(number), instance_id=None, metadata=encode(one), assignment=b"")
-            for number, one in enumerate(presences)
-        )
-        self.registry.take(OUTSIDE, DescribedAgents(stable=True, members=members), asked_at=1)
+        members = [agent(str(number), metadata=encode(one)) for number, one in enumerate(presences)]
+        self.registry.take(OUTSIDE, agents_group(members), asked_at=1)
         self.registry.sum_up(1)
         self.fresh = True
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samerack.election.asking import DescribedAgent, DescribedAgents
+from samerack.cluster.group import DescribedGroup
 from samerack.election.choice import choose
 from samerack.election.model import Advertisement, encode, lead, observe
 from samerack.election.places import (
@@ -20,6 +20,7 @@ from samerack.election.places import (
     waiting_groups,
     waiting_instance,
 )
+from tests.unit.election.described import agent, agents_group
 
 ORDERS, PAYMENTS = lead("orders"), lead("payments")
 DUTIES = (ORDERS, PAYMENTS, observe("*"))
@@ -32,19 +33,14 @@ fleets = st.lists(st.lists(st.sampled_from(DUTIES), unique=True).map(tuple), min
 )
 
 
-def described(present: dict[str, Advertisement], *, stable: bool = True) -> DescribedAgents:
+def described(present: dict[str, Advertisement], *, stable: bool = True) -> DescribedGroup:
     """The election's group as a broker describes it."""
-    return DescribedAgents(
-        stable=stable,
-        members=tuple(
-            DescribedAgent(
-                id=member,
-                instance_id=advertisement.identity,
-                metadata=encode(advertisement) if stable else b"",
-                assignment=b"",
-            )
+    return agents_group(
+        (
+            agent(member, instance=advertisement.identity, metadata=encode(advertisement) if stable else b"")
             for member, advertisement in present.items()
         ),
+        stable=stable,
     )
 
 

@@ -11,11 +11,12 @@ import pytest
 from kafka import errors as kafka_errors
 
 from samerack.common.settings import Settings, load
-from samerack.election.asking import Answer, DescribedAgent, DescribedAgents, GroupAsker
+from samerack.election.asking import Answer, GroupAsker
 from samerack.election.model import Advertisement, encode
 from samerack.election.places import ROOM, UNREGISTERED_ROOM
 from samerack.election.reader import RegistryReader
 from samerack.election.waiting import Waiting
+from tests.unit.election.described import agent, agents_group
 
 
 @pytest.fixture
@@ -34,8 +35,7 @@ class Asker:
     def describe(self, groups: Sequence[str]) -> dict[str, Answer]:
         """An answer for each group."""
         said = encode(Advertisement(rack="rack-a", addresses=("10.0.0.1",)))
-        agent = DescribedAgent(id="m", instance_id=None, metadata=said, assignment=b"")
-        there: Answer = DescribedAgents(stable=True, members=(agent,))
+        there: Answer = agents_group([agent("m", metadata=said)])
         refused: Answer = kafka_errors.GroupAuthorizationFailedError()
         return {group: there if self.allowed or group == "samerack" else refused for group in groups}
 
@@ -75,8 +75,6 @@ def test_who_may_not_wait_outside_takes_part_in_larger_elections(
         wake=lambda: None,
         registers=registers,
     )
-    agents = tuple(
-        DescribedAgent(id=f"m{n}", instance_id=f"i{n}", metadata=b"", assignment=b"") for n in range(members)
-    )
-    monkeypatch.setattr(waiting, "look", lambda: DescribedAgents(stable=True, members=agents))
+    agents = [agent(f"m{n}", instance=f"i{n}") for n in range(members)]
+    monkeypatch.setattr(waiting, "look", lambda: agents_group(agents))
     assert waiting.is_needed(lambda _: False) is inside

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from samerack.election.asking import DescribedAgent, DescribedAgents
+from samerack.cluster.group import DescribedGroup
 from samerack.election.model import Advertisement, Verdict, encode
 from samerack.election.registry import KEPT_SECONDS, Registry
+from tests.unit.election.described import agent, agents_group
 
 A, B = "samerack-waiting-00", "samerack-waiting-01"
 
@@ -14,14 +15,11 @@ def said(rack: str, *addresses: str, reporting: tuple[tuple[str, str], ...] = ()
     return encode(Advertisement(rack=rack, addresses=addresses, reporting=reporting))
 
 
-def group(*members: tuple[str, bytes, bytes], stable: bool = True) -> DescribedAgents:
+def group(*members: tuple[str, bytes, bytes], stable: bool = True) -> DescribedGroup:
     """A description; members by id, metadata and assignment."""
-    return DescribedAgents(
+    return agents_group(
+        (agent(member, metadata=metadata, assignment=assignment) for member, metadata, assignment in members),
         stable=stable,
-        members=tuple(
-            DescribedAgent(id=member, instance_id=None, metadata=metadata, assignment=assignment)
-            for member, metadata, assignment in members
-        ),
     )
 
 

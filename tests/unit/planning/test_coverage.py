@@ -237,7 +237,7 @@ def test_the_check_misses_a_topic_that_the_problem_lacks() -> None:
     """The check has its own count of what the plan must cover, apart from the code that made the problem."""
     members = [owner("m-1", topics=("t", "u"))]
     there = cluster(t=[(1,), (2,)], u=[(1,)])
-    cover = coverage((one.subscription for one in members), there)
+    cover = coverage((one.topics for one in members), there)
     assert cover == {"t": 2, "u": 1}
     for half in (cluster(t=[(1,), (2,)]), cluster(t=[(1,)], u=[(1,)])):
         problem = problem_of(members, half, EAGER)
@@ -291,7 +291,7 @@ def test_a_plan_that_gives_a_member_nothing_is_not_sent(monkeypatch: pytest.Monk
 @given(members=groups(), there=settled_clusters(), mode=MODES)
 def test_no_plan_of_the_assignors_starves_anybody(members: list[PlanMember], there: SettledCluster, mode: Mode) -> None:
     """For any subscriptions, the optimal plan covers what exists and starves no member."""
-    cover = coverage((one.subscription for one in members), there)
+    cover = coverage((one.topics for one in members), there)
     plan = make_plan(problem_of(members, there, mode), mode, cover=cover)
     assert plan.failure is None
     assert members_without_partitions(plan, mode) == ()

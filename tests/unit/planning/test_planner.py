@@ -37,7 +37,8 @@ def owner(
     return PlanMember(
         id=name,
         instance_id=None,
-        subscription=Subscription(version=version, topics=topics, rack=rack),
+        topics=topics,
+        version=version,
         rack=MemberRack(rack=rack, source="subscription", fetches_with_rack=True) if rack else NOWHERE,
         owned=from_pairs(pairs),
     )
@@ -144,9 +145,7 @@ def test_followers_count_only_where_both_sides_fetch_with_racks(
 ) -> None:
     """A follower in the member's rack counts if brokers select by rack and the member's fetches carry one."""
     rack = MemberRack(rack="b", source="network", fetches_with_rack=fetches)
-    reader = PlanMember(
-        id="m", instance_id=None, subscription=Subscription(topics=("t",)), rack=rack, owned=NO_PARTITIONS
-    )
+    reader = PlanMember(id="m", instance_id=None, topics=("t",), rack=rack, owned=NO_PARTITIONS)
     mode = Mode(cooperative=False, keep_copartitioned=False, rack_aware_fetch=aware)
     plan = make_plan(problem_of([reader], cluster(t=[(1, 2)]), mode), mode)
     assert plan.after.cross_rack == cross_rack
@@ -241,7 +240,5 @@ def test_rival_owners_are_a_change() -> None:
 def test_runs_of_one_topic_are_joined() -> None:
     """A topic that occurs twice in what a member owns counts with all its partitions."""
     split = from_runs(topics=("t", "t"), numbers=(np.array([0], np.int32), np.array([1, 2], np.int32)))
-    members = [
-        PlanMember(id="m", instance_id=None, subscription=Subscription(topics=("t",)), rack=NOWHERE, owned=split)
-    ]
+    members = [PlanMember(id="m", instance_id=None, topics=("t",), rack=NOWHERE, owned=split)]
     assert np.array_equal(problem_of(members, LOCAL, EAGER).owner, [0, 0, 0])

@@ -15,7 +15,7 @@ from samerack.planning.members import PlanMember
 from samerack.planning.mode import Mode
 from samerack.planning.problem import partitions_changed, problem_of
 from samerack.protocol.consumer import decode_assignment
-from samerack.protocol.model import Subscription, from_pairs, to_pairs
+from samerack.protocol.model import from_pairs, to_pairs
 from tests.unit.agent.values import cluster
 
 TOPICS = ("t", "u", "v", "absent")
@@ -33,10 +33,8 @@ def groups(draw: st.DrawFn) -> list[PlanMember]:
             PlanMember(
                 id=f"m-{index}",
                 instance_id=draw(st.sampled_from([None, f"pod-{index}"])),
-                subscription=Subscription(
-                    version=draw(st.integers(0, 4)),
-                    topics=tuple(draw(st.lists(st.sampled_from(TOPICS), unique=True))),
-                ),
+                version=draw(st.integers(0, 4)),
+                topics=tuple(draw(st.lists(st.sampled_from(TOPICS), unique=True))),
                 rack=MemberRack(rack=rack, source="network" if rack else "none", fetches_with_rack=draw(st.booleans())),
                 owned=from_pairs(draw(st.lists(st.sampled_from(PAIRS), max_size=6, unique=True))),
                 generation=draw(st.integers(-1, 2)),
@@ -71,10 +69,10 @@ def test_any_group_gets_each_partition_once(
     for member in members:
         assert to_pairs(sent[member.id]) == given_to[member.id]
         assert member.instance_id is None or sent[member.instance_id] == sent[member.id]
-        assert {topic for topic, _ in given_to[member.id]} <= set(member.subscription.topics)
+        assert {topic for topic, _ in given_to[member.id]} <= set(member.topics)
 
     counts = Counter(pair for pairs in given_to.values() for pair in pairs if pair[0] in SIZES)
-    wanted = {topic for member in members for topic in member.subscription.topics}
+    wanted = {topic for member in members for topic in member.topics}
     expected = {(topic, number) for topic in wanted & SIZES.keys() for number in range(SIZES[topic])}
     assert set(counts.values()) <= {1}
     assert counts.keys() <= expected
@@ -92,7 +90,7 @@ def test_a_plan_in_force_needs_no_rebalance(members: list[PlanMember], there: Se
         PlanMember(
             id=member.id,
             instance_id=member.instance_id,
-            subscription=member.subscription,
+            topics=member.topics,
             rack=member.rack,
             owned=sent[member.id],
         )

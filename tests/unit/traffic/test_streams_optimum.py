@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from samerack.assignors.evaluate import evaluate
 from samerack.cluster.view import ClusterView, NoRack
 from samerack.common.settings import LeadingSettings
-from samerack.traffic.shares import problem_of, settled, solve, whole_tasks_of
+from samerack.traffic.shares import as_last_seen, problem_of, solve, whole_tasks_of
 from tests.unit.agent.values import Described
 from tests.unit.traffic.live_streams import cluster, observed, thread
 
@@ -22,7 +22,7 @@ def share(
 ) -> float | None:
     """The least share of these members."""
     group, leading = observed(*members), LeadingSettings()
-    problem = problem_of(group, settled(view), rack_aware_fetch=aware, leading=leading, weights=weights)
+    problem = problem_of(group, as_last_seen(view), rack_aware_fetch=aware, leading=leading, weights=weights)
     owner = None if problem is None else solve(group, problem, whole_tasks_of(group, problem), leading)
     return None if problem is None or owner is None else evaluate(problem, owner).known_share
 

@@ -1,0 +1,70 @@
+"""Builds every request about groups: which there are, who coordinates them, how they are, what they have committed.
+
+It joins no group; `cluster.group_member` does. `cluster.coordinators` finds coordinators, `cluster.wire` sends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
+
+from kafka.protocol.admin.groups import DescribeGroupsRequest, ListGroupsRequest
+from kafka.protocol.consumer.group import OffsetFetchRequest
+from kafka.protocol.metadata import FindCoordinatorRequest
+
+from samerack.cluster.wire import Question, chunked
+
+GroupType: TypeAlias = Literal["classic", "consumer", "streams"]
+"""The type of a group as brokers name it: classic; consumer (KIP-848); streams (KIP-1071)."""
+
+
+def to_coordinators(
+    coordinators: Mapping[str, int], request: Callable[[Sequence[str]], Any], at_once: int
+) -> list[Question]:
+    """Returns the questions to coordinators about their groups; `about` of each are the names of its groups.
+
+    Args:
+        coordinators: The broker that coordinates each group, by the group's name.
+        request: Builds the request about some groups.
+        at_once: How many groups one request is about at most.
+    """
+    groups: dict[int, list[str]] = {}
+    for group in sorted(coordinators):
+        groups.setdefault(coordinators[group], []).append(group)
+    return [
+        Question(broker=broker, request=request(chunk), about=chunk)
+        for broker, names in groups.items()
+        for chunk in chunked(names, at_once)
+    ]
+
+
+def list_groups() -> Any:
+    """Returns the request for all groups that a broker coordinates."""
+    return ListGroupsRequest(states_filter=[], types_filter=[])
+
+
+def find_coordinators(groups: Sequence[str]) -> Any:
+    """Returns the request for the coordinators of these groups; brokers before Kafka 3.0 answer for the first one."""
+    return FindCoordinatorRequest(key=groups[0], key_type=0, coordinator_keys=list(groups))
+
+
+def describe_groups(groups: Sequence[str], kind: GroupType = "classic") -> Any:
+    """Returns the request for descriptions of groups of one type, for their coordinator."""
+    if kind == "classic":
+        # version 6 returns an error for an absent group; version 5 returns state Dead
+        return DescribeGroupsRequest(groups=list(groups), include_authorized_operations=False, max_version=5)
+    from samerack.cluster.broker_assigned import MESSAGES, KioRequest  # noqa: PLC0415 - see there
+
+    request, response = MESSAGES[kind]
+    return KioRequest(request(group_ids=tuple(groups), include_authorized_operations=False), response)
+
+
+def fetch_offsets(groups: Sequence[str]) -> Any:
+    """Returns the request for all committed offsets of these groups, for their coordinator."""
+    group = OffsetFetchRequest.OffsetFetchRequestGroup
+    return OffsetFetchRequest(
+        groups=[group(group_id=name, member_id=None, member_epoch=-1, topics=None) for name in groups],
+        require_stable=False,
+        min_version=8,
+        max_version=9,
+    )
