@@ -31,12 +31,12 @@ class Story:
         self.console = console
         self._begun = time.monotonic()
 
-    def tell(self, text: str) -> None:
+    def report(self, text: str) -> None:
         """Prints one step."""
         self.console.print(f"[dim]{time.monotonic() - self._begun:6.1f} s[/dim]  {text}", highlight=False)
 
 
-def told(console: Console, story: Callable[[Story], dict[str, Any]]) -> dict[str, Any]:
+def run_story(console: Console, story: Callable[[Story], dict[str, Any]]) -> dict[str, Any]:
     """Runs a story to its end, and prints how it ended if it failed; returns its result.
 
     Raises:
@@ -120,6 +120,6 @@ def evidence(story: Story, prefix: str, *, keep: bool) -> Iterator[Evidence]:
         raise
     finally:
         if kept:
-            story.tell(f"histories and logs are kept in {made.folder}")
+            story.report(f"histories and logs are kept in {made.folder}")
         else:
             shutil.rmtree(made.folder, ignore_errors=True)

@@ -13,8 +13,8 @@ from lab.sandbox.agent_process import AgentProcess
 from lab.sandbox.chaos.group import AGENT, Group
 from lab.sandbox.chaos.setup import Setup
 from lab.sandbox.clients.births import ANY_TIME, NAMES, WRONG, first_generation, run_births, waiting_agent
-from lab.sandbox.clients.course import PLACED
 from lab.sandbox.clients.model import BIRTH_SLACK_SECONDS, Variant
+from lab.sandbox.clients.scenario_group import PLACED
 from lab.sandbox.contract import KafkaCluster
 from lab.sandbox.history.checker import check
 from lab.sandbox.members.ledger import read_twice
@@ -34,7 +34,7 @@ def groups(cluster: KafkaCluster, admin: Admin, tmp_path: Path) -> Iterator[list
         Setup(
             name=f"short-{client}-{suffix}",
             assignor="",
-            seats=tuple((client, rack) for rack in NAMES),
+            members=tuple((client, rack) for rack in NAMES),
             extra=(client, NAMES[0]),
             placed=PLACED,
             properties={},
@@ -71,12 +71,12 @@ def test_groups_of_every_language_are_led_from_birth_and_left_with_the_last_cons
             with group:
                 _settle(group, agent)
                 assert agent.events("plan-sent", group=group.name)[0]["generation"] == _first_generation(group)
-                for seat in list(group.present):
-                    group.end(seat)
+                for spec in list(group.present):
+                    group.end(spec)
                 group.wait_state(["EMPTY"], "its last consumer has gone", timeout=_EMPTY_SECONDS)
                 agent.wait_role("waiting", group.name)
-                for seat in group.seats:
-                    group.start(seat)
+                for spec in group.specs:
+                    group.start(spec)
                 _settle(group, agent)
                 assert [one.client_id for one in group.describe().members].count(AGENT) == 1
                 history = group.finish()

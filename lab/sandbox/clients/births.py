@@ -16,7 +16,7 @@ from typing import Final
 from lab.sandbox.admin import Admin, wait_until
 from lab.sandbox.agent_process import AgentProcess
 from lab.sandbox.chaos.agents import POLICY
-from lab.sandbox.chaos.setup import TELLING
+from lab.sandbox.chaos.setup import RACK_SENDERS
 from lab.sandbox.clients.model import Births, Variant
 from lab.sandbox.contract import RACK_NAMES, RACKS_BY_CLIENT_ID
 from lab.sandbox.errors import SandboxError
@@ -77,7 +77,7 @@ def first_generation(events: Iterable[Event]) -> int:
 
 @contextmanager
 def waiting_agent(bootstrap: str, groups: Sequence[str], log: Path, election: str) -> Iterator[AgentProcess]:
-    """Yields an agent that has looked at all of these groups, which have no members yet."""
+    """Yields an agent that has polled all of these groups, which have no members yet."""
     settings = {**AGENT_SETTINGS, "election.group": election}
     with AgentProcess(bootstrap, groups=groups, log=log, settings=settings) as agent:
         for group in groups:
@@ -124,7 +124,7 @@ class _Trial:
                 group=group,
                 topics=(self.topic,),
                 client_id=name,
-                rack=rack if client in TELLING else None,
+                rack=rack if client in RACK_SENDERS else None,
                 assignors=(assignor,) if assignor else (),
                 properties=_PROPERTIES.get(client, {}),
             )
@@ -164,8 +164,8 @@ class _Trial:
             what = f"{group} has its partitions"
             wait_until(lambda: seconds() < float("inf"), what, timeout=_ASSIGNED_SECONDS, pause=0.25)
         except SandboxError as error:
-            said = "; ".join(process.complaints for process in processes)
-            raise SandboxError(f"{error}; members said {said}") from None
+            complaints = "; ".join(process.complaints for process in processes)
+            raise SandboxError(f"{error}; members said {complaints}") from None
         return seconds()
 
 

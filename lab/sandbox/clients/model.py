@@ -115,7 +115,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Course:
+class ScenarioRun:
     """All scenarios of one group, in order.
 
     Attributes:
@@ -139,7 +139,7 @@ class Document:
     """The results of a whole run."""
 
     births: tuple[Births, ...] = ()
-    courses: tuple[Course, ...] = ()
+    scenarios: tuple[ScenarioRun, ...] = ()
 
     @property
     def complaints(self) -> list[str]:
@@ -151,8 +151,8 @@ class Document:
             for one in self.births
             if not one.is_good
         ]
-        for course in self.courses:
-            found += [f"{course.client} {course.assignor}: {finding}" for finding in course.findings]
+        for one in self.scenarios:
+            found += [f"{one.client} {one.assignor}: {finding}" for finding in one.findings]
         return found
 
 
@@ -164,8 +164,8 @@ def merged(old: Document, new: Document) -> Document:
     """Returns both documents merged, new results replacing old ones of the same client, in the order of `CLIENTS`."""
     order = {client: number for number, client in enumerate(CLIENTS)}
     births = {(one.client, one.assignor, one.members): one for one in (*old.births, *new.births)}
-    courses = {(one.client, one.assignor): one for one in (*old.courses, *new.courses)}
+    scenarios = {(one.client, one.assignor): one for one in (*old.scenarios, *new.scenarios)}
     return Document(
         births=tuple(sorted(births.values(), key=lambda one: (one.members, order[one.client], bool(one.assignor)))),
-        courses=tuple(sorted(courses.values(), key=lambda one: (order[one.client], bool(one.assignor)))),
+        scenarios=tuple(sorted(scenarios.values(), key=lambda one: (order[one.client], bool(one.assignor)))),
     )
