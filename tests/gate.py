@@ -236,11 +236,11 @@ def _results(file: Path) -> Outcome:
     """Reads what pytests have added to a file."""
     outcome = Outcome()
     for line in file.read_text(encoding="utf-8").splitlines():
-        told = json.loads(line)
-        if "test" in told:
-            outcome.failed.append(Failure(test=told["test"], message=told["message"], final=told["final"]))
+        result = json.loads(line)
+        if "test" in result:
+            outcome.failed.append(Failure(test=result["test"], message=result["message"], final=result["final"]))
         else:
-            outcome.passed += told["passed"]
+            outcome.passed += result["passed"]
     return outcome
 
 

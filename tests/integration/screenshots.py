@@ -39,7 +39,7 @@ def main() -> int:
             _wait_for_points(agent)
             address = str(agent.events("started")[0]["url"]).removesuffix("/metrics")
             for path, name, height in _PICTURES:
-                browser.look(width=_WIDTH, height=height)
+                browser.set_view(width=_WIDTH, height=height)
                 browser.open(address + path)
                 browser.screenshot(DOCS / f"{name}.png", whole=False)
     return 0

@@ -232,7 +232,7 @@ def refusals(bootstrap: str, settings: Mapping[str, str]) -> list[str]:
     with ThreadPoolExecutor() as pool:
         answers = list(pool.map(lambda command: run(bootstrap, settings, *command), _COMMANDS))
     for command, (code, lines) in zip(_COMMANDS, answers, strict=True):
-        told = [line for line in lines if not line.startswith("{")]  # others are events in the log of `run`
-        assert (code, told) == (1, lines[-1:]), (command, lines)
-        assert told[0].startswith("samerack: kafka ")
+        errors = [line for line in lines if not line.startswith("{")]  # others are events in the log of `run`
+        assert (code, errors) == (1, lines[-1:]), (command, lines)
+        assert errors[0].startswith("samerack: kafka ")
     return [lines[-1] for _, lines in answers]

@@ -18,7 +18,7 @@ from lab.sandbox.clients.scenario_group import PLACED
 from lab.sandbox.contract import KafkaCluster
 from lab.sandbox.history.checker import check
 from lab.sandbox.members.ledger import read_twice
-from tests.integration.scene import INTERLEAVED, A, B, C, Scene
+from tests.integration.scenario import INTERLEAVED, A, B, C, Scenario
 
 pytestmark = pytest.mark.alone
 _SETTLE_SECONDS = 60.0
@@ -103,16 +103,16 @@ def test_members_that_join_again_late_have_their_partitions_as_soon_as_without_a
 
 
 @pytest.mark.parametrize("client", ["sarama", "java", "kafka-python", "aiokafka"])
-def test_sticky_members_keep_their_partitions_when_the_agent_has_gone(scene: Scene, client: str) -> None:
+def test_sticky_members_keep_their_partitions_when_the_agent_has_gone(scenario: Scenario, client: str) -> None:
     """Their own leader knows what they owned: of sarama's, 17 to 19 of 24 partitions moved."""
-    scene.lay_out(INTERLEAVED * 4)
-    agent = scene.waiting_agent()
+    scenario.lay_out(INTERLEAVED * 4)
+    agent = scenario.waiting_agent()
     for rack in (A, B, C):
-        scene.join(client, rack, assignor="sticky")
-    scene.wait_led(agent, cross_rack=0)
-    owned = scene.owned()
+        scenario.join(client, rack, assignor="sticky")
+    scenario.wait_led(agent, cross_rack=0)
+    owned = scenario.owned()
     agent.stop()
-    assert scene.presence() is None
-    scene.wait_settled()
-    assert scene.owned() == owned
-    scene.finish()
+    assert scenario.agent_member() is None
+    scenario.wait_settled()
+    assert scenario.owned() == owned
+    scenario.finish()

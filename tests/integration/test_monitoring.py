@@ -111,9 +111,9 @@ def test_cost_asks_the_running_agent(running: Running) -> None:
     line = [sys.executable, "-m", "samerack.cli.main", "cost", "--json", "-s", f"web.port={port}"]
     done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=90)
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert {group["group"]: group["role"] for group in told["groups"]} == {LED: "leading", OBSERVED: ""}
-    assert told["groups"][0]["dollars"] > 0
-    assert told["bill"]["unknown"] == ""
-    assert told["bill"]["replication"]["cross_rack_bytes"] > 0
-    assert told["bill"]["producers"]["most"]["dollars_per_month"] > 0
+    cost = json.loads(done.stdout)
+    assert {group["group"]: group["role"] for group in cost["groups"]} == {LED: "leading", OBSERVED: ""}
+    assert cost["groups"][0]["dollars"] > 0
+    assert cost["bill"]["unknown"] == ""
+    assert cost["bill"]["replication"]["cross_rack_bytes"] > 0
+    assert cost["bill"]["producers"]["most"]["dollars_per_month"] > 0

@@ -165,7 +165,7 @@ def _allowed(client: AdminClient) -> list[set[tuple[str, str, str]]]:
     ]
 
 
-class Seen:
+class Observed:
     """An agent with some permissions, and three members of the group, which it leads where it `leads`."""
 
     def __init__(self, cluster: Cluster, folder: Path, *, leads: bool) -> None:
@@ -256,8 +256,8 @@ def opened() -> Iterator[ExitStack]:
         yield stack
 
 
-def _see(cluster: Cluster, folder: Path, opened: ExitStack, *, leads: bool = False) -> Seen:
-    seen = Seen(cluster, folder, leads=leads)
+def _see(cluster: Cluster, folder: Path, opened: ExitStack, *, leads: bool = False) -> Observed:
+    seen = Observed(cluster, folder, leads=leads)
     opened.callback(seen.close)
     return seen
 

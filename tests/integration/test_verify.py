@@ -15,7 +15,7 @@ import pytest
 from lab.sandbox.admin import Admin
 from lab.sandbox.cluster import Cluster
 from lab.sandbox.contract import KafkaCluster
-from tests.integration.scene import INTERLEAVED, A, B, C, Scene
+from tests.integration.scenario import INTERLEAVED, A, B, C, Scenario
 
 _WINDOW_SECONDS: Final = 4
 _EVERYWHERE: Final = ((1, 2, 3), (2, 3, 1), (3, 1, 2)) * 2
@@ -48,14 +48,14 @@ def the_one(verdict: Mapping[str, Any], group: str, kind: str) -> dict[str, Any]
 
 
 @pytest.mark.promise("`samerack verify` finds nothing in a sound group, and says of members without a rack what to do.")
-def test_a_sound_group_and_one_without_racks(scene: Scene, other: Scene) -> None:
+def test_a_sound_group_and_one_without_racks(scenario: Scenario, other: Scenario) -> None:
     """Of two groups on the same brokers only the one whose clients send no rack has a finding, which costs money."""
-    for one, client in ((scene, "confluent"), (other, "kafka-python")):
+    for one, client in ((scenario, "confluent"), (other, "kafka-python")):
         one.lay_out(INTERLEAVED)
         for rack in (A, B, C):
             one.join(client, rack)
         one.wait_settled()
-    code, verdict = verify(scene.cluster, scene.group)
+    code, verdict = verify(scenario.cluster, scenario.group)
     assert (codes(verdict), code) == ([], 0)
     code, verdict = verify(other.cluster, other.group)
     assert code == 1
@@ -72,18 +72,18 @@ def test_what_is_wrong_with_brokers_is_found(tmp_path: Path) -> None:
     with (
         Cluster(names, rack_aware=False) as cluster,
         Admin(cluster.bootstrap) as admin,
-        Scene(cluster, admin, folder=tmp_path) as ids,
-        Scene(cluster, admin, folder=tmp_path) as flat,
+        Scenario(cluster, admin, folder=tmp_path) as ids,
+        Scenario(cluster, admin, folder=tmp_path) as flat,
     ):
-        for scene, racks in (
+        for scenario, racks in (
             (ids, ("use1-az1", "use1-az2", "use1-az4")),
             (flat, ("us-east-1a", "us-east-1c", "us-east-1a")),
         ):
-            scene.lay_out(_EVERYWHERE)
+            scenario.lay_out(_EVERYWHERE)
             for rack in racks:
-                scene.join("confluent", rack, auto_commit_interval_ms="500")
-            scene.wait_settled()
-            scene.wait_read()
+                scenario.join("confluent", rack, auto_commit_interval_ms="500")
+            scenario.wait_settled()
+            scenario.wait_read()
         code, found = verify(cluster, ids.group)
         _, claimed = verify(cluster, flat.group, "racks.replica_selector=rack-aware")
     assert (code, len(found["findings"])) == (1, 3)

@@ -246,12 +246,12 @@ def test_states_that_contradict_themselves_and_bad_records_are_told(made: Report
 
 
 @pytest.mark.parametrize(
-    ("asked", "told"),
+    ("asked", "message"),
     [(Asked(first=date(2025, 12, 1)), "has 2025-11-01 to 2025-11-01"), (Asked(last=date(2025, 10, 1)), "--from and")],
 )
-def test_an_empty_period_says_what_there_is(hour: Tables, asked: Asked, told: str) -> None:
+def test_an_empty_period_says_what_there_is(hour: Tables, asked: Asked, message: str) -> None:
     """The error names the days in the tables; no empty page replaces a good one."""
-    with pytest.raises(AgentError, match=told):
+    with pytest.raises(AgentError, match=message):
         reported(hour, asked)
 
 
@@ -295,8 +295,8 @@ def lost(spark: SparkSession) -> dict[str, list[Row]]:
         **{f"small {n}": [chapter(0), chapter(1, **after)] for n, after in enumerate(SMALL)},
         "left": [chapter(0, role="leading"), chapter(1, expected=0.5), chapter(2, role="leading")],
     }
-    told = [{**one, "group": group} for group, chapters in cases.items() for one in chapters]
-    frame = spark.createDataFrame([tuple(one[name] for name in CHAPTER.names) for one in told], CHAPTER)
+    chapters_of = [{**one, "group": group} for group, chapters in cases.items() for one in chapters]
+    frame = spark.createDataFrame([tuple(one[name] for name in CHAPTER.names) for one in chapters_of], CHAPTER)
     groups: DataFrame = frame.select("cluster", "group").distinct().withColumn("bytes", F.lit(1000))
     rows = losses.losses(frame, groups, 10.0, AWS).collect()
     return {group: [row for row in rows if row["group"] == group] for group in cases}

@@ -34,7 +34,7 @@ class Rest:
     records: int
 
 
-class Looking:
+class Poller:
     """An agent's measurement that polls on request, for groups whose names start with `group`."""
 
     def __init__(self, settings: Settings, group: str) -> None:
