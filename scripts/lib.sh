@@ -227,7 +227,7 @@ maven() {
   for option in "$@"; do
     [[ $option != -Dsamerack.build=* ]] || ! compgen -G "${option#*=}/surefire-reports/*.txt" >/dev/null || return 1
   done
-  # Maven remembers a failed download for a day unless it is told to look again.
+  # Maven remembers a failed download for a day unless it is asked to try again.
   retry 2 "${line[@]}" --update-snapshots
 }
 

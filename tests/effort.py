@@ -1,6 +1,6 @@
 """How much this run tries: `scripts/test --all` every seed, the gate a tenth of them, always the same ones.
 
-A failure in the gate then tells of the change, and whoever looks for rare cases has all of them.
+A failure in the gate then comes from the change, and whoever looks for rare cases has all of them.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The gate is what every change must pass; `--all` runs the tests with the mark `extended` as well, in random order and
 with more examples. The live room, which mostly waits, has a lane of its own beside the others; scripts/room sets up
-what a room needs when it is its turn. A room that fails does not keep the others from running, so one run tells all.
+what a room needs when it is its turn. A room that fails does not keep the others from running, so one run shows all.
 Each pytest adds its results to the file that TEST_RESULTS names (`tests.conftest`). The whole result is kept in
 build/last-test.json.
 """

@@ -63,7 +63,7 @@ def wait_watching(agent: AgentProcess, *groups: str) -> None:
     """Waits until the agent has polled its groups, or the given ones: it has a role for each."""
     agent.wait(
         lambda: all(agent.role(group) in _LOOKING for group in groups or agent.groups),
-        "the agent looks at its groups",
+        "the agent polls its groups",
     )
 
 

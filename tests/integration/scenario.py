@@ -185,7 +185,7 @@ class Scenario:
     def wait_led(self, agent: AgentProcess, *, cross_rack: int | None = None) -> None:
         """Waits until the agent leads the members.
 
-        On a busy machine it may come second to the birth of the group, and follows then, as documented: the members
+        On a busy machine it may come second to the initial rebalance, and follows then, as documented: the members
         start anew once.
         """
         self.wait_settled()

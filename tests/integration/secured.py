@@ -204,7 +204,7 @@ def member(cluster: Cluster, group: str, letter: str) -> Member:
 def led(agent: AgentProcess, start: Callable[[], Sequence[Member]]) -> Sequence[Member]:
     """Starts members, and waits until the agent leads them; returns them.
 
-    On a busy machine it may come second to the birth of the group, and follows then: the members start anew once.
+    On a busy machine it may come second to the initial rebalance, and follows then: the members start anew once.
     """
     members = start()
     wait_until(lambda: all(one.owned for one in members), "every member has partitions")

@@ -42,7 +42,7 @@ def test_a_coordinator_without_the_assignor(shared_cluster: Cluster, scenario: S
 
     Its assignment stays as it was until something in the group changes. Once every broker has the assignor, the next
     change brings its assignment back. But if a member asks for samerack by name, such a coordinator fails at each
-    change of its group, and Java's consumers end of that failure, those without a wish too.
+    change of its group, and Java's consumers end of that failure, those that name no assignor too.
     """
     scenario.lay_out(SPREAD)
     for rack in (A, B, C):

@@ -67,7 +67,7 @@ class Story:
             return [event for event in _listed(self._agent, self._scenario.group)[before:] if event["cause"] == cause]
 
         act()
-        self._agent.wait(lambda: bool(found()), f"the agent tells of {cause}")
+        self._agent.wait(lambda: bool(found()), f"the agent reports {cause}")
         self._scenario.wait_settled()
         self._known = len(_listed(self._agent, self._scenario.group))
         return found()[0]
@@ -131,7 +131,7 @@ def _generations(member: Member) -> set[int]:
 
 
 @pytest.mark.promise("Each rebalance of a led group is one event with its cause, and a restart keeps all events.")
-def test_each_generation_of_a_led_group_is_told_with_its_cause(scenario: Scenario, tmp_path: Path) -> None:
+def test_each_generation_of_a_led_group_is_reported_with_its_cause(scenario: Scenario, tmp_path: Path) -> None:
     """Members join, leave and die, replicas and topics change: one event per generation, and a restart keeps them."""
     scenario.lay_out(INTERLEAVED)
     happened = f"{scenario.topic}-events"

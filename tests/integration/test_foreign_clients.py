@@ -12,8 +12,15 @@ from lab.sandbox.admin import Admin, wait_until
 from lab.sandbox.agent_process import AgentProcess
 from lab.sandbox.chaos.group import AGENT, Group
 from lab.sandbox.chaos.setup import Setup
-from lab.sandbox.clients.births import ANY_TIME, NAMES, WRONG, first_generation, run_births, waiting_agent
-from lab.sandbox.clients.model import BIRTH_SLACK_SECONDS, Variant
+from lab.sandbox.clients.initial_rebalances import (
+    ANY_TIME,
+    NAMES,
+    WRONG,
+    first_generation,
+    run_initial_rebalances,
+    waiting_agent,
+)
+from lab.sandbox.clients.model import SLACK_SECONDS, Variant
 from lab.sandbox.clients.scenario_group import PLACED
 from lab.sandbox.contract import KafkaCluster
 from lab.sandbox.history.checker import check
@@ -57,7 +64,7 @@ def _first_generation(group: Group) -> int:
     return first_generation(chain.from_iterable(member.events for member in group.present.values()))
 
 
-def test_groups_of_every_language_are_led_from_birth_and_left_with_the_last_consumer(
+def test_groups_of_every_language_are_led_from_the_first_generation_and_left_with_the_last_consumer(
     cluster: KafkaCluster, groups: list[Group], tmp_path: Path
 ) -> None:
     """The short form of scripts/clients: led from the first generation, empty after all stop, led after a restart.
@@ -88,7 +95,7 @@ def test_members_that_join_again_late_have_their_partitions_as_soon_as_without_a
     cluster: KafkaCluster, admin: Admin, tmp_path: Path
 ) -> None:
     """A librdkafka 2.12 to 2.15 comes back three seconds after its start: of three evicted, two came too late."""
-    births = run_births(
+    rebalances = run_initial_rebalances(
         Variant(client="confluent-2.13"),
         members=len(NAMES),
         tries=4,
@@ -97,9 +104,9 @@ def test_members_that_join_again_late_have_their_partitions_as_soon_as_without_a
         admin=admin,
         folder=tmp_path,
     )
-    assert births.led == births.tries
-    assert births.with_seconds <= births.without_seconds + BIRTH_SLACK_SECONDS
-    assert births.findings == ()
+    assert rebalances.led == rebalances.tries
+    assert rebalances.with_seconds <= rebalances.without_seconds + SLACK_SECONDS
+    assert rebalances.findings == ()
 
 
 @pytest.mark.parametrize("client", ["sarama", "java", "kafka-python", "aiokafka"])

@@ -1,4 +1,4 @@
-"""Groups that match a pattern are led as named ones are, from the agent's next look on."""
+"""Groups that match a pattern are led as named ones are, from the agent's next poll on."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.integration.scenario import INTERLEAVED, A, B, C, Scenario, holds_for
 
 
 def test_groups_of_a_pattern_are_led_and_handed_over(scenario: Scenario, other: Scenario) -> None:
-    """Of two groups without consumers one is left out; the other is found, led from its birth, and handed over."""
+    """Of two groups without consumers one is left out; the other is led from its first generation, and handed over."""
     groups = (f"{scenario.group[:-2]}*", f"{other.group[:-2]}*", f"!{other.group}")
     election = f"samerack-{scenario.group}"
     agents = [scenario.agent(groups=groups, election__group=election, watch__groups_seconds=1) for _ in range(2)]

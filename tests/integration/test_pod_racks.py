@@ -1,4 +1,4 @@
-"""Racks of pods on a real Kafka: an API server tells those of members that do not tell theirs."""
+"""Racks of pods on a real Kafka: an API server knows those of members that do not send theirs."""
 
 from __future__ import annotations
 

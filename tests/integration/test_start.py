@@ -55,7 +55,7 @@ def test_the_readme_leads_from_nothing_to_a_price(
 ) -> None:
     """A clone gives a wheel; installed where nothing else is, `verify` shows what racks and their lack cost.
 
-    All of one group's partitions are read from another rack; the members of another tell no rack. Nothing is joined.
+    All of one group's partitions are read from another rack; the members of another send no rack. Nothing is joined.
     """
     for one in (scenario, other):
         one.lay_out(INTERLEAVED)

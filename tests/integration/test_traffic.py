@@ -49,7 +49,7 @@ def test_classic_and_new_groups_are_measured(cluster: KafkaCluster, placed: str,
     ):
         with Feeder(cluster.bootstrap, feeds):
             poller.until(lambda seen: bool(measured(seen, group) and measured(seen, new)))
-        # a group's first commits do not tell its start offsets: only later records are counted
+        # a group's first commits do not show its start offsets: only later records are counted
         begun = poller.at_rest(classic, group)
         with Feeder(cluster.bootstrap, feeds, pause=0.01):
             poller.until(lambda _: poller.records(group) > begun.records + _ENOUGH_RECORDS)

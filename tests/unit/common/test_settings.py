@@ -631,8 +631,8 @@ def test_set_of_names(text: str, names: tuple[str, ...]) -> None:
     assert settings_from(None, ["127.0.0.1:1"], [f"traffic.groups={text}"]).traffic.groups == names
 
 
-def test_everything_that_is_wrong_is_told_at_once() -> None:
-    """A misspelt key, a wrong value and a missing one are corrected in one go; a misspelt key is told once."""
+def test_everything_that_is_wrong_is_reported_at_once() -> None:
+    """A misspelt key, a wrong value and a missing one are corrected in one go; a misspelt key is reported once."""
     message = refusal(flags={"group": ["orders"], "policy": {"brust": 1, "min_saving": 7}, "web": {"port": 70_000}})
     assert message.startswith("4 settings are wrong: (1) group (from the command line): no such setting; did you mean ")
     for part in ("(2) policy.brust (from the command line)", "policy.min_saving: ", "web.port: "):

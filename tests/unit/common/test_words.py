@@ -6,7 +6,7 @@ from samerack.common.words import nearest, short_id
 
 
 def test_the_nearest_names_come_first() -> None:
-    """A typo is told the name that was meant; of many names only some are shown, and how many there are."""
+    """The message on a typo has the name that was meant; of many names only some are shown, and how many there are."""
     assert nearest("ordrs", ["billing", "orders", "payments"]) == "those that are nearest: orders, billing, payments"
     many = [f"group-{number}" for number in range(20)]
     assert nearest("group-7", many).startswith("those that are nearest: group-7, ")

@@ -41,7 +41,7 @@ def _json() -> st.SearchStrategy[bytes]:
         st.lists(st.one_of(st.text(max_size=5), st.integers(), st.tuples(st.text(max_size=3), st.text(max_size=3)))),
     )
     return st.dictionaries(st.sampled_from([*Advertisement.model_fields, *Verdict.model_fields]), values).map(
-        lambda said: json.dumps(said).encode()
+        lambda value: json.dumps(value).encode()
     )
 
 
@@ -133,12 +133,12 @@ def test_what_is_said_arrives(present: dict[str, Advertisement]) -> None:
 
 
 @given(st.dictionaries(st.text(max_size=5), st.one_of(st.binary(max_size=60), _json()), min_size=1, max_size=5))
-def test_whatever_others_say_there_is_an_election(said: dict[str, bytes]) -> None:
+def test_whatever_others_say_there_is_an_election(advertised: dict[str, bytes]) -> None:
     """Decoding and choosing never raise for any bytes, and every answer can be sent and decoded."""
-    present = {member: decode_advertisement(member, content) for member, content in said.items()}
+    present = {member: decode_advertisement(member, content) for member, content in advertised.items()}
     for verdict in choose(present, 6).values():
         assert decode_verdict(encode(verdict)) == verdict
-    for content in said.values():
+    for content in advertised.values():
         decode_verdict(content)
 
 
@@ -159,7 +159,7 @@ def test_what_is_said_has_bounds() -> None:
     assert decode_verdict(b'{"term": 1, "agents": 1, "x": "' + b"x" * (1 << 20) + b'"}') is None
 
 
-def test_few_are_told_all_racks_and_many_read_them() -> None:
+def test_few_are_sent_all_racks_and_many_read_them() -> None:
     """Racks are in the answers up to a number of agents, so that all answers fit into one record."""
     few = {f"m{number:02}": _sidecar(number) for number in range(ROOM)}
     many = few | {"n": _sidecar(ROOM)}
@@ -179,6 +179,6 @@ def test_a_record_of_many_agents_is_small() -> None:
         )
         for number in range(300)
     }
-    said = sum(len(member) + len(encode(advertisement)) for member, advertisement in present.items())
+    size = sum(len(member) + len(encode(advertisement)) for member, advertisement in present.items())
     answered = sum(len(encode(verdict)) for verdict in choose(present, 1).values())
-    assert said + answered < 200_000
+    assert size + answered < 200_000

@@ -121,7 +121,7 @@ def test_agents_outside_share_many_small_groups() -> None:
     assert len({waiting_instance(name) for name in names}) == len(names)
 
 
-def test_the_larger_the_election_the_rarer_it_is_looked_at() -> None:
+def test_the_larger_the_election_the_rarer_it_is_polled() -> None:
     """The pause grows with the size of the description, within bounds, and differs between agents."""
     assert [look_pause(members, 0.5) for members in (0, 16, 60, 1000)] == [10, 32, 120, 300]
     assert (look_pause(16, 0.0), look_pause(16, 1.0)) == (16, 48)

@@ -33,8 +33,8 @@ class Asker:
 
     def describe(self, groups: Sequence[str]) -> dict[str, Answer]:
         """An answer for each group."""
-        said = encode(Advertisement(rack="rack-a", addresses=("10.0.0.1",)))
-        agent = DescribedAgent(id="m", instance_id=None, metadata=said, assignment=b"")
+        advertised = encode(Advertisement(rack="rack-a", addresses=("10.0.0.1",)))
+        agent = DescribedAgent(id="m", instance_id=None, metadata=advertised, assignment=b"")
         there: Answer = DescribedAgents(stable=True, members=(agent,))
         refused: Answer = kafka_errors.GroupAuthorizationFailedError()
         return {group: there if self.allowed or group == "samerack" else refused for group in groups}

@@ -11,7 +11,7 @@ from samerack.pipeline import stream_kafka
 from samerack.pipeline.stream_kafka import check_topics, source_options, without_secrets
 
 
-def test_a_secured_connection_is_told_in_javas_names(tmp_path: Path) -> None:
+def test_a_secured_connection_has_javas_names(tmp_path: Path) -> None:
     """Certificates are passed as text, because workers lack the files; passwords are quoted."""
     for name in ("ca", "certificate", "key"):
         (tmp_path / name).write_text(f"PEM of {name}")

@@ -96,7 +96,7 @@ def test_the_tables_have_totals_kinds_ranking_and_failures() -> None:
     assert "not worked out: kafka/bad\ufffdgroup: owners of topic 't'" in text
 
 
-def test_a_fleet_that_needs_nothing_is_told_so() -> None:
+def test_a_fleet_that_needs_nothing_gets_that_answer() -> None:
     """One sentence replaces an empty table."""
     nothing = replace(ANSWER, kinds=[], ranking=[], failures=[])
     assert "No change saves a cent a month." in shown(nothing)

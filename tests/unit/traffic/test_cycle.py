@@ -64,12 +64,12 @@ class Seeing(BrokerPoller):
     ],
     ids=[
         "what it counts all the time",
-        "from the first look after its election on",
+        "from the first poll after its election on",
         "not what was read while it was a standby",
         "nor in between, where it has not noticed",
         "what is in doubt waits",
         "and is left out if another agent was elected",
-        "not a member that tells another agent, at either end",
+        "not a member that reports to another agent, at either end",
     ],
 )
 def test_what_is_counted(claims: list[Claims | None], records: list[int]) -> None:

@@ -84,7 +84,7 @@ def test_a_client_with_old_state_has_a_lag() -> None:
 
 
 def test_lags_without_end_offsets_are_not_known() -> None:
-    """Where brokers tell no end of a changelog, clients without state count as far behind, and that is said."""
+    """Where brokers report no end of a changelog, clients without state count as far behind, and that is said."""
     application = live(instances(*COUNTING), ends={})
     assert (application.state.states[ProcessId(uuid=UUID(int=1))].lags or {})[task_id("1_0")] == NO_STATE
     assert not application.end_offsets_known

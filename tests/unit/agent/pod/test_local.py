@@ -82,9 +82,9 @@ def test_files_that_cannot_be_read_say_why(settings: PodSettings) -> None:
     """A folder, bytes that are no text, and a missing file each give an answer; a source stands once."""
     Path(settings.rack_file).mkdir()
     Path(settings.label_file).write_bytes(b"\xff\xfe")
-    said = [answer.detail for answer in own_rack(settings, {}).answers]
-    assert "Is a directory" in said[1]
-    assert "is no text" in said[2]
+    details = [answer.detail for answer in own_rack(settings, {}).answers]
+    assert "Is a directory" in details[1]
+    assert "is no text" in details[2]
     with pytest.raises(ValueError, match="names a source twice"):
         PodSettings(sources=("env", "env"))
 
@@ -103,8 +103,8 @@ def test_the_rack_becomes_the_agents_own() -> None:
     found = own_rack(PodSettings(zones={"z": "rack-a"}), {"CLIENT_RACK": "z"})
     kafka = {"bootstrap.servers": "h:1"}
     assert with_own_rack(Settings(kafka=kafka), found).traffic.rack == "rack-a"
-    told = Settings(kafka=kafka, traffic=TrafficSettings(rack="rack-t"))
-    assert with_own_rack(told, found).traffic.rack == "rack-t"
+    own = Settings(kafka=kafka, traffic=TrafficSettings(rack="rack-t"))
+    assert with_own_rack(own, found).traffic.rack == "rack-t"
     assert with_own_rack(Settings(kafka=kafka), own_rack(PodSettings(sources=()), {})).traffic.rack == ""
 
 
