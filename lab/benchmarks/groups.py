@@ -19,7 +19,7 @@ from samerack.offline.assign_answers import answer_of
 from samerack.protocol.consumer import encode_assignments
 from tests.parity.cases import random_case
 from tests.parity.peer import Peer
-from tests.parity.plans import kafkas_plan, most_of_a_topic, ours, rank
+from tests.parity.plans import kafkas_plan, max_of_a_topic, ours, rank
 from tests.parity.walks import Walk, walk
 
 RUNS: Final = 9
@@ -211,7 +211,7 @@ def _outcome(peer: Peer, seed: int, name: str) -> str:
         return "not comparable"
     mine, theirs = (rank(evaluate(solution.problem, owner)) for owner in (solution.owner, kafkas))
     if mine == theirs:
-        most, kafkas_most = (most_of_a_topic(solution.problem, owner) for owner in (solution.owner, kafkas))
+        most, kafkas_most = (max_of_a_topic(solution.problem, owner) for owner in (solution.owner, kafkas))
         return _SPREAD[(most > kafkas_most) - (most < kafkas_most)]
     if mine > theirs:
         return "worse"

@@ -15,7 +15,7 @@ _RECEIVED: Final = re.compile(r"bytes_received:(\d+)")
 
 @dataclass(slots=True, kw_only=True)
 class Sockets:
-    """Bytes that processes received from brokers; a closed socket keeps its count of the last look.
+    """Bytes that processes received from brokers; a closed socket keeps its count of the last reading.
 
     Attributes:
         brokers: port to broker id.

@@ -154,7 +154,7 @@ def _in_rebalance(step: str, hit: Callable[[Agent], object]) -> Inject:
             return
         if step == "joined":
             group.wait_state(("COMPLETING_REBALANCING",), "it waits for the plan")
-            network.bury(agent.worker())  # its SyncGroup, which the kernel would send again, must never arrive
+            network.discard(agent.worker())  # its SyncGroup, which the kernel would send again, must never arrive
             hit(agent)
             network.mend(number)
         else:

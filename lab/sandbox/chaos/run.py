@@ -23,8 +23,8 @@ from lab.sandbox.history.spans import clipped, longest_stop, stops
 
 _MIN_STOP: Final = 0.05
 """Seconds; anything shorter is no stop: a poll or a flush takes as long."""
-_TELLING_SECONDS: Final = 3.0
-"""An agent looks at each group once a second, and a killed one must start first."""
+_REPORTING_SECONDS: Final = 3.0
+"""An agent polls each group once a second, and a killed one must start first."""
 _BOUNDS: Final = Bounds(unowned=60.0, stop=60.0)
 """Stops are compared fault by fault; these bounds are for what no fault may cause."""
 
@@ -179,8 +179,8 @@ def _longest(history: History, counts_from: int, since_ns: int, until_ns: int) -
 
 
 def _unexplained(agents: Agents | None, asked: Mapping[str, Sequence[int]]) -> dict[str, tuple[int, ...]]:
-    """Returns generations that no agent's event explains within `_TELLING_SECONDS`."""
-    until = time.monotonic() + _TELLING_SECONDS
+    """Returns generations that no agent's event explains within `_REPORTING_SECONDS`."""
+    until = time.monotonic() + _REPORTING_SECONDS
     while agents is not None:
         left = {name: tuple(sorted(set(found) - agents.rebalances(name))) for name, found in asked.items()}
         if not any(left.values()) or time.monotonic() > until:

@@ -13,7 +13,7 @@ import typer
 from rich.markdown import Markdown
 
 from lab.sandbox.admin import Admin
-from lab.sandbox.clients.births import NAMES, run_births
+from lab.sandbox.clients.initial_rebalances import NAMES, run_initial_rebalances
 from lab.sandbox.clients.model import CLIENTS, DOCUMENTS, Document, Variant, merged, variants
 from lab.sandbox.clients.page import render
 from lab.sandbox.clients.scenario_group import ScenarioGroup
@@ -32,8 +32,8 @@ _DEFAULT_DELAY: Final = {"group.initial.rebalance.delay.ms": "3000"}
 def main(  # noqa: PLR0913 - one parameter for each option
     *,
     clients: Annotated[str, typer.Option(help="Names, separated by commas.")] = ",".join(CLIENTS),
-    parts: Annotated[str, typer.Option(help="scenarios, births and births-30, separated by commas.")] = (
-        "scenarios,births,births-30"
+    parts: Annotated[str, typer.Option(help="scenarios, initial and initial-30, separated by commas.")] = (
+        "scenarios,initial,initial-30"
     ),
     tries: Annotated[int, typer.Option(min=1, help="Groups that begin, for each client and assignor.")] = 20,
     at_once: Annotated[int, typer.Option(min=1, help="Groups at a time; each has one beside it without an agent.")] = 4,
@@ -90,25 +90,25 @@ class _Parts:
 
     def parts(self, names: Sequence[str], found: Sequence[Variant]) -> Iterator[Document]:
         """Yields the result of each group or client."""
-        if "births" in names:
-            yield from (self._births(one, len(NAMES)) for one in found)
-        if "births-30" in names:
-            yield from (self._births(one, _MANY) for one in found if one.client in _MANY_CLIENTS and not one.assignor)
+        if "initial" in names:
+            yield from (self._initial(one, len(NAMES)) for one in found)
+        if "initial-30" in names:
+            yield from (self._initial(one, _MANY) for one in found if one.client in _MANY_CLIENTS and not one.assignor)
         if "scenarios" in names:
             with ThreadPoolExecutor(self.at_once) as pool:
                 yield from pool.map(self._scenarios, found)
 
-    def _births(self, variant: Variant, members: int) -> Document:
-        what = f"{variant.name}, {members} members from birth"
+    def _initial(self, variant: Variant, members: int) -> Document:
+        what = f"{variant.name}, {members} members from the first generation"
         try:
-            row = run_births(
+            row = run_initial_rebalances(
                 variant,
                 members=members,
                 tries=self.tries,
                 at_once=max(1, min(self.at_once, _MANY // members)),
                 bootstrap=self.bootstrap,
                 admin=self.admin,
-                folder=self.folder / f"births-{members}-{variant.name}",
+                folder=self.folder / f"initial-{members}-{variant.name}",
             )
         except SandboxError as error:
             return self._failed(f"{what}: {error}")
@@ -116,7 +116,7 @@ class _Parts:
             f"{what}: led {row.led} of {row.tries} in {row.with_seconds:.1f} s, without the agent "
             f"{row.without_seconds:.1f} s, later {row.late_seconds:.1f} s at most, {len(row.findings)} findings"
         )
-        return Document(births=(row,))
+        return Document(initial=(row,))
 
     def _scenarios(self, variant: Variant) -> Document:
         folder = self.folder / f"scenarios-{variant.name}"

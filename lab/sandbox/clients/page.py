@@ -10,8 +10,8 @@ from typing import Final
 from lab.sandbox.clients.model import (
     CLIENTS,
     ENDS_WHEN_IT_REJOINS,
-    Births,
     Document,
+    InitialRebalances,
     ScenarioRun,
     Step,
     Variant,
@@ -19,7 +19,7 @@ from lab.sandbox.clients.model import (
 )
 
 SCENARIOS: Final[Mapping[str, str]] = {
-    "birth": "from birth",
+    "initial": "from the first generation",
     "move": "replicas moved",
     "killed": "agent killed",
     "enter": "into the running group",
@@ -46,8 +46,8 @@ and 0.0 is no bound: where the agent's session ends between the heartbeats of tw
 to one heartbeat interval, 3 s by default ([why](operating.md#stop-it-at-once)). Of members of segmentio/kafka-go that
 end together one may stay in its group for 40 s, with an agent or without.
 """
-_BIRTHS: Final = """
-## From birth
+_INITIAL_REBALANCES: Final = """
+## From the first generation
 
 The agent waits outside, and the members start: how many groups of how many it led from their first generation
 (kafka-go's members join five seconds later, in generation 2), and the median of seconds until every partition had an
@@ -66,10 +66,14 @@ def render(document: Document) -> str:
     every = variants(CLIENTS)
     parts.append(_missing(every, {(one.client, one.assignor) for one in document.scenarios}))
     parts.append(_ending(document.scenarios))
-    late = max((one.late_seconds for one in document.births), default=0.0)
-    parts += [_BIRTHS.format(late=max(0.0, late)), _large_births(document.births), _logged(document.births)]
+    late = max((one.late_seconds for one in document.initial), default=0.0)
+    parts += [
+        _INITIAL_REBALANCES.format(late=max(0.0, late)),
+        _large_groups(document.initial),
+        _logged(document.initial),
+    ]
     defaults = [one for one in every if not one.assignor]
-    parts.append(_missing(defaults, {(one.client, one.assignor) for one in document.births}))
+    parts.append(_missing(defaults, {(one.client, one.assignor) for one in document.initial}))
     return "".join(parts)
 
 
@@ -86,12 +90,12 @@ def _ending(runs: Iterable[ScenarioRun]) -> str:
 
 
 def _scenario_table(document: Document) -> str:
-    births = {(one.client, one.assignor): _born(one) for one in document.births if one.members == _MEMBERS}
+    first = {(one.client, one.assignor): _led(one) for one in document.initial if one.members == _MEMBERS}
     rows = []
     for run in document.scenarios:
         steps = {step.name: step for step in run.steps}
         cells = [_CELLS[name](steps[name]) if name in steps else "-" for name in SCENARIOS]
-        cells[0] = births.get((run.client, run.assignor), cells[0])
+        cells[0] = first.get((run.client, run.assignor), cells[0])
         shown = [cell for name, cell in zip(SCENARIOS, cells, strict=True) if name not in _COUNTED]
         rows.append((f"{_named(run.client, run.assignor)}", *shown))
     heads = [title for name, title in SCENARIOS.items() if name not in _COUNTED]
@@ -117,7 +121,7 @@ def _with_pause(words: Callable[[Step], str]) -> Callable[[Step], str]:
 
 
 _CELLS: Final[Mapping[str, Callable[[Step], str]]] = {
-    "birth": _role,
+    "initial": _role,
     "move": lambda step: f"{step.seconds:.1f}, {step.pause_seconds:.1f}",
     "killed": lambda step: f"{step.pause_seconds:.1f}" if step.outcome == "goes on" else step.outcome,
     "enter": _with_pause(_role),
@@ -127,23 +131,23 @@ _CELLS: Final[Mapping[str, Callable[[Step], str]]] = {
 }
 
 
-def _born(one: Births) -> str:
+def _led(one: InitialRebalances) -> str:
     return f"{one.led}/{one.tries}, {one.with_seconds:.1f} ({one.without_seconds:.1f})"
 
 
-def _large_births(births: Iterable[Births]) -> str:
+def _large_groups(first: Iterable[InitialRebalances]) -> str:
     """Returns a line with the groups of other sizes than those in the table."""
     found = [
-        f"{_named(one.client, one.assignor)}, {one.members} members: {_born(one)}"
-        for one in births
+        f"{_named(one.client, one.assignor)}, {one.members} members: {_led(one)}"
+        for one in first
         if one.members != _MEMBERS
     ]
     return f"\n{'; '.join(found)}.\n" if found else ""
 
 
-def _logged(births: Iterable[Births]) -> str:
+def _logged(first: Iterable[InitialRebalances]) -> str:
     """Returns errors that clients log when the agent has their first JoinGroup answered; they rejoin by themselves."""
-    found = sorted({(_named(one.client, one.assignor), message) for one in births for message in one.logged})
+    found = sorted({(_named(one.client, one.assignor), message) for one in first for message in one.logged})
     if not found:
         return ""
     lines = "".join(f"- {name}: `{message}`\n" for name, message in found)

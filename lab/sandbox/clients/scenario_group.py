@@ -1,7 +1,7 @@
 """Runs all scenarios with one group.
 
-They are: from birth, a rack move, the agent killed, into the running group, a deploy, a clean takeover, and all members
-stopped and started again.
+They are: from the first generation, a rack move, the agent killed, into the running group, a deploy, a clean takeover,
+and all members stopped and started again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from lab.sandbox.admin import Admin, wait_until
 from lab.sandbox.agent_process import AgentProcess
 from lab.sandbox.chaos.group import AGENT, Group, now_ns
 from lab.sandbox.chaos.setup import Setup
-from lab.sandbox.clients.births import AGENT_SETTINGS, NAMES, findings
+from lab.sandbox.clients.initial_rebalances import AGENT_SETTINGS, NAMES, findings
 from lab.sandbox.clients.model import ENDS_WHEN_IT_REJOINS, ScenarioRun, Step, Variant
 from lab.sandbox.errors import SandboxError
 from lab.sandbox.history.spans import longest_stop, stops
@@ -36,7 +36,7 @@ _MOVED: Final = {0: [3], 3: [2]}
 _SETTLE_SECONDS: Final = 180.0
 _STAYS_SECONDS: Final = 3.0
 _MAX_ROUNDS: Final = 3
-_TOLD_SECONDS: Final = 0.5
+_PRINTED_SECONDS: Final = 0.5
 _WAITING_SECONDS: Final = 15.0
 _MIN_STOP: Final = 0.15
 """Reads are gathered for a tenth of a second."""
@@ -113,7 +113,7 @@ class ScenarioGroup:
         self._settle()
         plans = agent.events("plan-sent")
         first = f"generation {plans[0]['generation']}" if plans else ""
-        return self._step("birth", agent.role(), begun, first, pause=False)
+        return self._step("initial", agent.role(), begun, first, pause=False)
 
     def _moves(self) -> Step:
         wait_until(lambda: self._cross_rack() == 0, "nothing is read across racks", timeout=_SETTLE_SECONDS)
@@ -239,7 +239,7 @@ class ScenarioGroup:
         until = now_ns()
         longest = -1.0
         if pause:
-            time.sleep(_TOLD_SECONDS)  # reads are printed with a delay
+            time.sleep(_PRINTED_SECONDS)  # reads are printed with a delay
             found = stops(self.group.history(), min_seconds=_MIN_STOP)
             longest = round(longest_stop(found, since_ns=begun, until_ns=until), 1)
         return Step(name=name, outcome=outcome, seconds=_seconds(begun, until), pause_seconds=longest, reason=reason)

@@ -17,7 +17,7 @@ from lab.sandbox.admin import Admin, wait_until
 from lab.sandbox.agent_process import AgentProcess
 from lab.sandbox.chaos.agents import POLICY
 from lab.sandbox.chaos.setup import RACK_SENDERS
-from lab.sandbox.clients.model import Births, Variant
+from lab.sandbox.clients.model import InitialRebalances, Variant
 from lab.sandbox.contract import RACK_NAMES, RACKS_BY_CLIENT_ID
 from lab.sandbox.errors import SandboxError
 from lab.sandbox.feeder import Feeder
@@ -169,11 +169,11 @@ class _Trial:
         return seconds()
 
 
-def run_births(  # noqa: PLR0913 - one parameter for each part of a measurement
+def run_initial_rebalances(  # noqa: PLR0913 - one parameter for each part of a measurement
     variant: Variant, *, members: int, tries: int, at_once: int, bootstrap: str, admin: Admin, folder: Path
-) -> Births:
+) -> InitialRebalances:
     """Starts `tries` groups of so many members while an agent waits for them, each beside a group without an agent."""
-    topic, partitions = f"births-{members}", 3 * members if members <= len(NAMES) else 2 * members
+    topic, partitions = f"initial-{members}", 3 * members if members <= len(NAMES) else 2 * members
     if not admin.replicas([topic]):
         admin.create_topic(topic, [[number % len(NAMES) + 1] for number in range(partitions)])
     folder.mkdir(parents=True, exist_ok=True)
@@ -189,7 +189,7 @@ def run_births(  # noqa: PLR0913 - one parameter for each part of a measurement
     ):
         found = list(pool.map(partial(trial.pair, agent), led))
     late = [pair.led_seconds - pair.alone_seconds for pair in found]
-    return Births(
+    return InitialRebalances(
         client=variant.client,
         assignor=variant.assignor,
         members=members,
