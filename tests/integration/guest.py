@@ -21,7 +21,7 @@ from lab.sandbox.jvm import command
 from lab.sandbox.members.lines import Partition
 from tests.integration.scenario import AGENT, Scenario
 
-_LOOKING: Final = frozenset({"waiting", "observing", "following", "leading"})
+_WATCHING: Final = frozenset({"waiting", "observing", "following", "leading"})
 
 
 def place(scenario: Scenario, partitions: int) -> None:
@@ -62,7 +62,7 @@ def set_offsets(scenario: Scenario, offsets: Sequence[int], *, topic: str = "") 
 def wait_watching(agent: AgentProcess, *groups: str) -> None:
     """Waits until the agent has polled its groups, or the given ones: it has a role for each."""
     agent.wait(
-        lambda: all(agent.role(group) in _LOOKING for group in groups or agent.groups),
+        lambda: all(agent.role(group) in _WATCHING for group in groups or agent.groups),
         "the agent polls its groups",
     )
 

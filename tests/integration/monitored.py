@@ -55,7 +55,7 @@ def monitored(folder: Path, more: Mapping[str, object] | None = None) -> Iterato
             "traffic.poll_seconds": 1,
             "traffic.window_seconds": 10,
             "streams.deadline_seconds": 30,
-            "racks.client_ids": {f"*-rack-{letter}": f"rack-{letter}" for letter in "abc"},
+            "racks.client_ids": {f"*-rack-{zone}": f"rack-{zone}" for zone in "abc"},
             **(more or {}),
         }
         agent = stack.enter_context(

@@ -185,16 +185,16 @@ def set_password(cluster: Cluster, password: str) -> None:
         done.result()
 
 
-def member(cluster: Cluster, group: str, letter: str) -> Member:
-    """A member that reads the topic, in the rack of this letter."""
+def member(cluster: Cluster, group: str, zone: str) -> Member:
+    """A member that reads the topic, in the rack of this zone."""
     return Member.python(
         "confluent",
         MemberSettings(
             bootstrap=cluster.bootstrap,
             group=group,
             topics=(TOPIC,),
-            client_id=f"member-{letter}",
-            rack=f"rack-{letter}",
+            client_id=f"member-{zone}",
+            rack=f"rack-{zone}",
             assignors=("range",),
             properties={"auto.commit.interval.ms": "500", "heartbeat.interval.ms": "500"},
         ),

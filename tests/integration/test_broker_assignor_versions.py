@@ -42,7 +42,7 @@ def test_other_versions_of_brokers(version: str, tmp_path: Path) -> None:
         scenario.finish()
 
 
-def test_kafka_4_0_tells_assignors_no_racks_of_partitions(tmp_path: Path) -> None:
+def test_kafka_4_0_gives_assignors_no_racks_of_partitions(tmp_path: Path) -> None:
     """The assignor runs there and deals evenly, but cannot know which partitions are near."""
     with scenario_on("4.0.0", tmp_path) as scenario:
         for rack in (A, B, C):

@@ -104,7 +104,7 @@ def test_the_confined_agent_leads_a_group(pods: Pods, scenario: Scenario) -> Non
     scenario.finish()
 
 
-def test_probes_tell_when_kafka_is_away(pods: Pods) -> None:
+def test_probes_show_when_kafka_is_away(pods: Pods) -> None:
     """Without brokers the agent is healthy but not ready; without an agent the probe fails; both give the reason.
 
     The cause is a name service that never answers, which the system waits for longer than any probe: an agent that

@@ -88,7 +88,7 @@ def test_who_is_not_needed_waits_outside_until_it_is(settings: Settings) -> None
 
 
 @pytest.mark.timeout(180)
-def test_what_clients_tell_an_agent_outside_is_counted_there_only(
+def test_what_clients_send_an_agent_outside_is_counted_there_only(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The active agent stops counting a client before the waiting agent counts it."""

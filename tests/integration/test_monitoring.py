@@ -80,7 +80,7 @@ def test_every_alert_rule_evaluates(running: Running) -> None:
     assert [rule["lastError"] for rule in rules if rule.get("lastError")] == []
 
 
-def test_the_page_shows_what_a_running_agent_tells(running: Running) -> None:
+def test_the_page_shows_what_a_running_agent_reports(running: Running) -> None:
     """docs/metrics.md has exactly the metrics of a real scrape, with type, labels and meaning, metrics.txt a sample."""
     families = list(text_string_to_metric_families(running.agent.get("/metrics")[1]))
     entries = PAGE.read_text(encoding="utf-8").partition(MARK)[2].splitlines()

@@ -182,7 +182,7 @@ class Observed:
             )
 
             def start() -> list[Member]:
-                return [self._stack.enter_context(member(cluster, GROUP, letter)) for letter in "abc"]
+                return [self._stack.enter_context(member(cluster, GROUP, zone)) for zone in "abc"]
 
             if leads:
                 self.members = led(self.agent, start)

@@ -31,7 +31,7 @@ def planned(scenario: Scenario, *options: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.timeout(240)
-def test_the_api_server_tells_the_racks_of_members_that_do_not(pods: Pods, scenario: Scenario, tmp_path: Path) -> None:
+def test_the_api_server_knows_racks_of_members_that_send_none(pods: Pods, scenario: Scenario, tmp_path: Path) -> None:
     """The agent logs a missing permission; with it, it finds each member's node, and all reads are in rack."""
     scenario.lay_out(INTERLEAVED)
     with ApiServer(tmp_path, certify(tmp_path)) as api:

@@ -54,7 +54,7 @@ def _role(sidecar: Container) -> str:
 
 
 @pytest.mark.timeout(240)
-def test_sidecars_tell_the_one_that_leads(pods: Pods, scenario: Scenario) -> None:
+def test_sidecars_report_to_the_one_that_leads(pods: Pods, scenario: Scenario) -> None:
     """Each member reads in its own rack without sending it; after the leading pod is killed, another leads as well."""
     scenario.lay_out(INTERLEAVED)
     running = [

@@ -12,7 +12,7 @@ from samerack.assignors.evaluate import evaluate
 from samerack.assignors.model import NOBODY, Int32Array, Problem
 from tests.parity.cases import Case
 from tests.parity.histories import random_history
-from tests.parity.plans import kafkas_plan, most_of_a_topic, ours, problem_of, rank
+from tests.parity.plans import kafkas_plan, max_of_a_topic, ours, problem_of, rank
 
 if TYPE_CHECKING:
     from tests.parity.peer import Peer
@@ -74,7 +74,7 @@ def walk(peer: Peer, seed: int, assignor: str) -> Walk:
         theirs = _owned(problem, alone)
         cost, kafkas_cost = evaluate(problem, plan), evaluate(problem, kafkas)
         alone_cost = evaluate(problem_of(kafkas_case), alone)
-        largest, kafkas_largest, alone_largest = (most_of_a_topic(problem, owner) for owner in (plan, kafkas, alone))
+        largest, kafkas_largest, alone_largest = (max_of_a_topic(problem, owner) for owner in (plan, kafkas, alone))
         counted.plans += 1
         counted.worse += rank(cost) > rank(kafkas_cost)
         counted.better += rank(cost) < rank(kafkas_cost)

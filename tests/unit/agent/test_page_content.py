@@ -113,7 +113,7 @@ def test_without_a_price_the_share_comes_first(known: dict[str, Any], shown: tup
     assert (found.figure, found.what, found.avoidable) == shown
 
 
-def test_nothing_avoidable_is_said_so(url: str) -> None:
+def test_nothing_avoidable_is_reported_so(url: str) -> None:
     """In words and without the colour of what is wrong."""
     first = _html(f"{url}/group?name=orders").partition('<p class="headline">')[2].partition("</p>")[0]
     assert first.endswith("a month across racks, none of it avoidable")
@@ -186,7 +186,7 @@ def test_a_group_shows_what_balance_costs(url: str) -> None:
         ("partition", ["records not read yet descending", "Partition ascending"]),
     ],
 )
-def test_members_and_partitions_tell_their_order(url: str, sort: str, expected: list[str]) -> None:
+def test_members_and_partitions_show_their_order(url: str, sort: str, expected: list[str]) -> None:
     """The heading by which rows are sorted says so to a reader of screens; what one table lacks sorts it by lag."""
     html = _html(f"{url}/group?name={quote(_MARKUP)}&sort={sort}")
     found = re.findall(r'aria-sort="(\w+)"[^>]*><a [^>]*>([^<]*)', html)

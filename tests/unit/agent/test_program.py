@@ -195,7 +195,7 @@ def test_a_changed_file_takes_effect_without_a_signal(running: Running) -> None:
     agent.stop()
 
 
-def test_wrong_settings_are_refused_and_said(running: Running) -> None:
+def test_wrong_settings_are_refused_and_reported(running: Running) -> None:
     """The process goes on with the former ones, and a metric shows it until the file is right.
 
     A hangup reads the settings at once; without a change nothing begins anew.

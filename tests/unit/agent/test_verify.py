@@ -105,7 +105,7 @@ def with_client(taken: GroupTraffic, client_id: str) -> GroupTraffic:
 
 
 @pytest.mark.parametrize("client_id", ["kafka-python-3.0.12", "aiokafka-0.14.0", "sarama", "kafkajs"])
-def test_members_whose_client_tells_its_group_no_rack(client_id: str) -> None:
+def test_members_whose_client_sends_its_group_no_rack(client_id: str) -> None:
     """They may have `client.rack`, which their fetches alone carry: the cure are the settings that say so."""
     bare = group(members=dict.fromkeys(("m1", "m2", "m3")), flows=[flow("", A, 3 * GB)], shares=Shares(random=2 / 3))
     first, *others = bare.members

@@ -54,7 +54,7 @@ def test_each_check_answers_for_itself() -> None:
         assert ask(port, "/healthz") == alive
 
 
-def test_what_is_waited_for_is_said_by_a_ready_agent() -> None:
+def test_what_is_waited_for_is_reported_by_a_ready_agent() -> None:
     """A name that may be wrong is in the text of /readyz, and no reason to take the agent out of service."""
     with served(notes=lambda: {"group order": "it does not exist yet"}) as port:
         status, body = ask(port, "/readyz")

@@ -133,7 +133,7 @@ def test_the_page_of_a_group_says_what_brokers_assign_and_what_is_unknown(port: 
     assert "racks.client_ids" in bare
 
 
-def test_the_policy_tells_mode_and_what_is_waited_for(port: int) -> None:
+def test_the_policy_shows_mode_and_what_is_waited_for(port: int) -> None:
     """The policy of each led group is in the JSON, and as text with the time on its page and the first page."""
     groups = read(port, "/v1/policy")["groups"]
     assert [(one["mode"], one["waits"], one["waits_until"]) for one in groups] == [
@@ -165,7 +165,7 @@ def test_what_is_shown_takes_no_posts(port: int, path: str) -> None:
     assert ask(port, path, "POST")[0] == 405
 
 
-def test_somebody_else_is_told_and_nobody_is_no_answer(port: int) -> None:
+def test_somebody_else_is_named_and_nobody_is_no_answer(port: int) -> None:
     """A server that is no agent of this version is named with its status; at a closed port the command measures."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

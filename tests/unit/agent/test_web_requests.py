@@ -266,7 +266,7 @@ def test_the_command_follows_it_to_its_end(port: int) -> None:
 
 
 @pytest.mark.usefixtures("leader")
-def test_where_the_agent_is_lost_the_command_says_where_to_look(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_the_agent_is_lost_the_command_names_the_next_step(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """It names the command that shows what the agent did, at the same address."""
     base = f"http://127.0.0.1:{port}"
     reach_agent(base)

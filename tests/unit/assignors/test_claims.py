@@ -35,7 +35,7 @@ def test_newest_generation_wins(names: tuple[str, str]) -> None:
     assert problem.contested is None
 
 
-def test_older_claim_that_nobody_rivals_counts() -> None:
+def test_older_claim_that_nobody_contests_counts() -> None:
     """A member of an older generation keeps what no other member claims."""
     problem = claimed(("a", [0], 5), ("b", [1], 3))
     assert problem.owner.tolist() == [0, 1]

@@ -301,7 +301,7 @@ def test_a_shell_completes_commands() -> None:
     assert done.stdout.split() == ["verify"]
 
 
-def test_a_command_that_is_left_out_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_that_is_left_out_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """The agent's image is without the pipeline."""
     for name in [name for name in sys.modules if name.startswith("samerack.pipeline")]:
         monkeypatch.delitem(sys.modules, name)

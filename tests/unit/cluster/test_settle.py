@@ -92,7 +92,7 @@ def test_what_does_not_last_is_no_change(observed: Sequence[tuple[float, Cluster
     assert all(settled(other) is settled(first) for other in others)
 
 
-def test_an_absent_broker_is_said_once() -> None:
+def test_an_absent_broker_is_reported_once() -> None:
     """The reason why a change is ignored is there when it begins."""
     outcomes = watch((0, UP), (1, DOWN), (40, DOWN), (41, LAGGING), (300, UP))
     assert [outcome.ignored for outcome in outcomes] == [(), ("broker-absent",), (), (), ()]

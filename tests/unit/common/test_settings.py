@@ -346,7 +346,7 @@ def test_a_wrong_value_names_key_and_value(flags: Mapping[str, Any], parts: tupl
         ({"pipeline": {"conf": "x"}}, "pipeline.conf: is a text; expected Spark's keys and their texts, e.g. "),
     ],
 )
-def test_a_wrong_type_is_said_in_words_of_the_file(flags: Mapping[str, Any], message: str) -> None:
+def test_a_wrong_type_is_reported_in_words_of_the_file(flags: Mapping[str, Any], message: str) -> None:
     """No tuple, str or NoneType, which are Python's, and no name of a class of ours."""
     assert refusal(flags=flags).startswith(message)
 

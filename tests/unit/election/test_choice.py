@@ -52,7 +52,7 @@ def _sidecar(number: int) -> Advertisement:
 
 
 @given(presences)
-def test_each_duty_has_one_agent_that_can_do_it(present: dict[str, Advertisement]) -> None:
+def test_each_responsibility_has_one_agent_that_can_do_it(present: dict[str, Advertisement]) -> None:
     """Each responsibility has exactly one active agent if any agent can do it."""
     verdicts = choose(present, 6)
     assert verdicts.keys() == present.keys()
@@ -124,7 +124,7 @@ def test_an_address_of_two_racks_says_nothing() -> None:
 
 
 @given(presences)
-def test_what_is_said_arrives(present: dict[str, Advertisement]) -> None:
+def test_what_is_advertised_arrives(present: dict[str, Advertisement]) -> None:
     """Both messages are decoded equal to what was encoded."""
     for member, advertisement in present.items():
         assert decode_advertisement(member, encode(advertisement)) == advertisement
@@ -142,7 +142,7 @@ def test_whatever_others_say_there_is_an_election(advertised: dict[str, bytes]) 
         decode_verdict(content)
 
 
-def test_what_is_said_has_bounds() -> None:
+def test_what_is_advertised_has_bounds() -> None:
     """What is no message, has a term above any real one, or is too large for brokers, is ignored."""
     for content in (
         b"\x00\x01",

@@ -86,7 +86,7 @@ def test_an_agent_that_moves_keeps_its_rack_meanwhile() -> None:
     assert known.racks == {}
 
 
-def test_what_clients_tell_outside_is_all_that_was_ever_said() -> None:
+def test_what_clients_send_outside_is_all_that_was_ever_reported() -> None:
     """If a member's metadata and assignment differ for a moment, both are excluded from counting."""
     known = registry()
     member = ("m", advertised("", reporting=(("orders", "m1"),)), advertised("", reporting=(("orders", "m2"),)))

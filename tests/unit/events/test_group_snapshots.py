@@ -64,7 +64,7 @@ def test_a_poll_a_plan_and_measuring_show_the_same() -> None:
     assert of_traffic(measured, cooperative=("cooperative-sticky",), partitions=COUNTS) == polled
 
 
-def test_a_plan_for_members_that_nobody_looked_at() -> None:
+def test_a_plan_for_members_that_nobody_polled() -> None:
     """Client ids are read from member ids, and a withheld partition has no owner."""
     withheld = np.where(MADE.number_of == 1, np.int32(-1), MADE.owner)
     snapshot = of_plan(MADE, withheld, clients={}, cooperative=True)

@@ -66,7 +66,7 @@ def test_answer_to_a_line() -> None:
     }
 
 
-def test_cooperative_withholds_and_tells_who_is_next() -> None:
+def test_cooperative_withholds_and_lists_who_is_next() -> None:
     """A partition that another member owns is withheld and listed: always for cooperative-sticky, else on request."""
     group = member(0, owned=[["t", 0], ["t", 1], ["t", 2]])
     expected = {"m1": [["t", 0], ["t", 3]], "m2": []}

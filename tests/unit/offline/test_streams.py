@@ -77,7 +77,7 @@ def test_optimised_plans_come_line_by_line() -> None:
     }
 
 
-def test_what_disabled_an_optimisation_is_said() -> None:
+def test_what_disabled_an_optimisation_is_reported() -> None:
     """A plan that is not changed has the reason."""
     blind = QUESTION | {"clients": [QUESTION["clients"][0], {"id": "B"}]}
     (answer,) = answers("optimize", blind)

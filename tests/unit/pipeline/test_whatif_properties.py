@@ -81,7 +81,7 @@ def test_any_replica_never_reads_more_than_leaders_only(state: GroupState) -> No
 @pytest.mark.parametrize(
     ("sends", "fetches", "knows"), [(None, True, True), (None, False, False), (False, True, False), (True, False, True)]
 )
-def test_the_own_assignor_knows_the_racks_that_members_tell(*, sends: bool | None, fetches: bool, knows: bool) -> None:
+def test_the_own_assignor_knows_the_racks_that_members_send(*, sends: bool | None, fetches: bool, knows: bool) -> None:
     """Racks that members report count; if an older agent did not record this, those that members fetch with."""
     members = tuple(
         MemberState(id=f"m-{rack}", client_id="c", rack=rack, fetches_with_rack=fetches, topics=(0,), tells_rack=sends)

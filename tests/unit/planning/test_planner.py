@@ -232,7 +232,7 @@ def test_what_is_a_change(pairs: tuple[tuple[str, int], ...], topics: tuple[str,
     assert owned_by(*pairs, topics=topics) is is_change
 
 
-def test_rival_owners_are_a_change() -> None:
+def test_contesting_owners_are_a_change() -> None:
     """A partition that two members claim is a change."""
     members = [owner("m-1", *ALL), owner("m-2", ("t", 0))]
     assert partitions_changed(problem_of(members, LOCAL, EAGER), members, LOCAL)

@@ -74,7 +74,7 @@ def test_cooperative_members_give_up_first() -> None:
     assert assigned(first, members) == {"first": [("t", 0), ("t", 2)], "second": []}
 
 
-def test_sticky_tells_what_it_owns_as_kafka_does() -> None:
+def test_sticky_sends_what_it_owns_as_kafka_does() -> None:
     """Sticky user data contains partitions and generation, so that any later leader keeps them."""
     member = kafka_python.assignor("sticky")
     assert decode_subscription(member.metadata(["t"])).user_data is None

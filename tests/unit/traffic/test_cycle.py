@@ -18,13 +18,13 @@ from samerack.traffic.weights import WeightBook
 from tests.unit.traffic.test_exact import Elected, group, member
 
 SETTINGS = Settings(kafka={"bootstrap.servers": "127.0.0.1:1"})
-DUTY = observe("*")
+RESPONSIBILITY = observe("*")
 
 
 def active(term: int, *elsewhere: ReportingMember) -> Claims:
     """Claims of an agent that has counted all groups since an election."""
-    claim = Claim(what=DUTY, term=term, since=0.0)
-    return Claims({DUTY: claim}, responsibilities=[DUTY], elsewhere=frozenset(elsewhere))
+    claim = Claim(what=RESPONSIBILITY, term=term, since=0.0)
+    return Claims({RESPONSIBILITY: claim}, responsibilities=[RESPONSIBILITY], elsewhere=frozenset(elsewhere))
 
 
 class Seeing(BrokerPoller):

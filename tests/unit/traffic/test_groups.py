@@ -169,7 +169,7 @@ def streams_member(
     )
 
 
-def test_streams_on_the_classic_protocol_tells_of_its_client() -> None:
+def test_streams_on_the_classic_protocol_names_its_client() -> None:
     """Process, endpoint, tags and tasks are from the info; the rack is from the subscription, else from a tag."""
     process = uuid.uuid4()
     task = StreamsTask(subtopology=0, partition=1)

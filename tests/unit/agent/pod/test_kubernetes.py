@@ -98,7 +98,7 @@ def test_a_refusal_names_the_rule_that_is_missing(
         (NODE, {"kubernetes_url": ""}, "this is no pod; set pod.kubernetes_url"),
     ],
 )
-def test_what_goes_wrong_is_said(api: ApiServer, environment: dict[str, str], more: dict[str, str], part: str) -> None:
+def test_each_failure_is_reported(api: ApiServer, environment: dict[str, str], more: dict[str, str], part: str) -> None:
     """A missing pod, node, label, server, account or cluster gives one line with the cure."""
     assert part in reason(api, environment, **more)
 

@@ -166,7 +166,7 @@ def found(answers: Answers, **settings: object) -> OwnRack:
     ("provider", "answers", "rack"),
     [("aws", aws, "us-east-1a"), ("google-cloud", google, "us-central1-f"), ("azure", azure("2"), "westeurope-2")],
 )
-def test_each_provider_tells_the_zone(cloud: str, provider: str, answers: Answers, rack: str) -> None:
+def test_each_provider_has_the_zone(cloud: str, provider: str, answers: Answers, rack: str) -> None:
     """The zone is that of Kubernetes' node labels there, and the provider does not have to be set."""
     own = found(answers, cloud=provider if cloud == "named" else "auto")
     assert (own.rack, own.source, own.answers[0].detail) == (rack, "cloud", f"instance metadata of {provider}")
@@ -190,7 +190,7 @@ def test_aws_has_two_names_for_a_zone() -> None:
         (lambda *_: (200, "a\nb"), "google-cloud", "is no name"),
     ],
 )
-def test_what_is_no_zone_is_said(answers: Answers, cloud: str, reason: str) -> None:
+def test_what_is_no_zone_is_reported(answers: Answers, cloud: str, reason: str) -> None:
     """There is no rack, and the answer says why."""
     own = found(answers, cloud=cloud)
     assert own.rack is None

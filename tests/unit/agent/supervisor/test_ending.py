@@ -86,7 +86,7 @@ def test_a_worker_that_does_not_end_is_left_for_before_it_is_killed(monkeypatch:
 _PROGRAM = """
 import sys, time
 from samerack.agent.supervisor.line import ALIVE, encode_reception
-from tests.unit.agent.supervisor.programs import run_until_death
+from tests.unit.agent.supervisor.programs import run_until_exit
 
 code, received = int(sys.argv[1]), sys.argv[2:]
 
@@ -99,7 +99,7 @@ def work(line, /, *, observing, why):
         time.sleep(0.1)
     sys.exit(code)
 
-sys.exit(run_until_death(work))
+sys.exit(run_until_exit(work))
 """
 """A supervisor whose worker lives for a while, reports how brokers received it, and exits with a code or stays."""
 

@@ -22,7 +22,7 @@ _HOG = "while True: pass"
 _SUPERVISOR = """
 import os, sys, time
 from samerack.agent.supervisor.line import ALIVE
-from tests.unit.agent.supervisor.programs import run_until_death
+from tests.unit.agent.supervisor.programs import run_until_exit
 
 processor = int(sys.argv[1])
 
@@ -37,7 +37,7 @@ def work(line, /, *, observing, why):
             pass
         line.sendall(ALIVE)
 
-run_until_death(work)
+run_until_exit(work)
 """
 """A supervisor whose worker needs 20 ms of a processor for a sign of life, at a priority that gives it 60 in 20 s."""
 _STARVES_SECONDS = 2.0  # twice the silence allowed for a worker that has processor time

@@ -52,7 +52,7 @@ def check(standbys: Standbys, placed: Int32Array) -> None:
     assert len(set(at)) == len(at)
 
 
-def least_cost(standbys: Standbys, costs: Costs) -> int:
+def min_cost(standbys: Standbys, costs: Costs) -> int:
     """The minimum cost on the graph of all tasks and clients."""
     graph: nx.DiGraph[Any] = nx.DiGraph()
     had = set(zip(standbys.task.tolist(), standbys.client.tolist(), strict=True))
@@ -77,7 +77,7 @@ def test_standbys_cost_as_little_as_on_the_full_graph(costs: Costs, limit: int) 
         standbys, _ = random_standbys(seed, tasks=1 + seed % 13, clients=2 + seed % 6, limit=limit)
         placed = optimize_standby(standbys, costs)
         check(standbys, placed)
-        assert cost_of(standbys, costs, placed) == least_cost(standbys, costs), seed
+        assert cost_of(standbys, costs, placed) == min_cost(standbys, costs), seed
 
 
 def tagged(seed: int, *, limit: int, keys: int) -> tuple[Tagged, list[frozenset[tuple[str, str]]], list[int]]:
