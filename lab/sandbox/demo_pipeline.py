@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import tempfile
 import time
 from functools import partial
@@ -20,6 +19,7 @@ from rich.console import Console
 
 from lab.sandbox.admin import Admin
 from lab.sandbox.cluster import Cluster
+from lab.sandbox.commands import SAMERACK
 from lab.sandbox.crew import Crew, Post
 from lab.sandbox.demo import GROUP, POSTS, TOPICS, agent, deploy_until_led
 from lab.sandbox.errors import SandboxError
@@ -85,7 +85,7 @@ def _publish(story: Story, bootstrap: str) -> None:
 
 def _samerack(*arguments: str, log: Path) -> bytes:
     """Runs a pipeline command; returns its standard output."""
-    line = (sys.executable, "-m", "samerack.cli.main", "pipeline", *arguments)
+    line = (*SAMERACK, "pipeline", *arguments)
     out = log.with_suffix(".out")
     with out.open("wb") as out_file, log.open("wb") as complaints:
         process = spawn(line, stdout=out_file, stderr=complaints)

@@ -6,8 +6,6 @@ everything. Members and administration use the open listener.
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -27,6 +25,7 @@ from lab.sandbox.agent_process import AgentProcess
 from lab.sandbox.certificates import Authority
 from lab.sandbox.cloud_listeners import GoogleKafka, Msk, compiled
 from lab.sandbox.cluster import Cluster
+from lab.sandbox.commands import samerack
 from lab.sandbox.feeder import Feeder
 from lab.sandbox.members.lines import MemberSettings
 from lab.sandbox.members.process import Member
@@ -222,8 +221,7 @@ def led(agent: AgentProcess, start: Callable[[], Sequence[Member]]) -> Sequence[
 def run(bootstrap: str, settings: Mapping[str, str], *command: str) -> tuple[int, list[str]]:
     """Runs a command; returns its exit code and the lines of standard error."""
     given = [part for key, value in settings.items() for part in ("-s", f"{key}={value}")]
-    line = [sys.executable, "-m", "samerack.cli.main", *command, "-b", bootstrap, *given]
-    done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=120)
+    done = samerack(*command, "-b", bootstrap, *given)
     return done.returncode, done.stderr.splitlines()
 
 

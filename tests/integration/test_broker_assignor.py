@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-
 import pytest
 
 from lab.sandbox.admin import wait_until
+from lab.sandbox.commands import samerack_json
 from lab.sandbox.contract import RACKS
 from lab.sandbox.jvm import BROKER_VERSION
 from tests.integration.new_protocol import SPREAD, assignor, join, join_on_both_clients
@@ -83,19 +80,8 @@ def test_static_members_that_change_racks_need_another_one_for_a_while(scenario:
 
 
 def _advice(scenario: Scenario) -> str:
-    line = [
-        sys.executable,
-        "-m",
-        "samerack.cli.main",
-        "plan",
-        scenario.group,
-        "--json",
-        "-b",
-        scenario.cluster.bootstrap,
-    ]
-    done = subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
-    return str(json.loads(done.stdout)["server"]["advice"])
+    answer = samerack_json("plan", scenario.group, "--json", "-b", scenario.cluster.bootstrap)
+    return str(answer["server"]["advice"])
 
 
 @pytest.mark.promise(

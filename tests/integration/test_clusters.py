@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 
 from lab.sandbox.admin import Admin
 from lab.sandbox.agent_process import AgentProcess
+from lab.sandbox.commands import samerack_json
 from lab.sandbox.settings import HOST, free_ports
 from tests.collector import Collector
 from tests.integration import guest
@@ -110,10 +110,8 @@ def test_each_is_measured_and_none_harms_another(scenario: Scenario, west: Scena
             check=False,
         )
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-        web = agent.events("started")[-1]["url"].removesuffix("/metrics").rpartition(":")[2]
-        line = [sys.executable, "-m", "samerack.cli.main", "cost", scenario.group, "--json", "--config", str(config)]
-        line += ["-s", "cluster=east", "-s", f"web.port={web}"]
-        cost = json.loads(subprocess.run(line, check=True, capture_output=True, timeout=60).stdout)
+        chosen = ("-s", "cluster=east", "-s", f"web.port={agent.port}")
+        cost = samerack_json("cost", scenario.group, "--json", "--config", str(config), *chosen)
         assert cost["groups"][0]["wire_bytes"] > 0
         assert cost["bootstrap"] == east
         names = {event.get("cluster") for event in agent.events("poll-failed")}

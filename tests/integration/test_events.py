@@ -6,8 +6,6 @@ A member counts generations itself; the tests do not rely on the agent's count o
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
@@ -21,6 +19,7 @@ from kafka import KafkaConsumer
 
 from lab.sandbox.admin import wait_until
 from lab.sandbox.agent_process import AgentProcess
+from lab.sandbox.commands import samerack_json
 from lab.sandbox.members.process import Member
 from lab.sandbox.settings import free_ports
 from samerack.common.records import GroupEvent
@@ -192,19 +191,5 @@ def test_each_generation_of_a_led_group_is_reported_with_its_cause(scenario: Sce
     assert {at: known[at] for at in former} == pytest.approx(former, rel=1e-3)
     (replaced,) = json.loads(agent.get("/v1/events?kind=worker")[1])["events"]
     assert (replaced["action"], replaced["reason"]) == ("replaced", "exit code -9")
-    shown = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "samerack.cli.main",
-            "events",
-            scenario.group,
-            "--store",
-            str(tmp_path / "events.db"),
-            "--json",
-        ],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert {event["generation"] for event in json.loads(shown.stdout)["events"]} >= set(generations)
+    shown = samerack_json("events", scenario.group, "--store", str(tmp_path / "events.db"), "--json")
+    assert {event["generation"] for event in shown["events"]} >= set(generations)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 
+from lab.sandbox.commands import samerack_json
 from lab.sandbox.members.lines import MemberSettings
 from lab.sandbox.members.process import Member
 from tests.integration.guest import consumer_groups, set_offsets
@@ -32,10 +30,7 @@ def measuring(scenario: Scenario) -> Iterator[Poller]:
 
 def samerack_lag(scenario: Scenario) -> dict[str, Any]:
     """What `samerack lag` measures of the scenario's group by itself."""
-    line = [sys.executable, "-m", "samerack.cli.main", "lag", scenario.group, "--json", "--measure"]
-    line += ["-b", scenario.cluster.bootstrap]
-    found: dict[str, Any] = json.loads(subprocess.run(line, check=True, capture_output=True, timeout=60).stdout)
-    return found
+    return samerack_json("lag", scenario.group, "--json", "--measure", "-b", scenario.cluster.bootstrap)
 
 
 def test_lag_is_that_of_kafkas_tool(scenario: Scenario, placed: str, measuring: Poller) -> None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from typing import Any
 
 from lab.sandbox.admin import wait_until
 from lab.sandbox.agent_process import AgentProcess
+from lab.sandbox.commands import samerack_json
 from tests.integration.scenario import INTERLEAVED, A, B, C, Scenario, holds_for
 
 _STAYS_SECONDS = 2.0
@@ -20,12 +19,7 @@ _STAYS_SECONDS = 2.0
 
 def _ask(scenario: Scenario, agent: AgentProcess, command: str, *options: str) -> dict[str, Any]:
     """Runs a command against the agent; returns its answer."""
-    url = agent.events("started")[-1]["url"].removesuffix("/metrics")
-    line = [sys.executable, "-m", "samerack.cli.main", command, scenario.group, "--json", "--url", url, *options]
-    done = subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
-    answer: dict[str, Any] = json.loads(done.stdout)
-    return answer
+    return samerack_json(command, scenario.group, "--json", "--url", agent.url, *options)
 
 
 def _led(scenario: Scenario) -> AgentProcess:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from lab.sandbox.admin import wait_until
 from lab.sandbox.agent_process import AgentProcess
+from lab.sandbox.commands import samerack_json
 from tests.integration.metrics_page import MARK, PAGE, SAMPLES, labels_of, row, shown
 from tests.integration.monitored import LED, OBSERVED, monitored
 from tests.integration.prometheus import Prometheus
@@ -40,7 +40,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """One agent and one Prometheus for all tests."""
     folder = tmp_path_factory.mktemp("monitoring")
     with monitored(folder) as agent:
-        address = str(agent.events("started")[0]["url"]).removeprefix("http://").removesuffix("/metrics")
+        address = agent.url.removeprefix("http://")
         with Prometheus(address, rules=FILES / "alerts.yaml", folder=folder) as prometheus:
             yield Running(agent=agent, prometheus=prometheus)
 
@@ -107,11 +107,7 @@ def test_promtool_accepts_the_rules(arguments: tuple[str, ...]) -> None:
 
 def test_cost_asks_the_running_agent(running: Running) -> None:
     """`samerack cost` finds the agent by its port, without a configured cluster: both groups and the whole bill."""
-    port = str(running.agent.events("started")[0]["url"]).rpartition(":")[2].partition("/")[0]
-    line = [sys.executable, "-m", "samerack.cli.main", "cost", "--json", "-s", f"web.port={port}"]
-    done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=90)
-    assert done.returncode == 0, done.stderr
-    cost = json.loads(done.stdout)
+    cost = samerack_json("cost", "--json", "-s", f"web.port={running.agent.port}")
     assert {group["group"]: group["role"] for group in cost["groups"]} == {LED: "leading", OBSERVED: ""}
     assert cost["groups"][0]["dollars"] > 0
     assert cost["bill"]["unknown"] == ""

@@ -10,7 +10,6 @@ import base64
 import json
 import socket
 import subprocess
-import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -26,6 +25,7 @@ import yaml
 from lab.sandbox.admin import wait_until
 from lab.sandbox.agent_process import AgentProcess
 from lab.sandbox.certificates import locked
+from lab.sandbox.commands import SAMERACK
 from lab.sandbox.members.lines import MemberSettings
 from lab.sandbox.members.process import Member
 from tests.integration.secured import MSK, SECRETS, TOPIC, USER, Secured
@@ -172,8 +172,7 @@ def _free_port() -> int:
 
 
 def _command(written: Written, config: Path, *command: str) -> int:
-    line = [sys.executable, "-m", "samerack.cli.main", *command, "--config", str(config)]
-    done = subprocess.run(line, capture_output=True, check=False, timeout=120)
+    done = subprocess.run([*SAMERACK, *command, "--config", str(config)], capture_output=True, check=False, timeout=120)
     written.add(f"samerack {command[0]}", done.stdout + done.stderr)
     return done.returncode
 

@@ -10,7 +10,6 @@ import json
 import re
 import shlex
 import subprocess
-import sys
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -35,6 +34,7 @@ from kafka.protocol.admin.acl import DescribeAclsRequest
 from lab.sandbox.admin import wait_until
 from lab.sandbox.agent_process import AgentProcess
 from lab.sandbox.cluster import Cluster
+from lab.sandbox.commands import samerack_json
 from lab.sandbox.jvm import command
 from lab.sandbox.members.process import Member
 from samerack.cluster.client import close, connect
@@ -225,11 +225,7 @@ class Observed:
 
 def _asked(command: str, *options: str) -> dict[str, Any]:
     """The JSON output of a command."""
-    line = [sys.executable, "-m", "samerack.cli.main", command, "--json", *options]
-    done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=120)
-    assert done.returncode in (0, 1), done.stderr
-    answer: dict[str, Any] = json.loads(done.stdout)
-    return answer
+    return samerack_json(command, "--json", *options, codes=(0, 1))
 
 
 def _as_agent(cluster: Cluster) -> list[str]:

@@ -2,10 +2,10 @@
 
 import json
 import subprocess
-import sys
 
 import pytest
 
+from lab.sandbox.commands import samerack, samerack_json
 from lab.sandbox.members.lines import Partition
 from tests.integration.scenario import INTERLEAVED, A, B, C, Scenario
 
@@ -13,24 +13,7 @@ _RACKS = "racks.client_ids={'*-rack-a': rack-a, '*-rack-b': rack-b, '*-rack-c': 
 
 
 def _plan(scenario: Scenario, group: str, *options: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "samerack.cli.main",
-            "plan",
-            group,
-            "-b",
-            scenario.cluster.bootstrap,
-            "-s",
-            _RACKS,
-            *options,
-        ],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    return samerack("plan", group, "-b", scenario.cluster.bootstrap, "-s", _RACKS, *options)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +39,7 @@ def test_a_plan_shows_what_members_have(scenario: Scenario, *, led: bool) -> Non
         scenario.wait_led(agent, cross_rack=0)
     scenario.wait_settled()
 
-    port = agent.events("started")[-1]["url"].removesuffix("/metrics").rpartition(":")[2] if agent is not None else "0"
+    port = agent.port if agent is not None else "0"
     answer = json.loads(_plan(scenario, scenario.group, "--json", "-s", f"web.port={port}").stdout)
     shown: dict[str, frozenset[Partition]] = {
         client_id: frozenset((topic, number) for topic, number in member["present"]["partitions"])
@@ -89,13 +72,10 @@ def test_members_without_racks_are_unknown_and_not_0_percent(scenario: Scenario)
     for client, rack in (("kafka-python", A), ("aiokafka", B), ("kafka-python", C)):
         scenario.join(client, rack)
     scenario.wait_settled(cross_rack=None)
-    line = [sys.executable, "-m", "samerack.cli.main", "plan", scenario.group, "-b", scenario.cluster.bootstrap]
-    answer, shown = (
-        subprocess.run([*line, *options], capture_output=True, text=True, timeout=60, check=True).stdout
-        for options in (["--json"], [])
-    )
+    asked = ("plan", scenario.group, "-b", scenario.cluster.bootstrap)
+    answer, shown = samerack_json(*asked, "--json"), samerack(*asked).stdout
     for plan in ("present", "proposed"):
-        figures = json.loads(answer)[plan]
+        figures = answer[plan]
         assert (figures["cross_rack"], figures["cross_rack_share"], figures["known"]) == (None, None, 0)
     assert "across racks: now unknown, with optimal unknown, moving 0" in shown
     assert "3 of 3 members have no rack" in " ".join(shown.split())

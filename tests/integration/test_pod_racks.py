@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 import pytest
 
+from lab.sandbox.commands import samerack
 from lab.sandbox.members.lines import MemberSettings
 from tests.integration.pods import Container, Pods
 from tests.integration.scenario import INTERLEAVED, A, B, C, Scenario
@@ -21,9 +19,7 @@ _ZONES: Final = {"zone-1": A, "zone-2": B, "zone-3": C}
 
 def planned(scenario: Scenario, *options: str) -> list[tuple[str, str]]:
     """Rack and rack source of each member by `samerack plan`, from the brokers and from a running agent."""
-    asked = ["plan", scenario.group, "--json", "-b", scenario.cluster.bootstrap, *options]
-    line = [sys.executable, "-m", "samerack.cli.main", *asked]
-    done = subprocess.run(line, capture_output=True, text=True, timeout=120, check=False)
+    done = samerack("plan", scenario.group, "--json", "-b", scenario.cluster.bootstrap, *options)
     if done.returncode:
         return []  # the group has no members yet
     members: list[dict[str, Any]] = json.loads(done.stdout)["members"]
@@ -67,8 +63,7 @@ def test_the_api_server_knows_racks_of_members_that_send_none(pods: Pods, scenar
             timeout=60,
         )
         assert planned(scenario) == [("-", "none")] * len(_ZONES)  # only the API server knows, and the agent asks it
-        port = urlsplit(str(agent.events("started")[-1]["url"])).port
-        assert planned(scenario, "-s", f"web.port={port}") == [(rack, "kubernetes") for rack in _ZONES.values()]
+        assert planned(scenario, "-s", f"web.port={agent.port}") == [(rack, "kubernetes") for rack in _ZONES.values()]
         assert agent.metric("samerack_pod_questions_total", outcome="found") == len(_ZONES)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from typing import Any
 
 import psutil
@@ -12,6 +11,7 @@ import pytest
 
 from lab.sandbox.admin import wait_until
 from lab.sandbox.agent_process import AgentProcess
+from lab.sandbox.commands import SAMERACK
 from lab.sandbox.settings import free_ports
 from tests.integration.scenario import A, B, C, Scenario, now_ms
 
@@ -38,9 +38,8 @@ def _following(scenario: Scenario, client: str, **settings: Any) -> AgentProcess
 
 def _asking(scenario: Scenario, agent: AgentProcess) -> subprocess.Popen[str]:
     """Starts `samerack lead GROUP --takeover clean --json`."""
-    url = agent.events("started")[-1]["url"].removesuffix("/metrics")
-    line = [sys.executable, "-m", "samerack.cli.main", "lead", scenario.group, "--takeover", "clean", "--json"]
-    return subprocess.Popen([*line, "--url", url], stdout=subprocess.PIPE, text=True)
+    line = [*SAMERACK, "lead", scenario.group, "--takeover", "clean", "--json", "--url", agent.url]
+    return subprocess.Popen(line, stdout=subprocess.PIPE, text=True)
 
 
 @pytest.mark.promise("On request the agent takes over a running eager group; no record is lost or read twice.")

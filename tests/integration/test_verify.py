@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -14,6 +12,7 @@ import pytest
 
 from lab.sandbox.admin import Admin
 from lab.sandbox.cluster import Cluster
+from lab.sandbox.commands import samerack
 from lab.sandbox.contract import KafkaCluster
 from tests.integration.scenario import INTERLEAVED, A, B, C, Scenario
 
@@ -23,11 +22,11 @@ _EVERYWHERE: Final = ((1, 2, 3), (2, 3, 1), (3, 1, 2)) * 2
 
 def verify(cluster: KafkaCluster, groups: str, *settings: str) -> tuple[int, dict[str, Any]]:
     """Exit code and verdict over the groups of a pattern."""
-    line = [sys.executable, "-m", "samerack.cli.main", "verify", "--json", "--measure", "-b", cluster.bootstrap]
-    line += ["--window", str(_WINDOW_SECONDS), "-s", f"traffic.groups={json.dumps([groups])}"]
-    line += [part for setting in settings for part in ("-s", setting)]
+    words = ["verify", "--json", "--measure", "-b", cluster.bootstrap]
+    words += ["--window", str(_WINDOW_SECONDS), "-s", f"traffic.groups={json.dumps([groups])}"]
+    words += [part for setting in settings for part in ("-s", setting)]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SAMERACK_")}
-    done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=120, env=environment)
+    done = samerack(*words, env=environment)
     assert done.stdout, done.stderr
     return done.returncode, json.loads(done.stdout)
 

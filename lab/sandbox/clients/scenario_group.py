@@ -7,8 +7,6 @@ and all members stopped and started again.
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import wait
@@ -25,6 +23,7 @@ from lab.sandbox.chaos.group import AGENT, Group, now_ns
 from lab.sandbox.chaos.setup import Setup
 from lab.sandbox.clients.initial_rebalances import AGENT_SETTINGS, NAMES, findings
 from lab.sandbox.clients.model import ENDS_WHEN_IT_REJOINS, ScenarioRun, Step, Variant
+from lab.sandbox.commands import samerack
 from lab.sandbox.errors import SandboxError
 from lab.sandbox.history.spans import longest_stop, stops
 from lab.sandbox.members.ledger import read_twice
@@ -198,11 +197,7 @@ class ScenarioGroup:
         return any(member.client_id == AGENT for member in self.group.describe().members)
 
     def _lead(self, agent: AgentProcess) -> dict[str, Any]:
-        url = str(agent.events("started")[-1]["url"]).removesuffix("/metrics")
-        line = [sys.executable, "-m", "samerack.cli.main", "lead", self.group.name, "--takeover", "clean", "--json"]
-        done = subprocess.run(  # noqa: S603 - ourselves
-            [*line, "--url", url], capture_output=True, text=True, timeout=90, check=False
-        )
+        done = samerack("lead", self.group.name, "--takeover", "clean", "--json", "--url", agent.url, timeout=90)
         if done.stdout:
             answer: dict[str, Any] = json.loads(done.stdout)
             return answer
