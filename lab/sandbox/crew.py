@@ -21,7 +21,7 @@ from lab.sandbox.feeder import VALUE_BYTES, Feeder
 from lab.sandbox.members.ledger import longest_pauses
 from lab.sandbox.members.lines import MemberSettings, Partition
 from lab.sandbox.members.process import Event, Member
-from lab.sandbox.story import Story
+from lab.sandbox.story import Story, three_brokers
 from samerack.assignors.build import MemberInput, build_problem
 from samerack.assignors.consumer import optimal
 from samerack.assignors.evaluate import evaluate
@@ -249,8 +249,7 @@ def running(  # noqa: PLR0913 - one parameter for each part of a group
     properties: Mapping[str, str] | None = None,
 ) -> Iterator[tuple[Cluster, Admin, Crew]]:
     """Runs three brokers and a group with load within the context; `brokers` and `members` say what is special."""
-    story.report(f"starting three brokers, one in each rack{brokers}")
-    with Cluster(progress=story.report) as cluster, Admin(cluster.bootstrap) as admin:
+    with three_brokers(story.report, note=brokers) as (cluster, admin):
         for topic, assignment in topics.items():
             admin.create_topic(topic, assignment)
         story.report(f"topics: {', '.join(f'{topic} ({len(placed)} partitions)' for topic, placed in topics.items())}")

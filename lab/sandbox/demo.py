@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-import typer
 from rich.console import Console
 
 from lab.sandbox.admin import Admin
@@ -22,7 +21,7 @@ from lab.sandbox.contract import RACKS_BY_CLIENT_ID
 from lab.sandbox.crew import Crew, Post, running, show_rates
 from lab.sandbox.errors import SandboxError
 from lab.sandbox.processes import tail
-from lab.sandbox.story import AsJson, Story, command, echo, run_story, summary
+from lab.sandbox.story import AsJson, Story, command, conclude, run_story, summary
 
 GROUP: Final = "orders-service"
 TOPICS: Final = {
@@ -127,10 +126,7 @@ def main(*, as_json: AsJson = False) -> None:
         "agent killed: longest pause of any partition": f"{result['consumption_gap_seconds']:.2f} s",
     }
     summary(console, "what samerack changed", rows)
-    if as_json:
-        echo(result)
-    if result["after"] > result["optimum"]:
-        raise typer.Exit(1)
+    conclude(result, as_json=as_json, failed=result["after"] > result["optimum"])
 
 
 if __name__ == "__main__":

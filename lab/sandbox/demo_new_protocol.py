@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from typing import Final
 
-import typer
 from confluent_kafka.admin import AdminClient
 from rich.console import Console
 
@@ -18,7 +17,7 @@ from lab.sandbox.admin import Admin
 from lab.sandbox.cluster import Cluster
 from lab.sandbox.crew import Crew, Post, running, show_rates
 from lab.sandbox.sockets import measure
-from lab.sandbox.story import AsJson, Story, command, echo, run_story, summary
+from lab.sandbox.story import AsJson, Story, command, conclude, run_story, summary
 
 GROUP: Final = "orders-service"
 TOPICS: Final = {
@@ -102,10 +101,7 @@ def main(*, as_json: AsJson = False) -> None:
     }
     summary(console, "what samerack's assignor in the brokers changed", rows)
     console.print("what is left across racks are answers to heartbeats and requests for metadata", highlight=False)
-    if as_json:
-        echo(result)
-    if result["after"] >= result["before"]:
-        raise typer.Exit(1)
+    conclude(result, as_json=as_json, failed=result["after"] >= result["before"])
 
 
 if __name__ == "__main__":

@@ -17,15 +17,13 @@ from typing import Annotated, Any, Final
 import typer
 from rich.console import Console
 
-from lab.sandbox.admin import Admin
-from lab.sandbox.cluster import Cluster
 from lab.sandbox.commands import SAMERACK
 from lab.sandbox.crew import Crew, Post
 from lab.sandbox.demo import GROUP, POSTS, TOPICS, agent, deploy_until_led
 from lab.sandbox.errors import SandboxError
 from lab.sandbox.feeder import Feeder
 from lab.sandbox.processes import end, spawn, tail
-from lab.sandbox.story import AsJson, Story, command, run_story
+from lab.sandbox.story import AsJson, Story, command, run_story, three_brokers
 
 TRAFFIC_TOPIC: Final = "samerack-traffic"
 STATES_TOPIC: Final = "samerack-states"
@@ -50,9 +48,8 @@ _MAX_SECONDS: Final = 240.0
 
 def play(output: Path, story: Story) -> dict[str, Any]:
     """Runs the whole demo; returns a summary of the report."""
-    story.report("starting three brokers, one in each rack")
     with tempfile.TemporaryDirectory(prefix="samerack-demo-") as folder:
-        with Cluster(progress=story.report) as cluster, Admin(cluster.bootstrap) as admin:
+        with three_brokers(story.report) as (cluster, admin):
             for topic, assignment in {**TOPICS, TRAFFIC_TOPIC: [[1]], STATES_TOPIC: [[2]]}.items():
                 admin.create_topic(topic, assignment)
             _publish(story, cluster.bootstrap)

@@ -14,7 +14,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import typer
 from rich.console import Console
 from rich.table import Table
 
@@ -25,7 +24,7 @@ from lab.sandbox.errors import SandboxError
 from lab.sandbox.feeder import Feeder
 from lab.sandbox.settings import free_ports
 from lab.sandbox.sockets import measure
-from lab.sandbox.story import AsJson, Story, command, echo, run_story
+from lab.sandbox.story import AsJson, Story, command, conclude, run_story, three_brokers
 from lab.sandbox.streams import CLASS, Place, StreamsApplication
 from lab.sandbox.streams_output import compare
 
@@ -117,11 +116,9 @@ def _all_read(application: StreamsApplication) -> bool:
 
 def play(story: Story) -> dict[str, Any]:
     """Runs the whole demo; returns its measurements."""
-    story.report("starting three brokers, one in each rack")
     with (
         tempfile.TemporaryDirectory(prefix="samerack-demo-") as folder,
-        Cluster(progress=story.report) as cluster,
-        Admin(cluster.bootstrap) as admin,
+        three_brokers(story.report) as (cluster, admin),
     ):
         admin.create_topic(TOPIC, SOURCES)
         prepare(admin, APPLICATION)
@@ -239,10 +236,8 @@ def main(*, as_json: AsJson = False) -> None:
     """See a Kafka Streams application's tasks move into their racks, and the agent die: two minutes."""
     console = Console(stderr=as_json)
     result = run_story(console, play)
-    if as_json:
-        echo(result)
-    if result["share_after"] >= result["share_before"] or result["lost"] or result["doubled"] or result["miscounted"]:
-        raise typer.Exit(1)
+    wrong = result["lost"] or result["doubled"] or result["miscounted"]
+    conclude(result, as_json=as_json, failed=bool(wrong) or result["share_after"] >= result["share_before"])
 
 
 if __name__ == "__main__":

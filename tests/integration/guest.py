@@ -17,9 +17,10 @@ from confluent_kafka.admin import AdminClient
 from lab.sandbox.admin import wait_until
 from lab.sandbox.agent_process import AgentProcess
 from lab.sandbox.errors import SandboxError
+from lab.sandbox.group_client import AGENT
 from lab.sandbox.jvm import command
 from lab.sandbox.members.lines import Partition
-from tests.integration.scenario import AGENT, Scenario
+from tests.integration.scenario import Scenario
 
 _WATCHING: Final = frozenset({"waiting", "observing", "following", "leading"})
 

@@ -18,13 +18,13 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from lab.sandbox.admin import Admin, wait_until
 from lab.sandbox.agent_process import AgentProcess
-from lab.sandbox.contract import RACKS, KafkaCluster
+from lab.sandbox.contract import RACK_SENDERS, RACKS, KafkaCluster
 from lab.sandbox.errors import SandboxError
 from lab.sandbox.feeder import Feeder
+from lab.sandbox.group_client import AGENT, GroupClient, assigned
 from lab.sandbox.members.ledger import longest_pauses, readings
 from lab.sandbox.members.lines import MemberSettings, Partition
 from lab.sandbox.members.process import Event, Member
@@ -37,11 +37,7 @@ INTERLEAVED: Final = ((1,), (2,), (3,), (1,), (2,), (3,))
 """Brokers by partition: two partitions in each rack, placed so that range without racks never has all in rack."""
 IN_TWO_RACKS: Final = ((1, 2), (2, 3), (3, 1), (1, 3), (2, 1), (3, 2))
 """Brokers by partition: four of six partitions have a replica in any one rack."""
-AGENT: Final = "samerack"
-"""The agent's client id, and by default its instance id."""
 _TAKE_OVER_SECONDS: Final = 60.0
-_RACK_SENDERS: Final = frozenset({"java", "confluent", "franz-go"})
-"""Clients that send their rack with their subscription and with their fetches."""
 _PARTITION_EVENTS: Final = frozenset({"assigned", "revoked", "lost"})
 
 
@@ -95,7 +91,7 @@ class Scenario:
         self._agents: list[AgentProcess] = []
         self._numbers = 0
         self._feeding = ExitStack()
-        self._groups = self._ask_groups()
+        self._asked = GroupClient(cluster.bootstrap, self.group)
 
     # setup
 
@@ -150,7 +146,7 @@ class Scenario:
                 group=self.group,
                 topics=self.topics,
                 client_id=f"{client}-{self._numbers}-{rack}",
-                rack=rack if client in _RACK_SENDERS else None,
+                rack=rack if client in RACK_SENDERS else None,
                 assignors=(assignor,) if assignor else (),
                 properties={key.replace("_", "."): value for key, value in given.items() if value},
             ),
@@ -234,31 +230,18 @@ class Scenario:
 
     def given(self) -> dict[str, frozenset[Partition]] | None:
         """Partitions by client id, as the leader assigned them by the broker; None unless the group is stable."""
-        described = self.describe()
-        if described.state.name != "STABLE":
-            return None
-        return {
-            member.client_id: frozenset((p.topic, p.partition) for p in member.assignment.topic_partitions)
-            for member in described.members
-            if member.client_id != AGENT
-        }
+        return assigned(self.describe())
 
     def describe(self) -> Any:
         """The group as the broker describes it; retried while the coordinator moves."""
         until = time.monotonic() + _TAKE_OVER_SECONDS
         while True:
             try:
-                return self._groups.describe_consumer_groups([self.group], request_timeout=5.0)[self.group].result()
+                return self._asked.describe(timeout=5.0)
             except KafkaException:
-                self._groups = self._ask_groups()  # librdkafka keeps asking the former coordinator
                 if time.monotonic() > until:
                     raise
                 time.sleep(0.2)
-
-    def _ask_groups(self) -> AdminClient:
-        return AdminClient(
-            {"bootstrap.servers": self.cluster.bootstrap, "log_level": 0, "reconnect.backoff.max.ms": 200}
-        )
 
     def cross_rack(self) -> int:
         """How many partitions are read from another rack, by metadata and by what members report as owned."""
@@ -268,7 +251,7 @@ class Scenario:
         for one in self.participants:
             for partition in one.member.owned:
                 placed = replicas[partition]
-                serving = placed.replicas if one.client in _RACK_SENDERS else (placed.leader,)
+                serving = placed.replicas if one.client in RACK_SENDERS else (placed.leader,)
                 cross += one.rack not in {racks.get(broker) for broker in serving}
         return cross
 

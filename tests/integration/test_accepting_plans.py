@@ -5,7 +5,8 @@ from itertools import dropwhile
 import pytest
 
 from lab.sandbox.agent_process import AgentProcess
-from tests.integration.scenario import AGENT, INTERLEAVED, A, B, C, Scenario
+from lab.sandbox.group_client import AGENT
+from tests.integration.scenario import INTERLEAVED, A, B, C, Scenario
 
 
 def _wait_rounds(agent: AgentProcess, plans: int) -> int:

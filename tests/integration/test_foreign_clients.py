@@ -10,7 +10,7 @@ import pytest
 
 from lab.sandbox.admin import Admin, wait_until
 from lab.sandbox.agent_process import AgentProcess
-from lab.sandbox.chaos.group import AGENT, Group
+from lab.sandbox.chaos.group import Group
 from lab.sandbox.chaos.setup import Setup
 from lab.sandbox.clients.initial_rebalances import (
     ANY_TIME,
@@ -23,6 +23,7 @@ from lab.sandbox.clients.initial_rebalances import (
 from lab.sandbox.clients.model import SLACK_SECONDS, Variant
 from lab.sandbox.clients.scenario_group import PLACED
 from lab.sandbox.contract import KafkaCluster
+from lab.sandbox.group_client import AGENT
 from lab.sandbox.history.checker import check
 from lab.sandbox.members.ledger import read_twice
 from tests.integration.scenario import INTERLEAVED, A, B, C, Scenario

@@ -10,22 +10,20 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Self
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from lab.sandbox.admin import Admin, wait_until
-from lab.sandbox.chaos.setup import FEED_SECONDS, RACK_SENDERS, MemberSpec, Setup
+from lab.sandbox.chaos.setup import FEED_SECONDS, MemberSpec, Setup
+from lab.sandbox.contract import RACK_SENDERS
 from lab.sandbox.errors import SandboxError
 from lab.sandbox.feeder import Feeder
+from lab.sandbox.group_client import AGENT, GroupClient, assigned
 from lab.sandbox.history.model import History
 from lab.sandbox.history.reading import read_history
 from lab.sandbox.members.lines import MemberSettings, Partition, Recorder
 from lab.sandbox.members.process import Event, Member, read_event
-
-AGENT: Final = "samerack"
-"""The agents' client id in groups."""
 
 
 class Group:
@@ -55,7 +53,7 @@ class Group:
         )
         self._operator = (folder / "operator.jsonl").open("a", encoding="utf-8")
         self._ending = ThreadPoolExecutor(max_workers=len(self.specs) + 2, thread_name_prefix=f"ending-{self.name}")
-        self._groups = self.ask_groups()
+        self.asked = GroupClient(bootstrap, self.name)
 
     def start(self, spec: MemberSpec, *, assignor: str = "") -> Member:
         """Starts a member; an assignor, if given, replaces the group's."""
@@ -123,21 +121,13 @@ class Group:
         with suppress(ProcessLookupError):
             os.kill(self.present[spec].pid, signal.SIGCONT)
 
-    def ask_groups(self) -> AdminClient:
-        """Returns a new client, which has no cached coordinator."""
-        return AdminClient({"bootstrap.servers": self._bootstrap, "log_level": 0, "reconnect.backoff.max.ms": 200})
-
     def describe(self) -> Any:
         """Returns the group as its coordinator describes it; where none answers, a KafkaException is raised."""
-        try:
-            return self._groups.describe_consumer_groups([self.name], request_timeout=3.0)[self.name].result()
-        except KafkaException:
-            self._groups = self.ask_groups()  # librdkafka keeps asking the former coordinator
-            raise
+        return self.asked.describe(timeout=3.0)
 
     def coordinator(self) -> int:
         """Returns the broker that coordinates the group."""
-        self._groups = self.ask_groups()  # an older client has cached the answer
+        self.asked.forget()  # an older client has cached the answer
         found: list[int] = []
 
         def answered() -> bool:
@@ -157,14 +147,7 @@ class Group:
 
     def agrees(self) -> bool:
         """Returns whether the group is stable and complete, and members own exactly what their leader assigned."""
-        described = self.describe()
-        if described.state.name != "STABLE":
-            return False
-        given = {
-            member.client_id: frozenset((p.topic, p.partition) for p in member.assignment.topic_partitions)
-            for member in described.members
-            if member.client_id != AGENT
-        }
+        given = assigned(self.describe())
         owned = {spec.name: member.owned for spec, member in self.present.items()}
         everything = [partition for partitions in owned.values() for partition in partitions]
         return owned == given and len(everything) == len(set(everything)) == len(self.setup.placed)
@@ -190,7 +173,7 @@ class Group:
 
     def coordinator_offsets(self) -> dict[Partition, int]:
         """Returns the offsets that the coordinator has; partitions without any are left out."""
-        client = self.ask_groups()  # it gets an answer only while there is a coordinator
+        client = self.asked.new()  # it gets an answer only while there is a coordinator
         asked = [ConsumerGroupTopicPartitions(self.name)]
         found = client.list_consumer_group_offsets(asked, request_timeout=10.0)[self.name].result()
         return {(one.topic, one.partition): one.offset for one in found.topic_partitions if one.offset >= 0}
@@ -202,7 +185,7 @@ class Group:
     def set_offsets(self, offsets: Mapping[Partition, int]) -> None:
         """Sets the offsets of the group, which must have no members, and records them in the history."""
         wanted = [TopicPartition(*partition, at) for partition, at in sorted(offsets.items())]
-        client, asked = self.ask_groups(), [ConsumerGroupTopicPartitions(self.name, wanted)]
+        client, asked = self.asked.new(), [ConsumerGroupTopicPartitions(self.name, wanted)]
         answer = client.alter_consumer_group_offsets(asked, request_timeout=10.0)[self.name].result()
         for one in answer.topic_partitions:
             if one.error is not None:

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-RACK_SENDERS: Final = frozenset({"java", "confluent", "franz-go"})
-"""Clients that send their rack with their subscription and with their fetches."""
 FEED_SECONDS: Final = 0.1
 """Between two records of a partition. A higher rate would load brokers on two cores more than all faults do."""
 PROPERTIES: Final[Mapping[str, str]] = {

@@ -20,6 +20,7 @@ from lab.sandbox.chaos.network import Network
 from lab.sandbox.chaos.setup import IDLE, SETUPS
 from lab.sandbox.cluster import Cluster
 from lab.sandbox.errors import SandboxError
+from lab.sandbox.story import three_brokers
 
 _PROPERTIES: Final[Mapping[str, str]] = {
     "group.initial.rebalance.delay.ms": "3000",  # Kafka's default
@@ -150,9 +151,7 @@ class World:
         setups = (IDLE, *SETUPS)
         with ExitStack() as stack:
             stack.callback(self.network.close)
-            self._report("starting three brokers, one in each rack")
-            self.cluster = stack.enter_context(Cluster(properties=_PROPERTIES))
-            self.admin = stack.enter_context(Admin(self.cluster.bootstrap))
+            self.cluster, self.admin = stack.enter_context(three_brokers(self._report, properties=_PROPERTIES))
             if self._with_agents:
                 names = [setup.name for setup in setups]
                 agents = Agents(bootstrap=self.cluster.bootstrap, groups=names, folder=self.folder / "agents")

@@ -17,9 +17,8 @@ from lab.sandbox.clients.initial_rebalances import NAMES, run_initial_rebalances
 from lab.sandbox.clients.model import CLIENTS, DOCUMENTS, Document, Variant, merged, variants
 from lab.sandbox.clients.page import render
 from lab.sandbox.clients.scenario_group import ScenarioGroup
-from lab.sandbox.cluster import Cluster
 from lab.sandbox.errors import SandboxError
-from lab.sandbox.story import Keep, Story, command, complain, evidence, log_console, run_story
+from lab.sandbox.story import Keep, Story, command, complain, evidence, log_console, run_story, three_brokers
 
 _DOCUMENT: Final = Path(__file__).parents[3] / "docs" / "clients.json"
 _LOG_COLUMNS: Final = 200
@@ -52,8 +51,7 @@ def main(  # noqa: PLR0913 - one parameter for each option
     def play(story: Story) -> dict[str, Any]:
         document = Document()
         with evidence(story, "samerack-clients-", keep=keep) as kept:
-            story.report("starting three brokers, one in each rack")
-            with Cluster(properties=_DEFAULT_DELAY) as cluster, Admin(cluster.bootstrap) as admin:
+            with three_brokers(story.report, properties=_DEFAULT_DELAY) as (cluster, admin):
                 run = _Parts(
                     story=story,
                     bootstrap=cluster.bootstrap,

@@ -16,9 +16,8 @@ from typing import Final
 from lab.sandbox.admin import Admin, wait_until
 from lab.sandbox.agent_process import AgentProcess
 from lab.sandbox.chaos.agents import POLICY
-from lab.sandbox.chaos.setup import RACK_SENDERS
 from lab.sandbox.clients.model import InitialRebalances, Variant
-from lab.sandbox.contract import RACK_NAMES, RACKS_BY_CLIENT_ID
+from lab.sandbox.contract import RACK_NAMES, RACK_SENDERS, RACKS_BY_CLIENT_ID
 from lab.sandbox.errors import SandboxError
 from lab.sandbox.feeder import Feeder
 from lab.sandbox.history.checker import check

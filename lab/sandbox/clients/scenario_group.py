@@ -19,12 +19,13 @@ from uuid import uuid4
 
 from lab.sandbox.admin import Admin, wait_until
 from lab.sandbox.agent_process import AgentProcess
-from lab.sandbox.chaos.group import AGENT, Group, now_ns
+from lab.sandbox.chaos.group import Group, now_ns
 from lab.sandbox.chaos.setup import Setup
 from lab.sandbox.clients.initial_rebalances import AGENT_SETTINGS, NAMES, findings
 from lab.sandbox.clients.model import ENDS_WHEN_IT_REJOINS, ScenarioRun, Step, Variant
 from lab.sandbox.commands import samerack
 from lab.sandbox.errors import SandboxError
+from lab.sandbox.group_client import AGENT
 from lab.sandbox.history.spans import longest_stop, stops
 from lab.sandbox.members.ledger import read_twice
 
