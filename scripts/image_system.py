@@ -109,10 +109,10 @@ def _shared_objects(places: Iterable[Path]) -> list[Path]:
         SystemExit: One of them is not found.
     """
     files = [path for place in places for path in _files(place) if _is_elf(path)]
-    told = subprocess.run(["ldd", *map(str, files)], capture_output=True, text=True, check=False).stdout  # noqa: S603, S607
+    output = subprocess.run(["ldd", *map(str, files)], capture_output=True, text=True, check=False).stdout  # noqa: S603, S607
     own = {path.name for path in files}  # wheels bring some of their own, which find each other once they are loaded
     found, missing = set[Path](), set[str]()
-    for name, place in _RESOLVED.findall(told):
+    for name, place in _RESOLVED.findall(output):
         if place != "not found":
             found.add(Path(place))
         elif name not in own:
@@ -143,8 +143,8 @@ def _take_records(root: Path) -> None:
     """Licences and records of the packages whose files were copied, as images without a package manager have them."""
     places = [f"/{path.relative_to(root)}" for path in _files(root)]
     places += [place.removeprefix("/usr") for place in places if place.startswith("/usr/lib")]  # as older packages say
-    told = subprocess.run(["dpkg-query", "-S", *places], capture_output=True, text=True, check=False).stdout  # noqa: S603, S607
-    names = {name.split(":")[0] for line in told.splitlines() for name in line.partition(": ")[0].split(", ")}
+    output = subprocess.run(["dpkg-query", "-S", *places], capture_output=True, text=True, check=False).stdout  # noqa: S603, S607
+    names = {name.split(":")[0] for line in output.splitlines() for name in line.partition(": ")[0].split(", ")}
     records = root / "var/lib/dpkg/status.d"
     records.mkdir(parents=True)
     for name in sorted(names):

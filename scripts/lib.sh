@@ -227,7 +227,7 @@ maven() {
   for option in "$@"; do
     [[ $option != -Dsamerack.build=* ]] || ! compgen -G "${option#*=}/surefire-reports/*.txt" >/dev/null || return 1
   done
-  # Maven remembers a failed download for a day unless it is told to look again.
+  # Maven remembers a failed download for a day unless it is asked to try again.
   retry 2 "${line[@]}" --update-snapshots
 }
 
@@ -276,7 +276,7 @@ setup_brokers() {
   setup_jars "Kafka $1" "$project" "$cache/kafka-$1"
 }
 
-# setup_assignor_brokers: the oldest brokers that load assignors, the oldest that tell them racks, and the newest, for the integration tests.
+# setup_assignor_brokers: the oldest brokers that load assignors, the oldest that give them racks, and the newest, for the integration tests.
 setup_assignor_brokers() {
   setup_brokers 4.0.0
   setup_brokers 4.1.0

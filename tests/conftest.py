@@ -10,7 +10,7 @@ import pytest
 from hypothesis import settings
 
 # A busy machine may be slow, so there is no deadline. In the gate the examples are the same in each run, so that a run
-# that fails tells of the change; `scripts/test --all` tries five times as many, and others each time.
+# that fails shows an effect of the change; `scripts/test --all` tries five times as many, and others each time.
 settings.register_profile("house", deadline=None, max_examples=20)
 settings.register_profile("gate", deadline=None, max_examples=20, derandomize=True)
 settings.register_profile("thorough", deadline=None, max_examples=100)

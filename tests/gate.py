@@ -2,7 +2,7 @@
 
 The gate is what every change must pass; `--all` runs the tests with the mark `extended` as well, in random order and
 with more examples. The live room, which mostly waits, has a lane of its own beside the others; scripts/room sets up
-what a room needs when it is its turn. A room that fails does not keep the others from running, so one run tells all.
+what a room needs when it is its turn. A room that fails does not keep the others from running, so one run shows all.
 Each pytest adds its results to the file that TEST_RESULTS names (`tests.conftest`). The whole result is kept in
 build/last-test.json.
 """
@@ -178,11 +178,11 @@ def _static(*, every: bool) -> list[Step]:
         each = 'status=0; for one; do shellcheck "$0" "$one" || status=1; done; exit "$status"'
         lines["shell"] = ("bash", "-c", each, options, *map(str, bash))
     else:
-        _say("samerack: no shellcheck at hand; the shell scripts are not checked")
+        _show("samerack: no shellcheck at hand; the shell scripts are not checked")
     return [Step(name=name, line=line, room="static") for name, line in lines.items()]
 
 
-def _say(text: str) -> None:
+def _show(text: str) -> None:
     print(text, file=sys.stderr, flush=True)  # noqa: T201 - the program's output
 
 
@@ -236,11 +236,11 @@ def _results(file: Path) -> Outcome:
     """Reads what pytests have added to a file."""
     outcome = Outcome()
     for line in file.read_text(encoding="utf-8").splitlines():
-        told = json.loads(line)
-        if "test" in told:
-            outcome.failed.append(Failure(test=told["test"], message=told["message"], final=told["final"]))
+        result = json.loads(line)
+        if "test" in result:
+            outcome.failed.append(Failure(test=result["test"], message=result["message"], final=result["final"]))
         else:
-            outcome.passed += told["passed"]
+            outcome.passed += result["passed"]
     return outcome
 
 
@@ -295,7 +295,7 @@ class Runner:
     def execute(self, step: Step, *, shown: bool = True) -> Outcome:
         """Runs a step and returns what it came to."""
         begun = time.monotonic()
-        _say(f"--- {step.name}")
+        _show(f"--- {step.name}")
         line = _in_room(step.room, step.line, every=self._every)
         with tempfile.NamedTemporaryFile(prefix="samerack-results-") as file:
             environment = {**self._environment, "TEST_RESULTS": file.name}
@@ -307,7 +307,7 @@ class Runner:
         if not explained:  # a crash may hide tests that would have failed, so no second try excuses it
             outcome.failed.append(Failure(test=step.name, message=f"exit code {code}: {' '.join(step.line[:6])} ..."))
         outcome.seconds = time.monotonic() - begun
-        _say(f"--- {step.name}: {'failed after ' if outcome.failed else ''}{outcome.seconds:.0f} s")
+        _show(f"--- {step.name}: {'failed after ' if outcome.failed else ''}{outcome.seconds:.0f} s")
         return outcome
 
     def second_tries(self) -> None:
@@ -368,15 +368,15 @@ def _row(step: Step, outcome: Outcome) -> dict[str, Any]:
 
 def _report(result: Mapping[str, Any], failed: Sequence[Failure]) -> None:
     for row in result["steps"]:
-        _say(
+        _show(
             f"{row['seconds']:>6} s  {row['passed']:>5} passed {row['failed']:>3} failed  {row['room']}: {row['step']}"
         )
-    _say(f"{result['seconds']:>6} s  in all; kept in {RESULT.relative_to(ROOT)}")
+    _show(f"{result['seconds']:>6} s  in all; kept in {RESULT.relative_to(ROOT)}")
     for tried in result["second_tries"]:
-        _say(f"samerack: passed at the second try only: {tried['test']}\n{tried['first_failure']}")
+        _show(f"samerack: passed at the second try only: {tried['test']}\n{tried['first_failure']}")
     for failure in failed:
-        _say(f"samerack: failed: {failure.test}\n{failure.message}")
-    _say(f"{sum(row['passed'] for row in result['steps'])} passed, {len(failed)} failed")
+        _show(f"samerack: failed: {failure.test}\n{failure.message}")
+    _show(f"{sum(row['passed'] for row in result['steps'])} passed, {len(failed)} failed")
 
 
 def _git(*arguments: str) -> str:
@@ -437,7 +437,7 @@ def main(arguments: Sequence[str]) -> int:
         every = given.all or (bool(given.room) and not given.gate)
         return 0 if run(given.room or ROOMS, more, every=every) else 1
     except KeyboardInterrupt:
-        _say("samerack: interrupted; nothing is kept of this run")
+        _show("samerack: interrupted; nothing is kept of this run")
         return 130
 
 

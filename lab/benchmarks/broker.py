@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from lab.benchmarks.shared import Found, Parts, measured_on, table, tell
+from lab.benchmarks.shared import Found, Parts, measured_on, show_progress, table
 from tests.parity.broker import BrokerPeer, build, compare, java
 
 SHAPES: Final = ("10000x100000x100", "10000x500000x1000")
@@ -71,7 +71,7 @@ def proof() -> Found:
     for kind, cases in PROOFS.items():
         run = subprocess.run(java("Proof", kind, str(cases)), stdout=subprocess.PIPE, text=True, check=True)  # noqa: S603 - our own program
         found[kind] = json.loads(run.stdout)
-        tell(run.stdout)
+        show_progress(run.stdout)
     with BrokerPeer() as peer:
         answers = (compare(peer, seed, again=seed % AGAIN_EVERY == 0) for seed in range(PARITY))
         found["parity"] = {"cases": PARITY, "different": [text for text in answers if text is not None]}
@@ -86,7 +86,7 @@ def _show_proof(found: Found) -> str:
 - {kafka["cases"]:,} groups against Kafka's `uniform` and `range`: neither is more even, nor with equal loads reads less
   across racks. `samerack` is more even or reads less across racks than `uniform` in {kafka["better_than_uniform"]:,},
   than `range` in {kafka["better_than_range"]:,}.
-- {histories["cases"]:,} histories with {histories["rounds"]:,} changes: a plan is settled at once, and nothing moves
+- {histories["cases"]:,} histories with {histories["rounds"]:,} changes: a plan is final at once, and nothing moves
   where staying costs no more."""
 
 

@@ -20,7 +20,7 @@ from typing import Any, Final
 import psutil
 
 from lab.benchmarks.many_groups import GROUPS, PER_TOPIC, PROPERTIES, Groups, create_topics, feed
-from lab.benchmarks.shared import Found, Parts, measured_on, table, tell
+from lab.benchmarks.shared import Found, Parts, measured_on, show_progress, table
 from lab.sandbox.admin import Admin, wait_until
 from lab.sandbox.agent_process import AgentProcess
 from lab.sandbox.cluster import Cluster
@@ -135,7 +135,7 @@ def observer() -> Found:
         wire = Wire({"bootstrap_servers": cluster.bootstrap.split(",")})
         groups = Groups(wire)
         groups.commit(0)
-        tell("the groups have committed")
+        show_progress("the groups have committed")
         settings: dict[str, Any] = {"traffic__groups": ["group-*"], "election__group": "", "traffic__poll_seconds": 5}
         with _agent(cluster, Path(folder), "observer", **settings) as agent:
             pid = agent.process.pid
@@ -146,7 +146,7 @@ def observer() -> Found:
                 feed(cluster.bootstrap)
                 groups.commit(turn + 1)
                 count, peak = _cycle(agent, count + 1, peak)
-                tell(f"{count:.0f} cycles, {peak['pss_bytes'] / _MIB:.0f} MiB")
+                show_progress(f"{count:.0f} cycles, {peak['pss_bytes'] / _MIB:.0f} MiB")
             seconds = (_processor_seconds(pid) - spent) / (count - begun)
         wire.close()
     return {
@@ -157,7 +157,7 @@ def observer() -> Found:
     }
 
 
-def _cycle(agent: AgentProcess, least: float, peak: dict[str, int]) -> tuple[float, dict[str, int]]:
+def _cycle(agent: AgentProcess, min_cycles: float, peak: dict[str, int]) -> tuple[float, dict[str, int]]:
     """Returns how many cycles there were, once there are so many, and the highest memory since.
 
     It asks as seldom as Prometheus does.
@@ -166,7 +166,7 @@ def _cycle(agent: AgentProcess, least: float, peak: dict[str, int]) -> tuple[flo
     while time.monotonic() < end:
         asked = time.monotonic() + _SCRAPE_SECONDS
         count = sum(sample.value for sample in agent.samples("samerack_traffic_cycle_seconds_count"))
-        if count >= least:
+        if count >= min_cycles:
             return count, peak
         while time.monotonic() < asked:
             peak = max(peak, _memory(agent.process.pid), key=lambda found: found["pss_bytes"])

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from lab.benchmarks.shared import Found, Parts, measured_on, table, tell
+from lab.benchmarks.shared import Found, Parts, measured_on, show_progress, table
 from samerack.assignors.consumer import optimal
 from samerack.assignors.consumer import range as range_assignor
 from samerack.assignors.evaluate import evaluate
@@ -19,7 +19,7 @@ from samerack.offline.assign_answers import answer_of
 from samerack.protocol.consumer import encode_assignments
 from tests.parity.cases import random_case
 from tests.parity.peer import Peer
-from tests.parity.plans import kafkas_plan, most_of_a_topic, ours, rank
+from tests.parity.plans import kafkas_plan, max_of_a_topic, ours, rank
 from tests.parity.walks import Walk, walk
 
 RUNS: Final = 9
@@ -73,7 +73,7 @@ def fresh(shape: Shape) -> Problem:
     )
 
 
-def settled(shape: Shape) -> Problem:
+def balanced_group(shape: Shape) -> Problem:
     """Returns a group that owns the optimal plan."""
     problem = fresh(shape)
     return replace(problem, owner=optimal.assign(problem))
@@ -81,7 +81,7 @@ def settled(shape: Shape) -> Problem:
 
 def left(shape: Shape) -> Problem:
     """Returns a settled group without its member number 7."""
-    problem, gone = settled(shape), 7
+    problem, gone = balanced_group(shape), 7
     owner = np.where(problem.owner == gone, NOBODY, problem.owner - (problem.owner > gone)).astype(np.int32)
     return replace(
         problem,
@@ -118,7 +118,7 @@ _ALL_DIFFERENT: Final = Shape(subscriptions=2_000, topics=1_000)
 _Scenario: TypeAlias = tuple[str, Shape, Callable[[Shape], Problem], Callable[[Problem], Int32Array]]
 SCENARIOS: Final[tuple[_Scenario, ...]] = (
     ("a member left", Shape(partitions=1_000, members=30, topics=10), left, optimal.assign),
-    ("owns the optimum", _LARGE, settled, optimal.assign),
+    ("owns the optimum", _LARGE, balanced_group, optimal.assign),
     ("a member left", _LARGE, left, optimal.assign),
     ("owns partitions at random", _LARGE, scattered, optimal.assign),
     ("owns nothing", _LARGE, fresh, optimal.assign),
@@ -162,7 +162,7 @@ def _measured(
         "seconds": statistics.median(took),
         "cost": asdict(evaluate(problem, owner)),
     }
-    tell(found)
+    show_progress(found)
     return found
 
 
@@ -211,7 +211,7 @@ def _outcome(peer: Peer, seed: int, name: str) -> str:
         return "not comparable"
     mine, theirs = (rank(evaluate(solution.problem, owner)) for owner in (solution.owner, kafkas))
     if mine == theirs:
-        most, kafkas_most = (most_of_a_topic(solution.problem, owner) for owner in (solution.owner, kafkas))
+        most, kafkas_most = (max_of_a_topic(solution.problem, owner) for owner in (solution.owner, kafkas))
         return _SPREAD[(most > kafkas_most) - (most < kafkas_most)]
     if mine > theirs:
         return "worse"

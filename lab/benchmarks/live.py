@@ -1,7 +1,7 @@
 """How long a group waits for its leader, from the bytes of JoinGroup to the bytes of SyncGroup; needs Java, Maven, Go.
 
 Each group is put to the agent's own code, to Kafka's Java client and to franz-go, one after the other. What the cluster
-tells is in memory before, for all three.
+reports is in memory before, for all three.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import numpy as np
 
 from lab.benchmarks.live_groups import RACKS, Cell, Group, cells, make, owned_by
-from lab.benchmarks.shared import Found, Parts, measured_on, table, tell
+from lab.benchmarks.shared import Found, Parts, measured_on, show_progress, table
 from samerack.agent.leading.assigning import Assigning
 from samerack.assignors.consumer import optimal
 from samerack.assignors.evaluate import evaluate
@@ -51,11 +51,11 @@ _SHOWN: Final = 100_000
 _ME: Final = "agent"
 _ROUNDS: Final = 25
 _PHASES: Final = 4
-_RIVALS: Final = {"java": "Kafka's Java", "franz": "franz-go"}
+_COMPETITORS: Final = {"java": "Kafka's Java", "franz": "franz-go"}
 
 
 class Watch:
-    """What the agent's watch has in memory: a settled cluster that has all topics."""
+    """What the agent's watch has in memory: a stable cluster that has all topics."""
 
     rack_aware_fetch = True
 
@@ -137,7 +137,7 @@ def _measured(cell: Cell, franz: Franz, given_up: set[str]) -> Found:
     found = asdict(cell) | {"total": cell.total, "ours": ours}
     for name, answer in (("java", java), ("franz", franz.ask(question))):
         found[name] = None if answer is None else _theirs(problem, answer)
-    tell(f"{cell}: {[(name, (found[name] or {}).get('seconds')) for name in ('ours', *_RIVALS)]}")
+    show_progress(f"{cell}: {[(name, (found[name] or {}).get('seconds')) for name in ('ours', *_COMPETITORS)]}")
     return found
 
 
@@ -160,7 +160,7 @@ def _ours(group: Group, messages: list[tuple[str, bytes]], runs: int) -> tuple[F
 
 
 def _theirs(problem: Problem, answer: Found) -> Found:
-    """Returns a rival's time, and the cost of its plan unless the plan withholds partitions for a round."""
+    """Returns a competitor's time, and the cost of its plan unless the plan withholds partitions for a round."""
     owner = _owners(problem, answer)
     whole = not (owner == NOBODY).any()
     return {"seconds": answer["nanos"] / 1e9, "cost": rank(evaluate(problem, owner)) if whole else None}
@@ -183,13 +183,13 @@ def _show(found: Found) -> str:
     measured = found["cells"]
     against = table(
         "beside|groups|faster in|times as fast, median|lowest|highest|no answer in time|plans cost the same|more|less",
-        [_against(measured, rival) for rival in _RIVALS],
+        [_against(measured, competitor) for competitor in _COMPETITORS],
     )
     rows = [
         (
             *(f"{one[size]:,}" for size in ("members", "total", "topics", "replicas")),
             "a member left" if one["history"] == "left" else "a member joins",
-            *(f"{1000 * one[name]['seconds']:,.1f}" if one[name] else "-" for name in ("ours", *_RIVALS)),
+            *(f"{1000 * one[name]['seconds']:,.1f}" if one[name] else "-" for name in ("ours", *_COMPETITORS)),
         )
         for one in measured
         if one["history"] == "left"
@@ -199,13 +199,13 @@ def _show(found: Found) -> str:
     return f"{against}\n\n{times}\n\n{measured_on(found)}"
 
 
-def _against(measured: list[Found], rival: str) -> tuple[object, ...]:
-    """Returns how the groups compare in time, and in cost where a rival's plan withholds nothing."""
-    answered = [one for one in measured if one[rival]]
-    ratios = sorted(one[rival]["seconds"] / one["ours"]["seconds"] for one in answered)
-    costs = [(one["ours"]["cost"], one[rival]["cost"]) for one in answered if one[rival]["cost"]]
+def _against(measured: list[Found], competitor: str) -> tuple[object, ...]:
+    """Returns how the groups compare in time, and in cost where a competitor's plan withholds nothing."""
+    answered = [one for one in measured if one[competitor]]
+    ratios = sorted(one[competitor]["seconds"] / one["ours"]["seconds"] for one in answered)
+    costs = [(one["ours"]["cost"], one[competitor]["cost"]) for one in answered if one[competitor]["cost"]]
     return (
-        _RIVALS[rival],
+        _COMPETITORS[competitor],
         len(answered),
         sum(ratio >= 1 for ratio in ratios),
         *(f"{ratio:,.2f}" for ratio in (ratios[len(ratios) // 2], ratios[0], ratios[-1])),

@@ -98,7 +98,7 @@ def _cells() -> Iterator[Cell]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """A cell's group by names: the input of every rival.
+    """A cell's group by names: the input of every competitor.
 
     Attributes:
         topics: racks of the replicas of each partition, the leader's first.

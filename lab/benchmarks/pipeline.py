@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import psutil
 
-from lab.benchmarks.shared import Found, Parts, measured_on, table, tell
+from lab.benchmarks.shared import Found, Parts, measured_on, show_progress, table
 from lab.sandbox.admin import Admin
 from lab.sandbox.cluster import Cluster
 from samerack.common.money import shipped
@@ -81,7 +81,7 @@ def _watched(*arguments: str) -> tuple[list[Found], Found]:
     if process.returncode:
         raise SystemExit(f"{' '.join(arguments)}: ended with {process.returncode}")
     used = {"seconds": seconds, "cpu_seconds": sum(processor.values()), "peak_bytes": peak}
-    tell(f"{arguments[0]}: {used}")
+    show_progress(f"{arguments[0]}: {used}")
     return [json.loads(line) for line in output.splitlines()], used
 
 
@@ -94,7 +94,7 @@ def stream() -> Found:
         with kafka({"bootstrap.servers": cluster.bootstrap, "compression.type": "lz4"}, _TOPICS) as sink:
             for message in islice(with_faults(messages(Fleet(groups=400, clusters=4, days=0.5)), _FAULTS), RECORDS):
                 sink(message)
-        tell("the topics are full")
+        show_progress("the topics are full")
         batches, used = _watched("stream", cluster.bootstrap, folder)
     warm = batches[1:-1] or batches  # Java compiles during the first, and the last one is not full
     return {
@@ -126,7 +126,7 @@ def report() -> Found:
     """Measures the report of a large fleet over a month, from Delta tables to the page and its tables as Parquet."""
     with tempfile.TemporaryDirectory() as folder:
         samples, states = _make(Path(folder))
-        tell(f"made {samples:,} samples and {states:,} states")
+        show_progress(f"made {samples:,} samples and {states:,} states")
         _watched("load", folder)
         lines, used = _watched("report", folder)
     return {"groups": GROUPS, "days": DAYS, "samples": samples, "states": states, **lines[-1], **used}

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from lab.benchmarks.shared import Found, Parts, measured_on, table, tell
+from lab.benchmarks.shared import Found, Parts, measured_on, show_progress, table
 from lab.sandbox.admin import Admin
 from lab.sandbox.agent_process import AgentProcess
 from lab.sandbox.cluster import Cluster
@@ -64,7 +64,7 @@ def _measured(bootstrap: str, admin: Admin, planner: str, instances: int) -> Fou
         ):
             agent.wait(lambda: agent.get("/healthz")[0] == 200, "the agent answers")
             found = {"planner": planner, "clients": 3 * instances, **_seconds(application)}
-    tell(found)
+    show_progress(found)
     return found
 
 
@@ -82,7 +82,7 @@ def _seconds(application: StreamsApplication) -> dict[str, float]:
         found["rebalance"] = max(float(event.message) for event in application.events("rebalanced")) / 1000
         found["assignment"] = application.counts().get("LongestAssignmentMilliseconds", 0) / 1000
     except SandboxError as error:
-        tell(str(error).partition("\n")[0])
+        show_progress(str(error).partition("\n")[0])
     return {figure: round(seconds, 2) for figure, seconds in found.items()}
 
 

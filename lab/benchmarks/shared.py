@@ -90,6 +90,6 @@ def measured_on(found: Found) -> str:
     return f"Measured on {', '.join(f'{name} {value}' for name, value in found['machine'].items())}."
 
 
-def tell(what: object) -> None:
+def show_progress(what: object) -> None:
     """Reports progress on standard error."""
     sys.stderr.write(f"{time.strftime('%H:%M:%S')} {what}\n")

@@ -14,7 +14,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
-from lab.benchmarks.shared import Found, Parts, measured_on, table, tell
+from lab.benchmarks.shared import Found, Parts, measured_on, show_progress, table
 from samerack.agent.streams.context import PlanContext
 from samerack.agent.streams.worker import Planner, warm_up
 from samerack.assignors.streams.active import Costs
@@ -58,7 +58,7 @@ def _beside(peer: Peer, tasks: int, clients: int, strategy: str) -> Found:
     if ours["cost"] != (cost := _cost(asked, theirs["active"])):
         raise RuntimeError(f"{tasks} x {clients} {strategy}: costs differ: Kafka {cost}, ours {ours['cost']}")
     found = {"tasks": tasks, "clients": clients, "strategy": strategy, "java": java, "own": own, "cost": cost}
-    tell(found)
+    show_progress(found)
     return found
 
 
@@ -110,7 +110,7 @@ def answer() -> Found:
     with endpoint({"applications": {_NAME: {}}, "deadline_seconds": 30}) as agent:
         agent.prepare(_NAME)
         found["whole"] = [_posted(agent, body) for _ in range(ANSWER_RUNS)]
-    tell(found)
+    show_progress(found)
     return found
 
 

@@ -23,7 +23,7 @@ from typing import Any, Final
 from confluent_kafka import Consumer, Producer
 from starlette.applications import Starlette
 
-from lab.benchmarks.shared import Found, Parts, measured_on, table, tell
+from lab.benchmarks.shared import Found, Parts, measured_on, show_progress, table
 from lab.sandbox.admin import Admin
 from lab.sandbox.cluster import Cluster
 from lab.sandbox.processes import end, spawn
@@ -37,7 +37,7 @@ from samerack.traffic.watch import TrafficWatch
 
 LIVE_SECONDS: Final = 60.0
 _WARM_SECONDS: Final = 6.0
-_LOOK_SECONDS: Final = 5.0
+_POLL_SECONDS: Final = 5.0
 _DRAIN_SECONDS: Final = 60.0
 """So long after a commit interval everything is read and committed, or the benchmark fails."""
 _SIZES: Final = (100, 2000, 500, 5000, 200, 1000)
@@ -126,29 +126,29 @@ class Bench:
     def wait(self, seconds: float) -> None:
         """Measures as an agent does, every five seconds, and reads the sockets every second."""
         until = time.monotonic() + seconds
-        next_look = time.monotonic() + _LOOK_SECONDS
+        next_poll = time.monotonic() + _POLL_SECONDS
         while (left := until - time.monotonic()) > 0:
             time.sleep(min(1.0, left))
-            self._sockets.look()
-            if time.monotonic() >= next_look:
-                next_look += _LOOK_SECONDS
-                self.look()
+            self._sockets.read()
+            if time.monotonic() >= next_poll:
+                next_poll += _POLL_SECONDS
+                self.poll()
 
     def drain(self, commit_seconds: float) -> None:
         """Waits until every group has committed all that was written."""
         until = time.monotonic() + commit_seconds + _DRAIN_SECONDS
-        self.look()
+        self.poll()
         while not self._is_drained():
             if time.monotonic() > until:
                 raise TimeoutError("the groups have not committed everything that was written")
-            self.wait(_LOOK_SECONDS - 1.0)
-            self.look()
+            self.wait(_POLL_SECONDS - 1.0)
+            self.poll()
 
     def _is_drained(self) -> bool:
         groups = {group.group: group.lag for group in self._boards["estimated"].latest().groups}
         return all(groups.get(topic, {}).get(topic) == 0 for topic in _TOPICS)
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Runs one measurement of both agents."""
         for watch in self.watches.values():
             watch.poll()
@@ -156,8 +156,8 @@ class Bench:
     def counts(self, processes: Mapping[int, tuple[str, str]]) -> dict[tuple[str, str], int]:
         """Returns bytes by group and method, those across racks apart; waits 1.5 s first for the statistics."""
         time.sleep(1.5)
-        self._sockets.look()
-        self.look()
+        self._sockets.read()
+        self.poll()
         parts = product(_TOPICS, (f"{method}{part}" for method in _METHODS for part in ("", "_cross")))
         found = dict.fromkeys(parts, 0)
         for (process, broker), count in self._sockets.received().items():
@@ -219,10 +219,10 @@ def _counted(commit_seconds: float) -> Found:
         feeder = Feeder(cluster.bootstrap)
         feeder.start()
         with _consumers(cluster.bootstrap, bench.web, commit_seconds) as processes:
-            bench.look()
+            bench.poll()
             readings = []
             for seconds in (_WARM_SECONDS, LIVE_SECONDS):
-                tell(f"reading for {seconds:.0f} s")
+                show_progress(f"reading for {seconds:.0f} s")
                 feeder.begin()
                 bench.wait(seconds)
                 feeder.pause()

@@ -29,7 +29,7 @@ def copy_sources(version: Version, target: Path, dry_run: Trial = False) -> None
     """Checks that the current commit may be released and copies it for the builders; prints its time and hash."""
     source = checked(ROOT, version, trial=dry_run)
     for warning in source.warnings:
-        _tell(f"in a release this would be refused: {warning}")
+        _report(f"in a release this would be refused: {warning}")
     copy(ROOT, source.commit, version, target / "source")
     (target / _SOURCE).write_text(json.dumps(asdict(source)), encoding="utf-8")
     print(source.epoch, source.commit)  # noqa: T201 - read by scripts/release
@@ -57,10 +57,10 @@ def prove_all(version: Version, target: Path, uv: str, python: str, java: str, b
     """Installs every artefact and runs it."""
     tools = Tools(uv=uv, python=python, java=java, beside=beside, build_python=sys.executable)
     for line in prove(target.resolve(), version, tools):
-        _tell(f"proved: {line}")
+        _report(f"proved: {line}")
 
 
-def _tell(text: str) -> None:
+def _report(text: str) -> None:
     print(f"samerack: {text}", file=sys.stderr)  # noqa: T201 - progress
 
 
@@ -68,8 +68,8 @@ if __name__ == "__main__":
     try:
         app()
     except WrongInputError as wrong:
-        _tell(str(wrong))
+        _report(str(wrong))
         sys.exit(2)
     except ReleaseError as failed:
-        _tell(str(failed))
+        _report(str(failed))
         sys.exit(1)

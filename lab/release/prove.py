@@ -101,12 +101,12 @@ def _load(jar: Path, loaded: str, beside: Path, java: str, place: Path) -> str:
 
 
 def _chart(chart: Path, version: str, place: Path) -> str:
-    told = (
+    given = (
         "image.repository=registry.invalid/samerack",
         r"config.kafka.bootstrap\.servers=kafka:9092",
         "config.groups={orders}",
     )
-    values = [word for one in told for word in ("--set", one)]
+    values = [word for one in given for word in ("--set", one)]
     where = ["--namespace", "proof", "--kube-version", _KUBERNETES]
     shown = _run(place, "helm", "template", "proof", str(chart), *where, *values)
     images = {image for image in _images(list(yaml.safe_load_all(shown))) if "samerack" in image}
@@ -151,18 +151,18 @@ def plan(artefact: Path, place: Path, *samerack: str) -> None:
     Raises:
         ReleaseError: It does not, or the plan reads across racks.
     """
-    said = _run(place, *samerack, "assign", "-", "--json", given=_GROUP)
+    output = _run(place, *samerack, "assign", "-", "--json", given=_GROUP)
     try:
-        crossing = json.loads(said)["cross_rack"]
+        crossing = json.loads(output)["cross_rack"]
     except (ValueError, LookupError, TypeError):
-        raise ReleaseError(f"{artefact.name}: samerack assign says {said.strip()!r} instead of a plan") from None
+        raise ReleaseError(f"{artefact.name}: samerack assign says {output.strip()!r} instead of a plan") from None
     if crossing != 0:
         raise ReleaseError(f"{artefact.name}: samerack assign reads {crossing} partitions across racks instead of 0")
 
 
-def _expect(said: str, version: str, artefact: Path) -> None:
-    if version not in said.split():
-        raise ReleaseError(f"{artefact.name}: says {said.strip()!r} instead of {version}")
+def _expect(output: str, version: str, artefact: Path) -> None:
+    if version not in output.split():
+        raise ReleaseError(f"{artefact.name}: says {output.strip()!r} instead of {version}")
 
 
 def _run(place: Path, *line: str, cwd: Path | None = None, given: str = "") -> str:

@@ -94,10 +94,12 @@ def provided(pom: Path) -> list[Component]:
     }
     found = []
     for dependency in project.findall(f"{_MAVEN}dependencies/{_MAVEN}dependency"):
-        told = {one.tag.removeprefix(_MAVEN): one.text or "" for one in dependency}
-        if told.get("scope") != "provided":
+        fields = {one.tag.removeprefix(_MAVEN): one.text or "" for one in dependency}
+        if fields.get("scope") != "provided":
             continue
-        group, name, version = (properties.get(told[key], told[key]) for key in ("groupId", "artifactId", "version"))
+        group, name, version = (
+            properties.get(fields[key], fields[key]) for key in ("groupId", "artifactId", "version")
+        )
         found.append(
             Component(
                 name=f"{group}:{name}",
@@ -185,7 +187,7 @@ def _packages(components: Sequence[Component], *, first: int) -> Iterable[Packag
 
 
 def _expression(licence: str) -> LicenseExpression | SpdxNoAssertion:
-    """Returns the licence; one that SPDX does not know is told as none."""
+    """Returns the licence; one that SPDX does not know is listed as none."""
     try:
         expression = _LICENCES.parse(licence, validate=True)  # it has no truth value
     except ExpressionError:

@@ -118,8 +118,8 @@ class Admin:
             found = client.list_offsets(asked, request_timeout=_ANSWER_SECONDS)
             return {(one.topic, one.partition): int(future.result().offset) for one, future in found.items()}
 
-        told: dict[tuple[str, int], int] = self._ask(answers)
-        return told
+        offsets: dict[tuple[str, int], int] = self._ask(answers)
+        return offsets
 
     def create_topic(
         self, topic: str, assignment: Sequence[Sequence[int]], *, config: Mapping[str, str] | None = None

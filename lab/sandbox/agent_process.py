@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -17,12 +16,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
 from lab.sandbox.admin import wait_until
+from lab.sandbox.commands import SAMERACK
 from lab.sandbox.errors import SandboxError
 from lab.sandbox.patience import PATIENCE
 from lab.sandbox.processes import end, spawn, tail
 
 _STOP_SECONDS: Final = 30.0
-_LOOK_SECONDS: Final = 0.1
+_PAUSE_SECONDS: Final = 0.1
 """Pause between two requests, because each is work for the agent, too."""
 
 
@@ -66,7 +66,7 @@ class AgentProcess:
             "events.path": str(log.with_suffix(".events.db")),
             **(settings or {}),
         }
-        line = [*prefix, sys.executable, "-m", "samerack.cli.main", "run"]
+        line = [*prefix, *SAMERACK, "run"]
         line += ["-b", bootstrap] if bootstrap else []
         line += ["--config", str(config)] if config is not None else []
         line += [part for group in groups for part in ("-g", group)]
@@ -91,13 +91,29 @@ class AgentProcess:
                 found.append(event)
         return found
 
+    @property
+    def url(self) -> str:
+        """The address of its HTTP port, as it last logged it.
+
+        Raises:
+            SandboxError: It has not started yet.
+        """
+        started = self.events("started")
+        if not started:
+            raise SandboxError(f"the agent has not started yet:\n{tail(self.log)}")
+        return str(started[-1]["url"]).removesuffix("/metrics")
+
+    @property
+    def port(self) -> str:
+        """The number of its HTTP port, as it last logged it."""
+        return self.url.rpartition(":")[2]
+
     def get(self, path: str) -> tuple[int, str]:
         """Returns status and text of one page of its HTTP port; status 0 while it does not answer."""
         if not self._url:
-            started = self.events("started")
-            if not started:
+            if not self.events("started"):
                 return 0, ""
-            self._url = str(started[-1]["url"]).removesuffix("/metrics")
+            self._url = self.url
         try:
             with urllib.request.urlopen(f"{self._url}{path}", timeout=5) as page:  # noqa: S310 - the agent's own port
                 return int(page.status), page.read().decode()
@@ -144,7 +160,7 @@ class AgentProcess:
             return False
 
         try:
-            return wait_until(asked, what, timeout=timeout, pause=_LOOK_SECONDS)
+            return wait_until(asked, what, timeout=timeout, pause=_PAUSE_SECONDS)
         except SandboxError as error:
             raise SandboxError(f"{error}\n{tail(self.log)}") from None
 

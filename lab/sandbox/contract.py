@@ -15,6 +15,8 @@ RACKS: Final[Mapping[int, str | None]] = {1: "rack-a", 2: "rack-b", 3: "rack-c"}
 RACK_NAMES: Final = ("rack-a", "rack-b", "rack-c")
 RACKS_BY_CLIENT_ID: Final = {f"*-{rack}": rack for rack in RACK_NAMES}
 """A setting of agents, for members whose client ids end with their racks."""
+RACK_SENDERS: Final = frozenset({"java", "confluent", "franz-go"})
+"""Clients that send their rack with their subscription and with their fetches."""
 
 RACK_AWARE_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 

@@ -21,7 +21,7 @@ from lab.sandbox.feeder import VALUE_BYTES, Feeder
 from lab.sandbox.members.ledger import longest_pauses
 from lab.sandbox.members.lines import MemberSettings, Partition
 from lab.sandbox.members.process import Event, Member
-from lab.sandbox.story import Story
+from lab.sandbox.story import Story, three_brokers
 from samerack.assignors.build import MemberInput, build_problem
 from samerack.assignors.consumer import optimal
 from samerack.assignors.evaluate import evaluate
@@ -146,14 +146,14 @@ class Crew:
         moved_at = time.monotonic()
         where = self.layout(admin)
         optimum, present = self.optimum(where, each_topic_even=each_topic_even), self.cross_rack_share(where)
-        story.tell(
+        story.report(
             f"{len(moves)} partitions moved to other racks in {move_seconds:.1f} s: {present:.1%} across racks now"
         )
         if present <= optimum:
             raise SandboxError("the move left nothing to follow")
         self.wait_near(where, optimum, "the group has followed the move", timeout=timeout)
         seconds = time.monotonic() - moved_at
-        story.tell(
+        story.report(
             f"the group followed after [bold]{seconds:.1f} s[/bold]: {optimum:.1%} across racks, the optimum again"
         )
         return {"after_move": present, "followed": self.cross_rack_share(where), "followed_seconds": seconds}
@@ -249,14 +249,13 @@ def running(  # noqa: PLR0913 - one parameter for each part of a group
     properties: Mapping[str, str] | None = None,
 ) -> Iterator[tuple[Cluster, Admin, Crew]]:
     """Runs three brokers and a group with load within the context; `brokers` and `members` say what is special."""
-    story.tell(f"starting three brokers, one in each rack{brokers}")
-    with Cluster(progress=story.tell) as cluster, Admin(cluster.bootstrap) as admin:
+    with three_brokers(story.report, note=brokers) as (cluster, admin):
         for topic, assignment in topics.items():
             admin.create_topic(topic, assignment)
-        story.tell(f"topics: {', '.join(f'{topic} ({len(placed)} partitions)' for topic, placed in topics.items())}")
+        story.report(f"topics: {', '.join(f'{topic} ({len(placed)} partitions)' for topic, placed in topics.items())}")
         crew = Crew(posts, bootstrap=cluster.bootstrap, group=group, topics=topics, properties=properties)
         with Feeder(cluster.bootstrap, {topic: len(placed) for topic, placed in topics.items()}), crew:
-            story.tell(members)
+            story.report(members)
             crew.wait_complete()
             yield cluster, admin, crew
 

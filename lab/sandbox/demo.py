@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-import typer
 from rich.console import Console
 
 from lab.sandbox.admin import Admin
@@ -22,7 +21,7 @@ from lab.sandbox.contract import RACKS_BY_CLIENT_ID
 from lab.sandbox.crew import Crew, Post, running, show_rates
 from lab.sandbox.errors import SandboxError
 from lab.sandbox.processes import tail
-from lab.sandbox.story import AsJson, Story, command, echo, summary, told
+from lab.sandbox.story import AsJson, Story, command, conclude, run_story, summary
 
 GROUP: Final = "orders-service"
 TOPICS: Final = {
@@ -71,21 +70,21 @@ def _lead_move_kill(story: Story, bootstrap: str, admin: Admin, crew: Crew) -> d
     where = crew.layout(admin)
     before = crew.cross_rack_share(where)
     show_rates(story, crew.rates(where, 3.0), "received, kB/s: the group's own assignment")
-    story.tell(f"the group's own assignment reads [bold]{before:.1%}[/bold] of its partitions across racks")
+    story.report(f"the group's own assignment reads [bold]{before:.1%}[/bold] of its partitions across racks")
     with agent(bootstrap) as started:
         deploy_until_led(story, crew, started)
         optimum = crew.optimum(where)
         after = crew.cross_rack_share(where)
         show_rates(story, crew.rates(where, 3.0), "received, kB/s: led by samerack")
-        story.tell(f"the agent leads: [bold]{after:.1%}[/bold] across racks, the optimum is {optimum:.1%}")
+        story.report(f"the agent leads: [bold]{after:.1%}[/bold] across racks, the optimum is {optimum:.1%}")
         followed = crew.follow_a_move(story, admin, MOVES)
-        story.tell("killing the agent with -9")
+        story.report("killing the agent with -9")
         killed_ms = time.time_ns() // 1_000_000
         started.kill()
         time.sleep(_AFTER_KILL_SECONDS)
         gap = crew.longest_pause(since_ms=killed_ms, until_ms=time.time_ns() // 1_000_000)
         crew.wait_complete()
-        story.tell(paused(gap, rebalanced=crew.rebalanced(since_ms=killed_ms)))
+        story.report(paused(gap, rebalanced=crew.rebalanced(since_ms=killed_ms)))
     return {"before": before, "after": after, "optimum": optimum, "consumption_gap_seconds": gap, **followed}
 
 
@@ -105,8 +104,8 @@ def deploy_until_led(story: Story, crew: Crew, started: AgentProcess) -> None:
     started.wait_role("following")
     for _ in range(_MAX_DEPLOYS):
         first = started.reaches(started.first_in_order, seconds=3.0)
-        story.tell(f"the agent has joined and is {'next to lead' if first else 'behind another member in the order'}")
-        story.tell("a deploy: each member is restarted in turn")
+        story.report(f"the agent has joined and is {'next to lead' if first else 'behind another member in the order'}")
+        story.report("a deploy: each member is restarted in turn")
         for post in crew.posts:
             crew.restart(post)
             crew.wait_complete()
@@ -118,7 +117,7 @@ def deploy_until_led(story: Story, crew: Crew, started: AgentProcess) -> None:
 def main(*, as_json: AsJson = False) -> None:
     """See a consumer group read across racks, samerack lead it, replicas move, and the agent die: about 90 seconds."""
     console = Console(stderr=as_json)
-    result = told(console, play)
+    result = run_story(console, play)
     rows = {
         "partitions read across racks, the group's own assignment": f"{result['before']:.1%}",
         "partitions read across racks, led by samerack": f"{result['after']:.1%}",
@@ -127,10 +126,7 @@ def main(*, as_json: AsJson = False) -> None:
         "agent killed: longest pause of any partition": f"{result['consumption_gap_seconds']:.2f} s",
     }
     summary(console, "what samerack changed", rows)
-    if as_json:
-        echo(result)
-    if result["after"] > result["optimum"]:
-        raise typer.Exit(1)
+    conclude(result, as_json=as_json, failed=result["after"] > result["optimum"])
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from typing import Final
 
-import typer
 from confluent_kafka.admin import AdminClient
 from rich.console import Console
 
@@ -18,7 +17,7 @@ from lab.sandbox.admin import Admin
 from lab.sandbox.cluster import Cluster
 from lab.sandbox.crew import Crew, Post, running, show_rates
 from lab.sandbox.sockets import measure
-from lab.sandbox.story import AsJson, Story, command, echo, summary, told
+from lab.sandbox.story import AsJson, Story, command, conclude, run_story, summary
 
 GROUP: Final = "orders-service"
 TOPICS: Final = {
@@ -57,17 +56,17 @@ def _install_and_move(story: Story, cluster: Cluster, admin: Admin, crew: Crew) 
     optimum = crew.optimum(where, each_topic_even=False)
     used = _assignor(cluster)
     before = _measured(story, cluster, crew, used)
-    story.tell(f"with {used}, [bold]{before:.1%}[/bold] of the bytes cross racks")
+    story.report(f"with {used}, [bold]{before:.1%}[/bold] of the bytes cross racks")
     for broker in sorted(cluster.brokers):
         broker_assignor.install(cluster, broker)
         cluster.restart_broker(broker)
-        story.tell(f"broker {broker} is back, with the jar and one more line in its configuration")
-    story.tell("a member is restarted, as by a deploy: brokers compute an assignment when something changes")
+        story.report(f"broker {broker} is back, with the jar and one more line in its configuration")
+    story.report("a member is restarted, as by a deploy: brokers compute an assignment when something changes")
     crew.restart(crew.posts[0])
     crew.wait_near(where, optimum, "the group reads in its racks", timeout=_REBALANCE_SECONDS)
     used = _assignor(cluster)
     after = _measured(story, cluster, crew, used)
-    story.tell(f"with {used}, [bold]{after:.1%}[/bold] cross; {optimum:.1%} of partitions have to")
+    story.report(f"with {used}, [bold]{after:.1%}[/bold] cross; {optimum:.1%} of partitions have to")
     followed = crew.follow_a_move(story, admin, MOVES, each_topic_even=False, timeout=_REBALANCE_SECONDS)
     measured = {"before": before, "after": after, "optimum": optimum, "followed_seconds": followed["followed_seconds"]}
     return {**measured, "followed": _measured(story, cluster, crew, used)}
@@ -93,7 +92,7 @@ def _measured(story: Story, cluster: Cluster, crew: Crew, used: str) -> float:
 def main(*, as_json: AsJson = False) -> None:
     """See brokers assign a KIP-848 group without racks, then with samerack's; then replicas move: two minutes."""
     console = Console(stderr=as_json)
-    result = told(console, play)
+    result = run_story(console, play)
     rows = {
         "bytes across racks, with uniform": f"{result['before']:.1%}",
         "bytes across racks, with samerack": f"{result['after']:.1%}",
@@ -102,10 +101,7 @@ def main(*, as_json: AsJson = False) -> None:
     }
     summary(console, "what samerack's assignor in the brokers changed", rows)
     console.print("what is left across racks are answers to heartbeats and requests for metadata", highlight=False)
-    if as_json:
-        echo(result)
-    if result["after"] >= result["before"]:
-        raise typer.Exit(1)
+    conclude(result, as_json=as_json, failed=result["after"] >= result["before"])
 
 
 if __name__ == "__main__":

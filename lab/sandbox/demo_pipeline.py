@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import tempfile
 import time
 from functools import partial
@@ -18,14 +17,13 @@ from typing import Annotated, Any, Final
 import typer
 from rich.console import Console
 
-from lab.sandbox.admin import Admin
-from lab.sandbox.cluster import Cluster
+from lab.sandbox.commands import SAMERACK
 from lab.sandbox.crew import Crew, Post
 from lab.sandbox.demo import GROUP, POSTS, TOPICS, agent, deploy_until_led
 from lab.sandbox.errors import SandboxError
 from lab.sandbox.feeder import Feeder
 from lab.sandbox.processes import end, spawn, tail
-from lab.sandbox.story import AsJson, Story, command, told
+from lab.sandbox.story import AsJson, Story, command, run_story, three_brokers
 
 TRAFFIC_TOPIC: Final = "samerack-traffic"
 STATES_TOPIC: Final = "samerack-states"
@@ -50,19 +48,18 @@ _MAX_SECONDS: Final = 240.0
 
 def play(output: Path, story: Story) -> dict[str, Any]:
     """Runs the whole demo; returns a summary of the report."""
-    story.tell("starting three brokers, one in each rack")
     with tempfile.TemporaryDirectory(prefix="samerack-demo-") as folder:
-        with Cluster(progress=story.tell) as cluster, Admin(cluster.bootstrap) as admin:
+        with three_brokers(story.report) as (cluster, admin):
             for topic, assignment in {**TOPICS, TRAFFIC_TOPIC: [[1]], STATES_TOPIC: [[2]]}.items():
                 admin.create_topic(topic, assignment)
             _publish(story, cluster.bootstrap)
-            story.tell("samerack pipeline stream --once: what agents published becomes tables")
+            story.report("samerack pipeline stream --once: what agents published becomes tables")
             where = f"pipeline.tables={folder}/tables"
             _samerack("stream", "--once", "-b", cluster.bootstrap, "-s", where, log=Path(folder) / "stream.log")
-        story.tell("samerack pipeline report: the tables become a page")
+        story.report("samerack pipeline report: the tables become a page")
         log = Path(folder) / "report.log"
         report = json.loads(_samerack("report", "--json", "--output", str(output), "-s", where, log=log))
-    story.tell(f"the page: [bold]{output}[/bold]")
+    story.report(f"the page: [bold]{output}[/bold]")
     return _summary(report, output)
 
 
@@ -71,24 +68,24 @@ def _publish(story: Story, bootstrap: str) -> None:
     crew = Crew(POSTS, bootstrap=bootstrap, group=GROUP, topics=TOPICS)
     others = Crew(OTHER_POSTS, bootstrap=bootstrap, group=OTHER_GROUP, topics={"orders": TOPICS["orders"]})
     with Feeder(bootstrap, {topic: len(placed) for topic, placed in TOPICS.items()}), crew, others:
-        story.tell(f"nine members start, in the groups {GROUP} and {OTHER_GROUP}")
+        story.report(f"nine members start, in the groups {GROUP} and {OTHER_GROUP}")
         crew.wait_complete()
         others.wait_complete()
         with agent(bootstrap, _PUBLISHING) as started:
             started.wait_role("following")
-            story.tell(f"an agent measures and publishes; for {_SECONDS:.0f} s it leads nobody")
+            story.report(f"an agent measures and publishes; for {_SECONDS:.0f} s it leads nobody")
             time.sleep(_SECONDS)
             deploy_until_led(story, crew, started)
-            story.tell(f"the agent leads {GROUP}; {_SECONDS:.0f} s more")
+            story.report(f"the agent leads {GROUP}; {_SECONDS:.0f} s more")
             time.sleep(_SECONDS)
 
 
 def _samerack(*arguments: str, log: Path) -> bytes:
     """Runs a pipeline command; returns its standard output."""
-    line = (sys.executable, "-m", "samerack.cli.main", "pipeline", *arguments)
+    line = (*SAMERACK, "pipeline", *arguments)
     out = log.with_suffix(".out")
-    with out.open("wb") as said, log.open("wb") as complaints:
-        process = spawn(line, stdout=said, stderr=complaints)
+    with out.open("wb") as out_file, log.open("wb") as complaints:
+        process = spawn(line, stdout=out_file, stderr=complaints)
     try:
         code = process.wait(_MAX_SECONDS)
     except subprocess.TimeoutExpired:
@@ -122,7 +119,7 @@ def main(
     """See what agents measure become a fleet's report: real members, Kafka, Spark, a page; about three minutes."""
     console = Console(stderr=as_json)
     path = output or Path(tempfile.mkdtemp(prefix="samerack-report-")) / "report.html"
-    result = told(console, partial(play, path.absolute()))
+    result = run_story(console, partial(play, path.absolute()))
     if as_json:
         typer.echo(json.dumps(result))
     else:

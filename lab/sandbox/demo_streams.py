@@ -14,7 +14,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import typer
 from rich.console import Console
 from rich.table import Table
 
@@ -25,7 +24,7 @@ from lab.sandbox.errors import SandboxError
 from lab.sandbox.feeder import Feeder
 from lab.sandbox.settings import free_ports
 from lab.sandbox.sockets import measure
-from lab.sandbox.story import AsJson, Story, command, echo, told
+from lab.sandbox.story import AsJson, Story, command, conclude, run_story, three_brokers
 from lab.sandbox.streams import CLASS, Place, StreamsApplication
 from lab.sandbox.streams_output import compare
 
@@ -117,15 +116,13 @@ def _all_read(application: StreamsApplication) -> bool:
 
 def play(story: Story) -> dict[str, Any]:
     """Runs the whole demo; returns its measurements."""
-    story.tell("starting three brokers, one in each rack")
     with (
         tempfile.TemporaryDirectory(prefix="samerack-demo-") as folder,
-        Cluster(progress=story.tell) as cluster,
-        Admin(cluster.bootstrap) as admin,
+        three_brokers(story.report) as (cluster, admin),
     ):
         admin.create_topic(TOPIC, SOURCES)
         prepare(admin, APPLICATION)
-        story.tell(f"topics: {TOPIC} ({PARTITIONS} partitions), the application's changelog, and its output")
+        story.report(f"topics: {TOPIC} ({PARTITIONS} partitions), the application's changelog, and its output")
         application = StreamsApplication(
             PLACES,
             bootstrap=cluster.bootstrap,
@@ -152,19 +149,19 @@ def play(story: Story) -> dict[str, Any]:
             Feeder(cluster.bootstrap, {TOPIC: PARTITIONS}) as feeder,
         ):
             application.start_all()
-            story.tell("a Kafka Streams application starts: three processes, exactly-once, two standbys of each task")
+            story.report("a Kafka Streams application starts: three processes, exactly-once, two standbys of each task")
             application.wait_complete(PARTITIONS, standbys=STANDBYS)
             before = _measured(cluster, admin, application)
-            story.tell(f"Kafka's own assignor: [bold]{before.share:.1%}[/bold] of the bytes cross racks")
+            story.report(f"Kafka's own assignor: [bold]{before.share:.1%}[/bold] of the bytes cross racks")
             agent.wait(lambda: agent.get("/healthz")[0] == 200, "the agent answers")
             switched = _switch(story, application, port)
             after = _measured(cluster, admin, application)
-            story.tell(f"the agent's plan: [bold]{after.share:.1%}[/bold] of the bytes cross racks")
+            story.report(f"the agent's plan: [bold]{after.share:.1%}[/bold] of the bytes cross racks")
             gone = _lose_the_agent(story, application, agent)
             feeder.finish()
-            story.tell("no more records are sent; the output is compared with the input")
+            story.report("no more records are sent; the output is compared with the input")
             output = compare(application, admin)
-            story.tell(
+            story.report(
                 f"{output.records:,} records: {output.lost} lost, {output.doubled} doubled, "
                 f"{output.miscounted} counted wrong"
             )
@@ -191,7 +188,7 @@ def _switch(story: Story, application: StreamsApplication, port: int) -> dict[st
         application.stop(place.name)
         application.start(place.name)
         application.wait_complete(PARTITIONS, standbys=STANDBYS)
-        story.tell(f"{place.name} is restarted with the jar and two more lines of configuration")
+        story.report(f"{place.name} is restarted with the jar and two more lines of configuration")
     if application.counts().get("AgentPlans", 0) == 0:
         raise SandboxError(f"the agent did not plan: {application.counts()}\n{application.errors()}")
     return {"agent_plans": application.counts()["AgentPlans"]}
@@ -203,15 +200,15 @@ def _lose_the_agent(story: Story, application: StreamsApplication, agent: AgentP
     last = PLACES[-1].name
     application.stop(last)
     application.start(last)
-    story.tell("the agent is stopped (SIGSTOP), and a process of the application is restarted: a rebalance")
+    story.report("the agent is stopped (SIGSTOP), and a process of the application is restarted: a rebalance")
     wait_until(lambda: application.counts().get("Fallbacks", 0) > 0, "the fall-back plans", timeout=60)
     application.wait_complete(PARTITIONS, standbys=STANDBYS)
     counts = application.counts()
-    story.tell(
+    story.report(
         f"the fall-back planned after {counts['LongestAssignmentMilliseconds']:.0f} ms "
         f"(the deadline is {_DEADLINE_MS} ms), and all tasks run"
     )
-    story.tell("killing the agent with -9")
+    story.report("killing the agent with -9")
     agent.kill()
     time.sleep(2.0)
     application.wait_complete(PARTITIONS, standbys=STANDBYS)
@@ -238,11 +235,9 @@ def _show(story: Story, before: _Measured, after: _Measured) -> None:
 def main(*, as_json: AsJson = False) -> None:
     """See a Kafka Streams application's tasks move into their racks, and the agent die: two minutes."""
     console = Console(stderr=as_json)
-    result = told(console, play)
-    if as_json:
-        echo(result)
-    if result["share_after"] >= result["share_before"] or result["lost"] or result["doubled"] or result["miscounted"]:
-        raise typer.Exit(1)
+    result = run_story(console, play)
+    wrong = result["lost"] or result["doubled"] or result["miscounted"]
+    conclude(result, as_json=as_json, failed=bool(wrong) or result["share_after"] >= result["share_before"])
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ _RECEIVED: Final = re.compile(r"bytes_received:(\d+)")
 
 @dataclass(slots=True, kw_only=True)
 class Sockets:
-    """Bytes that processes received from brokers; a closed socket keeps its count of the last look.
+    """Bytes that processes received from brokers; a closed socket keeps its count of the last reading.
 
     Attributes:
         brokers: port to broker id.
@@ -25,7 +25,7 @@ class Sockets:
     brokers: Mapping[int, int]
     seen: dict[tuple[int, str], tuple[int, int]] = field(default_factory=dict)
 
-    def look(self) -> None:
+    def read(self) -> None:
         """Read the counts of all open sockets."""
         line = ["ss", "-tinpHO"]
         for row in subprocess.run(line, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines():  # noqa: S603 - found on the PATH
@@ -72,10 +72,10 @@ def measure(brokers: Collection[Broker], own: Mapping[int, str], *, seconds: flo
     """
     racks = {broker.id: broker.rack for broker in brokers if broker.rack is not None}
     sockets = Sockets(brokers={int(one.address.rpartition(":")[2]): one.id for one in brokers if one.id in racks})
-    sockets.look()
+    sockets.read()
     before = sockets.received()
     time.sleep(seconds)
-    sockets.look()
+    sockets.read()
     rates: dict[int, dict[str, float]] = {process: dict.fromkeys(racks.values(), 0.0) for process in own}
     for (process, broker), count in sockets.received().items():
         if process in rates:

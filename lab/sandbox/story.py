@@ -18,6 +18,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from lab.sandbox.admin import Admin
+from lab.sandbox.cluster import Cluster
 from lab.sandbox.errors import SandboxError
 
 AsJson = Annotated[bool, typer.Option("--json", help="End with one JSON line on standard output.")]
@@ -31,12 +33,12 @@ class Story:
         self.console = console
         self._begun = time.monotonic()
 
-    def tell(self, text: str) -> None:
+    def report(self, text: str) -> None:
         """Prints one step."""
         self.console.print(f"[dim]{time.monotonic() - self._begun:6.1f} s[/dim]  {text}", highlight=False)
 
 
-def told(console: Console, story: Callable[[Story], dict[str, Any]]) -> dict[str, Any]:
+def run_story(console: Console, story: Callable[[Story], dict[str, Any]]) -> dict[str, Any]:
     """Runs a story to its end, and prints how it ended if it failed; returns its result.
 
     Raises:
@@ -75,9 +77,16 @@ def summary(console: Console, title: str, rows: Mapping[str, str]) -> None:
     console.print(table)
 
 
-def echo(result: Mapping[str, float]) -> None:
-    """Prints measurements as one JSON line on standard output."""
-    typer.echo(json.dumps({key: round(value, 4) for key, value in result.items()}))
+def conclude(result: Mapping[str, float], *, as_json: bool, failed: bool) -> None:
+    """Ends a demo: with its measurements as JSON if asked for, and with exit code 1 if it failed.
+
+    Raises:
+        typer.Exit: It failed.
+    """
+    if as_json:
+        typer.echo(json.dumps({key: round(value, 4) for key, value in result.items()}))
+    if failed:
+        raise typer.Exit(1)
 
 
 def log_console(columns: int) -> Console:
@@ -97,6 +106,16 @@ def complain(console: Console, complaints: Iterable[str]) -> None:
         console.print(f"[red]{complaint}[/red]", highlight=False)
     if wrong:
         raise typer.Exit(1)
+
+
+@contextmanager
+def three_brokers(
+    report: Callable[[str], None], *, note: str = "", properties: Mapping[str, str] | None = None
+) -> Iterator[tuple[Cluster, Admin]]:
+    """Runs three brokers, one in each rack, within the context; `note` says what is special about them."""
+    report(f"starting three brokers, one in each rack{note}")
+    with Cluster(properties=properties, progress=report) as cluster, Admin(cluster.bootstrap) as admin:
+        yield cluster, admin
 
 
 @dataclass(slots=True, kw_only=True)
@@ -120,6 +139,6 @@ def evidence(story: Story, prefix: str, *, keep: bool) -> Iterator[Evidence]:
         raise
     finally:
         if kept:
-            story.tell(f"histories and logs are kept in {made.folder}")
+            story.report(f"histories and logs are kept in {made.folder}")
         else:
             shutil.rmtree(made.folder, ignore_errors=True)

@@ -46,7 +46,7 @@ def compare(application: StreamsApplication, admin: Admin, *, timeout: float = 6
     try:
         reader.assign([TopicPartition(application.output, part, 0) for _, part in admin.replicas([application.output])])
         quiet = time.monotonic()
-        # beyond the wanted number, two seconds without a record tell that none is doubled
+        # beyond the wanted number, two seconds without a record show that none is doubled
         while sum(map(len, seen.values())) < wanted or time.monotonic() - quiet < 2:
             if time.monotonic() > deadline:
                 break

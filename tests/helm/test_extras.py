@@ -87,8 +87,8 @@ def test_whole_secrets_become_variables() -> None:
     ]
     for owner, pod in pods(scenario("all-on")).items():
         for container in containers(pod):
-            told = container.get("envFrom", [])
-            assert told == ([] if owner.startswith("Pod/") else [{"configMapRef": {"name": "more"}}])
+            sources = container.get("envFrom", [])
+            assert sources == ([] if owner.startswith("Pod/") else [{"configMapRef": {"name": "more"}}])
 
 
 def test_objects_of_the_reader_s_are_rendered() -> None:
@@ -148,8 +148,8 @@ def test_helm_test_asks_the_agent_by_its_service(monkeypatch: pytest.MonkeyPatch
         assert container["image"] == _pod(manifests)["containers"][0]["image"]
         command, ready, *assignments = container["args"]
         assert (command, ready) == ("health", "--ready")
-        told = [word.removeprefix("--set=") for word in assignments]
-        asked = address(settings_from(None, None, told, needs_kafka=False).web)
+        flags = [word.removeprefix("--set=") for word in assignments]
+        asked = address(settings_from(None, None, flags, needs_kafka=False).web)
         assert asked == f"http://{service['metadata']['name']}:{service['spec']['ports'][0]['port']}"
 
 
@@ -172,6 +172,6 @@ def test_a_password_is_never_rendered(tmp_path: Path) -> None:
     for name in SCENARIOS:
         assert not of_kind(scenario(name), "Secret")
     values = {"extraEnv": [{"name": "SAMERACK_KAFKA__SASL_PASSWORD", "value": "geheim"}]}
-    said = refusal(values, tmp_path)
-    assert "valueFrom: {secretKeyRef: {name: SECRET, key: KEY}}" in " ".join(said.split())
-    assert "geheim" not in said
+    refused = refusal(values, tmp_path)
+    assert "valueFrom: {secretKeyRef: {name: SECRET, key: KEY}}" in " ".join(refused.split())
+    assert "geheim" not in refused

@@ -81,7 +81,7 @@ def test_tokens_of_the_producer_are_let_through(tmp_path: Path) -> None:
     assert _ports(with_values(values, tmp_path))[2] == [8444]
 
 
-def test_ports_that_are_told_are_let_through(tmp_path: Path) -> None:
+def test_ports_that_are_set_are_let_through(tmp_path: Path) -> None:
     """If addresses come from a Secret, the values name the ports."""
     assert _ports(scenario("servers-from-secret")) == [[53, 53], [9093]]
     values = {"config": {"kafka": _TOKENS}, "kafka": {"secrets": {_URL: _SECRET}}, **_policy(tokenPorts=[8443])}
@@ -104,7 +104,7 @@ _HIDDEN: tuple[tuple[Manifest, str], ...] = (
 
 
 @pytest.mark.parametrize(("values", "cure"), _HIDDEN)
-def test_ports_that_nobody_told_are_refused(values: Manifest, cure: str, tmp_path: Path) -> None:
+def test_ports_that_are_not_set_are_refused(values: Manifest, cure: str, tmp_path: Path) -> None:
     """If the chart cannot see the addresses, it asks for the ports instead of rendering a wrong policy."""
     assert cure in " ".join(refusal({**values, **_policy()}, tmp_path).split())
 

@@ -46,10 +46,10 @@ def test_notes_name_what_there_is(name: str, chart: Path) -> None:
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "scram-sha-512"])
-def test_notes_tell_how_to_give_a_password(mechanism: str, chart: Path) -> None:
+def test_notes_show_how_to_give_a_password(mechanism: str, chart: Path) -> None:
     """For a mechanism without a password, the notes show a command for a Secret that does not contain the password."""
-    told = ("--set", f"config.kafka.sasl\\.mechanism={mechanism}")
-    text = one(render("--values", values_of("minimal"), *told, chart=chart), "Notes")["text"]
+    flags = ("--set", f"config.kafka.sasl\\.mechanism={mechanism}")
+    text = one(render("--values", values_of("minimal"), *flags, chart=chart), "Notes")["text"]
     assert "create secret generic kafka-user --from-file=password=/dev/stdin" in text
 
 

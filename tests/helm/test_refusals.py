@@ -135,9 +135,9 @@ def test_the_schema_names_the_place(values: dict[str, Any], place: str, tmp_path
 @pytest.mark.parametrize(("values", "named"), RULES)
 def test_a_rule_between_values_names_the_cure(values: dict[str, Any], named: str, tmp_path: Path) -> None:
     """The message contains the keys or what to write instead, and repeats no secret."""
-    said = " ".join(refusal(values, tmp_path).split())
-    assert named in said
-    assert "geheim" not in said
+    refused = " ".join(refusal(values, tmp_path).split())
+    assert named in refused
+    assert "geheim" not in refused
 
 
 @pytest.mark.parametrize("repository", ["foo", "foo/bar", "registry.example:5000/foo/bar", "localhost:5000/bar"])

@@ -56,9 +56,9 @@ def test_a_strategy_of_the_reader_s_own_counts(tmp_path: Path) -> None:
 )
 def test_two_at_a_time_are_refused_where_one_may_be(alone: Manifest, strategy: Manifest, tmp_path: Path) -> None:
     """Strategies that start a new pod first are refused, including Kubernetes' default."""
-    said = " ".join(refusal({**alone, "updateStrategy": strategy}, tmp_path).split())
-    assert "updateStrategy starts the new pod before the old one ends, and" in said
-    assert "updateStrategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 0, maxUnavailable: 1}}" in said
+    refused = " ".join(refusal({**alone, "updateStrategy": strategy}, tmp_path).split())
+    assert "updateStrategy starts the new pod before the old one ends, and" in refused
+    assert "updateStrategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 0, maxUnavailable: 1}}" in refused
 
 
 @pytest.mark.parametrize("surge", [0, "0%"])

@@ -78,7 +78,7 @@ class Browser:
         """Runs a script in the page, and returns its result."""
         return self._command("execute/sync", {"script": script, "args": []})
 
-    def look(self, *, width: int, height: int = 900, dark: bool = False) -> None:
+    def set_view(self, *, width: int, height: int = 900, dark: bool = False) -> None:
         """Sets the size of the window and the preferred colours."""
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         self._devtools("Emulation.setDeviceMetricsOverride", size)

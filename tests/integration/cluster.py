@@ -342,7 +342,7 @@ def _remove_at_end() -> subprocess.Popen[bytes]:
 
 
 def _started(process: int | str) -> str:
-    """Returns when a process was started, which tells it from a later one with its id."""
+    """Returns when a process was started, which distinguishes it from a later one with its id."""
     return Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[19]
 
 

@@ -12,9 +12,9 @@ from lab.sandbox.admin import Admin
 from lab.sandbox.contract import RACKS, KafkaCluster
 from lab.sandbox.patience import PATIENCE
 from tests.integration.cluster import ContainerCluster
-from tests.integration.looking import Looking, settings_for
 from tests.integration.pods import Pods
-from tests.integration.scene import IN_TWO_RACKS, Scene
+from tests.integration.poller import Poller, settings_for
+from tests.integration.scenario import IN_TWO_RACKS, Scenario
 from tests.integration.secured import Secured, secured_cluster
 from tests.integration.shared_cluster import shared
 
@@ -125,24 +125,24 @@ def placed(admin: Admin, topic: str) -> str:
 
 
 @pytest.fixture
-def looking(cluster: KafkaCluster, group: str) -> Iterator[Looking]:
+def poller(cluster: KafkaCluster, group: str) -> Iterator[Poller]:
     """A measurement of all groups whose names start with the test's group id."""
-    opened = Looking(settings_for(cluster, f"{group}*"), group)
+    opened = Poller(settings_for(cluster, f"{group}*"), group)
     yield opened
     opened.watch.close()
 
 
 @pytest.fixture
-def scene(cluster: KafkaCluster, admin: Admin, tmp_path: Path) -> Iterator[Scene]:
+def scenario(cluster: KafkaCluster, admin: Admin, tmp_path: Path) -> Iterator[Scenario]:
     """A unique group with members, records and agents; all of it ends with the test."""
-    with Scene(cluster, admin, folder=tmp_path) as opened:
+    with Scenario(cluster, admin, folder=tmp_path) as opened:
         yield opened
 
 
 @pytest.fixture
-def other(cluster: KafkaCluster, admin: Admin, tmp_path: Path) -> Iterator[Scene]:
+def other(cluster: KafkaCluster, admin: Admin, tmp_path: Path) -> Iterator[Scenario]:
     """A second group, which has no agent of its own."""
-    with Scene(cluster, admin, folder=tmp_path) as opened:
+    with Scenario(cluster, admin, folder=tmp_path) as opened:
         yield opened
 
 

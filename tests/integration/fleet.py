@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from lab.sandbox.admin import wait_until
 from lab.sandbox.agent_process import AgentProcess
 from samerack.common.records import GroupState, TrafficSample
-from tests.integration.scene import A, B, Scene
+from tests.integration.scenario import A, B, Scenario
 
 Flows = dict[tuple[str, ...], tuple[int, int]]
 """Bytes and records by topic, client rack, replica rack and method."""
@@ -116,24 +116,24 @@ def dropped(agent: AgentProcess) -> Counter[tuple[str, str]]:
     )
 
 
-def reading(scene: Scene) -> None:
+def reading(scenario: Scenario) -> None:
     """Start two members in two racks, and wait until the group settles."""
     for rack in (A, B):
-        scene.join("confluent", rack, auto_commit_interval_ms="500")
-    scene.wait_settled()
+        scenario.join("confluent", rack, auto_commit_interval_ms="500")
+    scenario.wait_settled()
 
 
-def at_rest(scene: Scene, agent: AgentProcess) -> Flows:
+def at_rest(scenario: Scenario, agent: AgentProcess) -> Flows:
     """Stop all members; return the agent's totals once they no longer change."""
-    for seat in scene.seats:
-        seat.member.stop()
-    scene.seats.clear()
+    for participant in scenario.participants:
+        participant.member.stop()
+    scenario.participants.clear()
     seen: list[Flows] = []
 
     def unchanged() -> bool:
         seen.append(totals(agent))
         time.sleep(1.2)
-        empty = agent.metric("samerack_members", group=scene.group) == 0
+        empty = agent.metric("samerack_members", group=scenario.group) == 0
         return empty and len(seen) > 3 and seen[-1] == seen[-2] == seen[-3]
 
     wait_until(unchanged, "nothing more is counted", timeout=40)

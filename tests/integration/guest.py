@@ -17,91 +17,92 @@ from confluent_kafka.admin import AdminClient
 from lab.sandbox.admin import wait_until
 from lab.sandbox.agent_process import AgentProcess
 from lab.sandbox.errors import SandboxError
+from lab.sandbox.group_client import AGENT
 from lab.sandbox.jvm import command
 from lab.sandbox.members.lines import Partition
-from tests.integration.scene import AGENT, Scene
+from tests.integration.scenario import Scenario
 
-_LOOKING: Final = frozenset({"waiting", "observing", "following", "leading"})
-
-
-def place(scene: Scene, partitions: int) -> None:
-    """Creates the scene's topic on the one broker, without a feed."""
-    scene.admin.create_topic(scene.topic, [[1]] * partitions)
+_WATCHING: Final = frozenset({"waiting", "observing", "following", "leading"})
 
 
-def write(scene: Scene, partitions: int) -> None:
-    """Writes one record to each partition of the scene's topic."""
-    producer = Producer({"bootstrap.servers": scene.cluster.bootstrap})
+def place(scenario: Scenario, partitions: int) -> None:
+    """Creates the scenario's topic on the one broker, without a feed."""
+    scenario.admin.create_topic(scenario.topic, [[1]] * partitions)
+
+
+def write(scenario: Scenario, partitions: int) -> None:
+    """Writes one record to each partition of the scenario's topic."""
+    producer = Producer({"bootstrap.servers": scenario.cluster.bootstrap})
     for partition in range(partitions):
-        producer.produce(scene.topic, b"record", partition=partition)
+        producer.produce(scenario.topic, b"record", partition=partition)
     assert producer.flush(30) == 0
 
 
-def committed(scene: Scene, group: str = "") -> dict[Partition, int]:
-    """The committed offsets of a group, the scene's by default; partitions without one are left out."""
-    group = group or scene.group
-    client = AdminClient({"bootstrap.servers": scene.cluster.bootstrap, "log_level": 0})
+def committed(scenario: Scenario, group: str = "") -> dict[Partition, int]:
+    """The committed offsets of a group, the scenario's by default; partitions without one are left out."""
+    group = group or scenario.group
+    client = AdminClient({"bootstrap.servers": scenario.cluster.bootstrap, "log_level": 0})
     asked = [ConsumerGroupTopicPartitions(group)]
     found = client.list_consumer_group_offsets(asked, request_timeout=10.0)[group].result()
     return {(one.topic, one.partition): one.offset for one in found.topic_partitions if one.offset >= 0}
 
 
-def set_offsets(scene: Scene, offsets: Sequence[int], *, topic: str = "") -> None:
+def set_offsets(scenario: Scenario, offsets: Sequence[int], *, topic: str = "") -> None:
     """Sets the offsets of the first partitions, as tools do; the group must have no members."""
-    client = AdminClient({"bootstrap.servers": scene.cluster.bootstrap, "log_level": 0})
-    wanted = [TopicPartition(topic or scene.topic, partition, offset) for partition, offset in enumerate(offsets)]
-    asked = [ConsumerGroupTopicPartitions(scene.group, wanted)]
+    client = AdminClient({"bootstrap.servers": scenario.cluster.bootstrap, "log_level": 0})
+    wanted = [TopicPartition(topic or scenario.topic, partition, offset) for partition, offset in enumerate(offsets)]
+    asked = [ConsumerGroupTopicPartitions(scenario.group, wanted)]
 
     def are_set() -> bool:
-        client.alter_consumer_group_offsets(asked, request_timeout=10.0)[scene.group].result()
-        return len(committed(scene)) == len(offsets)
+        client.alter_consumer_group_offsets(asked, request_timeout=10.0)[scenario.group].result()
+        return len(committed(scenario)) == len(offsets)
 
-    wait_until(are_set, f"the offsets of {scene.group} are set")  # the coordinator may not know the topic yet
+    wait_until(are_set, f"the offsets of {scenario.group} are set")  # the coordinator may not know the topic yet
 
 
 def wait_watching(agent: AgentProcess, *groups: str) -> None:
     """Waits until the agent has polled its groups, or the given ones: it has a role for each."""
     agent.wait(
-        lambda: all(agent.role(group) in _LOOKING for group in groups or agent.groups),
-        "the agent looks at its groups",
+        lambda: all(agent.role(group) in _WATCHING for group in groups or agent.groups),
+        "the agent polls its groups",
     )
 
 
-def wait_only_agent(scene: Scene, *, timeout: float = 60.0) -> None:
+def wait_only_agent(scenario: Scenario, *, timeout: float = 60.0) -> None:
     """Waits until no consumer is in the group; the agent may still be in it."""
     wait_until(
-        lambda: all(member.client_id == AGENT for member in scene.describe().members),
-        f"no consumer is in {scene.group}",
+        lambda: all(member.client_id == AGENT for member in scenario.describe().members),
+        f"no consumer is in {scenario.group}",
         timeout=timeout,
     )
 
 
-def leave_all(scene: Scene) -> None:
+def leave_all(scenario: Scenario) -> None:
     """Stops all members cleanly, and waits until they and the agent have left the group.
 
     A Java consumer that is stopped in the middle of a rebalance may leave only when its session ends. A consumer that
     the agent's membership excludes is refused until the agent has left, as while the last consumer was there.
     """
-    for seat in tuple(scene.seats):
-        scene.leave(seat)
-    wait_until(lambda: not scene.describe().members, "they and the agent have left", timeout=60)
+    for participant in tuple(scenario.participants):
+        scenario.leave(participant)
+    wait_until(lambda: not scenario.describe().members, "they and the agent have left", timeout=60)
 
 
-def delete(scene: Scene) -> None:
-    """Deletes the scene's group, as tools do; it must have no members."""
-    client = AdminClient({"bootstrap.servers": scene.cluster.bootstrap, "log_level": 0})
-    client.delete_consumer_groups([scene.group], request_timeout=10.0)[scene.group].result()
+def delete(scenario: Scenario) -> None:
+    """Deletes the scenario's group, as tools do; it must have no members."""
+    client = AdminClient({"bootstrap.servers": scenario.cluster.bootstrap, "log_level": 0})
+    client.delete_consumer_groups([scenario.group], request_timeout=10.0)[scenario.group].result()
 
 
-def consumer_groups(scene: Scene, *arguments: str) -> str:
-    """The output of Kafka's kafka-consumer-groups.sh for the scene's group.
+def consumer_groups(scenario: Scenario, *arguments: str) -> str:
+    """The output of Kafka's kafka-consumer-groups.sh for the scenario's group.
 
     Raises:
         SandboxError: the tool failed.
     """
     line = command(
         "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
-        ["--bootstrap-server", scene.cluster.bootstrap, "--group", scene.group, *arguments],
+        ["--bootstrap-server", scenario.cluster.bootstrap, "--group", scenario.group, *arguments],
         folder=Path(tempfile.gettempdir()),
     )
     done = subprocess.run(line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=60)
@@ -110,9 +111,9 @@ def consumer_groups(scene: Scene, *arguments: str) -> str:
     return done.stdout
 
 
-def is_known(scene: Scene, group: str) -> bool:
+def is_known(scenario: Scenario, group: str) -> bool:
     """Whether a coordinator knows the group."""
-    client = AdminClient({"bootstrap.servers": scene.cluster.bootstrap, "log_level": 0})
+    client = AdminClient({"bootstrap.servers": scenario.cluster.bootstrap, "log_level": 0})
     try:
         return str(client.describe_consumer_groups([group])[group].result().state.name) != "DEAD"
     except KafkaException:

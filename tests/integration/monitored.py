@@ -55,7 +55,7 @@ def monitored(folder: Path, more: Mapping[str, object] | None = None) -> Iterato
             "traffic.poll_seconds": 1,
             "traffic.window_seconds": 10,
             "streams.deadline_seconds": 30,
-            "racks.client_ids": {f"*-rack-{letter}": f"rack-{letter}" for letter in "abc"},
+            "racks.client_ids": {f"*-rack-{zone}": f"rack-{zone}" for zone in "abc"},
             **(more or {}),
         }
         agent = stack.enter_context(
@@ -88,7 +88,7 @@ def monitored(folder: Path, more: Mapping[str, object] | None = None) -> Iterato
 def _ask_for_a_streams_plan(agent: AgentProcess) -> None:
     """Has a Streams application ask the agent for a plan, and report that another one was rejected."""
     case = random_case(2, "ha")
-    address = agent.events("started")[0]["url"].removesuffix("/metrics")
+    address = agent.url
     rejected = {"version": 1, "application": STREAMS, "plan": "x", "error": "MISSING_PROCESS_ID"}
     for path, body in (("assign", question_of(case, STREAMS)), ("computed", rejected)):
         asked = Request(  # noqa: S310 - the agent's own address

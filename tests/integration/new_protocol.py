@@ -5,25 +5,25 @@ from __future__ import annotations
 from typing import Final
 
 from lab.sandbox.members.process import Member
-from tests.integration.scene import A, B, C, Scene
+from tests.integration.scenario import A, B, C, Scenario
 
 SPREAD: Final = ((1,), (2,), (3,)) * 4
 """Twelve partitions, four of which can be read in any one rack."""
 
 
-def join(scene: Scene, client: str, rack: str, **properties: str) -> Member:
+def join(scenario: Scenario, client: str, rack: str, **properties: str) -> Member:
     """Starts a member of the new protocol."""
-    return scene.join(client, rack, assignor="", heartbeat_interval_ms="", group_protocol="consumer", **properties)
+    return scenario.join(client, rack, assignor="", heartbeat_interval_ms="", group_protocol="consumer", **properties)
 
 
-def join_on_both_clients(scene: Scene, **properties: str) -> None:
+def join_on_both_clients(scenario: Scenario, **properties: str) -> None:
     """Starts a member in each rack on Java, then on librdkafka, and waits until each partition has its owner."""
     for client in ("java", "confluent"):
         for rack in (A, B, C):
-            join(scene, client, rack, **properties)
-        scene.wait_settled()
+            join(scenario, client, rack, **properties)
+        scenario.wait_settled()
 
 
-def assignor(scene: Scene) -> str:
+def assignor(scenario: Scenario) -> str:
     """The group's assignor, as its coordinator describes it."""
-    return str(scene.describe().partition_assignor)
+    return str(scenario.describe().partition_assignor)

@@ -188,7 +188,7 @@ def shown(container: Container, path: str) -> str:
     return output
 
 
-def told(container: Container, event: str) -> list[dict[str, Any]]:
+def logged(container: Container, event: str) -> list[dict[str, Any]]:
     """Events of one name in the agent's log."""
     lines = container.logs(stdout=False, stderr=True).decode().splitlines()
     events = [json.loads(line) for line in lines if line.startswith("{")]

@@ -37,9 +37,9 @@ def main() -> int:
             with member(bootstrap, LED, "rack-a"), member(bootstrap, LED, "rack-a"):
                 _wait_for_points(agent)
             _wait_for_points(agent)
-            address = str(agent.events("started")[0]["url"]).removesuffix("/metrics")
+            address = agent.url
             for path, name, height in _PICTURES:
-                browser.look(width=_WIDTH, height=height)
+                browser.set_view(width=_WIDTH, height=height)
                 browser.open(address + path)
                 browser.screenshot(DOCS / f"{name}.png", whole=False)
     return 0

@@ -6,8 +6,6 @@ everything. Members and administration use the open listener.
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -27,6 +25,7 @@ from lab.sandbox.agent_process import AgentProcess
 from lab.sandbox.certificates import Authority
 from lab.sandbox.cloud_listeners import GoogleKafka, Msk, compiled
 from lab.sandbox.cluster import Cluster
+from lab.sandbox.commands import samerack
 from lab.sandbox.feeder import Feeder
 from lab.sandbox.members.lines import MemberSettings
 from lab.sandbox.members.process import Member
@@ -185,16 +184,16 @@ def set_password(cluster: Cluster, password: str) -> None:
         done.result()
 
 
-def member(cluster: Cluster, group: str, letter: str) -> Member:
-    """A member that reads the topic, in the rack of this letter."""
+def member(cluster: Cluster, group: str, zone: str) -> Member:
+    """A member that reads the topic, in the rack of this zone."""
     return Member.python(
         "confluent",
         MemberSettings(
             bootstrap=cluster.bootstrap,
             group=group,
             topics=(TOPIC,),
-            client_id=f"member-{letter}",
-            rack=f"rack-{letter}",
+            client_id=f"member-{zone}",
+            rack=f"rack-{zone}",
             assignors=("range",),
             properties={"auto.commit.interval.ms": "500", "heartbeat.interval.ms": "500"},
         ),
@@ -204,7 +203,7 @@ def member(cluster: Cluster, group: str, letter: str) -> Member:
 def led(agent: AgentProcess, start: Callable[[], Sequence[Member]]) -> Sequence[Member]:
     """Starts members, and waits until the agent leads them; returns them.
 
-    On a busy machine it may come second to the birth of the group, and follows then: the members start anew once.
+    On a busy machine it may come second to the initial rebalance, and follows then: the members start anew once.
     """
     members = start()
     wait_until(lambda: all(one.owned for one in members), "every member has partitions")
@@ -222,8 +221,7 @@ def led(agent: AgentProcess, start: Callable[[], Sequence[Member]]) -> Sequence[
 def run(bootstrap: str, settings: Mapping[str, str], *command: str) -> tuple[int, list[str]]:
     """Runs a command; returns its exit code and the lines of standard error."""
     given = [part for key, value in settings.items() for part in ("-s", f"{key}={value}")]
-    line = [sys.executable, "-m", "samerack.cli.main", *command, "-b", bootstrap, *given]
-    done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=120)
+    done = samerack(*command, "-b", bootstrap, *given)
     return done.returncode, done.stderr.splitlines()
 
 
@@ -232,7 +230,7 @@ def refusals(bootstrap: str, settings: Mapping[str, str]) -> list[str]:
     with ThreadPoolExecutor() as pool:
         answers = list(pool.map(lambda command: run(bootstrap, settings, *command), _COMMANDS))
     for command, (code, lines) in zip(_COMMANDS, answers, strict=True):
-        told = [line for line in lines if not line.startswith("{")]  # others are events in the log of `run`
-        assert (code, told) == (1, lines[-1:]), (command, lines)
-        assert told[0].startswith("samerack: kafka ")
+        errors = [line for line in lines if not line.startswith("{")]  # others are events in the log of `run`
+        assert (code, errors) == (1, lines[-1:]), (command, lines)
+        assert errors[0].startswith("samerack: kafka ")
     return [lines[-1] for _, lines in answers]

@@ -44,16 +44,16 @@ def shared() -> Iterator[ContainerCluster]:
         return
     file = Path(named)
     wait_until(file.exists, "the cluster of this run has started", timeout=_START_SECONDS)
-    told = json.loads(file.read_text(encoding="utf-8"))
-    if "error" in told:
-        raise SandboxError(told["error"])
-    cluster.attach(told)
+    content = json.loads(file.read_text(encoding="utf-8"))
+    if "error" in content:
+        raise SandboxError(content["error"])
+    cluster.attach(content)
     yield cluster
 
 
-def _write(file: Path, told: dict[str, object]) -> None:
+def _write(file: Path, content: dict[str, object]) -> None:
     written = file.with_suffix(".new")
-    written.write_text(json.dumps(told), encoding="utf-8")
+    written.write_text(json.dumps(content), encoding="utf-8")
     written.rename(file)
 
 

@@ -5,7 +5,8 @@ from itertools import dropwhile
 import pytest
 
 from lab.sandbox.agent_process import AgentProcess
-from tests.integration.scene import AGENT, INTERLEAVED, A, B, C, Scene
+from lab.sandbox.group_client import AGENT
+from tests.integration.scenario import INTERLEAVED, A, B, C, Scenario
 
 
 def _wait_rounds(agent: AgentProcess, plans: int) -> int:
@@ -34,21 +35,21 @@ def _wait_rounds(agent: AgentProcess, plans: int) -> int:
         ("confluent", "roundrobin"),
     ],
 )
-def test_an_eager_group_takes_the_plan(scene: Scene, client: str, assignor: str) -> None:
+def test_an_eager_group_takes_the_plan(scenario: Scenario, client: str, assignor: str) -> None:
     """An agent that waits for an eager group leads from the start, and members apply its plan: all reads in rack."""
-    scene.lay_out(INTERLEAVED)
-    agent = scene.waiting_agent()
+    scenario.lay_out(INTERLEAVED)
+    agent = scenario.waiting_agent()
     for rack in (A, B, C):
-        scene.join(client, rack, assignor=assignor)
-    scene.wait_settled(cross_rack=0)
+        scenario.join(client, rack, assignor=assignor)
+    scenario.wait_settled(cross_rack=0)
     assert agent.role() == "leading"
     plan = agent.events("plan-sent")[-1]
     assert (plan["assignor"], plan["members"], plan["partitions"]) == ("optimal", 3, 6)
     assert (plan["cross_rack_after"], plan["withheld"]) == (0, 0)
-    presence = scene.presence()
-    assert presence is not None
-    assert (presence.group_instance_id, presence.assignment.topic_partitions) == (AGENT, [])
-    scene.finish()
+    agent_member = scenario.agent_member()
+    assert agent_member is not None
+    assert (agent_member.group_instance_id, agent_member.assignment.topic_partitions) == (AGENT, [])
+    scenario.finish()
 
 
 @pytest.mark.parametrize(
@@ -64,35 +65,35 @@ def test_an_eager_group_takes_the_plan(scene: Scene, client: str, assignor: str)
         "kafka-python",
     ],
 )
-def test_a_cooperative_group_moves_in_two_rounds(scene: Scene, client: str) -> None:
+def test_a_cooperative_group_moves_in_two_rounds(scenario: Scenario, client: str) -> None:
     """Partitions that move are revoked in one round and assigned in the next; no partition has two owners."""
-    scene.lay_out(INTERLEAVED)
-    agent = scene.waiting_agent()
+    scenario.lay_out(INTERLEAVED)
+    agent = scenario.waiting_agent()
     for rack in (A, B):
-        scene.join(client, rack, assignor="cooperative-sticky")
-    scene.wait_settled(cross_rack=2)
+        scenario.join(client, rack, assignor="cooperative-sticky")
+    scenario.wait_settled(cross_rack=2)
 
     plans = len(agent.events("plan-sent"))
-    scene.join(client, C, assignor="cooperative-sticky")
-    scene.wait_settled(cross_rack=0)
+    scenario.join(client, C, assignor="cooperative-sticky")
+    scenario.wait_settled(cross_rack=0)
     plans = _wait_rounds(agent, plans)
-    scene.admin.move_replicas({(scene.topic, 0): [2], (scene.topic, 1): [1]})
-    scene.wait_settled(cross_rack=0)
+    scenario.admin.move_replicas({(scenario.topic, 0): [2], (scenario.topic, 1): [1]})
+    scenario.wait_settled(cross_rack=0)
     _wait_rounds(agent, plans)
-    scene.check_owned_once()
-    scene.finish()
+    scenario.check_owned_once()
+    scenario.finish()
 
 
 @pytest.mark.promise(
     "Members of one group on four clients apply the agent's plan: balanced, the fewest reads across racks."
 )
-def test_languages_mix_in_one_group(scene: Scene) -> None:
+def test_languages_mix_in_one_group(scenario: Scenario) -> None:
     """Four different clients in one group apply one plan."""
-    scene.lay_out((*INTERLEAVED, (1,), (2,)))
-    agent = scene.waiting_agent()
+    scenario.lay_out((*INTERLEAVED, (1,), (2,)))
+    agent = scenario.waiting_agent()
     for client, rack in (("java", A), ("confluent", B), ("kafka-python", C), ("aiokafka", A)):
-        scene.join(client, rack)
-    scene.wait_led(agent, cross_rack=1)  # rack-b has three partitions, and its one member takes two
+        scenario.join(client, rack)
+    scenario.wait_led(agent, cross_rack=1)  # rack-b has three partitions, and its one member takes two
     assert agent.events("plan-sent")[-1]["cross_rack_after"] == 1
-    assert sorted(map(len, scene.owned().values())) == [2, 2, 2, 2]
-    scene.finish()
+    assert sorted(map(len, scenario.owned().values())) == [2, 2, 2, 2]
+    scenario.finish()

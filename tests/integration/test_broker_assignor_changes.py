@@ -15,7 +15,7 @@ from lab.sandbox.contract import RACKS
 from lab.sandbox.jvm import BROKER_VERSION
 from samerack.cluster.server_assignors import LINE
 from tests.integration.new_protocol import SPREAD, assignor, join
-from tests.integration.scene import INTERLEAVED, A, B, C, Scene
+from tests.integration.scenario import INTERLEAVED, A, B, C, Scenario
 from tests.integration.shared_cluster import QUICK
 from tests.integration.test_verify import verify
 
@@ -37,56 +37,56 @@ def shared_cluster() -> Iterator[Cluster]:
         yield cluster
 
 
-def test_a_coordinator_without_the_assignor(shared_cluster: Cluster, scene: Scene, tmp_path: Path) -> None:
+def test_a_coordinator_without_the_assignor(shared_cluster: Cluster, scenario: Scenario, tmp_path: Path) -> None:
     """A group goes on reading while a broker without the assignor coordinates it, and gets another assignor.
 
     Its assignment stays as it was until something in the group changes. Once every broker has the assignor, the next
     change brings its assignment back. But if a member asks for samerack by name, such a coordinator fails at each
-    change of its group, and Java's consumers end of that failure, those without a wish too.
+    change of its group, and Java's consumers end of that failure, those that name no assignor too.
     """
-    scene.lay_out(SPREAD)
+    scenario.lay_out(SPREAD)
     for rack in (A, B, C):
-        join(scene, "confluent", rack)
+        join(scenario, "confluent", rack)
     brokers = shared_cluster
-    with Scene(brokers, scene.admin, folder=tmp_path) as other:
+    with Scenario(brokers, scenario.admin, folder=tmp_path) as other:
         other.lay_out(INTERLEAVED)
         named = join(other, "confluent", A, group_remote_assignor="samerack")
         leaving, java = join(other, "confluent", B), join(other, "java", C)
         other.wait_settled(cross_rack=0)
-        scene.wait_settled(cross_rack=0)
-        with only_on_the_coordinator(brokers, scene) as lacking:
-            scene.wait_settled(cross_rack=0)
-            assert assignor(scene) == "uniform"
-            (finding,) = [one for one in verify(brokers, scene.group)[1]["findings"] if one["code"] == _ON_SOME]
+        scenario.wait_settled(cross_rack=0)
+        with only_on_the_coordinator(brokers, scenario) as lacking:
+            scenario.wait_settled(cross_rack=0)
+            assert assignor(scenario) == "uniform"
+            (finding,) = [one for one in verify(brokers, scenario.group)[1]["findings"] if one["code"] == _ON_SOME]
             assert (finding["where"], finding["costs"]) == (f"brokers {lacking[0]}, {lacking[1]}", False)
             assert LINE in finding["cure"]
-            scene.redeploy(scene.seats[0])
-            scene.wait_settled()
+            scenario.redeploy(scenario.participants[0])
+            scenario.wait_settled()
             assert named.running
             assert java.running
             refused = join(other, "confluent", A, group_remote_assignor="samerack")
             refused.wait(lambda: "assignor" in refused.complaints, "it is refused", timeout=30)
             leaving.stop()
             wait_until(lambda: not java.running, "Java's consumer has ended", timeout=30)
-    wait_until(lambda: assignor(scene) == "samerack", "the coordinator has the assignor")
-    scene.redeploy(scene.seats[0])
-    scene.wait_settled(cross_rack=0)
+    wait_until(lambda: assignor(scenario) == "samerack", "the coordinator has the assignor")
+    scenario.redeploy(scenario.participants[0])
+    scenario.wait_settled(cross_rack=0)
 
 
 @contextmanager
-def only_on_the_coordinator(brokers: Cluster, scene: Scene) -> Iterator[list[int]]:
+def only_on_the_coordinator(brokers: Cluster, scenario: Scenario) -> Iterator[list[int]]:
     """Restarts brokers one by one so that only the group's coordinator has the assignor, which then loses the group.
 
     Yields the brokers without the assignor, one of which coordinates the group; all have it again at the end.
     """
-    first = scene.coordinator()
+    first = scenario.coordinator()
     lacking = sorted(RACKS.keys() - {first})
     try:
         for broker in lacking:
             broker_assignor.remove(brokers, broker)
             brokers.restart_broker(broker)
         brokers.restart_broker(first)
-        wait_until(lambda: scene.coordinator() in lacking, "another broker coordinates the group")
+        wait_until(lambda: scenario.coordinator() in lacking, "another broker coordinates the group")
         yield lacking
     finally:
         for broker in lacking:

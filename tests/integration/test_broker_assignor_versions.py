@@ -13,42 +13,42 @@ from lab.sandbox.admin import Admin
 from lab.sandbox.cluster import Cluster
 from lab.sandbox.contract import RACKS
 from tests.integration.new_protocol import SPREAD, assignor, join
-from tests.integration.scene import A, B, C, Scene
+from tests.integration.scenario import A, B, C, Scenario
 from tests.integration.shared_cluster import QUICK
 
 pytestmark = pytest.mark.own_cluster
 
 
 @contextmanager
-def scene_on(version: str, folder: Path) -> Iterator[Scene]:
-    """A scene on brokers of another version that have the assignor."""
+def scenario_on(version: str, folder: Path) -> Iterator[Scenario]:
+    """A scenario on brokers of another version that have the assignor."""
     cluster = Cluster(properties=QUICK, version=version)
     for broker in RACKS:
         broker_assignor.install(cluster, broker)
-    with cluster, Admin(cluster.bootstrap) as admin, Scene(cluster, admin, folder=folder) as scene:
-        scene.lay_out(SPREAD)
-        yield scene
+    with cluster, Admin(cluster.bootstrap) as admin, Scenario(cluster, admin, folder=folder) as scenario:
+        scenario.lay_out(SPREAD)
+        yield scenario
 
 
 @pytest.mark.parametrize("version", ["4.1.0", "4.4.0"])
 def test_other_versions_of_brokers(version: str, tmp_path: Path) -> None:
     """The oldest and the newest brokers read near and follow moved replicas."""
-    with scene_on(version, tmp_path) as scene:
+    with scenario_on(version, tmp_path) as scenario:
         for rack in (A, B, C):
-            join(scene, "confluent", rack)
-        scene.wait_settled(cross_rack=0)
-        scene.admin.move_replicas({(scene.topic, 0): [2], (scene.topic, 1): [3], (scene.topic, 2): [1]})
-        scene.wait_settled(cross_rack=0, timeout=45.0)
-        scene.finish()
+            join(scenario, "confluent", rack)
+        scenario.wait_settled(cross_rack=0)
+        scenario.admin.move_replicas({(scenario.topic, 0): [2], (scenario.topic, 1): [3], (scenario.topic, 2): [1]})
+        scenario.wait_settled(cross_rack=0, timeout=45.0)
+        scenario.finish()
 
 
-def test_kafka_4_0_tells_assignors_no_racks_of_partitions(tmp_path: Path) -> None:
+def test_kafka_4_0_gives_assignors_no_racks_of_partitions(tmp_path: Path) -> None:
     """The assignor runs there and deals evenly, but cannot know which partitions are near."""
-    with scene_on("4.0.0", tmp_path) as scene:
+    with scenario_on("4.0.0", tmp_path) as scenario:
         for rack in (A, B, C):
-            join(scene, "confluent", rack)
-        scene.wait_settled()
-        assert assignor(scene) == "samerack"
-        assert [len(owned) for owned in scene.owned().values()] == [4, 4, 4]
-        assert scene.cross_rack() > 0
-        scene.finish()
+            join(scenario, "confluent", rack)
+        scenario.wait_settled()
+        assert assignor(scenario) == "samerack"
+        assert [len(owned) for owned in scenario.owned().values()] == [4, 4, 4]
+        assert scenario.cross_rack() > 0
+        scenario.finish()

@@ -8,7 +8,7 @@ import pytest
 
 from lab.sandbox.jvm import BROKER_VERSION
 from samerack.cluster.versions import FLOOR, TESTED
-from tests.integration.scene import Scene
+from tests.integration.scenario import Scenario
 
 
 @pytest.fixture
@@ -17,13 +17,13 @@ def release() -> str:
     return ".".join(BROKER_VERSION.split(".")[:2])
 
 
-def test_the_agent_says_what_the_brokers_can_do(scene: Scene, release: str) -> None:
+def test_the_agent_says_what_the_brokers_can_do(scenario: Scenario, release: str) -> None:
     """One log line and /v1/status have the brokers' release and the supported ones, and no missing feature."""
-    agent = scene.waiting_agent()
+    agent = scenario.waiting_agent()
     agent.wait(lambda: bool(agent.events("broker-versions")), "it has asked")
     (event,) = agent.events("broker-versions")
     assert (event["releases"], event["without"]) == ([release], {})
     assert f"from Kafka {FLOOR}" in event["supported"]
     assert "a restarted leader still leads" in event["has"]
-    told = json.loads(agent.get("/v1/status")[1])["brokers"]
-    assert told == {"releases": [release], "least": FLOOR, "tested": list(TESTED), "missing": [], "unsupported": ""}
+    brokers = json.loads(agent.get("/v1/status")[1])["brokers"]
+    assert brokers == {"releases": [release], "least": FLOOR, "tested": list(TESTED), "missing": [], "unsupported": ""}

@@ -25,15 +25,17 @@ def test_faults_hurt_no_group_more_than_without_an_agent() -> None:
     """
     line = [sys.executable, "-m", "lab.sandbox.chaos", "--faults", str(_FAULTS), "--seed", str(_SEED), "--json"]
     done = subprocess.run(line, stdout=subprocess.PIPE, text=True, check=False)
-    assert done.stdout, f"exit code {done.returncode}, and nothing was told"
-    told = json.loads(done.stdout)
+    assert done.stdout, f"exit code {done.returncode}, and no output"
+    document = json.loads(done.stdout)
     for name in ("with_agents", "without"):
-        run = told[name]
+        run = document[name]
         assert (len(run["faults"]), run["lost"], run["owned_twice"]) == (_FAULTS, 0, 0)
         assert (run["forgotten"], run["violations"]) == (0, 0)
         assert run["records"] > 0
-    assert [fault for fault in told["with_agents"]["faults"] if fault["unexplained"]] == []
+    assert [fault for fault in document["with_agents"]["faults"] if fault["unexplained"]] == []
     # includes reads below a commit, except those that a client does by itself
-    assert [complaint for complaint in told["complaints"] if _STOPPED not in complaint] == []
-    longest = max(run["without"]["longest_stop"] for run in (told, json.loads(_RECORDED.read_text(encoding="utf-8"))))
-    assert told["with_agents"]["longest_stop"] <= longest + 2
+    assert [complaint for complaint in document["complaints"] if _STOPPED not in complaint] == []
+    longest = max(
+        run["without"]["longest_stop"] for run in (document, json.loads(_RECORDED.read_text(encoding="utf-8")))
+    )
+    assert document["with_agents"]["longest_stop"] <= longest + 2

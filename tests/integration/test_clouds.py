@@ -123,7 +123,7 @@ def test_the_agent_leads_as_what_its_cloud_says(
             AgentProcess(bootstrap, groups=[group], log=tmp_path / "agent.log", settings=settings)
         )
         agent.wait_role("waiting")
-        led(agent, lambda: [stack.enter_context(member(clouded.secured.cluster, group, letter)) for letter in "ab"])
+        led(agent, lambda: [stack.enter_context(member(clouded.secured.cluster, group, zone)) for zone in "ab"])
         agent.wait(lambda: agent.metric("samerack_cross_rack_ratio", group=group) is not None, "bytes are measured")
         agent.wait(
             lambda: (agent.metric("samerack_published_records_total", kind="sample") or 0) > 0, "samples are published"

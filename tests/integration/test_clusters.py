@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,25 +13,26 @@ import pytest
 
 from lab.sandbox.admin import Admin
 from lab.sandbox.agent_process import AgentProcess
+from lab.sandbox.commands import samerack_json
 from lab.sandbox.settings import HOST, free_ports
 from tests.collector import Collector
 from tests.integration import guest
 from tests.integration.cluster import ContainerCluster
 from tests.integration.fleet import reading
-from tests.integration.scene import INTERLEAVED, A, Scene
+from tests.integration.scenario import INTERLEAVED, A, Scenario
 
 _PASSWORD: Final = "geheim-4711"  # noqa: S105 - of nobody
 
 
 @pytest.fixture
-def west(tmp_path: Path) -> Iterator[Scene]:
+def west(tmp_path: Path) -> Iterator[Scenario]:
     """A group in another cluster, of one broker."""
     folder = tmp_path / "west"
     folder.mkdir()
     with (
         ContainerCluster({1: A}, steady=True) as cluster,
         Admin(cluster.bootstrap) as admin,
-        Scene(cluster, admin, folder=folder) as opened,
+        Scenario(cluster, admin, folder=folder) as opened,
     ):
         yield opened
 
@@ -52,18 +52,18 @@ def consumed(agent: AgentProcess, cluster: str, group: str) -> float:
     )
 
 
-def test_each_is_measured_and_none_harms_another(scene: Scene, west: Scene, tmp_path: Path) -> None:
-    """Bytes of both groups, by cluster; a cluster that is gone or refuses the agent is told; no group is joined."""
-    scene.lay_out(INTERLEAVED)
-    reading(scene)
+def test_each_is_measured_and_none_harms_another(scenario: Scenario, west: Scenario, tmp_path: Path) -> None:
+    """Bytes of both groups, by cluster; a cluster that is gone or refuses the agent is reported; no group is joined."""
+    scenario.lay_out(INTERLEAVED)
+    reading(scenario)
     guest.place(west, 2)
     guest.write(west, 2)
     west.join("confluent", A)
     west.wait_settled()
-    east = scene.cluster.bootstrap
+    east = scenario.cluster.bootstrap
     (port,) = free_ports(1)
     clusters = {
-        "east": {"kafka": {"bootstrap.servers": east}, "groups": [scene.group]},
+        "east": {"kafka": {"bootstrap.servers": east}, "groups": [scenario.group]},
         "west": {"kafka": {"bootstrap.servers": west.cluster.bootstrap}, "groups": [west.group]},
         "gone": {"kafka": {"bootstrap.servers": f"{HOST}:{port}"}},
         "closed": {
@@ -84,10 +84,10 @@ def test_each_is_measured_and_none_harms_another(scene: Scene, west: Scene, tmp_
         agent = stack.enter_context(
             AgentProcess("", groups=[], log=tmp_path / "agent.log", config=config, settings=otel)
         )
-        agent.wait(lambda: consumed(agent, "east", scene.group) > 0, "bytes are counted in the east", timeout=90)
+        agent.wait(lambda: consumed(agent, "east", scenario.group) > 0, "bytes are counted in the east", timeout=90)
         agent.wait(lambda: (rows(agent).get("west") or {}).get("groups") == 1, "the group in the west is seen")
-        agent.wait(lambda: "SASL" in rows(agent)["closed"]["trouble"], "the refusal is told")
-        agent.wait(lambda: f"{HOST}:{port}" in rows(agent)["gone"]["trouble"], "nobody answers, which is told")
+        agent.wait(lambda: "SASL" in rows(agent)["closed"]["trouble"], "the refusal is reported")
+        agent.wait(lambda: f"{HOST}:{port}" in rows(agent)["gone"]["trouble"], "nobody answers, which is reported")
         found = rows(agent)
         assert {name for name, row in found.items() if row["trouble"]} == {"gone", "closed"}
         for name in ("gone", "closed"):
@@ -100,7 +100,7 @@ def test_each_is_measured_and_none_harms_another(scene: Scene, west: Scene, tmp_
         assert sent["samerack_up", frozenset({("cluster", "east")})] == 1
         assert sent["samerack_up", frozenset({("cluster", "gone")})] == 0
         page = agent.get("/")[1]
-        assert f'<a href="clusters/east/group?name={scene.group}">' in page
+        assert f'<a href="clusters/east/group?name={scenario.group}">' in page
         assert "Without gone, closed, of which that is not known." in page
         done = subprocess.run(
             ["promtool", "check", "metrics"],
@@ -110,17 +110,15 @@ def test_each_is_measured_and_none_harms_another(scene: Scene, west: Scene, tmp_
             check=False,
         )
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-        web = agent.events("started")[-1]["url"].removesuffix("/metrics").rpartition(":")[2]
-        line = [sys.executable, "-m", "samerack.cli.main", "cost", scene.group, "--json", "--config", str(config)]
-        line += ["-s", "cluster=east", "-s", f"web.port={web}"]
-        cost = json.loads(subprocess.run(line, check=True, capture_output=True, timeout=60).stdout)
+        chosen = ("-s", "cluster=east", "-s", f"web.port={agent.port}")
+        cost = samerack_json("cost", scenario.group, "--json", "--config", str(config), *chosen)
         assert cost["groups"][0]["wire_bytes"] > 0
         assert cost["bootstrap"] == east
         names = {event.get("cluster") for event in agent.events("poll-failed")}
         assert names <= {"gone", "closed"}
         assert "gone" in names
-    assert scene.presence() is None
-    assert west.presence() is None
+    assert scenario.agent_member() is None
+    assert west.agent_member() is None
     assert _PASSWORD not in (tmp_path / "agent.log").read_text(encoding="utf-8")
     assert sorted(path.name for path in tmp_path.glob("agent.events*.db")) == [
         f"agent.events-{name}.db" for name in sorted(clusters)

@@ -8,7 +8,7 @@ import pytest
 
 from lab.sandbox.admin import wait_until
 from lab.sandbox.contract import KafkaCluster
-from tests.integration.scene import Scene, holds_for, now_ms
+from tests.integration.scenario import Scenario, holds_for, now_ms
 from tests.integration.secured import Secured
 
 pytestmark = pytest.mark.own_cluster
@@ -24,20 +24,20 @@ def cluster(secured: Secured) -> Iterator[KafkaCluster]:
 
 
 @pytest.mark.promise("When the group's coordinator restarts, the agent keeps membership and lead, without a rebalance.")
-def test_the_coordinator_restarts(scene: Scene) -> None:
+def test_the_coordinator_restarts(scenario: Scenario) -> None:
     """Another broker takes over the group: the agent keeps membership and lead, without a rebalance."""
-    agent = scene.led()
-    before, presence = scene.rebalances(), scene.presence()
-    assert presence is not None
-    coordinator, restarted = scene.coordinator(), now_ms()
-    scene.cluster.restart_broker(coordinator)
-    wait_until(lambda: scene.presence() is not None, "a coordinator describes the group")
+    agent = scenario.led()
+    before, agent_member = scenario.rebalances(), scenario.agent_member()
+    assert agent_member is not None
+    coordinator, restarted = scenario.coordinator(), now_ms()
+    scenario.cluster.restart_broker(coordinator)
+    wait_until(lambda: scenario.agent_member() is not None, "a coordinator describes the group")
     # by the agent's log: on a busy machine an HTTP answer may be late, and would look like another role
-    held = holds_for(2.0, lambda: scene.rebalances() == before and agent.events("role")[-1]["now"] == "leading")
-    assert held, (agent.events()[-15:], scene.rebalanced_since(restarted))
-    after = scene.presence()
+    held = holds_for(2.0, lambda: scenario.rebalances() == before and agent.events("role")[-1]["now"] == "leading")
+    assert held, (agent.events()[-15:], scenario.rebalanced_since(restarted))
+    after = scenario.agent_member()
     assert after is not None
-    assert after.member_id == presence.member_id
-    scene.swap_racks()
+    assert after.member_id == agent_member.member_id
+    scenario.swap_racks()
     assert agent.events("role")[-1]["now"] == "leading"
-    scene.finish()
+    scenario.finish()

@@ -34,8 +34,8 @@ def test_the_model_answers_as_a_broker(cluster: KafkaCluster, group: str) -> Non
         warnings.simplefilter("ignore", ResourceWarning)  # kafka-python leaves sockets to the collector
         gc.collect()
     if os.environ.get("SAMERACK_RECORD"):
-        for name, told in records.items():
-            text = json.dumps({"ids": told.names.ids, "answers": told.lines}, indent=1)
+        for name, answers in records.items():
+            text = json.dumps({"ids": answers.names.ids, "answers": answers.lines}, indent=1)
             (_DATA / f"{name}.json").write_text(text + "\n", encoding="utf-8")
     for name in _differing(records):
         assert play(SCENARIOS[name], records[name].names.ids) == records[name].lines, name
@@ -48,4 +48,4 @@ def _records(cluster: KafkaCluster, group: str, names: Iterable[str], *, at_once
 
 
 def _differing(records: Mapping[str, Record]) -> list[str]:
-    return [name for name, told in records.items() if play(SCENARIOS[name], told.names.ids) != told.lines]
+    return [name for name, answers in records.items() if play(SCENARIOS[name], answers.names.ids) != answers.lines]

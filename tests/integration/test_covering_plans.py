@@ -12,12 +12,12 @@ from samerack.agent.policy.back_off_causes import Cause
 from samerack.protocol.consumer import encode_subscription
 from samerack.protocol.model import Subscription
 from tests.integration.raw_member import RawMember
-from tests.integration.scene import INTERLEAVED, A, Scene, holds_for
+from tests.integration.scenario import INTERLEAVED, A, Scenario, holds_for
 
 
-def _early(scene: Scene) -> AgentProcess:
+def _early(scenario: Scenario) -> AgentProcess:
     """Starts an agent before the group has members, and waits until it leads or waits for them."""
-    agent = scene.agent()
+    agent = scenario.agent()
     agent.wait(lambda: agent.role() in ("leading", "waiting"), "the agent is there before the members")
     return agent
 
@@ -28,19 +28,19 @@ def _kafka_go(topic: str) -> bytes:
 
 
 @pytest.mark.promise("Members whose subscription ends early, as kafka-go's does, get their partitions.")
-def test_members_of_kafka_go_get_every_partition(scene: Scene) -> None:
+def test_members_of_kafka_go_get_every_partition(scenario: Scenario) -> None:
     """Members whose subscription says version 1 but ends like version 0 get partitions like all others."""
-    scene.lay_out(INTERLEAVED)
-    agent = scene.waiting_agent()
+    scenario.lay_out(INTERLEAVED)
+    agent = scenario.waiting_agent()
     with (
         RawMember(
-            scene.cluster.bootstrap, group=scene.group, protocol="range", metadata=_kafka_go(scene.topic)
+            scenario.cluster.bootstrap, group=scenario.group, protocol="range", metadata=_kafka_go(scenario.topic)
         ) as first,
         RawMember(
-            scene.cluster.bootstrap, group=scene.group, protocol="range", metadata=_kafka_go(scene.topic)
+            scenario.cluster.bootstrap, group=scenario.group, protocol="range", metadata=_kafka_go(scenario.topic)
         ) as second,
     ):
-        everything = frozenset((scene.topic, number) for number in range(len(INTERLEAVED)))
+        everything = frozenset((scenario.topic, number) for number in range(len(INTERLEAVED)))
         wait_until(
             lambda: first.assigned | second.assigned == everything and len(first.assigned) == len(second.assigned) == 3,
             "both have their half",
@@ -54,18 +54,18 @@ def test_members_of_kafka_go_get_every_partition(scene: Scene) -> None:
 @pytest.mark.promise(
     "The agent leaves a group with a member that it cannot read, says why, and comes back when that member has gone."
 )
-def test_a_member_that_cannot_be_read_is_left_to_its_group(scene: Scene) -> None:
+def test_a_member_that_cannot_be_read_is_left_to_its_group(scenario: Scenario) -> None:
     """The agent leaves to a more lenient leader, logs which member's subscription is invalid, and later rejoins."""
-    scene.lay_out(INTERLEAVED)
-    agent = _early(scene)
-    scene.join("confluent", A)
-    scene.wait_settled()
+    scenario.lay_out(INTERLEAVED)
+    agent = _early(scenario)
+    scenario.join("confluent", A)
+    scenario.wait_settled()
     agent.wait_role("leading")
-    odd = encode_subscription(Subscription(version=0, topics=(scene.topic,)))
+    odd = encode_subscription(Subscription(version=0, topics=(scenario.topic,)))
     odd = odd[:2] + bytes.fromhex("00000002") + odd[6:-4] + bytes.fromhex("0002fffe") + odd[-4:]  # a name not in UTF-8
-    everything = tuple((scene.topic, number) for number in range(len(INTERLEAVED)))
+    everything = tuple((scenario.topic, number) for number in range(len(INTERLEAVED)))
     with RawMember(
-        scene.cluster.bootstrap, group=scene.group, protocol="range", metadata=odd, deals=everything
+        scenario.cluster.bootstrap, group=scenario.group, protocol="range", metadata=odd, deals=everything
     ) as unreadable:
         agent.wait(lambda: bool(agent.events("backs-off", cause=Cause.UNREADABLE.value)), "it backs off")
         reason = agent.events("backs-off")[0]["reason"]
@@ -74,15 +74,15 @@ def test_a_member_that_cannot_be_read_is_left_to_its_group(scene: Scene) -> None
         wait_until(
             lambda: (
                 len(unreadable.assigned) == len(INTERLEAVED) / 2
-                and unreadable.assigned | scene.seats[0].member.owned == frozenset(everything)
+                and unreadable.assigned | scenario.participants[0].member.owned == frozenset(everything)
             ),
             "the group leads itself, and both have their half",
         )
-        wait_until(lambda: scene.presence() is None, "the agent has left")
+        wait_until(lambda: scenario.agent_member() is None, "the agent has left")
         status, page = agent.get("/readyz")
         assert (status, unreadable.member_id in page) == (503, True), json.loads(page)
         pause = agent.events("backs-off")[0]["seconds"]
-        assert holds_for(pause + 1, lambda: scene.presence() is None)
+        assert holds_for(pause + 1, lambda: scenario.agent_member() is None)
     agent.wait(lambda: agent.role() in ("following", "leading"), "it is back in the group")
-    scene.wait_settled()
-    scene.finish()
+    scenario.wait_settled()
+    scenario.finish()

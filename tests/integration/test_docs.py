@@ -38,7 +38,7 @@ RUN_ELSEWHERE: Final = {
     "samerack pipeline": "tests/spark, which has the session that it takes",
     "samerack cost": "tests/unit/cli/test_cost.py: it measures for a minute where no agent runs",
     "samerack top": "tests/unit/cli/test_cost.py: it goes on until somebody ends it",
-    "samerack events": "tests/unit/events/test_command.py: where an agent has something to tell",
+    "samerack events": "tests/unit/events/test_command.py: where an agent has something to report",
     "samerack lead": "tests/integration/test_takeover.py: where an agent follows",
     "samerack leave": "tests/integration/test_leave_pause.py: where an agent leads",
     "samerack pause": "tests/integration/test_leave_pause.py: where an agent leads",

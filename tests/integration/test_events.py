@@ -6,8 +6,6 @@ A member counts generations itself; the tests do not rely on the agent's count o
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
@@ -21,16 +19,17 @@ from kafka import KafkaConsumer
 
 from lab.sandbox.admin import wait_until
 from lab.sandbox.agent_process import AgentProcess
+from lab.sandbox.commands import samerack_json
 from lab.sandbox.members.process import Member
 from lab.sandbox.settings import free_ports
 from samerack.common.records import GroupEvent
-from tests.integration.scene import INTERLEAVED, A, B, C, Scene
+from tests.integration.scenario import INTERLEAVED, A, B, C, Scenario
 
 _SESSION: Final = {"session_timeout_ms": "10000"}
 """Members commit every second, so a member that is silent this long stands out, on a busy machine too."""
 
 
-def _told(agent: AgentProcess, group: str) -> list[dict[str, Any]]:
+def _listed(agent: AgentProcess, group: str) -> list[dict[str, Any]]:
     """The rebalance events of a group at the agent, the oldest first."""
     status, text = agent.get(f"/v1/events?group={group}&kind=rebalance")
     assert status == 200, text
@@ -51,10 +50,10 @@ def _rates(agent: AgentProcess, group: str) -> dict[float, float]:
 class Story:
     """Runs steps on a group, and checks the agent's event for each step."""
 
-    def __init__(self, scene: Scene, agent: AgentProcess) -> None:
-        self._scene = scene
+    def __init__(self, scenario: Scenario, agent: AgentProcess) -> None:
+        self._scenario = scenario
         self._agent = agent
-        self._known = len(_told(agent, scene.group))
+        self._known = len(_listed(agent, scenario.group))
 
     def step(self, act: Callable[[], object], cause: str) -> dict[str, Any]:
         """Runs one step; returns the agent's first event with this cause, once the group has settled.
@@ -64,26 +63,26 @@ class Story:
         before = self._known
 
         def found() -> list[dict[str, Any]]:
-            return [event for event in _told(self._agent, self._scene.group)[before:] if event["cause"] == cause]
+            return [event for event in _listed(self._agent, self._scenario.group)[before:] if event["cause"] == cause]
 
         act()
-        self._agent.wait(lambda: bool(found()), f"the agent tells of {cause}")
-        self._scene.wait_settled()
-        self._known = len(_told(self._agent, self._scene.group))
+        self._agent.wait(lambda: bool(found()), f"the agent reports {cause}")
+        self._scenario.wait_settled()
+        self._known = len(_listed(self._agent, self._scenario.group))
         return found()[0]
 
     def end(self, member: Member, *, kill: bool = False) -> None:
         """Ends a member, cleanly or with SIGKILL."""
-        self._scene.leave(next(seat for seat in self._scene.seats if seat.member is member), kill=kill)
+        self._scenario.leave(next(one for one in self._scenario.participants if one.member is member), kill=kill)
 
 
 @contextmanager
-def _member(scene: Scene, client_id: str) -> Iterator[KafkaConsumer]:
+def _member(scenario: Scenario, client_id: str) -> Iterator[KafkaConsumer]:
     """A member in this process, which makes progress only in its polls."""
     consumer = KafkaConsumer(
-        scene.topic,
-        bootstrap_servers=scene.cluster.bootstrap.split(","),
-        group_id=scene.group,
+        scenario.topic,
+        bootstrap_servers=scenario.cluster.bootstrap.split(","),
+        group_id=scenario.group,
         client_id=client_id,
         heartbeat_interval_ms=200,
         metadata_max_age_ms=1000,
@@ -92,17 +91,21 @@ def _member(scene: Scene, client_id: str) -> Iterator[KafkaConsumer]:
     consumer.close()
 
 
-def _pass_through(scene: Scene) -> None:
+def _pass_through(scenario: Scenario) -> None:
     """A member joins the group and leaves it at once."""
-    with _member(scene, "passing") as passing:
+    with _member(scenario, "passing") as passing:
         passing.poll(timeout_ms=300)
 
 
-def _published(scene: Scene, topic: str, count: int) -> list[GroupEvent]:
+def _published(scenario: Scenario, topic: str, count: int) -> list[GroupEvent]:
     """At least `count` rebalance events of a topic, without duplicates, by time."""
     found: dict[str, GroupEvent] = {}
     reader = Consumer(
-        {"bootstrap.servers": scene.cluster.bootstrap, "group.id": f"{topic}-reader", "auto.offset.reset": "earliest"}
+        {
+            "bootstrap.servers": scenario.cluster.bootstrap,
+            "group.id": f"{topic}-reader",
+            "auto.offset.reset": "earliest",
+        }
     )
     reader.subscribe([topic])
 
@@ -127,12 +130,12 @@ def _generations(member: Member) -> set[int]:
 
 
 @pytest.mark.promise("Each rebalance of a led group is one event with its cause, and a restart keeps all events.")
-def test_each_generation_of_a_led_group_is_told_with_its_cause(scene: Scene, tmp_path: Path) -> None:
+def test_each_generation_of_a_led_group_is_reported_with_its_cause(scenario: Scenario, tmp_path: Path) -> None:
     """Members join, leave and die, replicas and topics change: one event per generation, and a restart keeps them."""
-    scene.lay_out(INTERLEAVED)
-    happened = f"{scene.topic}-events"
+    scenario.lay_out(INTERLEAVED)
+    happened = f"{scenario.topic}-events"
     (port,) = free_ports(1)  # its successor must listen on the same one
-    agent = scene.waiting_agent(
+    agent = scenario.waiting_agent(
         web__port=port,
         events__path=str(tmp_path / "events.db"),
         events__topic=happened,
@@ -140,65 +143,53 @@ def test_each_generation_of_a_led_group_is_told_with_its_cause(scene: Scene, tmp
         traffic__poll_seconds=0.5,
         traffic__history_step_seconds=1,
     )
-    scene.join("kafka-python", A, **_SESSION)
-    scene.wait_led(agent)
-    counting = scene.seats[0].member
-    story = Story(scene, agent)
+    scenario.join("kafka-python", A, **_SESSION)
+    scenario.wait_led(agent)
+    counting = scenario.participants[0].member
+    story = Story(scenario, agent)
 
     second: list[Member] = []
-    event = story.step(lambda: second.append(scene.join("kafka-python", B, **_SESSION)), "member-joined")
-    assert event["joined"] == [scene.seats[-1].settings.client_id]
+    event = story.step(lambda: second.append(scenario.join("kafka-python", B, **_SESSION)), "member-joined")
+    assert event["joined"] == [scenario.participants[-1].settings.client_id]
     assert (event["members"], event["partitions"], event["assignor"]) == (2, 6, "optimal")
     assert 0 < event["pause_seconds"] <= event["seconds"]
     third: list[Member] = []
-    story.step(lambda: third.append(scene.join("confluent", C, **_SESSION)), "member-joined")
-    moved = story.step(lambda: scene.admin.move_replicas({(scene.topic, 0): [2], (scene.topic, 1): [1]}), "agent")
+    story.step(lambda: third.append(scenario.join("confluent", C, **_SESSION)), "member-joined")
+    moved = story.step(
+        lambda: scenario.admin.move_replicas({(scenario.topic, 0): [2], (scenario.topic, 1): [1]}), "agent"
+    )
     assert (moved["reason"], moved["moved"]) == ("racks-changed", 2)
     assert moved["share_before"] > moved["share_after"] == 0.0
     left = story.step(lambda: story.end(second[0]), "member-left")
     assert len(left["left"]) == 1
     story.step(lambda: story.end(third[0], kill=True), "session-expired")
-    added = story.step(lambda: scene.admin.add_partitions(scene.topic, [[1], [2]]), "agent")
+    added = story.step(lambda: scenario.admin.add_partitions(scenario.topic, [[1], [2]]), "agent")
     assert (added["reason"], added["partitions"]) == ("partitions-changed", 8)
-    story.step(lambda: _pass_through(scene), "member-joined")
+    story.step(lambda: _pass_through(scenario), "member-joined")
 
-    events = _told(agent, scene.group)
-    told = [event["generation"] for event in events]
+    events = _listed(agent, scenario.group)
+    generations = [event["generation"] for event in events]
     # each generation has one event, or is counted as missed by the next one
     assert [after["generation"] - before["generation"] for before, after in pairwise(events)] == [
         1 + event["missed"] for event in events[1:]
     ]
     # no member has an assignment of a generation that another replaced before it was complete
     overtaken = {event["generation"] for event in events if "the next rebalance began" in event["detail"]}
-    assert set(told) - overtaken <= _generations(counting)
+    assert set(generations) - overtaken <= _generations(counting)
 
-    assert [record.generation for record in _published(scene, happened, len(told))] == told
+    assert [record.generation for record in _published(scenario, happened, len(generations))] == generations
 
-    *written, _ = _rates(agent, scene.group).items()
-    assert {mark["kind"] for mark in _history_of(agent, scene.group)["marks"]} == {"rebalance", "plan"}
+    *written, _ = _rates(agent, scenario.group).items()
+    assert {mark["kind"] for mark in _history_of(agent, scenario.group)["marks"]} == {"rebalance", "plan"}
     worker = psutil.Process(agent.events("started")[-1]["process"])
     worker.kill()
     agent.wait(lambda: len(agent.events("events-stored")) == 2 and agent.role() == "leading", "its successor leads")
-    assert [event["generation"] for event in _told(agent, scene.group)] == told
+    assert [event["generation"] for event in _listed(agent, scenario.group)] == generations
     former = dict(written[-60:])
-    agent.wait(lambda: _rates(agent, scene.group).keys() >= former.keys(), "its successor has the history")
-    known = _rates(agent, scene.group)
+    agent.wait(lambda: _rates(agent, scenario.group).keys() >= former.keys(), "its successor has the history")
+    known = _rates(agent, scenario.group)
     assert {at: known[at] for at in former} == pytest.approx(former, rel=1e-3)
     (replaced,) = json.loads(agent.get("/v1/events?kind=worker")[1])["events"]
     assert (replaced["action"], replaced["reason"]) == ("replaced", "exit code -9")
-    shown = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "samerack.cli.main",
-            "events",
-            scene.group,
-            "--store",
-            str(tmp_path / "events.db"),
-            "--json",
-        ],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert {event["generation"] for event in json.loads(shown.stdout)["events"]} >= set(told)
+    shown = samerack_json("events", scenario.group, "--store", str(tmp_path / "events.db"), "--json")
+    assert {event["generation"] for event in shown["events"]} >= set(generations)

@@ -10,15 +10,23 @@ import pytest
 
 from lab.sandbox.admin import Admin, wait_until
 from lab.sandbox.agent_process import AgentProcess
-from lab.sandbox.chaos.group import AGENT, Group
+from lab.sandbox.chaos.group import Group
 from lab.sandbox.chaos.setup import Setup
-from lab.sandbox.clients.births import ANY_TIME, NAMES, WRONG, first_generation, run_births, waiting_agent
-from lab.sandbox.clients.course import PLACED
-from lab.sandbox.clients.model import BIRTH_SLACK_SECONDS, Variant
+from lab.sandbox.clients.initial_rebalances import (
+    ANY_TIME,
+    NAMES,
+    WRONG,
+    first_generation,
+    run_initial_rebalances,
+    waiting_agent,
+)
+from lab.sandbox.clients.model import SLACK_SECONDS, Variant
+from lab.sandbox.clients.scenario_group import PLACED
 from lab.sandbox.contract import KafkaCluster
+from lab.sandbox.group_client import AGENT
 from lab.sandbox.history.checker import check
 from lab.sandbox.members.ledger import read_twice
-from tests.integration.scene import INTERLEAVED, A, B, C, Scene
+from tests.integration.scenario import INTERLEAVED, A, B, C, Scenario
 
 pytestmark = pytest.mark.alone
 _SETTLE_SECONDS = 60.0
@@ -34,7 +42,7 @@ def groups(cluster: KafkaCluster, admin: Admin, tmp_path: Path) -> Iterator[list
         Setup(
             name=f"short-{client}-{suffix}",
             assignor="",
-            seats=tuple((client, rack) for rack in NAMES),
+            members=tuple((client, rack) for rack in NAMES),
             extra=(client, NAMES[0]),
             placed=PLACED,
             properties={},
@@ -57,7 +65,7 @@ def _first_generation(group: Group) -> int:
     return first_generation(chain.from_iterable(member.events for member in group.present.values()))
 
 
-def test_groups_of_every_language_are_led_from_birth_and_left_with_the_last_consumer(
+def test_groups_of_every_language_are_led_from_the_first_generation_and_left_with_the_last_consumer(
     cluster: KafkaCluster, groups: list[Group], tmp_path: Path
 ) -> None:
     """The short form of scripts/clients: led from the first generation, empty after all stop, led after a restart.
@@ -71,12 +79,12 @@ def test_groups_of_every_language_are_led_from_birth_and_left_with_the_last_cons
             with group:
                 _settle(group, agent)
                 assert agent.events("plan-sent", group=group.name)[0]["generation"] == _first_generation(group)
-                for seat in list(group.present):
-                    group.end(seat)
+                for spec in list(group.present):
+                    group.end(spec)
                 group.wait_state(["EMPTY"], "its last consumer has gone", timeout=_EMPTY_SECONDS)
                 agent.wait_role("waiting", group.name)
-                for seat in group.seats:
-                    group.start(seat)
+                for spec in group.specs:
+                    group.start(spec)
                 _settle(group, agent)
                 assert [one.client_id for one in group.describe().members].count(AGENT) == 1
                 history = group.finish()
@@ -88,7 +96,7 @@ def test_members_that_join_again_late_have_their_partitions_as_soon_as_without_a
     cluster: KafkaCluster, admin: Admin, tmp_path: Path
 ) -> None:
     """A librdkafka 2.12 to 2.15 comes back three seconds after its start: of three evicted, two came too late."""
-    births = run_births(
+    rebalances = run_initial_rebalances(
         Variant(client="confluent-2.13"),
         members=len(NAMES),
         tries=4,
@@ -97,22 +105,22 @@ def test_members_that_join_again_late_have_their_partitions_as_soon_as_without_a
         admin=admin,
         folder=tmp_path,
     )
-    assert births.led == births.tries
-    assert births.with_seconds <= births.without_seconds + BIRTH_SLACK_SECONDS
-    assert births.findings == ()
+    assert rebalances.led == rebalances.tries
+    assert rebalances.with_seconds <= rebalances.without_seconds + SLACK_SECONDS
+    assert rebalances.findings == ()
 
 
 @pytest.mark.parametrize("client", ["sarama", "java", "kafka-python", "aiokafka"])
-def test_sticky_members_keep_their_partitions_when_the_agent_has_gone(scene: Scene, client: str) -> None:
+def test_sticky_members_keep_their_partitions_when_the_agent_has_gone(scenario: Scenario, client: str) -> None:
     """Their own leader knows what they owned: of sarama's, 17 to 19 of 24 partitions moved."""
-    scene.lay_out(INTERLEAVED * 4)
-    agent = scene.waiting_agent()
+    scenario.lay_out(INTERLEAVED * 4)
+    agent = scenario.waiting_agent()
     for rack in (A, B, C):
-        scene.join(client, rack, assignor="sticky")
-    scene.wait_led(agent, cross_rack=0)
-    owned = scene.owned()
+        scenario.join(client, rack, assignor="sticky")
+    scenario.wait_led(agent, cross_rack=0)
+    owned = scenario.owned()
     agent.stop()
-    assert scene.presence() is None
-    scene.wait_settled()
-    assert scene.owned() == owned
-    scene.finish()
+    assert scenario.agent_member() is None
+    scenario.wait_settled()
+    assert scenario.owned() == owned
+    scenario.finish()

@@ -21,29 +21,29 @@ from tests.integration.guest import (
     wait_watching,
     write,
 )
-from tests.integration.scene import A, B, Scene
+from tests.integration.scenario import A, B, Scenario
 
 _PARTITIONS: Final = 12
 
 
-def _led(scene: Scene, *, assignor: str = "range", **properties: str) -> AgentProcess:
+def _led(scenario: Scenario, *, assignor: str = "range", **properties: str) -> AgentProcess:
     """Starts an agent before the members; it leads a group of two Java members."""
-    agent = scene.agent()
+    agent = scenario.agent()
     wait_watching(agent)
     for rack in (A, B):
-        scene.join("java", rack, assignor=assignor, **properties)
-    scene.wait_settled()
+        scenario.join("java", rack, assignor=assignor, **properties)
+    scenario.wait_settled()
     agent.wait_role("leading")
     return agent
 
 
-def _reads_everything(scene: Scene) -> None:
+def _reads_everything(scenario: Scenario) -> None:
     """Waits until the member has read a new record of each partition."""
-    ends = scene.admin.ends([scene.topic])
-    write(scene, _PARTITIONS)
-    (seat,) = scene.seats
-    seat.member.wait(
-        lambda: all(seat.member.last_read(partition) >= end for partition, end in ends.items()),
+    ends = scenario.admin.ends([scenario.topic])
+    write(scenario, _PARTITIONS)
+    (one,) = scenario.participants
+    one.member.wait(
+        lambda: all(one.member.last_read(partition) >= end for partition, end in ends.items()),
         "it reads what has been written",
     )
 
@@ -60,31 +60,31 @@ def _reads_everything(scene: Scene) -> None:
         "range,homegrown",
     ],
 )
-def test_a_foreign_assignor_starts_when_the_last_consumer_has_left(scene: Scene, before: str) -> None:
+def test_a_foreign_assignor_starts_when_the_last_consumer_has_left(scenario: Scenario, before: str) -> None:
     """A consumer with only an assignor that the agent does not offer is accepted, also after a rolling change to it."""
-    place(scene, _PARTITIONS)
-    agent = _led(scene, assignor=before)
-    leave_all(scene)
-    scene.join("java", A, assignor="homegrown")
-    scene.wait_settled()
-    _reads_everything(scene)
-    assert scene.presence() is None
+    place(scenario, _PARTITIONS)
+    agent = _led(scenario, assignor=before)
+    leave_all(scenario)
+    scenario.join("java", A, assignor="homegrown")
+    scenario.wait_settled()
+    _reads_everything(scenario)
+    assert scenario.agent_member() is None
     assert agent.running
 
 
 @pytest.mark.promise("Offsets of a led group can be reset, and the group deleted, once its last consumer has left.")
-def test_tools_work_when_the_last_consumer_has_left(scene: Scene) -> None:
+def test_tools_work_when_the_last_consumer_has_left(scenario: Scenario) -> None:
     """Tools reset offsets and delete the group; new consumers then start."""
-    place(scene, _PARTITIONS)
-    write(scene, _PARTITIONS)
-    agent = _led(scene, auto_commit_interval_ms="100")
-    wait_until(lambda: list(committed(scene).values()) == [1] * _PARTITIONS, "every record is read and committed")
-    leave_all(scene)
-    set_offsets(scene, [0] * _PARTITIONS)
-    assert committed(scene) == {(scene.topic, number): 0 for number in range(_PARTITIONS)}
-    delete(scene)
-    assert not is_known(scene, scene.group)
-    scene.join("java", A)
-    scene.wait_settled()
-    _reads_everything(scene)
+    place(scenario, _PARTITIONS)
+    write(scenario, _PARTITIONS)
+    agent = _led(scenario, auto_commit_interval_ms="100")
+    wait_until(lambda: list(committed(scenario).values()) == [1] * _PARTITIONS, "every record is read and committed")
+    leave_all(scenario)
+    set_offsets(scenario, [0] * _PARTITIONS)
+    assert committed(scenario) == {(scenario.topic, number): 0 for number in range(_PARTITIONS)}
+    delete(scenario)
+    assert not is_known(scenario, scenario.group)
+    scenario.join("java", A)
+    scenario.wait_settled()
+    _reads_everything(scenario)
     agent.wait_role("leading")

@@ -14,7 +14,7 @@ from lab.sandbox.jvm import BROKER_VERSION
 from lab.sandbox.members.lines import MemberSettings
 from lab.sandbox.members.process import Member
 from tests.integration.guest import wait_only_agent, wait_watching
-from tests.integration.scene import A, B, Scene, holds_for
+from tests.integration.scenario import A, B, Scenario, holds_for
 
 _PLACES: Final = ((1,), (1,), (1,), (1,))
 
@@ -22,11 +22,11 @@ _PLACES: Final = ((1,), (1,), (1,), (1,))
 class Application:
     """Two instances of an application with state behind a repartition topic."""
 
-    def __init__(self, scene: Scene, folder: Path, *, protocol: str) -> None:
+    def __init__(self, scenario: Scenario, folder: Path, *, protocol: str) -> None:
         self.members: list[Member] = []
         # in the classic API, a group that brokers assign has no members: to the agent it is empty
         self.role_of_agent = {"classic": "observing", "streams": "waiting"}[protocol]
-        self._scene = scene
+        self._scenario = scenario
         self._folder = folder
         self._protocol = protocol
         self._stack = ExitStack()
@@ -46,9 +46,9 @@ class Application:
                 **({"session.timeout.ms": "6000"} if self._protocol == "classic" else {}),
             }
             settings = MemberSettings(
-                bootstrap=self._scene.cluster.bootstrap,
-                group=self._scene.group,
-                topics=(self._scene.topic,),
+                bootstrap=self._scenario.cluster.bootstrap,
+                group=self._scenario.group,
+                topics=(self._scenario.topic,),
                 client_id=f"streams-{name}",
                 rack=rack,
                 properties=properties,
@@ -86,29 +86,29 @@ class Application:
 
 
 @pytest.fixture
-def application(request: pytest.FixtureRequest, scene: Scene, tmp_path: Path) -> Iterator[Application]:
+def application(request: pytest.FixtureRequest, scenario: Scenario, tmp_path: Path) -> Iterator[Application]:
     """An application of the classic protocol, and one that brokers assign (KIP-1071); not started."""
     if request.param == "streams" and BROKER_VERSION.startswith("3."):
         pytest.skip("brokers assign no Streams groups before Kafka 4")
-    opened = Application(scene, tmp_path, protocol=request.param)
-    scene.lay_out(_PLACES)
+    opened = Application(scenario, tmp_path, protocol=request.param)
+    scenario.lay_out(_PLACES)
     yield opened
     opened.close()
 
 
-def _is_left_alone(scene: Scene, agent: AgentProcess) -> bool:
+def _is_left_alone(scenario: Scenario, agent: AgentProcess) -> bool:
     """Whether the agent stays out of the group and logs little: it does not repeat refused requests again and again."""
     before = len(agent.events())
-    return holds_for(3.0, lambda: scene.presence() is None) and len(agent.events()) - before < 10
+    return holds_for(3.0, lambda: scenario.agent_member() is None) and len(agent.events()) - before < 10
 
 
 @pytest.mark.parametrize("application", ["classic", "streams"], indirect=True)
-def test_an_application_starts_where_an_agent_waits(scene: Scene, application: Application) -> None:
+def test_an_application_starts_where_an_agent_waits(scenario: Scenario, application: Application) -> None:
     """An agent that runs before the application stays out of its group, and does not log advice to let it in."""
-    agent = scene.agent()
+    agent = scenario.agent()
     wait_watching(agent)
     application.start()
-    assert _is_left_alone(scene, agent)
+    assert _is_left_alone(scenario, agent)
     agent.wait_role(application.role_of_agent)
     assert [event for event in agent.events() if "add that name" in str(event)] == []
 
@@ -126,15 +126,15 @@ def test_an_application_starts_where_an_agent_waits(scene: Scene, application: A
     ],
     indirect=True,
 )
-def test_an_application_is_stopped_and_started_as_a_whole(scene: Scene, application: Application) -> None:
+def test_an_application_is_stopped_and_started_as_a_whole(scenario: Scenario, application: Application) -> None:
     """In a full restart, as for KIP-925's upgrade, an agent with the group by mistake does not join in between."""
     application.start()
-    agent = scene.agent()
+    agent = scenario.agent()
     wait_watching(agent)
     agent.wait_role(application.role_of_agent)
     application.stop()
-    wait_only_agent(scene)
-    entered = not holds_for(3.0, lambda: scene.presence() is None)
+    wait_only_agent(scenario)
+    entered = not holds_for(3.0, lambda: scenario.agent_member() is None)
     application.start()
     assert not entered
-    assert _is_left_alone(scene, agent)
+    assert _is_left_alone(scenario, agent)

@@ -13,8 +13,8 @@ from testcontainers.core.docker_client import DockerClient
 
 from lab.sandbox.admin import wait_until
 from tests.docs import ROOT
-from tests.integration.pods import IMAGE, PYTHON, SAMERACK, Container, Pods, execute, shown, told, wait_ready
-from tests.integration.scene import INTERLEAVED, A, B, C, Scene
+from tests.integration.pods import IMAGE, PYTHON, SAMERACK, Container, Pods, execute, logged, shown, wait_ready
+from tests.integration.scenario import INTERLEAVED, A, B, C, Scenario
 
 _MAX_BYTES: Final = 250_000_000
 _MAX_OWN_CODE_BYTES: Final = 7_000_000
@@ -45,16 +45,16 @@ print(json.dumps(found))
 """
 
 
-def lead(pods: Pods, scene: Scene) -> Container:
-    """The agent in a container, for the scene's group; it takes racks from client ids."""
+def lead(pods: Pods, scenario: Scenario) -> Container:
+    """The agent in a container, for the scenario's group; it takes racks from client ids."""
     racks = json.dumps({f"*-{rack}": rack for rack in (A, B, C)})
     return pods.start(
         "agent",
-        command=["run", "--group", scene.group],
+        command=["run", "--group", scenario.group],
         environment={
             "SAMERACK_KAFKA__BOOTSTRAP_SERVERS": pods.bootstrap,
             "SAMERACK_RACKS__CLIENT_IDS": racks,
-            "SAMERACK_ELECTION__GROUP": f"samerack-{scene.group}",
+            "SAMERACK_ELECTION__GROUP": f"samerack-{scenario.group}",
         },
         mem_limit=_MAX_MEMORY_BYTES,
         memswap_limit=_MAX_MEMORY_BYTES,
@@ -62,25 +62,25 @@ def lead(pods: Pods, scene: Scene) -> Container:
     )
 
 
-def role(agent: Container, scene: Scene) -> str:
-    """The role of the agent in the container in the scene's group."""
+def role(agent: Container, scenario: Scenario) -> str:
+    """The role of the agent in the container in the scenario's group."""
     lines = [line for line in shown(agent, "/metrics").splitlines() if line.startswith("samerack_group_role{")]
-    return next((line.split('role="')[1].split('"')[0] for line in lines if scene.group in line), "unknown")
+    return next((line.split('role="')[1].split('"')[0] for line in lines if scenario.group in line), "unknown")
 
 
 @pytest.mark.alone
 @pytest.mark.timeout(240)
-def test_the_confined_agent_leads_a_group(pods: Pods, scene: Scene) -> None:
+def test_the_confined_agent_leads_a_group(pods: Pods, scenario: Scenario) -> None:
     """The agent needs no root, writable file, capability or network but Kafka's, and ends cleanly on SIGTERM."""
-    scene.lay_out(INTERLEAVED)
-    agent = lead(pods, scene)
+    scenario.lay_out(INTERLEAVED)
+    agent = lead(pods, scenario)
     seconds = wait_ready(agent)
     assert seconds < _MAX_READY_SECONDS
-    wait_until(lambda: role(agent, scene) == "waiting", "the agent waits for consumers", timeout=90)
+    wait_until(lambda: role(agent, scenario) == "waiting", "the agent waits for consumers", timeout=90)
     for client, rack in (("java", A), ("confluent", B), ("aiokafka", C)):
-        scene.join(client, rack)
-    scene.wait_settled(cross_rack=0)
-    wait_until(lambda: role(agent, scene) == "leading", "the agent leads", timeout=90)
+        scenario.join(client, rack)
+    scenario.wait_settled(cross_rack=0)
+    wait_until(lambda: role(agent, scenario) == "leading", "the agent leads", timeout=90)
 
     status = dict(line.split(":\t", 1) for line in execute(agent, PYTHON, "-c", _STATUS)[1].splitlines())
     assert status["Uid"].split() == [_USER] * 4
@@ -95,16 +95,16 @@ def test_the_confined_agent_leads_a_group(pods: Pods, scene: Scene) -> None:
     assert execute(agent, SAMERACK, "health") == (0, "ok\n")
     memory = agent.stats(stream=False)["memory_stats"]["usage"]
     print(f"ready after {seconds:.1f} s, {memory / 1e6:.0f} MB of memory while leading")  # noqa: T201 - pytest -rP shows it
-    assert not told(agent, "failed")
+    assert not logged(agent, "failed")
 
     agent.stop(timeout=10)
     agent.reload()
     assert agent.attrs["State"]["ExitCode"] == 0
-    assert told(agent, "stopped")
-    scene.finish()
+    assert logged(agent, "stopped")
+    scenario.finish()
 
 
-def test_probes_tell_when_kafka_is_away(pods: Pods) -> None:
+def test_probes_show_when_kafka_is_away(pods: Pods) -> None:
     """Without brokers the agent is healthy but not ready; without an agent the probe fails; both give the reason.
 
     The cause is a name service that never answers, which the system waits for longer than any probe: an agent that
@@ -116,14 +116,14 @@ def test_probes_tell_when_kafka_is_away(pods: Pods) -> None:
     address = names.attrs["NetworkSettings"]["Networks"][pods.network]["IPAddress"]
     agent = pods.start("agent", command=["run", "--group", "g", "-b", "node-9:9093"], dns=[address])
     wait_until(lambda: execute(agent, SAMERACK, "health")[0] == 0, "the agent lives", timeout=90)
-    code, said = execute(agent, SAMERACK, "health", "--ready")
+    code, output = execute(agent, SAMERACK, "health", "--ready")
     assert code == 1
-    assert "/readyz answers 503: watch: " in said
-    (unreachable,) = told(agent, "kafka-unreachable")
+    assert "/readyz answers 503: watch: " in output
+    (unreachable,) = logged(agent, "kafka-unreachable")
     assert "the name service gives no answer for node-9 within 1 s" in unreachable["error"]
-    assert not told(agent, "worker-died")
-    code, said = execute(agent, SAMERACK, "health", "-s", "web.port=9999")
-    assert (code, said) == (1, "samerack: no agent answers: http://127.0.0.1:9999: Connection refused\n")
+    assert not logged(agent, "worker-died")
+    code, output = execute(agent, SAMERACK, "health", "-s", "web.port=9999")
+    assert (code, output) == (1, "samerack: no agent answers: http://127.0.0.1:9999: Connection refused\n")
 
 
 def test_the_image_has_what_it_needs_and_no_more(pods: Pods) -> None:
@@ -165,8 +165,8 @@ context = ssl.create_default_context()
 print(pwd.getpwuid(65532).pw_name, socket.gethostbyname("localhost"), len(context.get_ca_certs()) > 50)
 print(zoneinfo.ZoneInfo("Europe/Berlin"), sqlite3.connect(":memory:").execute("select 1").fetchone()[0])
 """
-    said = pods.run("python", entrypoint=PYTHON, command=["-c", program])
-    assert said == "samerack 127.0.0.1 True\nEurope/Berlin 1\n"
+    output = pods.run("python", entrypoint=PYTHON, command=["-c", program])
+    assert output == "samerack 127.0.0.1 True\nEurope/Berlin 1\n"
 
 
 def test_every_time_in_the_image_is_the_one_it_was_built_with(pods: Pods) -> None:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 
+from lab.sandbox.commands import samerack_json
 from lab.sandbox.members.lines import MemberSettings
 from lab.sandbox.members.process import Member
 from tests.integration.guest import consumer_groups, set_offsets
-from tests.integration.looking import Looking, named, settings_for
-from tests.integration.scene import Scene
+from tests.integration.poller import Poller, named, settings_for
+from tests.integration.scenario import Scenario
 
 _RECORDS = (10, 20, 30, 40, 50, 0)
 _COMMITTED = (10, 5, 0, 39)
@@ -23,30 +21,27 @@ _COMMITTED = (10, 5, 0, 39)
 
 
 @pytest.fixture
-def measuring(scene: Scene) -> Iterator[Looking]:
-    """A measurement of the scene's group."""
-    opened = Looking(settings_for(scene.cluster, scene.group), scene.group)
+def measuring(scenario: Scenario) -> Iterator[Poller]:
+    """A measurement of the scenario's group."""
+    opened = Poller(settings_for(scenario.cluster, scenario.group), scenario.group)
     yield opened
     opened.watch.close()
 
 
-def samerack_lag(scene: Scene) -> dict[str, Any]:
-    """What `samerack lag` measures of the scene's group by itself."""
-    line = [sys.executable, "-m", "samerack.cli.main", "lag", scene.group, "--json", "--measure"]
-    line += ["-b", scene.cluster.bootstrap]
-    found: dict[str, Any] = json.loads(subprocess.run(line, check=True, capture_output=True, timeout=60).stdout)
-    return found
+def samerack_lag(scenario: Scenario) -> dict[str, Any]:
+    """What `samerack lag` measures of the scenario's group by itself."""
+    return samerack_json("lag", scenario.group, "--json", "--measure", "-b", scenario.cluster.bootstrap)
 
 
-def test_lag_is_that_of_kafkas_tool(scene: Scene, placed: str, measuring: Looking) -> None:
+def test_lag_is_that_of_kafkas_tool(scenario: Scenario, placed: str, measuring: Poller) -> None:
     """Each partition has the lag that kafka-consumer-groups.sh shows; an empty one without a commit has 0."""
-    group, bootstrap = scene.group, scene.cluster.bootstrap
+    group, bootstrap = scenario.group, scenario.cluster.bootstrap
     producer = Producer({"bootstrap.servers": bootstrap})
     for partition, count in enumerate(_RECORDS):
         for _ in range(count):
             producer.produce(placed, b"x", partition=partition)
     assert producer.flush(30) == 0
-    set_offsets(scene, _COMMITTED, topic=placed)
+    set_offsets(scenario, _COMMITTED, topic=placed)
     settings = MemberSettings(
         bootstrap=bootstrap,
         group=group,
@@ -63,13 +58,13 @@ def test_lag_is_that_of_kafkas_tool(scene: Scene, placed: str, measuring: Lookin
                 and one[0].committed is not None  # the first poll of a group has none
             )
         )
-        told = samerack_lag(scene)
-        rows = [line.split() for line in consumer_groups(scene, "--describe").splitlines() if placed in line.split()]
+        lag = samerack_lag(scenario)
+        rows = [line.split() for line in consumer_groups(scenario, "--describe").splitlines() if placed in line.split()]
     lags = {one.number: one.lag_records for one in named(snapshot, group).partitions}
     assert lags == {0: 0, 1: 15, 2: 30, 3: 1, 4: None, 5: 0}
     # GROUP TOPIC PARTITION CURRENT-OFFSET LOG-END-OFFSET LAG ...
     assert {int(row[2]): row[5] for row in rows} == {0: "0", 1: "15", 2: "30", 3: "1", 4: "-", 5: "-"}
     assert named(snapshot, group).lag == {placed: None}
-    assert {one["partition"]: one["lag_records"] for one in told["partitions"]} == lags
-    assert {(one["client_id"], one["lag_records"]) for one in told["members"]} == {(group, None)}
-    assert (told["lag_records"], told["topics"]) == (None, {placed: {"lag_records": None, "lag_seconds": None}})
+    assert {one["partition"]: one["lag_records"] for one in lag["partitions"]} == lags
+    assert {(one["client_id"], one["lag_records"]) for one in lag["members"]} == {(group, None)}
+    assert (lag["lag_records"], lag["topics"]) == (None, {placed: {"lag_records": None, "lag_seconds": None}})

@@ -16,10 +16,10 @@ from samerack.election.election import Election
 from samerack.election.model import Advertisement, lead
 from samerack.election.places import ROOM
 from tests.integration.cluster import ContainerCluster
-from tests.integration.scene import holds_for
+from tests.integration.scenario import holds_for
 
 _ORDERS: Final = lead("orders")
-_TOLD: Final = ("orders", "consumer-1")
+_REPORTED: Final = ("orders", "consumer-1")
 
 
 @pytest.fixture
@@ -43,10 +43,10 @@ def _running(*agents: Election) -> Iterator[tuple[Election, ...]]:
 
 
 def _agent(settings: Settings, number: int, *responsibilities: str) -> Election:
-    presence = Advertisement(
+    advertisement = Advertisement(
         identity=f"agent-{number}", rack="rack-a", addresses=(f"10.0.0.{number}",), responsibilities=responsibilities
     )
-    return Election(settings, advertisement=presence)
+    return Election(settings, advertisement=advertisement)
 
 
 def _takes_part(agent: Election) -> bool:
@@ -88,7 +88,7 @@ def test_who_is_not_needed_waits_outside_until_it_is(settings: Settings) -> None
 
 
 @pytest.mark.timeout(180)
-def test_what_clients_tell_an_agent_outside_is_counted_there_only(
+def test_what_clients_send_an_agent_outside_is_counted_there_only(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The active agent stops counting a client before the waiting agent counts it."""
@@ -99,19 +99,19 @@ def test_what_clients_tell_an_agent_outside_is_counted_there_only(
         with _running(_agent(settings, 101)) as (outside,):
             wait_until(lambda: outside.is_outside, "it waits outside")
             wait_until(lambda: first.sure_claims() is not None, "the first counts")
-            outside.advertise(frozenset({_TOLD}))
+            outside.advertise(frozenset({_REPORTED}))
 
             def left_out() -> bool:
                 claims = first.sure_claims()
-                return claims is not None and _TOLD[1] in claims.elsewhere("orders")
+                return claims is not None and _REPORTED[1] in claims.elsewhere("orders")
 
             def counted() -> bool:
                 claims = outside.sure_claims()
-                return claims is not None and bool(claims.of_member(*_TOLD))
+                return claims is not None and bool(claims.of_member(*_REPORTED))
 
             def both() -> bool:
                 claims = first.sure_claims()
-                return counted() and claims is not None and bool(claims.of_member(*_TOLD))
+                return counted() and claims is not None and bool(claims.of_member(*_REPORTED))
 
             wait_until(lambda: left_out() or both(), "the first leaves it out", timeout=40)
             assert not counted()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from lab.sandbox.admin import wait_until
 from lab.sandbox.agent_process import AgentProcess
+from lab.sandbox.commands import samerack_json
 from tests.integration.metrics_page import MARK, PAGE, SAMPLES, labels_of, row, shown
 from tests.integration.monitored import LED, OBSERVED, monitored
 from tests.integration.prometheus import Prometheus
@@ -40,7 +40,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """One agent and one Prometheus for all tests."""
     folder = tmp_path_factory.mktemp("monitoring")
     with monitored(folder) as agent:
-        address = str(agent.events("started")[0]["url"]).removeprefix("http://").removesuffix("/metrics")
+        address = agent.url.removeprefix("http://")
         with Prometheus(address, rules=FILES / "alerts.yaml", folder=folder) as prometheus:
             yield Running(agent=agent, prometheus=prometheus)
 
@@ -80,7 +80,7 @@ def test_every_alert_rule_evaluates(running: Running) -> None:
     assert [rule["lastError"] for rule in rules if rule.get("lastError")] == []
 
 
-def test_the_page_shows_what_a_running_agent_tells(running: Running) -> None:
+def test_the_page_shows_what_a_running_agent_reports(running: Running) -> None:
     """docs/metrics.md has exactly the metrics of a real scrape, with type, labels and meaning, metrics.txt a sample."""
     families = list(text_string_to_metric_families(running.agent.get("/metrics")[1]))
     entries = PAGE.read_text(encoding="utf-8").partition(MARK)[2].splitlines()
@@ -107,13 +107,9 @@ def test_promtool_accepts_the_rules(arguments: tuple[str, ...]) -> None:
 
 def test_cost_asks_the_running_agent(running: Running) -> None:
     """`samerack cost` finds the agent by its port, without a configured cluster: both groups and the whole bill."""
-    port = str(running.agent.events("started")[0]["url"]).rpartition(":")[2].partition("/")[0]
-    line = [sys.executable, "-m", "samerack.cli.main", "cost", "--json", "-s", f"web.port={port}"]
-    done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=90)
-    assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert {group["group"]: group["role"] for group in told["groups"]} == {LED: "leading", OBSERVED: ""}
-    assert told["groups"][0]["dollars"] > 0
-    assert told["bill"]["unknown"] == ""
-    assert told["bill"]["replication"]["cross_rack_bytes"] > 0
-    assert told["bill"]["producers"]["most"]["dollars_per_month"] > 0
+    cost = samerack_json("cost", "--json", "-s", f"web.port={running.agent.port}")
+    assert {group["group"]: group["role"] for group in cost["groups"]} == {LED: "leading", OBSERVED: ""}
+    assert cost["groups"][0]["dollars"] > 0
+    assert cost["bill"]["unknown"] == ""
+    assert cost["bill"]["replication"]["cross_rack_bytes"] > 0
+    assert cost["bill"]["producers"]["most"]["dollars_per_month"] > 0

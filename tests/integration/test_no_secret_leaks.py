@@ -10,7 +10,6 @@ import base64
 import json
 import socket
 import subprocess
-import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -26,6 +25,7 @@ import yaml
 from lab.sandbox.admin import wait_until
 from lab.sandbox.agent_process import AgentProcess
 from lab.sandbox.certificates import locked
+from lab.sandbox.commands import SAMERACK
 from lab.sandbox.members.lines import MemberSettings
 from lab.sandbox.members.process import Member
 from tests.integration.secured import MSK, SECRETS, TOPIC, USER, Secured
@@ -115,7 +115,7 @@ class Written:
         """Add output of a place."""
         self.places[place] = self.places.get(place, b"") + (content.encode() if isinstance(content, str) else content)
 
-    def look_at(self, agent: AgentProcess) -> None:
+    def collect(self, agent: AgentProcess) -> None:
         """Add the pages and the arguments of a running agent."""
         for page in PAGES:
             path = page.format(group=quote(agent.groups[0], safe=""))
@@ -127,7 +127,7 @@ class Written:
         for number, process in enumerate(agent_and_workers):
             self.add(f"arguments of process {number}", Path(f"/proc/{process.pid}/cmdline").read_bytes())
 
-    def look_at_files(self, agent: AgentProcess) -> None:
+    def collect_files(self, agent: AgentProcess) -> None:
         """Add the log and the events of an agent."""
         for file in agent.log.parent.glob(f"{agent.log.stem}*"):
             self.add(file.name, file.read_bytes())
@@ -172,8 +172,7 @@ def _free_port() -> int:
 
 
 def _command(written: Written, config: Path, *command: str) -> int:
-    line = [sys.executable, "-m", "samerack.cli.main", *command, "--config", str(config)]
-    done = subprocess.run(line, capture_output=True, check=False, timeout=120)
+    done = subprocess.run([*SAMERACK, *command, "--config", str(config)], capture_output=True, check=False, timeout=120)
     written.add(f"samerack {command[0]}", done.stdout + done.stderr)
     return done.returncode
 
@@ -218,10 +217,10 @@ def test_no_secret_can_be_read_anywhere(
         wait_until(lambda: bool(running.owned), "the member has partitions")
         agent.wait(lambda: agent.role() in ("leading", "following"), "it is in the group")
         agent.wait(lambda: agent.metric("samerack_cross_rack_ratio", group=group) is not None, "bytes are measured")
-        written.look_at(agent)
+        written.collect(agent)
         assert _command(written, config, "plan", group) == 0
         assert _command(written, config, "verify", "--measure", "-w", "1") in (0, 1)
-    written.look_at_files(agent)
+    written.collect_files(agent)
     assert b"HeartbeatRequest" in written.places["let-in.log"]
 
     if own.secret in own.variables:
@@ -238,8 +237,8 @@ def test_no_secret_can_be_read_anywhere(
     config = _config(tmp_path, own, nobody, form)
     with Talkative(nobody, config=config, group=group, log=tmp_path / "away.log", form=form) as away:
         away.wait(lambda: b"kafka-unreachable" in away.log.read_bytes(), "it says that nobody answers")
-        written.look_at(away)
-    written.look_at_files(away)
+        written.collect(away)
+    written.collect_files(away)
     assert b"kafka-unreachable" in written.places["away.log"]
 
     assert len(written.places) > len(PAGES) + 5

@@ -9,7 +9,7 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 
 from lab.sandbox.admin import wait_until
 from lab.sandbox.agent_process import AgentProcess
-from tests.integration.scene import INTERLEAVED, Scene, holds_for
+from tests.integration.scenario import INTERLEAVED, Scenario, holds_for
 
 
 class Homegrown(RangePartitionAssignor):  # type: ignore[misc]  # kafka-python is untyped
@@ -19,12 +19,12 @@ class Homegrown(RangePartitionAssignor):  # type: ignore[misc]  # kafka-python i
 
 
 @pytest.fixture
-def homegrown(scene: Scene) -> Iterator[KafkaConsumer]:
+def homegrown(scenario: Scenario) -> Iterator[KafkaConsumer]:
     """A member of the group that offers only its own protocol."""
     consumer = KafkaConsumer(
-        scene.topic,
-        bootstrap_servers=scene.cluster.bootstrap.split(","),
-        group_id=scene.group,
+        scenario.topic,
+        bootstrap_servers=scenario.cluster.bootstrap.split(","),
+        group_id=scenario.group,
         partition_assignment_strategy=[Homegrown],
         metadata_max_age_ms=1000,  # it may ask a broker that does not know the topic yet
     )
@@ -32,26 +32,28 @@ def homegrown(scene: Scene) -> Iterator[KafkaConsumer]:
     consumer.close()
 
 
-def _observed(agent: AgentProcess, scene: Scene) -> str:
+def _observed(agent: AgentProcess, scenario: Scenario) -> str:
     """The agent's reason; asserts that it is reported once, and that the group has no rebalance."""
     agent.wait_role("observing")
-    before = scene.rebalances()
-    assert holds_for(2.0, lambda: scene.presence() is None and scene.rebalances() == before)
+    before = scenario.rebalances()
+    assert holds_for(2.0, lambda: scenario.agent_member() is None and scenario.rebalances() == before)
     (event,) = agent.events("observing")
     assert agent.events("joined") == agent.events("plan-sent") == []
     reason = str(event["reason"])
     status, page = agent.get("/readyz")
     assert status == 503
-    assert json.loads(page)["wrong"] == {f"group {scene.group}": f"observing: {reason}"}
-    told = json.loads(agent.get("/v1/events?kind=role")[1])["events"][0]
-    assert (told["action"], told["detail"]) == ("observing", reason)
+    assert json.loads(page)["wrong"] == {f"group {scenario.group}": f"observing: {reason}"}
+    refused = json.loads(agent.get("/v1/events?kind=role")[1])["events"][0]
+    assert (refused["action"], refused["detail"]) == ("observing", reason)
     return reason
 
 
 @pytest.mark.promise("A group that shares no assignor with the agent is only observed.")
-def test_a_group_with_an_unknown_protocol_is_observed(scene: Scene, homegrown: KafkaConsumer) -> None:
+def test_a_group_with_an_unknown_protocol_is_observed(scenario: Scenario, homegrown: KafkaConsumer) -> None:
     """A group that shares no protocol with the agent would refuse it, so the agent only observes it."""
-    scene.lay_out(INTERLEAVED)
+    scenario.lay_out(INTERLEAVED)
     # kafka-python forgets a join that ends between two polls, so polls have to be longer than a join
     wait_until(lambda: bool(homegrown.poll(timeout_ms=5000)), "the member reads")
-    assert _observed(scene.agent(), scene) == "its members chose protocol 'homegrown', which the agent does not offer"
+    assert _observed(scenario.agent(), scenario) == (
+        "its members chose protocol 'homegrown', which the agent does not offer"
+    )

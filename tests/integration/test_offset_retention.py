@@ -13,7 +13,7 @@ from lab.sandbox.cluster import Cluster
 from lab.sandbox.contract import KafkaCluster
 from lab.sandbox.members.lines import Partition
 from tests.integration.guest import committed, leave_all, place, set_offsets, wait_watching, write
-from tests.integration.scene import A, Scene
+from tests.integration.scenario import A, Scenario
 
 pytestmark = [pytest.mark.own_cluster, pytest.mark.extended]
 
@@ -41,43 +41,43 @@ def cluster(retention_cluster: KafkaCluster) -> KafkaCluster:
 
 
 @pytest.mark.promise("Offsets of a led group expire no sooner than without the agent.")
-def test_offsets_older_than_retention_survive_the_last_consumer(scene: Scene, other: Scene) -> None:
+def test_offsets_older_than_retention_survive_the_last_consumer(scenario: Scenario, other: Scenario) -> None:
     """A later consumer reads what was written in between, of a group that was led as of one without an agent.
 
     Both groups are idle until their commits are older than the retention; a broker keeps these while there are
     consumers (KIP-211). Then the consumers stop, records are written, and others start with `auto.offset.reset=latest`:
     they read those records only if the offsets are still there.
     """
-    for one in (scene, other):
+    for one in (scenario, other):
         place(one, _PARTITIONS)
         write(one, _PARTITIONS)
         set_offsets(one, [1] * _PARTITIONS)
-    agent = scene.agent()
+    agent = scenario.agent()
     wait_watching(agent)
-    for one in (scene, other):  # without auto-commit, idle partitions keep their old commits
+    for one in (scenario, other):  # without auto-commit, idle partitions keep their old commits
         one.join("confluent", A, enable_auto_commit="false")
         one.wait_settled()
     agent.wait_role("leading")
     old = time.monotonic() + _RETENTION_SECONDS
     wait_until(lambda: time.monotonic() > old, "the commits are old", timeout=2 * _RETENTION_SECONDS, pause=1.0)
-    assert [len(committed(one)) for one in (scene, other)] == [_PARTITIONS, _PARTITIONS]
-    for one in (scene, other):
+    assert [len(committed(one)) for one in (scenario, other)] == [_PARTITIONS, _PARTITIONS]
+    for one in (scenario, other):
         leave_all(one)
         write(one, _PARTITIONS)
     checked = time.monotonic() + 5 * _CHECK_SECONDS
     wait_until(lambda: time.monotonic() > checked, "offsets were checked several times", pause=0.5)
-    kept = [len(committed(one)) for one in (scene, other)]
-    for one in (scene, other):
+    kept = [len(committed(one)) for one in (scenario, other)]
+    for one in (scenario, other):
         one.join("confluent", A, auto_offset_reset="latest", enable_auto_commit="false")
         one.wait_settled()
     assert kept == [_PARTITIONS, _PARTITIONS]
-    for one in (scene, other):
+    for one in (scenario, other):
         _wait_read(one)
     agent.wait_role("leading")
 
 
-def _wait_read(scene: Scene) -> None:
+def _wait_read(scenario: Scenario) -> None:
     """Wait until the one member has read the second record of each partition."""
-    (seat,) = scene.seats
-    parts: list[Partition] = [(scene.topic, number) for number in range(_PARTITIONS)]
-    seat.member.wait(lambda: all(seat.member.last_read(part) >= 1 for part in parts), "what was written is read")
+    (reader,) = scenario.participants
+    parts: list[Partition] = [(scenario.topic, number) for number in range(_PARTITIONS)]
+    reader.member.wait(lambda: all(reader.member.last_read(part) >= 1 for part in parts), "what was written is read")

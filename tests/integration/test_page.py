@@ -86,7 +86,7 @@ def test_one_of_five_hundred_groups_is_found(browser: Browser, width: int) -> No
     (group, *_) = busy().groups
     many = reports(snapshot(*(replace(group, group=f"payments-{number:03}") for number in range(500))))
     with served(many) as address:
-        browser.look(width=width)
+        browser.set_view(width=width)
         browser.open(f"{address}/")
         assert browser.run("return document.querySelectorAll('.groups tbody tr').length") == GROUPS_SHOWN
         assert any("300 more groups are not shown" in text for text in browser.run(_TEXTS))
@@ -115,7 +115,7 @@ def test_few_and_many_groups_can_be_read(browser: Browser, size: str, count: int
     ]
     with served(reports(snapshot(*groups), events=busy_events())) as address:
         for path in ("/", f"/group?name={quote(groups[0].group)}"):
-            browser.look(width=_WIDTHS[size])
+            browser.set_view(width=_WIDTHS[size])
             browser.open(address + path)
             draw(browser, f"{count}-groups-{size}-{'group' if 'name' in path else 'index'}")
             assert browser.run(_SCROLLS_SIDEWAYS) <= 0
@@ -126,7 +126,7 @@ def test_few_and_many_groups_can_be_read(browser: Browser, size: str, count: int
 @pytest.mark.parametrize("width", [320, 360, 480, 500, 768, 800, 1280])
 def test_the_history_can_be_read_at_any_width(browser: Browser, url: str, width: int) -> None:
     """Its labels are legible, whole and apart from each other, and its table open does not make the page scroll."""
-    browser.look(width=width)
+    browser.set_view(width=width)
     browser.open(f"{url}/group?name=orders")
     browser.run("document.querySelector('details').open = true")
     assert browser.run(_SCROLLS_SIDEWAYS) <= 0
@@ -147,7 +147,7 @@ def test_it_can_be_read_everywhere(browser: Browser, url: str, size: str, dark: 
 
     Readers of screens find names, headings, landmarks and headers of tables.
     """
-    browser.look(width=_WIDTHS[size], dark=dark)
+    browser.set_view(width=_WIDTHS[size], dark=dark)
     browser.open(url + path)
     draw(browser, f"{size}-{'dark' if dark else 'light'}-{path.rpartition('=')[2].strip('/') or 'index'}")
     for script in ("", _UNFOLD):
@@ -161,7 +161,7 @@ def test_it_can_be_read_everywhere(browser: Browser, url: str, size: str, dark: 
 
 def test_it_works_without_a_mouse(browser: Browser, url: str) -> None:
     """Tab reaches the skip link first, then each link, each table that scrolls and each line that unfolds."""
-    browser.look(width=1280)
+    browser.set_view(width=1280)
     browser.open(url)
     reached = []
     for _ in range(40):

@@ -10,7 +10,6 @@ import json
 import re
 import shlex
 import subprocess
-import sys
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -35,6 +34,7 @@ from kafka.protocol.admin.acl import DescribeAclsRequest
 from lab.sandbox.admin import wait_until
 from lab.sandbox.agent_process import AgentProcess
 from lab.sandbox.cluster import Cluster
+from lab.sandbox.commands import samerack_json
 from lab.sandbox.jvm import command
 from lab.sandbox.members.process import Member
 from samerack.cluster.client import close, connect
@@ -165,7 +165,7 @@ def _allowed(client: AdminClient) -> list[set[tuple[str, str, str]]]:
     ]
 
 
-class Seen:
+class Observed:
     """An agent with some permissions, and three members of the group, which it leads where it `leads`."""
 
     def __init__(self, cluster: Cluster, folder: Path, *, leads: bool) -> None:
@@ -182,7 +182,7 @@ class Seen:
             )
 
             def start() -> list[Member]:
-                return [self._stack.enter_context(member(cluster, GROUP, letter)) for letter in "abc"]
+                return [self._stack.enter_context(member(cluster, GROUP, zone)) for zone in "abc"]
 
             if leads:
                 self.members = led(self.agent, start)
@@ -225,11 +225,7 @@ class Seen:
 
 def _asked(command: str, *options: str) -> dict[str, Any]:
     """The JSON output of a command."""
-    line = [sys.executable, "-m", "samerack.cli.main", command, "--json", *options]
-    done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=120)
-    assert done.returncode in (0, 1), done.stderr
-    answer: dict[str, Any] = json.loads(done.stdout)
-    return answer
+    return samerack_json(command, "--json", *options, codes=(0, 1))
 
 
 def _as_agent(cluster: Cluster) -> list[str]:
@@ -256,8 +252,8 @@ def opened() -> Iterator[ExitStack]:
         yield stack
 
 
-def _see(cluster: Cluster, folder: Path, opened: ExitStack, *, leads: bool = False) -> Seen:
-    seen = Seen(cluster, folder, leads=leads)
+def _see(cluster: Cluster, folder: Path, opened: ExitStack, *, leads: bool = False) -> Observed:
+    seen = Observed(cluster, folder, leads=leads)
     opened.callback(seen.close)
     return seen
 

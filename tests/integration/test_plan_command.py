@@ -2,35 +2,18 @@
 
 import json
 import subprocess
-import sys
 
 import pytest
 
+from lab.sandbox.commands import samerack, samerack_json
 from lab.sandbox.members.lines import Partition
-from tests.integration.scene import INTERLEAVED, A, B, C, Scene
+from tests.integration.scenario import INTERLEAVED, A, B, C, Scenario
 
 _RACKS = "racks.client_ids={'*-rack-a': rack-a, '*-rack-b': rack-b, '*-rack-c': rack-c}"
 
 
-def _plan(scene: Scene, group: str, *options: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "samerack.cli.main",
-            "plan",
-            group,
-            "-b",
-            scene.cluster.bootstrap,
-            "-s",
-            _RACKS,
-            *options,
-        ],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+def _plan(scenario: Scenario, group: str, *options: str) -> subprocess.CompletedProcess[str]:
+    return samerack("plan", group, "-b", scenario.cluster.bootstrap, "-s", _RACKS, *options)
 
 
 @pytest.mark.parametrize(
@@ -46,27 +29,27 @@ def _plan(scene: Scene, group: str, *options: str) -> subprocess.CompletedProces
         ),
     ],
 )
-def test_a_plan_shows_what_members_have(scene: Scene, *, led: bool) -> None:
+def test_a_plan_shows_what_members_have(scenario: Scenario, *, led: bool) -> None:
     """Partitions per member equal those that the members report; cross-rack partitions equal those by metadata."""
-    scene.lay_out(INTERLEAVED)
-    agent = scene.waiting_agent() if led else None
+    scenario.lay_out(INTERLEAVED)
+    agent = scenario.waiting_agent() if led else None
     for client, rack in (("kafka-python", A), ("aiokafka", B), ("kafka-python", C)):
-        scene.join(client, rack)
+        scenario.join(client, rack)
     if agent is not None:
-        scene.wait_led(agent, cross_rack=0)
-    scene.wait_settled()
+        scenario.wait_led(agent, cross_rack=0)
+    scenario.wait_settled()
 
-    port = agent.events("started")[-1]["url"].removesuffix("/metrics").rpartition(":")[2] if agent is not None else "0"
-    answer = json.loads(_plan(scene, scene.group, "--json", "-s", f"web.port={port}").stdout)
+    port = agent.port if agent is not None else "0"
+    answer = json.loads(_plan(scenario, scenario.group, "--json", "-s", f"web.port={port}").stdout)
     shown: dict[str, frozenset[Partition]] = {
         client_id: frozenset((topic, number) for topic, number in member["present"]["partitions"])
         for member in answer["members"]
-        for client_id in scene.owned()
+        for client_id in scenario.owned()
         if member["client_id"] == client_id
     }
-    assert shown == scene.owned()
+    assert shown == scenario.owned()
     assert len(answer["members"]) == 3
-    assert answer["present"]["cross_rack"] == scene.cross_rack()
+    assert answer["present"]["cross_rack"] == scenario.cross_rack()
     assert (answer["proposed"]["cross_rack"], answer["warnings"]) == (0, [])
     assert (answer["protocol"], answer["assignor"]) == ("range", "optimal")
     if led:
@@ -76,26 +59,23 @@ def test_a_plan_shows_what_members_have(scene: Scene, *, led: bool) -> None:
         assert "nearly always within one rolling deploy" in answer["agent_leads"]
         assert answer["proposed"]["moved"] > 0
 
-    table = _plan(scene, scene.group)
+    table = _plan(scenario, scenario.group)
     assert table.returncode == 0
     assert f"now {answer['present']['cross_rack']} partitions" in table.stdout
-    assert scene.owned() == shown
+    assert scenario.owned() == shown
 
 
 @pytest.mark.promise("What is not known is unknown, not 0: `samerack plan` of members without racks.")
-def test_members_without_racks_are_unknown_and_not_0_percent(scene: Scene) -> None:
+def test_members_without_racks_are_unknown_and_not_0_percent(scenario: Scenario) -> None:
     """Without settings of racks nothing is known of clients that send none: null, unknown in words, and the cure."""
-    scene.lay_out(INTERLEAVED)
+    scenario.lay_out(INTERLEAVED)
     for client, rack in (("kafka-python", A), ("aiokafka", B), ("kafka-python", C)):
-        scene.join(client, rack)
-    scene.wait_settled(cross_rack=None)
-    line = [sys.executable, "-m", "samerack.cli.main", "plan", scene.group, "-b", scene.cluster.bootstrap]
-    answer, shown = (
-        subprocess.run([*line, *options], capture_output=True, text=True, timeout=60, check=True).stdout
-        for options in (["--json"], [])
-    )
+        scenario.join(client, rack)
+    scenario.wait_settled(cross_rack=None)
+    asked = ("plan", scenario.group, "-b", scenario.cluster.bootstrap)
+    answer, shown = samerack_json(*asked, "--json"), samerack(*asked).stdout
     for plan in ("present", "proposed"):
-        figures = json.loads(answer)[plan]
+        figures = answer[plan]
         assert (figures["cross_rack"], figures["cross_rack_share"], figures["known"]) == (None, None, 0)
     assert "across racks: now unknown, with optimal unknown, moving 0" in shown
     assert "3 of 3 members have no rack" in " ".join(shown.split())
@@ -103,8 +83,8 @@ def test_members_without_racks_are_unknown_and_not_0_percent(scene: Scene) -> No
     assert "%" not in shown.partition("across racks: now")[2].partition(";")[0]
 
 
-def test_a_group_that_is_not_there_is_an_error(scene: Scene) -> None:
+def test_a_group_that_is_not_there_is_an_error(scenario: Scenario) -> None:
     """A missing group gives one line with the error, and exit code 1."""
-    answer = _plan(scene, scene.group)
+    answer = _plan(scenario, scenario.group)
     assert (answer.returncode, answer.stdout) == (1, "")
-    assert answer.stderr.startswith(f"samerack: group {scene.group}: does not exist; groups of these brokers, th")
+    assert answer.stderr.startswith(f"samerack: group {scenario.group}: does not exist; groups of these brokers, th")

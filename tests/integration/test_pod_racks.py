@@ -1,29 +1,25 @@
-"""Racks of pods on a real Kafka: an API server tells those of members that do not tell theirs."""
+"""Racks of pods on a real Kafka: an API server knows those of members that do not send theirs."""
 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 import pytest
 
+from lab.sandbox.commands import samerack
 from lab.sandbox.members.lines import MemberSettings
 from tests.integration.pods import Container, Pods
-from tests.integration.scene import INTERLEAVED, A, B, C, Scene
+from tests.integration.scenario import INTERLEAVED, A, B, C, Scenario
 from tests.unit.agent.pod.api_server import ZONE, ApiServer, PodObject, certify
 
 _ZONES: Final = {"zone-1": A, "zone-2": B, "zone-3": C}
 
 
-def planned(scene: Scene, *options: str) -> list[tuple[str, str]]:
+def planned(scenario: Scenario, *options: str) -> list[tuple[str, str]]:
     """Rack and rack source of each member by `samerack plan`, from the brokers and from a running agent."""
-    asked = ["plan", scene.group, "--json", "-b", scene.cluster.bootstrap, *options]
-    line = [sys.executable, "-m", "samerack.cli.main", *asked]
-    done = subprocess.run(line, capture_output=True, text=True, timeout=120, check=False)
+    done = samerack("plan", scenario.group, "--json", "-b", scenario.cluster.bootstrap, *options)
     if done.returncode:
         return []  # the group has no members yet
     members: list[dict[str, Any]] = json.loads(done.stdout)["members"]
@@ -31,12 +27,12 @@ def planned(scene: Scene, *options: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.timeout(240)
-def test_the_api_server_tells_the_racks_of_members_that_do_not(pods: Pods, scene: Scene, tmp_path: Path) -> None:
+def test_the_api_server_knows_racks_of_members_that_send_none(pods: Pods, scenario: Scenario, tmp_path: Path) -> None:
     """The agent logs a missing permission; with it, it finds each member's node, and all reads are in rack."""
-    scene.lay_out(INTERLEAVED)
+    scenario.lay_out(INTERLEAVED)
     with ApiServer(tmp_path, certify(tmp_path)) as api:
         api.rules = {("get", "nodes", "")}
-        agent = scene.waiting_agent(
+        agent = scenario.waiting_agent(
             racks__client_ids={},
             pod__kubernetes_members=True,
             pod__kubernetes_url=api.url,
@@ -45,7 +41,7 @@ def test_the_api_server_tells_the_racks_of_members_that_do_not(pods: Pods, scene
         )
         for number, zone in enumerate(_ZONES):
             settings = MemberSettings(
-                bootstrap=pods.bootstrap, group=scene.group, topics=scene.topics, client_id=f"python-{number}"
+                bootstrap=pods.bootstrap, group=scenario.group, topics=scenario.topics, client_id=f"python-{number}"
             )
             member = pods.start_member(f"member-{number}", "kafka_python", settings)
             api.nodes[f"node-{number}"] = {ZONE: zone}
@@ -58,17 +54,16 @@ def test_the_api_server_tells_the_racks_of_members_that_do_not(pods: Pods, scene
         api.rules |= {("list", "pods", "shop")}
 
         def found(source: str) -> float | None:
-            return agent.metric("samerack_member_racks", group=scene.group, source=source)
+            return agent.metric("samerack_member_racks", group=scenario.group, source=source)
 
         agent.wait(lambda: found("kubernetes") == len(_ZONES), "every member's rack is known", timeout=60)
         agent.wait(
-            lambda: agent.metric("samerack_cross_rack_partitions", group=scene.group) == 0,
+            lambda: agent.metric("samerack_cross_rack_partitions", group=scenario.group) == 0,
             "nothing crosses racks",
             timeout=60,
         )
-        assert planned(scene) == [("-", "none")] * len(_ZONES)  # only the API server knows, and only the agent asks it
-        port = urlsplit(str(agent.events("started")[-1]["url"])).port
-        assert planned(scene, "-s", f"web.port={port}") == [(rack, "kubernetes") for rack in _ZONES.values()]
+        assert planned(scenario) == [("-", "none")] * len(_ZONES)  # only the API server knows, and the agent asks it
+        assert planned(scenario, "-s", f"web.port={agent.port}") == [(rack, "kubernetes") for rack in _ZONES.values()]
         assert agent.metric("samerack_pod_questions_total", outcome="found") == len(_ZONES)
 
 

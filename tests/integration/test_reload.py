@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from lab.sandbox.admin import wait_until
-from tests.integration.scene import INTERLEAVED, A, B, C, Scene, holds_for
+from tests.integration.scenario import INTERLEAVED, A, B, C, Scenario, holds_for
 
 
 def _write(file: Path, **settings: Any) -> None:
@@ -16,38 +16,38 @@ def _write(file: Path, **settings: Any) -> None:
 
 
 def test_groups_are_added_and_removed_without_a_rebalance_of_the_others(
-    scene: Scene, other: Scene, tmp_path: Path
+    scenario: Scenario, other: Scenario, tmp_path: Path
 ) -> None:
     """The file of settings names one group, then both, is wrong for a while, and then names the other alone."""
     file = tmp_path / "samerack.yaml"
-    _write(file, groups=[scene.group])
-    for one in (scene, other):
+    _write(file, groups=[scenario.group])
+    for one in (scenario, other):
         one.lay_out(INTERLEAVED)
-    agent = scene.agent(groups=(), config=file, election__group=f"samerack-{scene.group}")
-    agent.wait_role("waiting", scene.group)
-    for one in (scene, other):
+    agent = scenario.agent(groups=(), config=file, election__group=f"samerack-{scenario.group}")
+    agent.wait_role("waiting", scenario.group)
+    for one in (scenario, other):
         for client, rack in (("java", A), ("confluent", B), ("aiokafka", C)):
             one.join(client, rack)
         one.wait_settled()
-    agent.wait_role("leading", scene.group)
-    scene.wait_settled(cross_rack=0)
-    before = scene.rebalances()
+    agent.wait_role("leading", scenario.group)
+    scenario.wait_settled(cross_rack=0)
+    before = scenario.rebalances()
 
-    _write(file, groups=[scene.group, other.group])
+    _write(file, groups=[scenario.group, other.group])
     agent.wait(lambda: len(agent.events("started")) == 2, "another process has begun")
-    agent.wait_role("leading", scene.group)
-    wait_until(lambda: other.presence() is not None, "the agent is in the second group")
-    assert holds_for(2.0, lambda: scene.rebalances() == before)
-    assert [event["generation"] for event in agent.events("joined", group=scene.group)] == [1]
+    agent.wait_role("leading", scenario.group)
+    wait_until(lambda: other.agent_member() is not None, "the agent is in the second group")
+    assert holds_for(2.0, lambda: scenario.rebalances() == before)
+    assert [event["generation"] for event in agent.events("joined", group=scenario.group)] == [1]
 
-    _write(file, groups=[scene.group], polcy={})
+    _write(file, groups=[scenario.group], polcy={})
     agent.wait(lambda: bool(agent.events("settings-refused")), "the wrong file is refused")
-    assert agent.role(scene.group) == "leading"
+    assert agent.role(scenario.group) == "leading"
 
     _write(file, groups=[other.group])
-    wait_until(lambda: scene.presence() is None, "the agent has left the first group")
-    scene.wait_settled()
-    assert other.presence() is not None
+    wait_until(lambda: scenario.agent_member() is None, "the agent has left the first group")
+    scenario.wait_settled()
+    assert other.agent_member() is not None
     assert not agent.events("worker-died")
-    scene.finish()
+    scenario.finish()
     other.finish()

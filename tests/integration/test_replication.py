@@ -15,7 +15,7 @@ from samerack.cluster.wire import Wire
 from samerack.common.kafka_config import for_kafka_python
 from samerack.traffic import cluster_logs, collect
 from samerack.traffic.log_growth import Copied, Logs, copied, first_growth, growth
-from tests.integration.looking import settings_for
+from tests.integration.poller import settings_for
 
 _VALUE = bytes(10_000)
 _RECORDS = 900

@@ -38,7 +38,7 @@ def file(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 @pytest.mark.parametrize("size", _WIDTHS)
 def test_it_can_be_read_everywhere(browser: Browser, file: Path, size: str, dark: bool) -> None:  # noqa: FBT001 - a table
     """The page does not scroll sideways, has enough contrast (WCAG AA), and shows each plot once with legible text."""
-    browser.look(width=_WIDTHS[size], dark=dark)
+    browser.set_view(width=_WIDTHS[size], dark=dark)
     browser.open(file.as_uri())
     if folder := os.environ.get("SAMERACK_SCREENSHOTS"):
         browser.screenshot(Path(folder) / f"report-{file.stem}-{size}-{'dark' if dark else 'light'}.png")

@@ -39,7 +39,7 @@ def test_the_agent_leads_and_measures(secured: Secured, way: str, tmp_path: Path
             AgentProcess(bootstrap, groups=[group], log=tmp_path / "agent.log", settings=settings)
         )
         agent.wait_role("waiting")
-        led(agent, lambda: [stack.enter_context(member(secured.cluster, group, letter)) for letter in "ab"])
+        led(agent, lambda: [stack.enter_context(member(secured.cluster, group, zone)) for zone in "ab"])
         agent.wait(lambda: agent.metric("samerack_cross_rack_ratio", group=group) is not None, "bytes are measured")
         assert agent.events("plan-sent")[-1]["members"] >= 1
         assert agent.get("/readyz")[0] == 200

@@ -6,24 +6,24 @@ import pytest
 
 from lab.sandbox.admin import wait_until
 from lab.sandbox.members.lines import MemberSettings
-from tests.integration.pods import Container, Pods, shown, told, wait_ready
-from tests.integration.scene import INTERLEAVED, A, B, C, Scene
+from tests.integration.pods import Container, Pods, logged, shown, wait_ready
+from tests.integration.scenario import INTERLEAVED, A, B, C, Scenario
 
 _NEAR: Final = {A: {0, 3}, B: {1, 4}, C: {2, 5}}
 """The partitions of INTERLEAVED by rack."""
 
 
-def _pod(pods: Pods, scene: Scene, client: str, rack: str, role: str) -> tuple[Container, Container]:
+def _pod(pods: Pods, scenario: Scenario, client: str, rack: str, role: str) -> tuple[Container, Container]:
     """Starts a sidecar with a rack, first as native sidecars are, and a consumer without one in the same pod.
 
     The consumer starts once the sidecar has its role: the first of a group has to be elected before it can lead.
     """
     sidecar = pods.start(
         f"sidecar in {rack}",
-        command=["run", "--group", scene.group],
+        command=["run", "--group", scenario.group],
         environment={
             "SAMERACK_KAFKA__BOOTSTRAP_SERVERS": pods.bootstrap,
-            "SAMERACK_ELECTION__GROUP": f"samerack-{scene.group}",
+            "SAMERACK_ELECTION__GROUP": f"samerack-{scenario.group}",
             "SAMERACK_ELECTION__IDENTITY": f"sidecar-{rack}",
             "CLIENT_RACK": rack,
         },
@@ -32,8 +32,8 @@ def _pod(pods: Pods, scene: Scene, client: str, rack: str, role: str) -> tuple[C
     wait_until(lambda: _role(sidecar) == role, f"the sidecar in {rack} is {role}", timeout=30)
     settings = MemberSettings(
         bootstrap=pods.bootstrap,
-        group=scene.group,
-        topics=(scene.topic,),
+        group=scenario.group,
+        topics=(scenario.topic,),
         client_id=f"{client}-{rack}",
         assignors=("range",),
         properties={"heartbeat.interval.ms": "500", "session.timeout.ms": "10000"},  # a killed member is removed soon
@@ -42,9 +42,9 @@ def _pod(pods: Pods, scene: Scene, client: str, rack: str, role: str) -> tuple[C
     return sidecar, consumer
 
 
-def _given(scene: Scene) -> dict[str, set[int]]:
+def _given(scenario: Scenario) -> dict[str, set[int]]:
     """Partitions by the rack in the client id, as the leader assigned them by the broker."""
-    given = scene.given() or {}
+    given = scenario.given() or {}
     return {client_id[-len(A) :]: {number for _, number in partitions} for client_id, partitions in given.items()}
 
 
@@ -54,11 +54,11 @@ def _role(sidecar: Container) -> str:
 
 
 @pytest.mark.timeout(240)
-def test_sidecars_tell_the_one_that_leads(pods: Pods, scene: Scene) -> None:
+def test_sidecars_report_to_the_one_that_leads(pods: Pods, scenario: Scenario) -> None:
     """Each member reads in its own rack without sending it; after the leading pod is killed, another leads as well."""
-    scene.lay_out(INTERLEAVED)
+    scenario.lay_out(INTERLEAVED)
     running = [
-        _pod(pods, scene, client, rack, role)
+        _pod(pods, scenario, client, rack, role)
         for client, rack, role in (
             ("kafka_python", A, "waiting"),
             ("confluent", B, "standby"),
@@ -66,18 +66,18 @@ def test_sidecars_tell_the_one_that_leads(pods: Pods, scene: Scene) -> None:
         )
     ]
     sidecars = {rack: sidecar for rack, (sidecar, _) in zip((A, B, C), running, strict=True)}
-    wait_until(lambda: _given(scene) == _NEAR, "everybody reads near", timeout=60)
+    wait_until(lambda: _given(scenario) == _NEAR, "everybody reads near", timeout=60)
     leading = next(rack for rack, sidecar in sidecars.items() if _role(sidecar) == "leading")
     assert sorted(map(_role, sidecars.values())) == ["leading", "standby", "standby"]
-    assert 'samerack_members_without_rack{group="' + scene.group + '"} 0.0' in shown(sidecars[leading], "/metrics")
-    assert told(sidecars[leading], "elected")[-1]["hosts"] == 3
+    assert 'samerack_members_without_rack{group="' + scenario.group + '"} 0.0' in shown(sidecars[leading], "/metrics")
+    assert logged(sidecars[leading], "elected")[-1]["hosts"] == 3
 
     for container in running[(A, B, C).index(leading)]:
         container.kill()
     left = {rack: sidecar for rack, sidecar in sidecars.items() if rack != leading}
     wait_until(lambda: "leading" in map(_role, left.values()), "another leads", timeout=60)
     wait_until(
-        lambda: len(_given(scene)) == 2 and all(_given(scene)[rack] >= _NEAR[rack] for rack in left),
+        lambda: len(_given(scenario)) == 2 and all(_given(scenario)[rack] >= _NEAR[rack] for rack in left),
         "the two that are left read near what they can",
         timeout=60,
     )

@@ -13,7 +13,7 @@ import pytest
 
 from tests.docs import ROOT
 from tests.integration.pods import Pods, execute
-from tests.integration.scene import INTERLEAVED, A, B, C, Scene
+from tests.integration.scenario import INTERLEAVED, A, B, C, Scenario
 
 _IMAGE: Final = os.environ.get("SANDBOX_PYTHON_IMAGE", "")
 """Its pip has the packages and looks nowhere else."""
@@ -44,25 +44,27 @@ def machine(pods: Pods, name: str, home: Path, *mounts: dict[str, Any], folder: 
 
 def done(container: Any, *lines: str) -> str:
     """What lines print in a shell that ends at the first error."""
-    code, said = execute(container, "sh", "-ec", "\n".join(lines))
-    assert code == 0, said
-    return said
+    code, output = execute(container, "sh", "-ec", "\n".join(lines))
+    assert code == 0, output
+    return output
 
 
 @pytest.mark.timeout(240)
-def test_the_readme_leads_from_nothing_to_a_price(pods: Pods, scene: Scene, other: Scene, tmp_path: Path) -> None:
+def test_the_readme_leads_from_nothing_to_a_price(
+    pods: Pods, scenario: Scenario, other: Scenario, tmp_path: Path
+) -> None:
     """A clone gives a wheel; installed where nothing else is, `verify` shows what racks and their lack cost.
 
-    All of one group's partitions are read from another rack; the members of another tell no rack. Nothing is joined.
+    All of one group's partitions are read from another rack; the members of another send no rack. Nothing is joined.
     """
-    for one in (scene, other):
+    for one in (scenario, other):
         one.lay_out(INTERLEAVED)
     for rack in (B, C, A):
-        scene.join("confluent", rack, assignor="roundrobin")
+        scenario.join("confluent", rack, assignor="roundrobin")
         other.join("kafka-python", rack)
-    scene.wait_settled(cross_rack=len(INTERLEAVED))
+    scenario.wait_settled(cross_rack=len(INTERLEAVED))
     other.wait_settled()
-    before = scene.rebalances(), other.rebalances()
+    before = scenario.rebalances(), other.rebalances()
     environment, build, install = block("Install")
     clone = {"Type": "bind", "Source": str(ROOT), "Target": "/clone", "ReadOnly": True}
     done(machine(pods, "clone", tmp_path / "builds", clone, folder="/clone"), environment, build)
@@ -72,21 +74,21 @@ def test_the_readme_leads_from_nothing_to_a_price(pods: Pods, scene: Scene, othe
     verify = next(line for line in block("Three commands for your cluster") if line.startswith("samerack verify"))
     on_the_path = environment.partition("&& ")[2]
     started = time.monotonic()
-    code, said = execute(empty, "sh", "-ec", f"{on_the_path}\n{verify.replace('127.0.0.1:9092', pods.bootstrap)}")
+    code, output = execute(empty, "sh", "-ec", f"{on_the_path}\n{verify.replace('127.0.0.1:9092', pods.bootstrap)}")
     took = time.monotonic() - started
     # 30 s are promised; they depend on the machine, and are read here
-    print(f"findings after {took:.0f} s:\n{said}")  # noqa: T201 - pytest -rP shows it
-    assert code == 1, said
-    found, without = (finding(said, one.group) for one in (scene, other))
-    assert re.search(r"\$\s?\d", found), said
-    assert re.search(r"\b100\s?% of its bytes cross racks", found), said
-    assert "3 of 3 members have no rack" in without, said
-    assert (scene.rebalances(), other.rebalances()) == before
-    for one in (scene, other):
+    print(f"findings after {took:.0f} s:\n{output}")  # noqa: T201 - pytest -rP shows it
+    assert code == 1, output
+    found, without = (finding(output, one.group) for one in (scenario, other))
+    assert re.search(r"\$\s?\d", found), output
+    assert re.search(r"\b100\s?% of its bytes cross racks", found), output
+    assert "3 of 3 members have no rack" in without, output
+    assert (scenario.rebalances(), other.rebalances()) == before
+    for one in (scenario, other):
         one.finish()
 
 
-def finding(said: str, group: str) -> str:
+def finding(output: str, group: str) -> str:
     """What `verify` says of a group, without the breaks of lines."""
-    (found,) = re.findall(rf"^\S group {re.escape(group)}: .*(?:\n  .*)*", said, re.MULTILINE)
+    (found,) = re.findall(rf"^\S group {re.escape(group)}: .*(?:\n  .*)*", output, re.MULTILINE)
     return " ".join(str(found).split())

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.integration.scene import INTERLEAVED, A, B, C, Scene
+from tests.integration.scenario import INTERLEAVED, A, B, C, Scenario
 
 
 @pytest.mark.parametrize(
@@ -15,20 +15,20 @@ from tests.integration.scene import INTERLEAVED, A, B, C, Scene
         "cooperative-sticky",
     ],
 )
-def test_a_sticky_leader_gives_the_agent_nothing(scene: Scene, assignor: str) -> None:
+def test_a_sticky_leader_gives_the_agent_nothing(scenario: Scenario, assignor: str) -> None:
     """An agent that joins a running sticky group chooses its place before, and gets no partition."""
-    scene.lay_out(INTERLEAVED)
+    scenario.lay_out(INTERLEAVED)
     for rack in (A, B, C):
-        scene.join("java", rack, assignor=assignor)
-    scene.wait_settled()
-    with scene.agent() as agent:
+        scenario.join("java", rack, assignor=assignor)
+    scenario.wait_settled()
+    with scenario.agent() as agent:
         agent.wait_role("following")
-        scene.wait_settled()
-        (present,) = [member for member in scene.describe().members if member.client_id == "samerack"]
+        scenario.wait_settled()
+        (present,) = [member for member in scenario.describe().members if member.client_id == "samerack"]
         assert present.group_instance_id is None
         assert not present.assignment.topic_partitions
         assert agent.events("position-chosen")
         assert not agent.events("returns-partitions")
-    scene.wait_settled()
-    scene.check_owned_once()
-    scene.finish()
+    scenario.wait_settled()
+    scenario.check_owned_once()
+    scenario.finish()

@@ -45,7 +45,7 @@ _FORMER: Final = f"{_APPLICATION}-3-9"
 """The application on Kafka Streams 3.9."""
 
 
-class Scene:
+class Scenario:
     """The cluster, the application and its load."""
 
     def __init__(self, folder: Path, cluster: KafkaCluster, admin: Admin) -> None:
@@ -114,12 +114,12 @@ class Scene:
 
 
 @pytest.fixture(scope="module")
-def scene(shared_cluster: KafkaCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+def scenario(shared_cluster: KafkaCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scenario]:
     """The running application under load; in the end its output has each record once, counted on the right state."""
     with Admin(shared_cluster.bootstrap) as admin:
         admin.create_topic(_TOPIC, _SOURCES)
         prepare(admin, _APPLICATION, _CHANGELOGS)
-        made = Scene(tmp_path_factory.mktemp("streams"), shared_cluster, admin)
+        made = Scenario(tmp_path_factory.mktemp("streams"), shared_cluster, admin)
         with made.application, Feeder(shared_cluster.bootstrap, {_TOPIC: _PARTITIONS}, pause=0.2) as feeder:
             agent = made.agent()
             made.application.start_all()
@@ -135,58 +135,58 @@ def scene(shared_cluster: KafkaCluster, tmp_path_factory: pytest.TempPathFactory
 @pytest.mark.promise(
     "A Kafka Streams application with samerack's task assignor runs its tasks where their partitions are (KIP-924)."
 )
-def test_tasks_run_where_their_partitions_are(scene: Scene) -> None:
+def test_tasks_run_where_their_partitions_are(scenario: Scenario) -> None:
     """All sources are read in rack, as the plan says; scripts/demo --streams says how many bytes still cross."""
-    with scene.agent():
-        before = scene.count("AgentPlans")
-        scene.restart_last()
-        scene.wait()
-        scene.waits_for("AgentPlans", lambda now: now > before)
-        scene.wait()
-        assert scene.sources_crossing() == 0
+    with scenario.agent():
+        before = scenario.count("AgentPlans")
+        scenario.restart_last()
+        scenario.wait()
+        scenario.waits_for("AgentPlans", lambda now: now > before)
+        scenario.wait()
+        assert scenario.sources_crossing() == 0
 
 
-def test_standbys_are_in_other_racks_than_their_task(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_standbys_are_in_other_racks_than_their_task(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
     """With two instances in one rack, where both could have a copy of a task, its three copies are in three racks."""
-    monkeypatch.setitem(scene.application.places, _LAST, replace(PLACES[-1], instances=2))
-    with scene.agent():
-        before = scene.count("AgentPlans")
-        scene.restart_last()
-        scene.waits_for("AgentPlans", lambda now: now > before)
-        scene.wait()
+    monkeypatch.setitem(scenario.application.places, _LAST, replace(PLACES[-1], instances=2))
+    with scenario.agent():
+        before = scenario.count("AgentPlans")
+        scenario.restart_last()
+        scenario.waits_for("AgentPlans", lambda now: now > before)
+        scenario.wait()
         racks: dict[str, list[str]] = {}
-        for instance, tasks in scene.application.tasks().items():
+        for instance, tasks in scenario.application.tasks().items():
             for task in tasks.active | tasks.standby:
-                racks.setdefault(task, []).append(scene.application.places[instance.rpartition("-")[0]].rack)
+                racks.setdefault(task, []).append(scenario.application.places[instance.rpartition("-")[0]].rack)
         assert len(racks) == _PARTITIONS
         assert {tuple(sorted(copies)) for copies in racks.values()} == {tuple(place.rack for place in PLACES)}
         monkeypatch.undo()
-        scene.restart_last()
-        scene.wait()
+        scenario.restart_last()
+        scenario.wait()
 
 
-def test_an_agent_that_is_stopped_in_a_rebalance_costs_the_deadline(scene: Scene) -> None:
+def test_an_agent_that_is_stopped_in_a_rebalance_costs_the_deadline(scenario: Scenario) -> None:
     """After SIGSTOP the fall-back plans within the deadline, and all tasks go on."""
-    with scene.agent() as agent:
+    with scenario.agent() as agent:
         agent.pause()
-        before = scene.count("FallbacksForDeadline")
-        scene.restart_last()
-        scene.waits_for("FallbacksForDeadline", lambda now: now > before)
-        scene.wait()
-    assert _DEADLINE_MS <= scene.count("LongestAssignmentMilliseconds") < _DEADLINE_MS + _SLACK_MS
+        before = scenario.count("FallbacksForDeadline")
+        scenario.restart_last()
+        scenario.waits_for("FallbacksForDeadline", lambda now: now > before)
+        scenario.wait()
+    assert _DEADLINE_MS <= scenario.count("LongestAssignmentMilliseconds") < _DEADLINE_MS + _SLACK_MS
 
 
 @pytest.mark.promise("An agent that is killed while it plans for a Kafka Streams application costs it nothing.")
-def test_an_agent_that_is_killed_in_a_rebalance_costs_nothing(scene: Scene) -> None:
+def test_an_agent_that_is_killed_in_a_rebalance_costs_nothing(scenario: Scenario) -> None:
     """With kill -9 while a question waits, the fall-back plans at once."""
-    with scene.agent() as agent:
+    with scenario.agent() as agent:
         agent.pause()
-        before = scene.count("FallbacksForNoAnswer")
-        scene.restart_last()
-        wait_until(lambda: _is_asked(scene.port), "the application asks the agent", timeout=60, pause=0.01)
+        before = scenario.count("FallbacksForNoAnswer")
+        scenario.restart_last()
+        wait_until(lambda: _is_asked(scenario.port), "the application asks the agent", timeout=60, pause=0.01)
         end(agent.process, kill=True)
-        scene.waits_for("FallbacksForNoAnswer", lambda now: now > before)
-        scene.wait()
+        scenario.waits_for("FallbacksForNoAnswer", lambda now: now > before)
+        scenario.wait()
 
 
 def _is_asked(port: int) -> bool:
@@ -194,11 +194,11 @@ def _is_asked(port: int) -> bool:
     return bool(subprocess.run(line, check=True, capture_output=True, text=True).stdout.strip())
 
 
-def test_kafka_streams_3_9_takes_its_tasks(scene: Scene) -> None:
+def test_kafka_streams_3_9_takes_its_tasks(scenario: Scenario) -> None:
     """The same jar works in the oldest Kafka Streams that it is for; without the agent it plans itself."""
-    prepare(scene.admin, _FORMER, _CHANGELOGS)
-    with scene.new_application(_FORMER, version="streams-3.9") as former:
-        with scene.agent() as agent:
+    prepare(scenario.admin, _FORMER, _CHANGELOGS)
+    with scenario.new_application(_FORMER, version="streams-3.9") as former:
+        with scenario.agent() as agent:
             former.start_all()
             agent.wait(
                 lambda: _is_planned_in_rack(agent, clients=len(PLACES)), "all processes have tasks in their racks"
@@ -264,13 +264,13 @@ def _wrong_plans(question: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
     }
 
 
-def test_wrong_plans_never_reach_kafka_streams(scene: Scene) -> None:
+def test_wrong_plans_never_reach_kafka_streams(scenario: Scenario) -> None:
     """A plan that breaks any rule is not used: no stream thread ends, all tasks run, and each is counted."""
-    planned, invalid = scene.count("AgentPlans"), scene.count("FallbacksForInvalidPlan")
-    with WrongAgent(scene.port) as wrong:
+    planned, invalid = scenario.count("AgentPlans"), scenario.count("FallbacksForInvalidPlan")
+    with WrongAgent(scenario.port) as wrong:
         while len(set(wrong.given)) < 7:  # a restart needs one rebalance or several
-            scene.restart_last()
-            scene.wait()
-        assert scene.count("AgentPlans") == planned
-        assert scene.count("FallbacksForInvalidPlan") >= invalid + 7
-        assert scene.application.events("error") == []
+            scenario.restart_last()
+            scenario.wait()
+        assert scenario.count("AgentPlans") == planned
+        assert scenario.count("FallbacksForInvalidPlan") >= invalid + 7
+        assert scenario.application.events("error") == []

@@ -21,7 +21,7 @@ from lab.sandbox.jvm import BROKER_VERSION
 from lab.sandbox.members.lines import MemberSettings
 from lab.sandbox.members.process import Member
 from tests.docs import Command, blocks
-from tests.integration.scene import IN_TWO_RACKS
+from tests.integration.scenario import IN_TWO_RACKS
 
 _SAMERACK: Final = str(Path(sys.executable).parent / "samerack")
 Applications = dict[str, "Application"]

@@ -11,7 +11,7 @@ import pytest
 from lab.sandbox.admin import wait_until
 from lab.sandbox.agent_process import AgentProcess
 from lab.sandbox.settings import HOST, free_ports
-from tests.integration.scene import Scene, holds_for
+from tests.integration.scenario import Scenario, holds_for
 
 
 def _worker(agent: AgentProcess) -> psutil.Process:
@@ -28,51 +28,51 @@ def _back(agent: AgentProcess, died: psutil.Process) -> None:
 @pytest.mark.promise(
     "A worker that is killed is replaced at once: the next one leads the same generation, without a rebalance."
 )
-def test_a_killed_worker_is_replaced(scene: Scene) -> None:
+def test_a_killed_worker_is_replaced(scenario: Scenario) -> None:
     """After a kill in a stable group, the next worker leads the same generation, without a rebalance."""
-    agent = scene.led(web__port=free_ports(1)[0], leading__session_timeout_seconds=60)
-    before, worker = scene.rebalances(), _worker(agent)
+    agent = scenario.led(web__port=free_ports(1)[0], leading__session_timeout_seconds=60)
+    before, worker = scenario.rebalances(), _worker(agent)
     killed = time.monotonic()
     worker.kill()
     _back(agent, worker)
     print(f"leads again after {time.monotonic() - killed:.1f} s")  # noqa: T201 - pytest -rP shows the measurement
-    assert holds_for(2.0, lambda: scene.rebalances() == before)
+    assert holds_for(2.0, lambda: scenario.rebalances() == before)
     assert agent.events("worker-died")[0]["reason"] == "exit code -9"
-    scene.finish()
+    scenario.finish()
 
 
-def test_one_that_dies_again_and_again_only_observes(scene: Scene) -> None:
+def test_one_that_dies_again_and_again_only_observes(scenario: Scenario) -> None:
     """After too many deaths the supervisor leaves the groups by member id; a worker that joins none still measures."""
-    agent = scene.led(web__port=free_ports(1)[0], supervisor__max_restarts=2, supervisor__restart_window_seconds=600)
-    for deaths in (1, 2):
+    agent = scenario.led(web__port=free_ports(1)[0], supervisor__max_restarts=2, supervisor__restart_window_seconds=600)
+    for restarts in (1, 2):
         _worker(agent).kill()
-        wait_until(lambda: len(agent.events("worker-died")) == deaths, "the death is seen")  # noqa: B023 - waited for here
-        wait_until(lambda: len(agent.events("started")) == deaths + 1, "another works")  # noqa: B023 - see above
-        if deaths == 1:
+        wait_until(lambda: len(agent.events("worker-died")) == restarts, "the death is seen")  # noqa: B023 - waited for here
+        wait_until(lambda: len(agent.events("started")) == restarts + 1, "another works")  # noqa: B023 - see above
+        if restarts == 1:
             agent.wait_role("leading")
     assert agent.events("only-observes")
-    wait_until(lambda: scene.presence() is None, "the group was left")
-    scene.wait_settled()
+    wait_until(lambda: scenario.agent_member() is None, "the group was left")
+    scenario.wait_settled()
     agent.wait(lambda: agent.metric("samerack_up") == 1.0, "it measures on")
-    scene.finish()
+    scenario.finish()
 
 
 @pytest.mark.promise("If no worker can start, the supervisor leaves the group for the dead one, and a member leads.")
-def test_one_that_cannot_start_leaves_its_groups(scene: Scene) -> None:
+def test_one_that_cannot_start_leaves_its_groups(scenario: Scenario) -> None:
     """If no worker can start, the supervisor leaves the group for the dead one long before its session ends."""
     [port] = free_ports(1)
-    agent = scene.led(web__port=port, leading__session_timeout_seconds=60, leading__heartbeat_seconds=0.5)
+    agent = scenario.led(web__port=port, leading__session_timeout_seconds=60, leading__heartbeat_seconds=0.5)
     worker = _worker(agent)
     agent.pause()  # so that the port can be taken before the next worker opens it
     worker.kill()
     with _taken(port):
         since = time.monotonic()
         agent.resume()
-        wait_until(lambda: scene.presence() is None, "the group was left")
+        wait_until(lambda: scenario.agent_member() is None, "the group was left")
         print(f"left after {time.monotonic() - since:.1f} s")  # noqa: T201 - see above
-        scene.wait_settled()
+        scenario.wait_settled()
     agent.wait(lambda: len(agent.events("started")) > 1, "it starts again once it can")
-    scene.finish()
+    scenario.finish()
 
 
 @contextmanager

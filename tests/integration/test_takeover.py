@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from typing import Any
 
 import psutil
@@ -12,8 +11,9 @@ import pytest
 
 from lab.sandbox.admin import wait_until
 from lab.sandbox.agent_process import AgentProcess
+from lab.sandbox.commands import SAMERACK
 from lab.sandbox.settings import free_ports
-from tests.integration.scene import A, B, C, Scene, now_ms
+from tests.integration.scenario import A, B, C, Scenario, now_ms
 
 SPREAD = ((2,), (3,), (1,), (2,), (3,), (1,))
 """Brokers by partition: roundrobin, with members in the order of racks, reads none of them in rack."""
@@ -24,69 +24,68 @@ _PATIENT = 30.0
 _ANSWER_SECONDS = 120.0
 
 
-def _following(scene: Scene, client: str, **settings: Any) -> AgentProcess:
+def _following(scenario: Scenario, client: str, **settings: Any) -> AgentProcess:
     """A group of three members on this client that reads across racks, and an agent in it that follows."""
-    scene.lay_out(SPREAD)
+    scenario.lay_out(SPREAD)
     for rack in (A, B, C):
-        scene.join(client, rack, assignor="roundrobin")
-    scene.wait_settled()
-    agent = scene.agent(leading__takeover_wait_seconds=_PATIENT, **settings)
+        scenario.join(client, rack, assignor="roundrobin")
+    scenario.wait_settled()
+    agent = scenario.agent(leading__takeover_wait_seconds=_PATIENT, **settings)
     agent.wait_role("following")
-    scene.wait_settled()
+    scenario.wait_settled()
     return agent
 
 
-def _asking(scene: Scene, agent: AgentProcess) -> subprocess.Popen[str]:
+def _asking(scenario: Scenario, agent: AgentProcess) -> subprocess.Popen[str]:
     """Starts `samerack lead GROUP --takeover clean --json`."""
-    url = agent.events("started")[-1]["url"].removesuffix("/metrics")
-    line = [sys.executable, "-m", "samerack.cli.main", "lead", scene.group, "--takeover", "clean", "--json"]
-    return subprocess.Popen([*line, "--url", url], stdout=subprocess.PIPE, text=True)
+    line = [*SAMERACK, "lead", scenario.group, "--takeover", "clean", "--json", "--url", agent.url]
+    return subprocess.Popen(line, stdout=subprocess.PIPE, text=True)
 
 
 @pytest.mark.promise("On request the agent takes over a running eager group; no record is lost or read twice.")
-def test_a_running_group_is_taken_over(scene: Scene) -> None:
+def test_a_running_group_is_taken_over(scenario: Scenario) -> None:
     """On request the agent leads: all reads are in rack, and no record is lost or read twice.
 
     It is asked again where it says so, and where a busy machine has undone it. docs/clients.md says how long members
     pause.
     """
-    agent = _following(scene, "java")
+    agent = _following(scenario, "java")
     tries: list[tuple[int, int, dict[str, Any]]] = []
 
     def ended() -> bool:
-        since, asking = now_ms(), _asking(scene, agent)
-        told, _ = asking.communicate(timeout=_ANSWER_SECONDS)
-        answer = json.loads(told)
+        since, asking = now_ms(), _asking(scenario, agent)
+        printed, _ = asking.communicate(timeout=_ANSWER_SECONDS)
+        answer = json.loads(printed)
         tries.append((since, asking.returncode, answer))
         undone = answer["outcome"] == "undone"
         if undone:
-            scene.wait_settled()
+            scenario.wait_settled()
         return not undone and "try again" not in answer["reason"]
 
     wait_until(ended, "the takeover has ended")
     since, code, answer = tries[-1]
     assert (code, answer["outcome"]) == (0, "leads"), answer
     assert agent.role() == "leading"
-    scene.wait_settled(cross_rack=0)
-    print(f"pause {scene.longest_pause(since_ms=since):.2f} s, {answer}")  # noqa: T201 - pytest -rP shows the measurement
-    scene.finish()
+    scenario.wait_settled(cross_rack=0)
+    print(f"pause {scenario.longest_pause(since_ms=since):.2f} s, {answer}")  # noqa: T201 - pytest -rP shows the measurement
+    scenario.finish()
 
 
-def test_killed_while_the_group_is_held(scene: Scene) -> None:
+def test_killed_while_the_group_is_held(scenario: Scenario) -> None:
     """If the worker dies while the group is held, the supervisor removes the pending member: the pause is bounded."""
-    agent = _following(scene, "confluent", web__port=free_ports(1)[0])
+    agent = _following(scenario, "confluent", web__port=free_ports(1)[0])
     worker = psutil.Process(agent.events("started")[-1]["process"])
     since = now_ms()
-    asking = _asking(scene, agent)
+    asking = _asking(scenario, agent)
     # librdkafka's members need seconds to rejoin
     wait_until(lambda: bool(agent.events("takeover", action="hold")), "the group is held", pause=0.01)
     worker.kill()
-    scene.wait_settled()
-    pause = scene.longest_pause(since_ms=since)
-    told, _ = asking.communicate(timeout=_ANSWER_SECONDS)
-    print(f"pause {pause:.2f} s, {told}")  # noqa: T201 - see above
+    scenario.wait_settled()
+    pause = scenario.longest_pause(since_ms=since)
+    printed, _ = asking.communicate(timeout=_ANSWER_SECONDS)
+    print(f"pause {pause:.2f} s, {printed}")  # noqa: T201 - see above
     assert asking.returncode == 1
     assert pause < _HELD_PAUSE_SECONDS
     assert agent.events("leaves-for-worker")
     agent.wait(lambda: agent.role() in ("leading", "following"), "another worker is in the group")
-    scene.finish()
+    scenario.finish()

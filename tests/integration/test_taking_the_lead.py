@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.integration.scene import INTERLEAVED, A, B, C, Scene
+from tests.integration.scenario import INTERLEAVED, A, B, C, Scenario
 
 _MAX_DEPLOYS = 10
 """Another member may be first in the order until it is restarted itself; in a cooperative group the agent keeps its
@@ -22,24 +22,24 @@ place, and new members may come before it."""
         ("cooperative-sticky", ("java", "confluent", "java")),
     ],
 )
-def test_a_deploy_hands_over_the_lead(scene: Scene, assignor: str, clients: tuple[str, ...]) -> None:
+def test_a_deploy_hands_over_the_lead(scenario: Scenario, assignor: str, clients: tuple[str, ...]) -> None:
     """The agent takes the first place, and leads after rolling restarts; no record is lost or read twice."""
-    scene.lay_out(INTERLEAVED)
+    scenario.lay_out(INTERLEAVED)
     for client, rack in zip(clients, (A, B, C), strict=True):
-        scene.join(client, rack, assignor=assignor)
-    scene.wait_settled()
-    agent = scene.agent(leading__position_retry_seconds=1)
+        scenario.join(client, rack, assignor=assignor)
+    scenario.wait_settled()
+    agent = scenario.agent(leading__position_retry_seconds=1)
     agent.wait_role("following")
-    scene.wait_settled()
+    scenario.wait_settled()
     deploys = 0
     while agent.role() != "leading":
         assert deploys < _MAX_DEPLOYS
         deploys += 1
         agent.reaches(agent.first_in_order, seconds=5)
-        for seat in tuple(scene.seats):
-            scene.redeploy(seat)
-            scene.wait_settled()
+        for one in tuple(scenario.participants):
+            scenario.redeploy(one)
+            scenario.wait_settled()
     print(f"led after {deploys} deploys")  # noqa: T201 - pytest -rP shows the measurement
-    scene.wait_settled(cross_rack=0)
-    scene.check_owned_once()
-    scene.finish()
+    scenario.wait_settled(cross_rack=0)
+    scenario.check_owned_once()
+    scenario.finish()

@@ -16,7 +16,7 @@ from samerack.common.settings import MoneySettings
 from samerack.reporting.costs import report
 from samerack.traffic.model import BlindSpot, Family, TrafficSnapshot
 from samerack.traffic.statistics import StatisticsError
-from tests.integration.looking import Looking, costs_what_crosses, measured, named
+from tests.integration.poller import Poller, costs_what_crosses, measured, named
 
 _ENOUGH_RECORDS = 1_000
 
@@ -39,7 +39,7 @@ def member(cluster: KafkaCluster, group: str, topic: str, rack: str, **propertie
 @pytest.mark.promise(
     "Bytes of classic and new groups are those that the clients counted, and what crosses racks has its price."
 )
-def test_classic_and_new_groups_are_measured(cluster: KafkaCluster, placed: str, group: str, looking: Looking) -> None:
+def test_classic_and_new_groups_are_measured(cluster: KafkaCluster, placed: str, group: str, poller: Poller) -> None:
     """Groups of both protocols have racks, shares and bytes that match the counts of their clients."""
     new, feeds = f"{group}-new", {placed: 6}
     often = {"auto.commit.interval.ms": "500"}
@@ -48,12 +48,12 @@ def test_classic_and_new_groups_are_measured(cluster: KafkaCluster, placed: str,
         member(cluster, new, placed, "rack-c", **often, **{"group.protocol": "consumer"}),
     ):
         with Feeder(cluster.bootstrap, feeds):
-            looking.until(lambda seen: bool(measured(seen, group) and measured(seen, new)))
-        # a group's first commits do not tell its start offsets: only later records are counted
-        begun = looking.at_rest(classic, group)
+            poller.until(lambda seen: bool(measured(seen, group) and measured(seen, new)))
+        # a group's first commits do not show its start offsets: only later records are counted
+        begun = poller.at_rest(classic, group)
         with Feeder(cluster.bootstrap, feeds, pause=0.01):
-            looking.until(lambda _: looking.records(group) > begun.records + _ENOUGH_RECORDS)
-        ended = looking.at_rest(classic, group)
+            poller.until(lambda _: poller.records(group) > begun.records + _ENOUGH_RECORDS)
+        ended = poller.at_rest(classic, group)
         # envelopes are estimated worst for bursts of short batches; `scripts/bench traffic` has more errors
         assert ended.counted - begun.counted == pytest.approx(ended.received - begun.received, rel=0.15)
         # four of the six partitions have a replica in either rack: a third of the reads crosses racks
@@ -63,7 +63,7 @@ def test_classic_and_new_groups_are_measured(cluster: KafkaCluster, placed: str,
             return len(shares) == 2 and shares == pytest.approx([1 / 3] * 2, abs=0.05)
 
         with Feeder(cluster.bootstrap, feeds):
-            snapshot = looking.until(a_third_crosses)
+            snapshot = poller.until(a_third_crosses)
         first, second = measured(snapshot, group), measured(snapshot, new)
     assert snapshot.gaps == ()
     assert first is not None
@@ -78,14 +78,14 @@ def test_classic_and_new_groups_are_measured(cluster: KafkaCluster, placed: str,
         assert costs_what_crosses(snapshot, one.group)
 
 
-def test_statistics_make_a_member_exact(cluster: KafkaCluster, placed: str, group: str, looking: Looking) -> None:
+def test_statistics_make_a_member_exact(cluster: KafkaCluster, placed: str, group: str, poller: Poller) -> None:
     """Posted counters replace the estimate of their member only; counters beyond the logs' growth are ignored."""
     with (
         Feeder(cluster.bootstrap, {placed: 6}),
         member(cluster, group, placed, "rack-a"),
         member(cluster, group, placed, "rack-b"),
     ):
-        looking.until(lambda seen: (one := measured(seen, group)) is not None and len(one.members) == 2)
+        poller.until(lambda seen: (one := measured(seen, group)) is not None and len(one.members) == 2)
         body = {
             "name": "rdkafka#consumer-1",
             "client_id": f"{group}-rack-a",
@@ -94,27 +94,27 @@ def test_statistics_make_a_member_exact(cluster: KafkaCluster, placed: str, grou
             "brokers": {"b": {"nodeid": 2, "rxbytes": 2_000_000}},
             "topics": {placed: {"partitions": {"0": {"broker": 2, "fetch_state": "active", "rxmsgs": 5}}}},
         }
-        taken = looking.watch.post(group, json.dumps(body).encode())
+        taken = poller.watch.post(group, json.dumps(body).encode())
         assert taken.rack.rack == "rack-a"
-        one = measured(looking.watch.poll(), group)
+        one = measured(poller.watch.poll(), group)
         assert one is not None
         assert (len(one.members), len(one.exact_members)) == (2, 1)
         exact = [flow for flow in one.flows if flow.key.method == "exact"]
         assert [(flow.key.client_rack, flow.key.replica_rack) for flow in exact] == [("rack-a", "rack-b")]
         assert 1_000_000 < exact[0].volume.wire_bytes <= 2_000_000
         body["brokers"] = {"b": {"nodeid": 2, "rxbytes": 20_000_000_000}}
-        looking.watch.post(group, json.dumps(body).encode())
-        refused = looking.until(lambda seen: any(gap.what == Family.STATISTICS for gap in seen.gaps))
+        poller.watch.post(group, json.dumps(body).encode())
+        refused = poller.until(lambda seen: any(gap.what == Family.STATISTICS for gap in seen.gaps))
         one = measured(refused, group)
         assert one is not None
         assert (len(one.members), one.exact_members) == (2, frozenset())
         assert sum(flow.volume.wire_bytes for flow in one.flows) < 100_000_000
         with pytest.raises(StatisticsError, match="estimated for a while"):
-            looking.watch.post(group, json.dumps(body).encode())
+            poller.watch.post(group, json.dumps(body).encode())
 
 
 def test_a_reader_that_is_no_member_is_measured_without_its_rack(
-    cluster: KafkaCluster, placed: str, group: str, looking: Looking
+    cluster: KafkaCluster, placed: str, group: str, poller: Poller
 ) -> None:
     """Flink reads so: partitions of its own choice, and commits under a name. Its bytes are of unknown racks."""
     reader = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group, "enable.auto.commit": False})
@@ -123,10 +123,10 @@ def test_a_reader_that_is_no_member_is_measured_without_its_rack(
     def reads(_: TrafficSnapshot) -> bool:
         if reader.consume(500, 0.5):
             reader.commit(asynchronous=False)
-        return looking.records(group) > _ENOUGH_RECORDS
+        return poller.records(group) > _ENOUGH_RECORDS
 
     with Feeder(cluster.bootstrap, {placed: 6}, pause=0.01):
-        seen = looking.until(reads)
+        seen = poller.until(reads)
     reader.close()
     assert named(seen, group).members == ()
     (found,) = (one for one in report(seen, price_table(MoneySettings()), roles={}).groups if one.group == group)

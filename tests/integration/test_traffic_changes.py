@@ -10,7 +10,7 @@ import pytest
 
 from lab.sandbox.feeder import Feeder
 from lab.sandbox.members.process import Member
-from tests.integration.scene import A, B, C, Scene, holds_for
+from tests.integration.scenario import A, B, C, Scenario, holds_for
 
 _LAYOUT: Final = ([1],) * 8 + ([2],) * 2 + ([3],) * 2
 """Each member can read four partitions; four of those on broker 1 have to cross racks."""
@@ -25,40 +25,40 @@ _HOT: Final = 40
 )
 @pytest.mark.timeout(2700)
 def test_the_plan_follows_the_traffic_and_not_its_noise(
-    scene: Scene, commits_seconds: float, watched_seconds: float
+    scenario: Scenario, commits_seconds: float, watched_seconds: float
 ) -> None:
     """When a partition that crosses racks gets hot, it is swapped with a cold one, once.
 
     Three consumers that committed once a minute, each at its own time, were rebalanced nine times in seven minutes.
     """
-    scene.lay_out(_LAYOUT)
-    agent = scene.waiting_agent()
-    near, *far = [_join_later(scene, rack, commits_seconds) for rack in (A, B, C)]
-    scene.wait_settled(cross_rack=4)
+    scenario.lay_out(_LAYOUT)
+    agent = scenario.waiting_agent()
+    near, *far = [_join_later(scenario, rack, commits_seconds) for rack in (A, B, C)]
+    scenario.wait_settled(cross_rack=4)
 
     def followed() -> float | None:
-        return agent.metric("samerack_rebalances_total", group=scene.group, reason="traffic-changed")
+        return agent.metric("samerack_rebalances_total", group=scenario.group, reason="traffic-changed")
 
     usual, dice = [_USUAL] * len(_LAYOUT), random.Random(7)  # noqa: S311 - no secret
 
     def records(_topic: str, partition: int) -> int:
         return dice.randint(0, 2 * usual[partition])
 
-    with Feeder(scene.cluster.bootstrap, {scene.topic: len(_LAYOUT)}, pause=_TURN_SECONDS, records=records):
+    with Feeder(scenario.cluster.bootstrap, {scenario.topic: len(_LAYOUT)}, pause=_TURN_SECONDS, records=records):
         assert holds_for(watched_seconds, lambda: followed() == 0)
         hot = min(partition for member in far for partition in member.owned if partition[1] < 8)
         usual[hot[1]] = _HOT
         agent.wait(lambda: followed() == 1, "the plan follows", timeout=660)
-        scene.wait_settled(cross_rack=4)
+        scenario.wait_settled(cross_rack=4)
         assert hot in near.owned
         assert holds_for(watched_seconds / 2, lambda: followed() == 1)
     (decision,) = agent.events("decision", reason="traffic-changed")
     assert decision["cross_rack_share_before"] > decision["cross_rack_share_after"] + 0.05
-    scene.finish()
+    scenario.finish()
 
 
-def _join_later(scene: Scene, rack: str, commits_seconds: float) -> Member:
+def _join_later(scenario: Scenario, rack: str, commits_seconds: float) -> Member:
     """Start a member that commits at times of its own."""
-    member = scene.join("confluent", rack, auto_commit_interval_ms=str(round(1000 * commits_seconds)))
+    member = scenario.join("confluent", rack, auto_commit_interval_ms=str(round(1000 * commits_seconds)))
     time.sleep(commits_seconds / 3)
     return member

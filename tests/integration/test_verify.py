@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -14,8 +12,9 @@ import pytest
 
 from lab.sandbox.admin import Admin
 from lab.sandbox.cluster import Cluster
+from lab.sandbox.commands import samerack
 from lab.sandbox.contract import KafkaCluster
-from tests.integration.scene import INTERLEAVED, A, B, C, Scene
+from tests.integration.scenario import INTERLEAVED, A, B, C, Scenario
 
 _WINDOW_SECONDS: Final = 4
 _EVERYWHERE: Final = ((1, 2, 3), (2, 3, 1), (3, 1, 2)) * 2
@@ -23,11 +22,11 @@ _EVERYWHERE: Final = ((1, 2, 3), (2, 3, 1), (3, 1, 2)) * 2
 
 def verify(cluster: KafkaCluster, groups: str, *settings: str) -> tuple[int, dict[str, Any]]:
     """Exit code and verdict over the groups of a pattern."""
-    line = [sys.executable, "-m", "samerack.cli.main", "verify", "--json", "--measure", "-b", cluster.bootstrap]
-    line += ["--window", str(_WINDOW_SECONDS), "-s", f"traffic.groups={json.dumps([groups])}"]
-    line += [part for setting in settings for part in ("-s", setting)]
+    words = ["verify", "--json", "--measure", "-b", cluster.bootstrap]
+    words += ["--window", str(_WINDOW_SECONDS), "-s", f"traffic.groups={json.dumps([groups])}"]
+    words += [part for setting in settings for part in ("-s", setting)]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SAMERACK_")}
-    done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=120, env=environment)
+    done = samerack(*words, env=environment)
     assert done.stdout, done.stderr
     return done.returncode, json.loads(done.stdout)
 
@@ -48,14 +47,14 @@ def the_one(verdict: Mapping[str, Any], group: str, kind: str) -> dict[str, Any]
 
 
 @pytest.mark.promise("`samerack verify` finds nothing in a sound group, and says of members without a rack what to do.")
-def test_a_sound_group_and_one_without_racks(scene: Scene, other: Scene) -> None:
+def test_a_sound_group_and_one_without_racks(scenario: Scenario, other: Scenario) -> None:
     """Of two groups on the same brokers only the one whose clients send no rack has a finding, which costs money."""
-    for one, client in ((scene, "confluent"), (other, "kafka-python")):
+    for one, client in ((scenario, "confluent"), (other, "kafka-python")):
         one.lay_out(INTERLEAVED)
         for rack in (A, B, C):
             one.join(client, rack)
         one.wait_settled()
-    code, verdict = verify(scene.cluster, scene.group)
+    code, verdict = verify(scenario.cluster, scenario.group)
     assert (codes(verdict), code) == ([], 0)
     code, verdict = verify(other.cluster, other.group)
     assert code == 1
@@ -72,18 +71,18 @@ def test_what_is_wrong_with_brokers_is_found(tmp_path: Path) -> None:
     with (
         Cluster(names, rack_aware=False) as cluster,
         Admin(cluster.bootstrap) as admin,
-        Scene(cluster, admin, folder=tmp_path) as ids,
-        Scene(cluster, admin, folder=tmp_path) as flat,
+        Scenario(cluster, admin, folder=tmp_path) as ids,
+        Scenario(cluster, admin, folder=tmp_path) as flat,
     ):
-        for scene, racks in (
+        for scenario, racks in (
             (ids, ("use1-az1", "use1-az2", "use1-az4")),
             (flat, ("us-east-1a", "us-east-1c", "us-east-1a")),
         ):
-            scene.lay_out(_EVERYWHERE)
+            scenario.lay_out(_EVERYWHERE)
             for rack in racks:
-                scene.join("confluent", rack, auto_commit_interval_ms="500")
-            scene.wait_settled()
-            scene.wait_read()
+                scenario.join("confluent", rack, auto_commit_interval_ms="500")
+            scenario.wait_settled()
+            scenario.wait_read()
         code, found = verify(cluster, ids.group)
         _, claimed = verify(cluster, flat.group, "racks.replica_selector=rack-aware")
     assert (code, len(found["findings"])) == (1, 3)

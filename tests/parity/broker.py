@@ -100,8 +100,8 @@ def compare(peer: Peer, seed: int, *, again: bool = True) -> str | None:
     if expected != found:
         return f"seed {seed}, {options}: expected {expected}, got {found}"
     if again:
-        settled = [member | {"owned": answer["assignment"][member["id"]]} for member in case["members"]]
-        second = peer.ask(case | {"members": settled, "properties": _properties(options)})
+        balanced = [member | {"owned": answer["assignment"][member["id"]]} for member in case["members"]]
+        second = peer.ask(case | {"members": balanced, "properties": _properties(options)})
         if not np.array_equal(owners(problem, second), theirs):
             return f"seed {seed}: a second run moves"
     return None

@@ -59,7 +59,7 @@ def rank(cost: Cost) -> tuple[int, int, int]:
     return cost.sum_of_squares, cost.cross_rack, cost.moved
 
 
-def most_of_a_topic(problem: Problem, owner: Int32Array) -> int:
+def max_of_a_topic(problem: Problem, owner: Int32Array) -> int:
     """The largest number of partitions that any member has of any topic."""
     taken = owner != NOBODY
     cells = owner[taken].astype(np.int64) * len(problem.topics) + problem.topic_of[taken]

@@ -130,7 +130,7 @@ def _lag(rng: random.Random, case: Case) -> None:
     case["lags"] = lags
 
 
-TOLD: Final = (
+REPORTED: Final = (
     "active",
     "standby",
     "tasks_with_warmups",
@@ -144,6 +144,6 @@ TOLD: Final = (
 
 def digest(answer: Case, assignor: str) -> str:
     """Sixteen hexadecimal digits of all parts of an answer: equal if and only if plans are equal task by task."""
-    untold = TOLD[2:5] if assignor == "sticky" else TOLD[5:]
-    decided = {key: answer[key] for key in TOLD if key not in untold}
+    unreported = REPORTED[2:5] if assignor == "sticky" else REPORTED[5:]
+    decided = {key: answer[key] for key in REPORTED if key not in unreported}
     return hashlib.sha256(json.dumps(decided, sort_keys=True).encode()).hexdigest()[:16]

@@ -10,7 +10,7 @@ from samerack.assignors.evaluate import evaluate
 from samerack.offline.assign_answers import answer_of
 from tests import effort
 from tests.parity.cases import random_case
-from tests.parity.plans import kafkas_plan, most_of_a_topic, ours, rank
+from tests.parity.plans import kafkas_plan, max_of_a_topic, ours, rank
 
 if TYPE_CHECKING:
     from tests.parity.peer import Peer
@@ -68,7 +68,7 @@ def test_new_groups_have_topics_spread_as_kafka_has(peer: Peer, assignor: str) -
         ):
             continue
         compared += 1
-        mine, theirs = (most_of_a_topic(solution.problem, plan) for plan in (solution.owner, kafkas))
+        mine, theirs = (max_of_a_topic(solution.problem, plan) for plan in (solution.owner, kafkas))
         if mine > theirs:
             worse.append((seed, mine, theirs))
     assert worse == []

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.parity, pytest.mark.timeout(300)]  # Maven may have to build the peer for the first test
 
-SEEDS = range(effort.of(40, least=len(FAMILIES)))
+SEEDS = range(effort.of(40, minimum=len(FAMILIES)))
 """Random groups take turns by family."""
 
 

@@ -51,11 +51,11 @@ def agent() -> Iterator[Endpoint]:
 
 def of_command(case: dict[str, Any], *, compatible: bool) -> tuple[dict[str, Any], dict[str, Any]]:
     """The command's answer, and what of it another answer is compared with."""
-    told = answer_line(json.dumps(case | {"compatible": compatible}).encode(), (ASSIGN,))
-    return told, {
-        "active": {client: sorted(tasks) for client, tasks in told["active"].items()},
-        "standby": {client: sorted(tasks) for client, tasks in told["standby"].items()},
-        "followups": set(told["followup_deadline_ms"]),
+    planned = answer_line(json.dumps(case | {"compatible": compatible}).encode(), (ASSIGN,))
+    return planned, {
+        "active": {client: sorted(tasks) for client, tasks in planned["active"].items()},
+        "standby": {client: sorted(tasks) for client, tasks in planned["standby"].items()},
+        "followups": set(planned["followup_deadline_ms"]),
     }
 
 
@@ -96,10 +96,10 @@ def different(agent: Endpoint, assignor: str, seeds: range) -> list[tuple[int, b
     for seed in seeds:
         case = random_case(seed, assignor)
         for compatible in (False, True):
-            told, wanted = of_command(case, compatible=compatible)
+            planned, wanted = of_command(case, compatible=compatible)
             kafkas = KAFKAS[assignor].split()[seed]
             if of_agent(agent, case, application_of(case, compatible=compatible)) != wanted or (
-                compatible and digest(told, assignor) != kafkas
+                compatible and digest(planned, assignor) != kafkas
             ):
                 found.append((seed, compatible))
     return found
@@ -136,8 +136,8 @@ def test_applications_get_these_plans_through_the_jar(jar: Peer, agent: Endpoint
             client: {task: full if lag == UNKNOWN else lag for task, lag in lags.items()}
             for client, lags in case["lags"].items()
         }
-        told, wanted = of_command(case, compatible=compatible)
-        is_kafkas = digest(told, assignor) == KAFKAS[assignor].split()[seed]
+        planned, wanted = of_command(case, compatible=compatible)
+        is_kafkas = digest(planned, assignor) == KAFKAS[assignor].split()[seed]
         name = application_of(case, compatible=compatible)
         agent.prepare(name)
         url = f"http://127.0.0.1:{agent.port}"

@@ -12,7 +12,7 @@ from samerack.assignors.evaluate import evaluate
 from samerack.assignors.model import NOBODY, Int32Array, Problem
 from tests.parity.cases import Case
 from tests.parity.histories import random_history
-from tests.parity.plans import kafkas_plan, most_of_a_topic, ours, problem_of, rank
+from tests.parity.plans import kafkas_plan, max_of_a_topic, ours, problem_of, rank
 
 if TYPE_CHECKING:
     from tests.parity.peer import Peer
@@ -74,14 +74,14 @@ def walk(peer: Peer, seed: int, assignor: str) -> Walk:
         theirs = _owned(problem, alone)
         cost, kafkas_cost = evaluate(problem, plan), evaluate(problem, kafkas)
         alone_cost = evaluate(problem_of(kafkas_case), alone)
-        most, kafkas_most, alone_most = (most_of_a_topic(problem, owner) for owner in (plan, kafkas, alone))
+        largest, kafkas_largest, alone_largest = (max_of_a_topic(problem, owner) for owner in (plan, kafkas, alone))
         counted.plans += 1
         counted.worse += rank(cost) > rank(kafkas_cost)
         counted.better += rank(cost) < rank(kafkas_cost)
-        counted.equal_lumpier += rank(cost) == rank(kafkas_cost) and most > kafkas_most
-        counted.better_lumpier += rank(cost) < rank(kafkas_cost) and most > kafkas_most
-        counted.ever_lumpier += most > alone_most
-        counted.ever_less_lumpy += most < alone_most
+        counted.equal_lumpier += rank(cost) == rank(kafkas_cost) and largest > kafkas_largest
+        counted.better_lumpier += rank(cost) < rank(kafkas_cost) and largest > kafkas_largest
+        counted.ever_lumpier += largest > alone_largest
+        counted.ever_less_lumpy += largest < alone_largest
         counted.moves += cost.moved
         counted.kafkas_moves += alone_cost.moved
         counted.cross_rack += cost.cross_rack

@@ -102,12 +102,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     options = parser.parse_args(arguments)
     if options.deploys:
-        told_rows = list(deploys.rows(options.deploys, options.processes))
-        sys.stdout.write(
-            (json.dumps([asdict(row) for row in told_rows]) if options.json else deploys.table(told_rows)) + "\n"
-        )
+        rows = list(deploys.rows(options.deploys, options.processes))
+        sys.stdout.write((json.dumps([asdict(row) for row in rows]) if options.json else deploys.table(rows)) + "\n")
         return 0
-    started = told = time.monotonic()
+    started = shown = time.monotonic()
     found: list[dict[str, Any]] = []
     seen: Counter[tuple[Step, Event]] = Counter()
     done = 0
@@ -124,8 +122,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     found.append(one)
                     sys.stderr.write(f"simulate: seed {one['seed']}: {one['violation']}\n")
                 done += running[future]
-                if time.monotonic() - told > _PROGRESS_SECONDS:
-                    told = time.monotonic()
+                if time.monotonic() - shown > _PROGRESS_SECONDS:
+                    shown = time.monotonic()
                     _progress(done, options.seeds, len(found), started)
                 if found and options.plant:
                     break

@@ -124,12 +124,12 @@ def build(
     standing: SimulatedStanding | None,
     broke: Callable[[Exception], None],
     backs_off: Callable[[Cause], None],
-    told: Callable[[], None],
+    notify: Callable[[], None],
     group_type: Callable[[str], str],
 ) -> GroupLeader:
     """Build the leader of the group on this process; the caller runs it with `run`.
 
-    `broke` is called with its unexpected errors, `backs_off` with causes, and `told` when it reports its member ids.
+    `broke` is called with its unexpected errors, `backs_off` with causes, and `notify` when it reports its member ids.
     """
     before, Process.current = Process.current, process
     try:
@@ -148,7 +148,7 @@ def build(
                 group_type=group_type,
                 metrics=_metrics(),
                 events=EventLog(clock=wall),
-                notify_supervisor=told,
+                notify_supervisor=notify,
             )
         leader = GroupLeader(parts, poller=polling(process), leadership=stands, hand_over_seconds=_HAND_OVER_SECONDS)
         inside: Any = leader

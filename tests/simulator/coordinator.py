@@ -306,7 +306,7 @@ class Coordinator:
             protocol=group.protocol,
             leader=group.leader,
             skip_assignment=skip,
-            members=group.told() if members else (),
+            members=group.as_answered() if members else (),
         )
 
     # rebalancing

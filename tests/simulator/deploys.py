@@ -75,11 +75,11 @@ def rows(groups: int, processes: int) -> Iterator[Row]:
                 yield Row(protocol=protocol, members=members, groups=count, led=led)
 
 
-def table(told: Iterable[Row]) -> str:
+def table(found: Iterable[Row]) -> str:
     """The rows as a Markdown table."""
     head = ["protocol", "members", *(f"after {number} deploy{'s' * (number > 1)}" for number in range(1, DEPLOYS + 1))]
     lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
-    for row in told:
+    for row in found:
         cells = [f"`{row.protocol}`", str(row.members), *(f"{count} of {row.groups}" for count in row.led)]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)

@@ -79,7 +79,7 @@ class Record:
         """Add an answer to JoinGroup."""
         if answer.error in GIVES_ID:
             self.names.learn(who, answer.member_id)
-        told = [[self.names.name(one), instance or "", unwrapped(data)] for one, instance, data in answer.members]
+        named = [[self.names.name(one), instance or "", unwrapped(data)] for one, instance, data in answer.members]
         good = answer.error is Error.NONE
         self.add(
             f"join {who}",
@@ -89,7 +89,7 @@ class Record:
             protocol=answer.protocol,
             leader=self.names.name(answer.leader) if answer.leader else "",
             skip_assignment="yes" if answer.skip_assignment else "",
-            members=told,
+            members=named,
         )
 
     def synced(self, who: str, answer: Synced) -> None:

@@ -272,7 +272,7 @@ class Group:
         """The longest rebalance timeout of a member."""
         return max((member.rebalance_ms for member in self.members), default=0)
 
-    def told(self) -> tuple[tuple[str, str | None, bytes], ...]:
+    def as_answered(self) -> tuple[tuple[str, str | None, bytes], ...]:
         """The members as in the leader's JoinGroup answer."""
         return tuple((member.id, member.instance_id, member.metadata(self.protocol)) for member in self.members)
 

@@ -112,7 +112,7 @@ class Judgement:
 
     def stops(self, agent: SupervisedAgent) -> None:
         """An agent is asked to stop: it must end soon."""
-        self.excuse(f"{agent.name} is told to end", self._world.slowest_ms())
+        self.excuse(f"{agent.name} is asked to end", self._world.slowest_ms())
         self._stopping[agent.name] = self._world.timeline.now
 
     def freezes(self, agent: SupervisedAgent, milliseconds: int, *, whole: bool) -> None:
@@ -278,7 +278,7 @@ class Judgement:
                 self._stopping[name] = now
             patience = _END_MS + (_HAND_OVER_MS if self._world.election is not None else 0)
             if not agent.wanted and agent.up and now - since > patience:
-                self.fail("EndsLate", f"{name} was told to end {(now - since) / 1000:.1f} s ago, and still runs")
+                self.fail("EndsLate", f"{name} was asked to end {(now - since) / 1000:.1f} s ago, and still runs")
             if agent.wanted:
                 del self._stopping[name]
             elif group is not None and now > max(since, self._excused_until) + _GOODBYE_MS:

@@ -195,7 +195,7 @@ for _name, (_event, _drawn) in _EVENTS.items():
 def tell(number: int, *, stories: int = 1, steps: int = STEPS_OF_A_STORY, shorten: bool = True) -> None:
     """Run the stories of one seed, after the simplest one; the shortest that fails is printed if it is shortened."""
     phases = (Phase.generate, Phase.shrink) if shorten else (Phase.generate,)
-    told = settings(
+    options = settings(
         max_examples=stories + 1,
         stateful_step_count=steps,
         database=None,
@@ -207,7 +207,7 @@ def tell(number: int, *, stories: int = 1, steps: int = STEPS_OF_A_STORY, shorte
     )
 
     @seed(number)
-    class Told(Story):
+    class OneStory(Story):
         """The stories of this seed."""
 
-    run_state_machine_as_test(Told, settings=told)
+    run_state_machine_as_test(OneStory, settings=options)

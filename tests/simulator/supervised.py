@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 START_MS: Final = 1300  # measured time from the start of a process to its first request
 _NOTICE_MS: Final = 100
-_TOLD_MS: Final = 200  # the supervisor does not receive the changes of the last moments before a process dies
+_LOST_MS: Final = 200  # the supervisor does not receive the changes of the last moments before a process dies
 _LEAVING_MS: Final = 500
 _FREE_RESTARTS: Final = 2
 _MAX_PAUSE_MS: Final = 30_000
@@ -40,7 +40,7 @@ class SupervisedAgent:
         self._setting, self._election, self._witness = world.setting, world.election, world.judgement
         self._timeline, self._network, self._place = world.timeline, world.network, world.place
         self._restarts: deque[int] = deque()
-        self._told: list[tuple[int, frozenset[MemberIdentity]]] = []
+        self._notified: list[tuple[int, frozenset[MemberIdentity]]] = []
         self._known: frozenset[MemberIdentity] = frozenset()
         self._observes_until = 0
         self._armed, self._happens = "", self.kill
@@ -149,12 +149,12 @@ class SupervisedAgent:
             standing=self.standing,
             broke=lambda error: self._witness.breaks(self, error),
             backs_off=lambda cause: self._witness.backs_off(self, process, cause),
-            told=lambda: self._tell(process),
+            notify=lambda: self._tell(process),
             group_type=self._network.group_type,
         )
         process.presences = leader.member_ids
         self.process, self.leader = process, leader
-        self._told = []
+        self._notified = []
         self._witness.tell(f"{self.name} has a process")
         process.run(leader.run, self._ends)
 
@@ -165,7 +165,7 @@ class SupervisedAgent:
             present = self.process.presences()
             self._end(self.process)
         # a process that reported no membership: brokers may still have the member of the process before it
-        self._leave(present if any(told for _, told in self._told) else self._known)
+        self._leave(present if any(members for _, members in self._notified) else self._known)
         if self.wanted:
             self._timeline.after(START_MS, self._begin)
 
@@ -183,8 +183,8 @@ class SupervisedAgent:
             return
         now = self._timeline.now
         present = process.presences()
-        if not self._told or self._told[-1][1] != present:
-            self._told.append((now, present))
+        if not self._notified or self._notified[-1][1] != present:
+            self._notified.append((now, present))
         if step:
             self._witness.steps(self, step)
         if self._armed and self._armed == step:
@@ -194,7 +194,7 @@ class SupervisedAgent:
     def _tell(self, process: Process) -> None:
         """Report the memberships to the supervisor at once, so that a later kill cannot lose them."""
         if process is self.process:
-            self._told.append((self._timeline.now - _NOTICE_MS - _TOLD_MS, process.presences()))
+            self._notified.append((self._timeline.now - _NOTICE_MS - _LOST_MS, process.presences()))
 
     def triggered(self, process: Process, reason: str) -> None:
         """It is about to trigger a rebalance."""
@@ -216,8 +216,8 @@ class SupervisedAgent:
 
     def _handle_worker_exit(self) -> None:
         now = self._timeline.now
-        known = [presences for at, presences in self._told if at <= now - _NOTICE_MS - _TOLD_MS]
-        if self._told:
+        known = [presences for at, presences in self._notified if at <= now - _NOTICE_MS - _LOST_MS]
+        if self._notified:
             self._known = known[-1] if known else self._known
         calm = round(_RULES.restart_window_seconds * 1000)
         self._restarts.append(now)

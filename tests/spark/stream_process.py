@@ -188,6 +188,6 @@ class Stream:
         """Wait for the end of the process; returns its exit code."""
         return self.process.wait(_WAIT_SECONDS)
 
-    def said(self) -> str:
+    def output(self) -> str:
         """The last lines of the output."""
         return tail(self.log, 40)

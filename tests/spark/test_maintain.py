@@ -40,14 +40,14 @@ def test_old_days_go_and_small_files_become_one(spark: SparkSession, made: Pipel
     for size in (1, 2):
         each = [rows(spark, day, size) for day in days]
         tables.append(reduce(DataFrame.union, each), settings, "traffic_by_minute")
-    said: list[str] = []
-    traffic, *others = maintain(spark, settings, today=TODAY, progress=said.append)
+    lines: list[str] = []
+    traffic, *others = maintain(spark, settings, today=TODAY, progress=lines.append)
     assert sizes(spark, settings) == {days[2]: 3, days[3]: 3}
     assert (traffic.days_deleted, traffic.files_before, traffic.files_after) == (2, 8, 2)
     assert traffic.kept_since == days[2]
     assert len(list((Path(settings.tables) / "traffic_by_minute").glob("day=*/*.parquet"))) == 2
     assert [(other.days_deleted, other.files_after) for other in others] == [(0, 0), (0, 0)]
-    assert said[0] == f"traffic_by_minute: deleting 2 days before {days[2]}"
+    assert lines[0] == f"traffic_by_minute: deleting 2 days before {days[2]}"
 
 
 def test_the_stream_writes_on_while_tables_are_maintained(spark: SparkSession, made: PipelineSettings) -> None:

@@ -44,11 +44,11 @@ def streamed(spark: SparkSession, bootstrap: str, tmp_path_factory: pytest.TempP
     source, folder = filled(bootstrap, made), home / "tables"
     words = arguments(source, folder, trigger_seconds=0.1, batch_records=BATCH_RECORDS, conf=json.dumps(INTERPRETED))
     killed = Stream(words, home / "killed.log", dying=True)
-    assert killed.end() == -signal.SIGKILL, killed.said()
+    assert killed.end() == -signal.SIGKILL, killed.output()
     begun, done = (
         {file.name for file in (folder / "_checkpoint" / kind).glob("[0-9]*")} for kind in ("offsets", "commits")
     )
-    assert (begun, done) == ({"0", "1"}, {"0"}), killed.said()
+    assert (begun, done) == ({"0", "1"}, {"0"}), killed.output()
     read_to_the_end(spark, source, folder)
     return Streamed(folder=folder, expected=truth(made))
 
@@ -65,18 +65,18 @@ def test_the_report_adds_up(typed: Typed, streamed: Streamed, tmp_path: Path, mo
     monkeypatch.chdir(tmp_path)
     done = typed("pipeline", "report", "--json", "--top", "100", "-s", f"pipeline.tables={streamed.folder}")
     assert done.exit_code == 0, done.stderr
-    told = json.loads(done.stdout)
+    report = json.loads(done.stdout)
     read, crossed = Counter[str](), Counter[str]()
     for (_, group, _, mine, theirs, *_), (size, _, _) in streamed.expected.traffic.items():
         read[group] += size
         crossed[group] += size if mine and theirs and mine != theirs else 0
-    headline = told["headline"]
+    headline = report["headline"]
     assert (headline["bytes"], headline["crossing_bytes"]) == (read.total(), crossed.total())
     assert headline["dollars"] == pytest.approx(shipped("aws").dollars(crossed.total()))
     assert headline["month"]["possible"] > 0
-    assert {one["group"]: (one["bytes"], one["crossing_bytes"]) for one in told["groups"]} == {
+    assert {one["group"]: (one["bytes"], one["crossing_bytes"]) for one in report["groups"]} == {
         group: (read[group], crossed[group]) for group in read
     }
-    assert sum(bad["records"] for bad in told["bad"]) == streamed.expected.quarantine.total()
-    assert told["failed"] == 0
+    assert sum(bad["records"] for bad in report["bad"]) == streamed.expected.quarantine.total()
+    assert report["failed"] == 0
     assert (tmp_path / "report.html").is_file()

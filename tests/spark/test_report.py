@@ -112,7 +112,7 @@ def test_sums_that_do_not_fit_stop_at_the_most(spark: SparkSession) -> None:
     assert made.headline.dollars == pytest.approx(2 * AWS.dollars(FULL))
 
 
-def test_reasons_without_end_are_told_together_and_no_states_are_no_zeros(spark: SparkSession) -> None:
+def test_reasons_without_end_are_reported_together_and_no_states_are_no_zeros(spark: SparkSession) -> None:
     """The most frequent reasons come first, the rest is one line; without states, savings are unknown."""
     bad = [sample(1, schema=2), *(sample(1, schema=1 + number) for number in range(1, 71))]
     made = reported(tables(spark, [*minutes(2), *bad], []))
@@ -228,7 +228,7 @@ def test_a_count_that_follows_another_is_not_beside_it(lines: dict[str, GroupLin
 
 
 def test_the_bytes_of_all_groups_add_up(made: Report, lines: dict[str, GroupLine]) -> None:
-    """The fleet's bytes are those of its groups; those of groups with states are judged, the others are no zeros."""
+    """The fleet's bytes are those of its groups; those of groups with states are evaluated, the others are no zeros."""
     assert made.headline.bytes == 4000 * 4 + 1200 + 4024 + 60_000 + 61_000 + 2000
     assert made.headline.judged_bytes == 4000 * 4
     assert {name for name, one in lines.items() if one.month.possible is None} == lines.keys() - {
@@ -239,19 +239,21 @@ def test_the_bytes_of_all_groups_add_up(made: Report, lines: dict[str, GroupLine
     }
 
 
-def test_states_that_contradict_themselves_and_bad_records_are_told(made: Report, lines: dict[str, GroupLine]) -> None:
+def test_states_that_contradict_themselves_and_bad_records_are_counted(
+    made: Report, lines: dict[str, GroupLine]
+) -> None:
     """The report counts them and evaluates the rest."""
     assert made.failed + sum(bad.records for bad in made.bad) == 2
     assert lines["wrong"].bytes == 2000
 
 
 @pytest.mark.parametrize(
-    ("asked", "told"),
+    ("asked", "message"),
     [(Asked(first=date(2025, 12, 1)), "has 2025-11-01 to 2025-11-01"), (Asked(last=date(2025, 10, 1)), "--from and")],
 )
-def test_an_empty_period_says_what_there_is(hour: Tables, asked: Asked, told: str) -> None:
+def test_an_empty_period_says_what_there_is(hour: Tables, asked: Asked, message: str) -> None:
     """The error names the days in the tables; no empty page replaces a good one."""
-    with pytest.raises(AgentError, match=told):
+    with pytest.raises(AgentError, match=message):
         reported(hour, asked)
 
 
@@ -295,15 +297,15 @@ def lost(spark: SparkSession) -> dict[str, list[Row]]:
         **{f"small {n}": [chapter(0), chapter(1, **after)] for n, after in enumerate(SMALL)},
         "left": [chapter(0, role="leading"), chapter(1, expected=0.5), chapter(2, role="leading")],
     }
-    told = [{**one, "group": group} for group, chapters in cases.items() for one in chapters]
-    frame = spark.createDataFrame([tuple(one[name] for name in CHAPTER.names) for one in told], CHAPTER)
+    chapters_of = [{**one, "group": group} for group, chapters in cases.items() for one in chapters]
+    frame = spark.createDataFrame([tuple(one[name] for name in CHAPTER.names) for one in chapters_of], CHAPTER)
     groups: DataFrame = frame.select("cluster", "group").distinct().withColumn("bytes", F.lit(1000))
     rows = losses.losses(frame, groups, 10.0, AWS).collect()
     return {group: [row for row in rows if row["group"] == group] for group in cases}
 
 
 @pytest.mark.parametrize("number", range(len(CAUSES)), ids=[cause for _, cause in CAUSES])
-def test_a_loss_is_told_with_its_cause(lost: dict[str, list[Row]], number: int) -> None:
+def test_a_loss_is_reported_with_its_cause(lost: dict[str, list[Row]], number: int) -> None:
     """A loss has its time, its cause, and its cost a month."""
     after, cause = CAUSES[number]
     (row,) = lost[f"cause {number}"]

@@ -37,8 +37,8 @@ def test_a_page_files_and_json(kept: Path, tmp_path: Path) -> None:
     line = command("report", *words)
     done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, timeout=COMMAND_SECONDS, check=False)
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert told["headline"]["bytes"] == 4000
+    report = json.loads(done.stdout)
+    assert report["headline"]["bytes"] == 4000
     assert "written: report.html" in done.stderr
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "4 kB" in page

@@ -78,7 +78,7 @@ def test_nothing_that_spark_writes_or_shows_holds_a_secret(bootstrap: str, confi
     stream = Stream(arguments(source, written / "tables", "--once", "-c", str(config)), written / "log")
     stream.wait_for("reading ")
     shown = command_lines(stream.process.pid)
-    assert stream.end() == 0, stream.said()
+    assert stream.end() == 0, stream.output()
     assert b"org.apache.spark.deploy.SparkSubmit" in shown
     assert b"-Xmx700m" in shown
     files = {path: path.read_bytes() for path in written.rglob("*") if path.is_file()}

@@ -46,7 +46,7 @@ def test_settings_win_over_what_was_submitted_and_that_over_ours(tmp_path: Path)
         ("""echo 'java version "1.8.0_292"' >&2""", "is Java 8, too old"),
     ],
 )
-def test_a_java_that_does_not_do_is_told(
+def test_a_java_that_does_not_do_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pipeline_settings: PipelineSettings, script: str, words: str
 ) -> None:
     """A broken or old Java in JAVA_HOME gives one line with the required version."""
@@ -59,7 +59,7 @@ def test_a_java_that_does_not_do_is_told(
         session.start(pipeline_settings, name="test")
 
 
-def test_no_java_at_all_is_told(
+def test_no_java_at_all_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pipeline_settings: PipelineSettings
 ) -> None:
     """Without JAVA_HOME the PATH is searched."""
@@ -69,14 +69,14 @@ def test_no_java_at_all_is_told(
         session.start(pipeline_settings, name="test")
 
 
-def test_a_master_that_nobody_answers_for_is_told_at_once(pipeline_settings: PipelineSettings) -> None:
+def test_a_master_that_nobody_answers_for_is_reported_at_once(pipeline_settings: PipelineSettings) -> None:
     """A wrong address gives one line with advice at once, not after a minute of retries."""
     wrong = pipeline_settings.model_copy(update={"master": "spark://127.0.0.1:1"})
     with pytest.raises(AgentError, match=r"no Spark master answers at 127\.0\.0\.1:1 .*pipeline\.master"):
         session.start(wrong, name="test")
 
 
-def test_a_word_that_is_no_master_is_told(pipeline_settings: PipelineSettings) -> None:
+def test_a_word_that_is_no_master_is_reported(pipeline_settings: PipelineSettings) -> None:
     """A misspelt master is wrong input, reported before Java starts."""
     wrong = pipeline_settings.model_copy(update={"master": "lcoal[2]"})
     with pytest.raises(SettingsError, match=r"pipeline\.master: 'lcoal\[2\]' is no address of a Spark master"):

@@ -36,10 +36,10 @@ def test_a_standalone_master_with_two_workers_makes_the_right_tables(
         submit += ["--conf", "spark.executor.memory=512m", "--conf", "spark.sql.shuffle.partitions=2"]
         submit += ["--jars", ",".join(files["jars"]), "--py-files", files["zip"], files["program"]]
         chosen = arguments(source, tmp_path / "submitted", "--once", "--json", master="")
-        said = run([*submit, *chosen], env=standalone.environment(), cwd=tmp_path).splitlines()
+        output = run([*submit, *chosen], env=standalone.environment(), cwd=tmp_path).splitlines()
         executors = [path for number in range(2) for path in (tmp_path / f"worker-{number}").glob("app-*/*/stderr")]
     # spark-submit mixes standard error into standard output
-    batches = [json.loads(line) for line in said if line.startswith("{")]
+    batches = [json.loads(line) for line in output if line.startswith("{")]
     assert sum(batch["records"] for batch in batches) == len(made)
     assert len({path.parents[2] for path in executors}) == 2, "a worker had nothing to do"
     assert in_tables(spark, tmp_path / "submitted") == truth(made)

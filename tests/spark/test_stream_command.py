@@ -39,7 +39,7 @@ def test_a_missing_topic_is_one_line(bootstrap: str, tmp_path: Path) -> None:
     assert not (tmp_path / "tables").exists()
 
 
-def test_topics_whose_timestamps_anybody_may_write_are_told(bootstrap: str) -> None:
+def test_topics_whose_timestamps_anybody_may_write_are_reported(bootstrap: str) -> None:
     """A topic with default settings is reported; not one whose brokers set timestamps or bound them on both sides."""
     name = uuid.uuid4().hex[:12]
     configs = {
@@ -53,7 +53,7 @@ def test_topics_whose_timestamps_anybody_may_write_are_told(bootstrap: str) -> N
     assert check_topics({"bootstrap.servers": bootstrap}, configs) == [f"free-{name}"]
 
 
-def test_an_absurd_timestamp_is_told_with_its_cure(spark: SparkSession, bootstrap: str, tmp_path: Path) -> None:
+def test_an_absurd_timestamp_is_reported_with_its_cure(spark: SparkSession, bootstrap: str, tmp_path: Path) -> None:
     """The error names the topic setting that prevents it; Spark cannot read such a record, and it cannot be skipped."""
     source = filled(bootstrap, [])
     producer = Producer({"bootstrap.servers": bootstrap})

@@ -110,7 +110,7 @@ def test_changes_come_in_the_order_of_what_they_save(rows: DataFrame) -> None:
     assert sum(one.saves_dollars for one in whatif.by_change(found).collect()) == pytest.approx(sum(saves))
 
 
-def test_totals_tell_what_is_paid_and_what_could_be_saved(rows: DataFrame) -> None:
+def test_totals_show_what_is_paid_and_what_could_be_saved(rows: DataFrame) -> None:
     """The best change of each group never saves more than the group's present and expected cost."""
     (total,) = whatif.totals(rows).collect()
     assert (total.groups, total.failed, total.unmeasured) == (30, 2, 0)

@@ -1,4 +1,4 @@
-{{/* Which ports the agent connects to, as far as its settings tell. Lists of ports come as JSON. */}}
+{{/* Which ports the agent connects to, as far as its settings name them. Lists of ports come as JSON. */}}
 
 {{/* All Kafka settings in the agent's, by their place there, as JSON. */}}
 {{- define "samerack.kafkaSettings" -}}

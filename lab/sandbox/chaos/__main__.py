@@ -11,15 +11,15 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from lab.sandbox.chaos.comparison import as_json, rows
 from lab.sandbox.chaos.fault import Drawn
 from lab.sandbox.chaos.faults import KINDS, draw, possible
-from lab.sandbox.chaos.judging import as_json, rows
 from lab.sandbox.chaos.means import Means
-from lab.sandbox.chaos.run import RUNS, Run, run
+from lab.sandbox.chaos.run import RUNS, ChaosRun, run
 from lab.sandbox.chaos.setup import SETUPS
 from lab.sandbox.errors import SandboxError
 from lab.sandbox.history.model import harm
-from lab.sandbox.story import Keep, Story, command, complain, evidence, log_console, told
+from lab.sandbox.story import Keep, Story, command, complain, evidence, log_console, run_story
 
 _LOG_COLUMNS: Final = 240
 """Columns where the output is no terminal: one line for each fault."""
@@ -51,7 +51,7 @@ def main(  # noqa: PLR0913 - one parameter for each option
     def play(story: Story) -> dict[str, Any]:
         means = Means.of_this_machine()
         for missing in means.missing().values():
-            story.tell(f"[yellow]{missing}[/yellow]")
+            story.report(f"[yellow]{missing}[/yellow]")
         groups = [setup.name for setup in SETUPS]
         schedule = draw(seed, faults=faults, kinds=kind or possible(means), groups=groups)
         taken = {one.with_agents: one for one in (_taken(path, schedule) for path in take or ())}
@@ -66,13 +66,13 @@ def main(  # noqa: PLR0913 - one parameter for each option
         return document
 
     console = log_console(_LOG_COLUMNS)
-    document = told(console, play)
+    document = run_story(console, play)
     if as_document:
         typer.echo(json.dumps(document))
     complain(console, document["complaints"])
 
 
-def _taken(path: Path, schedule: Sequence[Drawn]) -> Run:
+def _taken(path: Path, schedule: Sequence[Drawn]) -> ChaosRun:
     try:
         found = RUNS.validate_json(path.read_bytes())
     except (OSError, ValueError) as error:
@@ -82,18 +82,18 @@ def _taken(path: Path, schedule: Sequence[Drawn]) -> Run:
     return found
 
 
-def _run(story: Story, schedule: Sequence[Drawn], means: Means, folder: Path, *, with_agents: bool) -> Run:
-    story.tell(f"[bold]{len(schedule)} faults {'with agents' if with_agents else 'without an agent'}[/bold]")
+def _run(story: Story, schedule: Sequence[Drawn], means: Means, folder: Path, *, with_agents: bool) -> ChaosRun:
+    story.report(f"[bold]{len(schedule)} faults {'with agents' if with_agents else 'without an agent'}[/bold]")
     try:
-        result = run(schedule, with_agents=with_agents, means=means, folder=folder, tell=story.tell)
+        result = run(schedule, with_agents=with_agents, means=means, folder=folder, report=story.report)
     except SandboxError as error:
         raise SandboxError("\n".join([str(error), *getattr(error, "__notes__", [])])) from None
     (folder / "run.json").write_bytes(RUNS.dump_json(result))
-    story.tell(f"{result.violations} violations; {harm(result.findings)}")
+    story.report(f"{result.violations} violations; {harm(result.findings)}")
     return result
 
 
-def _show(console: Console, led: Run, alone: Run) -> None:
+def _show(console: Console, led: ChaosRun, alone: ChaosRun) -> None:
     table = Table("fault", title="longest stop of any partition, in seconds")
     for column in ("times", "with agents", "without"):
         table.add_column(column, justify="right")

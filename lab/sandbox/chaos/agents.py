@@ -20,7 +20,7 @@ from lab.sandbox.errors import SandboxError
 from lab.sandbox.settings import free_ports
 
 PRESENT: Final = frozenset({"leading", "following"})
-LOOKING: Final = PRESENT | {"waiting", "observing"}
+WATCHING: Final = PRESENT | {"waiting", "observing"}
 """Roles of an agent in a group that it is responsible for."""
 _MAX_EVENTS: Final = 10_000
 POLICY: Final[Mapping[str, object]] = {"policy.burst": 20, "policy.refill_seconds": 5, "policy.max_per_hour": 1000}
@@ -90,8 +90,8 @@ class Agent:
 
     def roles(self) -> dict[str, str]:
         """Returns its role in each group; `unknown` while it does not answer, `gone` while it does not run."""
-        told = self.process.roles() if self.running else {}
-        return {group: told.get(group, "unknown" if self.running else "gone") for group in self._groups}
+        reported = self.process.roles() if self.running else {}
+        return {group: reported.get(group, "unknown" if self.running else "gone") for group in self._groups}
 
     def events(self, group: str) -> list[dict[str, Any]]:
         """Returns its events of a group over HTTP, newest first; none while it does not answer."""
@@ -123,8 +123,8 @@ class Agents:
 
     def roles(self) -> dict[str, tuple[str, ...]]:
         """Returns the role of each agent in each group."""
-        told = [one.roles() for one in self.all]
-        return {group: tuple(roles[group] for roles in told) for group in self.groups}
+        reported = [one.roles() for one in self.all]
+        return {group: tuple(roles[group] for roles in reported) for group in self.groups}
 
     def led(self) -> frozenset[str]:
         """Returns the groups that an agent leads."""
@@ -138,7 +138,7 @@ class Agents:
                 found |= set(range(event["generation"] - int(event.get("missed") or 0), event["generation"] + 1))
         return frozenset(found)
 
-    def wait_roles(self, agent: Agent, roles: AbstractSet[str] = LOOKING, *, timeout: float = 20.0) -> None:
+    def wait_roles(self, agent: Agent, roles: AbstractSet[str] = WATCHING, *, timeout: float = 20.0) -> None:
         """Waits until an agent has one of these roles in each group; by default, until it is responsible for all."""
         agent.process.wait(
             lambda: roles >= set(agent.roles().values()),

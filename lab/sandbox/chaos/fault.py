@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from lab.sandbox.chaos.agents import Agent, Agents
-from lab.sandbox.chaos.setup import Seat
+from lab.sandbox.chaos.setup import MemberSpec
 from lab.sandbox.chaos.world import World
 from lab.sandbox.errors import SandboxError
 
@@ -60,9 +60,9 @@ class Fault:
         """Returns the element that the schedule has drawn."""
         return among[self.drawn.pick % len(among)]
 
-    def seat(self) -> Seat:
+    def any_member(self) -> MemberSpec:
         """Returns the member that the schedule has drawn."""
-        return self.pick([seat for seat in self.group.seats if seat in self.group.present])
+        return self.pick([spec for spec in self.group.specs if spec in self.group.present])
 
     def agent(self) -> Agent | None:
         """Returns the agent that is in the group now; None where there is none."""

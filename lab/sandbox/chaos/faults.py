@@ -17,7 +17,7 @@ from lab.sandbox.chaos.agents import Agent
 from lab.sandbox.chaos.fault import HITS, Drawn, Fault, Inject, Kind
 from lab.sandbox.chaos.faults_emptied import EMPTIED
 from lab.sandbox.chaos.means import BENT, Means, bend, empty, fill
-from lab.sandbox.chaos.setup import Seat
+from lab.sandbox.chaos.setup import MemberSpec
 from lab.sandbox.chaos.world import World
 from lab.sandbox.errors import SandboxError
 
@@ -133,7 +133,7 @@ def _in_rebalance(step: str, hit: Callable[[Agent], object]) -> Inject:
     def inject(fault: Fault) -> None:
         group, network = fault.group, fault.world.network
         fault.explains = frozenset({group.name})
-        slow, agent = fault.seat(), fault.agent()
+        slow, agent = fault.any_member(), fault.agent()
         if agent is not None and agent.roles()[group.name] != "leading":
             raise SandboxError(f"agent {agent.name} does not lead {group.name}, so that it cannot be hit in that")
         number = 0 if agent is None else fault.agents.all.index(agent)
@@ -154,7 +154,7 @@ def _in_rebalance(step: str, hit: Callable[[Agent], object]) -> Inject:
             return
         if step == "joined":
             group.wait_state(("COMPLETING_REBALANCING",), "it waits for the plan")
-            network.bury(agent.worker())  # its SyncGroup, which the kernel would send again, must never arrive
+            network.discard(agent.worker())  # its SyncGroup, which the kernel would send again, must never arrive
             hit(agent)
             network.mend(number)
         else:
@@ -180,27 +180,27 @@ _STEPS: Final = {
 _VICTIMS: Final = {"worker": "worker killed", "agent": "supervisor and worker killed", "pause": "worker stopped"}
 
 
-def _on_member(title: str, hit: Callable[[Fault, Seat], object]) -> Kind:
+def _on_member(title: str, hit: Callable[[Fault, MemberSpec], object]) -> Kind:
     def inject(fault: Fault) -> None:
         fault.explains = frozenset({fault.group.name})
-        seat = fault.seat()
-        fault.target = seat.name
-        hit(fault, seat)
+        spec = fault.any_member()
+        fault.target = spec.name
+        hit(fault, spec)
 
     return Kind(title=title, inject=inject)
 
 
-def _comes_or_goes(fault: Fault, _seat: Seat) -> None:
+def _comes_or_goes(fault: Fault, _spec: MemberSpec) -> None:
     comes = fault.group.come_or_go()
     fault.target = f"{fault.group.extra.name} {comes}"
 
 
-def _member_stopped(seconds: float) -> Callable[[Fault, Seat], object]:
+def _member_stopped(seconds: float) -> Callable[[Fault, MemberSpec], object]:
     """Stops the member; beyond its session the group removes it, and it continues with an old generation."""
 
-    def hit(fault: Fault, seat: Seat) -> None:
-        fault.healing.callback(fault.group.resume, seat)
-        fault.group.pause(seat)
+    def hit(fault: Fault, spec: MemberSpec) -> None:
+        fault.healing.callback(fault.group.resume, spec)
+        fault.group.pause(spec)
         time.sleep(seconds)
 
     return hit
@@ -271,9 +271,9 @@ KINDS: Final[Mapping[str, Kind]] = {
         for victim, what in _VICTIMS.items()
     },
     "member-comes-or-goes": _on_member("member joins, or leaves in good order", _comes_or_goes),
-    "member-redeployed": _on_member("member restarted in good order", lambda fault, seat: fault.group.redeploy(seat)),
+    "member-redeployed": _on_member("member restarted in good order", lambda fault, spec: fault.group.redeploy(spec)),
     "member-killed": _on_member(
-        "member killed and started again", lambda fault, seat: fault.group.redeploy(seat, kill=True)
+        "member killed and started again", lambda fault, spec: fault.group.redeploy(spec, kill=True)
     ),
     "member-stopped-short": _on_member("member stopped for two seconds", _member_stopped(_SHORT_SECONDS)),
     "member-stopped-long": _on_member("member stopped beyond its session", _member_stopped(_BEYOND_SESSION_SECONDS)),

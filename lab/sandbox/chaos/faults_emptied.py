@@ -15,7 +15,7 @@ from typing import Final
 from lab.sandbox.chaos import guests
 from lab.sandbox.chaos.fault import HITS, Fault, Inject, Kind
 from lab.sandbox.chaos.group import Group, now_ns
-from lab.sandbox.chaos.setup import IDLE, Seat
+from lab.sandbox.chaos.setup import IDLE, MemberSpec
 from lab.sandbox.errors import SandboxError
 
 _SESSION_SECONDS: Final = 9.0
@@ -50,12 +50,12 @@ def _empty(fault: Fault, groups: Sequence[Group], *, kill: bool = False, victim:
     return time.monotonic()
 
 
-def _come_back(fault: Fault, gone: Mapping[Group, Sequence[Seat]]) -> None:
-    for group, seats in gone.items():
+def _come_back(fault: Fault, gone: Mapping[Group, Sequence[MemberSpec]]) -> None:
+    for group, specs in gone.items():
         fault.counts_from[group.name] = now_ns()
-        for seat in seats:
-            if seat not in group.present:
-                group.start(seat)
+        for spec in specs:
+            if spec not in group.present:
+                group.start(spec)
 
 
 def _check(fault: Fault, groups: Sequence[Group], left: float, *, victim: str = "") -> None:
@@ -86,14 +86,14 @@ def _foreign_starts(fault: Fault) -> None:
     """Starts an application with another protocol as soon as the group is empty, and ends it when it owns all."""
     group = fault.group
     left = _empty(fault, [group])
-    seat = Seat(client="java", rack=group.extra.rack, number=group.extra.number + 1)
-    member = group.start(seat, assignor=_FOREIGN_ASSIGNOR)
+    spec = MemberSpec(client="java", rack=group.extra.rack, number=group.extra.number + 1)
+    member = group.start(spec, assignor=_FOREIGN_ASSIGNOR)
     try:
         member.wait(lambda: len(member.owned) == len(group.setup.placed), "it owns all", timeout=_START_SECONDS)
     except SandboxError as error:
-        fault.violations.append(f"{seat.name} does not start in {group.name}: {error}; {group.described()}")
-    fault.target = f"{group.name}, {seat.name} after {time.monotonic() - left:.1f} s"
-    group.end(seat)
+        fault.violations.append(f"{spec.name} does not start in {group.name}: {error}; {group.described()}")
+    fault.target = f"{group.name}, {spec.name} after {time.monotonic() - left:.1f} s"
+    group.end(spec)
     _check(fault, [group], time.monotonic())
 
 

@@ -10,36 +10,35 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Self
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from lab.sandbox.admin import Admin, wait_until
-from lab.sandbox.chaos.setup import FEED_SECONDS, TELLING, Seat, Setup
+from lab.sandbox.chaos.setup import FEED_SECONDS, MemberSpec, Setup
+from lab.sandbox.contract import RACK_SENDERS
 from lab.sandbox.errors import SandboxError
 from lab.sandbox.feeder import Feeder
+from lab.sandbox.group_client import AGENT, GroupClient, assigned
 from lab.sandbox.history.model import History
 from lab.sandbox.history.reading import read_history
 from lab.sandbox.members.lines import MemberSettings, Partition, Recorder
 from lab.sandbox.members.process import Event, Member, read_event
 
-AGENT: Final = "samerack"
-"""The agents' client id in groups."""
-
 
 class Group:
-    """A running group: its seats, an extra one, and who is present; a context manager that starts and ends it."""
+    """A running group: its members, an extra one, and who is present; a context manager that starts and ends it."""
 
     def __init__(self, setup: Setup, *, bootstrap: str, admin: Admin, folder: Path) -> None:
         """Prepares; the folder is for histories, one file for each life of a member."""
         self.setup = setup
         self.name = setup.name
-        self.seats = [
-            Seat(client=client, rack=rack, number=number) for number, (client, rack) in enumerate(setup.seats, 1)
+        self.specs = [
+            MemberSpec(client=client, rack=rack, number=number)
+            for number, (client, rack) in enumerate(setup.members, 1)
         ]
-        self.extra = Seat(client=setup.extra[0], rack=setup.extra[1], number=len(self.seats) + 1)
-        self.present: dict[Seat, Member] = {}
+        self.extra = MemberSpec(client=setup.extra[0], rack=setup.extra[1], number=len(self.specs) + 1)
+        self.present: dict[MemberSpec, Member] = {}
         self._bootstrap = bootstrap
         self._admin = admin
         self._folder = folder
@@ -53,29 +52,29 @@ class Group:
             bootstrap, {} if setup.idle else {setup.name: len(setup.placed)}, pause=FEED_SECONDS, history=self._written
         )
         self._operator = (folder / "operator.jsonl").open("a", encoding="utf-8")
-        self._ending = ThreadPoolExecutor(max_workers=len(self.seats) + 2, thread_name_prefix=f"ending-{self.name}")
-        self._groups = self.ask_groups()
+        self._ending = ThreadPoolExecutor(max_workers=len(self.specs) + 2, thread_name_prefix=f"ending-{self.name}")
+        self.asked = GroupClient(bootstrap, self.name)
 
-    def start(self, seat: Seat, *, assignor: str = "") -> Member:
-        """Starts the member of a seat; an assignor, if given, replaces the group's."""
+    def start(self, spec: MemberSpec, *, assignor: str = "") -> Member:
+        """Starts a member; an assignor, if given, replaces the group's."""
         self._lives += 1
         settings = MemberSettings(
             bootstrap=self._bootstrap,
             group=self.name,
             topics=(self.name,),
-            client_id=seat.name,
-            rack=seat.rack if seat.client in TELLING else None,
+            client_id=spec.name,
+            rack=spec.rack if spec.client in RACK_SENDERS else None,
             assignors=(name,) if (name := assignor or self.setup.assignor) else (),
             properties=self.setup.properties,
         )
-        member = Member.on(seat.client, settings, history=self._folder / f"{seat.name}-{self._lives}.jsonl")
-        self.present[seat] = member
+        member = Member.on(spec.client, settings, history=self._folder / f"{spec.name}-{self._lives}.jsonl")
+        self.present[spec] = member
         self._recent.append(member)
         return member
 
-    def end(self, seat: Seat, *, kill: bool = False) -> None:
-        """Ends the member of a seat, in order or with SIGKILL."""
-        self.present.pop(seat).stop(kill=kill)
+    def end(self, spec: MemberSpec, *, kill: bool = False) -> None:
+        """Ends a member, in order or with SIGKILL."""
+        self.present.pop(spec).stop(kill=kill)
 
     def leave(self, *, kill: bool = False) -> list[Future[None]]:
         """Begins to end all members at once, in order or with SIGKILL; each future is done when one has ended."""
@@ -83,27 +82,27 @@ class Group:
         self.present.clear()
         return [self._ending.submit(member.stop, kill=kill) for member in ending]
 
-    def redeploy(self, seat: Seat, *, kill: bool = False) -> None:
-        """Ends the member of a seat and starts a new one: in order, as a deployment does, or with SIGKILL."""
-        self.end(seat, kill=kill)
-        self.start(seat)
+    def redeploy(self, spec: MemberSpec, *, kill: bool = False) -> None:
+        """Ends a member and starts a new one: in order, as a deployment does, or with SIGKILL."""
+        self.end(spec, kill=kill)
+        self.start(spec)
 
     def restart(self) -> None:
         """Ends all members in order, waits until the group is empty, and starts them again."""
-        seats = list(self.present)
+        specs = list(self.present)
         for future in self.leave():
             future.result()
         self.wait_state(("EMPTY", "DEAD"), "it is empty")
-        for seat in seats:
-            self.start(seat)
+        for spec in specs:
+            self.start(spec)
 
     def revive(self) -> list[str]:
         """Restarts members that have ended by themselves, as an orchestrator does; returns their last output."""
-        ended = {seat: one for seat, one in self.present.items() if not one.running}
-        for seat, member in ended.items():
+        ended = {spec: one for spec, one in self.present.items() if not one.running}
+        for spec, member in ended.items():
             member.stop()
-            self.start(seat)
-        return [f"{seat.name} ended by itself: {one.complaints.splitlines()[-1]}" for seat, one in ended.items()]
+            self.start(spec)
+        return [f"{spec.name} ended by itself: {one.complaints.splitlines()[-1]}" for spec, one in ended.items()]
 
     def come_or_go(self) -> str:
         """Starts the extra member, or ends it if it runs; returns "joins" or "leaves"."""
@@ -113,30 +112,22 @@ class Group:
         self.start(self.extra)
         return "joins"
 
-    def pause(self, seat: Seat) -> None:
+    def pause(self, spec: MemberSpec) -> None:
         """Suspends a member at any point (SIGSTOP)."""
-        os.kill(self.present[seat].pid, signal.SIGSTOP)
+        os.kill(self.present[spec].pid, signal.SIGSTOP)
 
-    def resume(self, seat: Seat) -> None:
+    def resume(self, spec: MemberSpec) -> None:
         """Continues it (SIGCONT)."""
         with suppress(ProcessLookupError):
-            os.kill(self.present[seat].pid, signal.SIGCONT)
-
-    def ask_groups(self) -> AdminClient:
-        """Returns a new client, which has no cached coordinator."""
-        return AdminClient({"bootstrap.servers": self._bootstrap, "log_level": 0, "reconnect.backoff.max.ms": 200})
+            os.kill(self.present[spec].pid, signal.SIGCONT)
 
     def describe(self) -> Any:
         """Returns the group as its coordinator describes it; where none answers, a KafkaException is raised."""
-        try:
-            return self._groups.describe_consumer_groups([self.name], request_timeout=3.0)[self.name].result()
-        except KafkaException:
-            self._groups = self.ask_groups()  # librdkafka keeps asking the former coordinator
-            raise
+        return self.asked.describe(timeout=3.0)
 
     def coordinator(self) -> int:
         """Returns the broker that coordinates the group."""
-        self._groups = self.ask_groups()  # an older client has cached the answer
+        self.asked.forget()  # an older client has cached the answer
         found: list[int] = []
 
         def answered() -> bool:
@@ -156,15 +147,8 @@ class Group:
 
     def agrees(self) -> bool:
         """Returns whether the group is stable and complete, and members own exactly what their leader assigned."""
-        described = self.describe()
-        if described.state.name != "STABLE":
-            return False
-        given = {
-            member.client_id: frozenset((p.topic, p.partition) for p in member.assignment.topic_partitions)
-            for member in described.members
-            if member.client_id != AGENT
-        }
-        owned = {seat.name: member.owned for seat, member in self.present.items()}
+        given = assigned(self.describe())
+        owned = {spec.name: member.owned for spec, member in self.present.items()}
         everything = [partition for partitions in owned.values() for partition in partitions]
         return owned == given and len(everything) == len(set(everything)) == len(self.setup.placed)
 
@@ -179,9 +163,9 @@ class Group:
 
     def trouble(self) -> str:
         """Returns the state of the group in words, for errors."""
-        owned = {seat.name: sorted(number for _, number in one.owned) for seat, one in self.present.items()}
-        said = "; ".join(f"{seat.name}: {member.complaints}" for seat, member in self.present.items())
-        return f"{self.name}: {self.described()}; members have {owned}; they said {said}"
+        owned = {spec.name: sorted(number for _, number in one.owned) for spec, one in self.present.items()}
+        complaints = "; ".join(f"{spec.name}: {member.complaints}" for spec, member in self.present.items())
+        return f"{self.name}: {self.described()}; members have {owned}; they said {complaints}"
 
     def generation(self) -> int:
         """Returns the last generation that a member has recorded."""
@@ -189,7 +173,7 @@ class Group:
 
     def coordinator_offsets(self) -> dict[Partition, int]:
         """Returns the offsets that the coordinator has; partitions without any are left out."""
-        client = self.ask_groups()  # it gets an answer only while there is a coordinator
+        client = self.asked.new()  # it gets an answer only while there is a coordinator
         asked = [ConsumerGroupTopicPartitions(self.name)]
         found = client.list_consumer_group_offsets(asked, request_timeout=10.0)[self.name].result()
         return {(one.topic, one.partition): one.offset for one in found.topic_partitions if one.offset >= 0}
@@ -201,7 +185,7 @@ class Group:
     def set_offsets(self, offsets: Mapping[Partition, int]) -> None:
         """Sets the offsets of the group, which must have no members, and records them in the history."""
         wanted = [TopicPartition(*partition, at) for partition, at in sorted(offsets.items())]
-        client, asked = self.ask_groups(), [ConsumerGroupTopicPartitions(self.name, wanted)]
+        client, asked = self.asked.new(), [ConsumerGroupTopicPartitions(self.name, wanted)]
         answer = client.alter_consumer_group_offsets(asked, request_timeout=10.0)[self.name].result()
         for one in answer.topic_partitions:
             if one.error is not None:
@@ -274,8 +258,8 @@ class Group:
         self._feeder.__enter__()
         if self.setup.idle:  # the coordinator may not know the topic yet
             wait_until(self._set_first_offsets, f"the offsets of {self.name} are set")
-        for seat in self.seats:
-            self.start(seat)
+        for spec in self.specs:
+            self.start(spec)
         return self
 
     def __exit__(self, *_: object) -> None:

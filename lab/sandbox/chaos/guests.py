@@ -13,8 +13,9 @@ from typing import Final
 from confluent_kafka import KafkaException
 
 from lab.sandbox.admin import wait_until
-from lab.sandbox.chaos.group import AGENT, Group
+from lab.sandbox.chaos.group import Group
 from lab.sandbox.errors import SandboxError
+from lab.sandbox.group_client import AGENT
 from lab.sandbox.members.lines import Partition
 
 TOOL_SECONDS: Final = 2.0
@@ -63,7 +64,7 @@ def check(group: Group, left: float, *, seconds: float = TOOL_SECONDS) -> list[s
 
 def delete(group: Group) -> list[str]:
     """Deletes the group, as `kafka-consumer-groups.sh --delete` does, and sets its offsets again."""
-    client, offsets = group.ask_groups(), group.coordinator_offsets()
+    client, offsets = group.asked.new(), group.coordinator_offsets()
     try:
         client.delete_consumer_groups([group.name], request_timeout=10.0)[group.name].result()
     except KafkaException as error:

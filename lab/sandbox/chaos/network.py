@@ -1,9 +1,9 @@
 """Cuts agents off from the network: the kernel drops all packets that processes of one group id send.
 
 Only what an agent *sends* is dropped: its requests never arrive, but it still gets the answers to earlier ones; this is
-the harder half of a broken connection. The kernel would continue to send the data of a killed process; `bury` drops it
-too, by both ends of the connections, because another process may use the same port to another broker. The rules carry
-our process id; those of ended processes are removed.
+the harder half of a broken connection. The kernel would continue to send the data of a killed process; that is dropped
+by `discard`, by both ends of the connections, because another process may use the same port to another broker. The
+rules carry our process id; those of ended processes are removed.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Network:
         """Lets their packets through again, if they are cut off."""
         self._remove(_of(number))
 
-    def bury(self, process: int) -> None:
+    def discard(self, process: int) -> None:
         """Drops all packets of the connections that a process has now, until `close`."""
         for connection in psutil.Process(process).net_connections("tcp4"):
             if connection.raddr:

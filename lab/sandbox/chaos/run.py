@@ -23,10 +23,10 @@ from lab.sandbox.history.spans import clipped, longest_stop, stops
 
 _MIN_STOP: Final = 0.05
 """Seconds; anything shorter is no stop: a poll or a flush takes as long."""
-_TELLING_SECONDS: Final = 3.0
-"""An agent looks at each group once a second, and a killed one must start first."""
+_REPORTING_SECONDS: Final = 3.0
+"""An agent polls each group once a second, and a killed one must start first."""
 _BOUNDS: Final = Bounds(unowned=60.0, stop=60.0)
-"""Stops are judged fault by fault; these bounds are for what no fault may cause."""
+"""Stops are compared fault by fault; these bounds are for what no fault may cause."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +69,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class ChaosRun:
     """What a whole run cost.
 
     Attributes:
@@ -99,29 +99,29 @@ class Run:
         return sum(len(outcome.violations) for outcome in self.faults) + len(self.at_the_end)
 
 
-RUNS: Final = TypeAdapter(Run)
+RUNS: Final = TypeAdapter(ChaosRun)
 """Runs as JSON."""
 
 
 def run(
-    schedule: Sequence[Drawn], *, with_agents: bool, means: Means, folder: Path, tell: Callable[[str], None]
-) -> Run:
+    schedule: Sequence[Drawn], *, with_agents: bool, means: Means, folder: Path, report: Callable[[str], None]
+) -> ChaosRun:
     """Runs a schedule, with histories and logs in a folder."""
     begun = time.monotonic()
-    with World(folder=folder, with_agents=with_agents, means=means, tell=tell) as world:
+    with World(folder=folder, with_agents=with_agents, means=means, report=report) as world:
         faults: list[Outcome] = []
         before = world.generations()
         for drawn in schedule:
             # its stops may begin with the last reads before it, during the fault before
             outcome = _suffer(Fault(drawn, world), world, recent_ns=faults[-1].since_ns if faults else 0)
             faults.append(outcome)
-            tell(_line(outcome, len(schedule)))
+            report(_line(outcome, len(schedule)))
             world.take_the_lead()
         rebalances = sum(now - before[name] for name, now in world.generations().items())
-        tell("everything written is read to its end, and the histories are checked")
+        report("everything written is read to its end, and the histories are checked")
         at_the_end = [*chain(*world.take_trouble()), *world.finish()]
         histories = {name: group.history() for name, group in world.groups.items()}
-    return Run(
+    return ChaosRun(
         faults=tuple(faults),
         at_the_end=tuple(at_the_end),
         findings={name: tuple(check(history, _BOUNDS)) for name, history in histories.items()},
@@ -174,13 +174,13 @@ def _generations(history: History, *, after: int) -> list[int]:
 
 def _longest(history: History, counts_from: int, since_ns: int, until_ns: int) -> float:
     """Returns the longest stop within a time, in seconds."""
-    found = clipped(stops(history, least=_MIN_STOP), counts_from)
+    found = clipped(stops(history, min_seconds=_MIN_STOP), counts_from)
     return longest_stop(found, since_ns=since_ns, until_ns=until_ns)
 
 
 def _unexplained(agents: Agents | None, asked: Mapping[str, Sequence[int]]) -> dict[str, tuple[int, ...]]:
-    """Returns generations that no agent's event explains within `_TELLING_SECONDS`."""
-    until = time.monotonic() + _TELLING_SECONDS
+    """Returns generations that no agent's event explains within `_REPORTING_SECONDS`."""
+    until = time.monotonic() + _REPORTING_SECONDS
     while agents is not None:
         left = {name: tuple(sorted(set(found) - agents.rebalances(name))) for name, found in asked.items()}
         if not any(left.values()) or time.monotonic() > until:

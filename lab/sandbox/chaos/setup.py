@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-TELLING: Final = frozenset({"java", "confluent", "franz-go"})
-"""Clients that send their rack with their subscription and with their fetches."""
 FEED_SECONDS: Final = 0.1
 """Between two records of a partition. A higher rate would load brokers on two cores more than all faults do."""
 PROPERTIES: Final[Mapping[str, str]] = {
@@ -21,7 +19,7 @@ PLACED: Final = ((1, 2), (2, 3), (3, 1), (1, 3), (2, 1), (3, 2))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seat:
+class MemberSpec:
     """One place in a group: the client and its rack."""
 
     client: str
@@ -41,7 +39,7 @@ class Setup:
     Attributes:
         name: of the group, and of its topic.
         assignor: the assignor of its members; empty means the client's default.
-        seats: client and rack of each member.
+        members: client and rack of each member.
         extra: the same for the member that joins and leaves.
         placed: brokers of each partition, the leader first.
         properties: of the clients, in Kafka's names.
@@ -50,7 +48,7 @@ class Setup:
 
     name: str
     assignor: str
-    seats: tuple[tuple[str, str], ...]
+    members: tuple[tuple[str, str], ...]
     extra: tuple[str, str]
     placed: tuple[tuple[int, ...], ...] = PLACED
     properties: Mapping[str, str] = field(default_factory=lambda: PROPERTIES)
@@ -61,19 +59,19 @@ SETUPS: Final = (
     Setup(
         name="eager",
         assignor="range",
-        seats=(("java", "rack-a"), ("kafka-python", "rack-b"), ("confluent", "rack-c")),
+        members=(("java", "rack-a"), ("kafka-python", "rack-b"), ("confluent", "rack-c")),
         extra=("kafka-python", "rack-a"),
     ),
     Setup(
         name="cooperative",
         assignor="cooperative-sticky",
-        seats=(("java", "rack-a"), ("confluent", "rack-b"), ("franz-go", "rack-c")),
+        members=(("java", "rack-a"), ("confluent", "rack-b"), ("franz-go", "rack-c")),
         extra=("confluent", "rack-c"),
     ),
     Setup(
         name="go",
         assignor="range",
-        seats=(("sarama", "rack-a"), ("kafka-go", "rack-b"), ("confluent", "rack-c")),
+        members=(("sarama", "rack-a"), ("kafka-go", "rack-b"), ("confluent", "rack-c")),
         extra=("sarama", "rack-c"),
     ),
 )
@@ -81,7 +79,7 @@ SETUPS: Final = (
 IDLE: Final = Setup(
     name="idle",
     assignor="range",
-    seats=(("confluent", "rack-b"),),
+    members=(("confluent", "rack-b"),),
     extra=("confluent", "rack-c"),
     properties={**PROPERTIES, "enable.auto.commit": "false"},
     idle=True,

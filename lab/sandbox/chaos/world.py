@@ -20,6 +20,7 @@ from lab.sandbox.chaos.network import Network
 from lab.sandbox.chaos.setup import IDLE, SETUPS
 from lab.sandbox.cluster import Cluster
 from lab.sandbox.errors import SandboxError
+from lab.sandbox.story import three_brokers
 
 _PROPERTIES: Final[Mapping[str, str]] = {
     "group.initial.rebalance.delay.ms": "3000",  # Kafka's default
@@ -40,7 +41,7 @@ class World:
     cluster: Cluster
     admin: Admin
 
-    def __init__(self, *, folder: Path, with_agents: bool, means: Means, tell: Callable[[str], None]) -> None:
+    def __init__(self, *, folder: Path, with_agents: bool, means: Means, report: Callable[[str], None]) -> None:
         self.folder = folder
         self.groups: dict[str, Group] = {}
         self.agents: Agents | None = None
@@ -49,7 +50,7 @@ class World:
         self._crashes: list[str] = []
         self._unsettled: list[str] = []
         self._with_agents = with_agents
-        self._tell = tell
+        self._report = report
         self._stack = ExitStack()
 
     def replicated(self) -> bool:
@@ -67,7 +68,7 @@ class World:
             self._wait_agents()
             self._wait_settled()
         except SandboxError as error:
-            self._tell(f"[red]{escape(str(error))}[/red]")
+            self._report(f"[red]{escape(str(error))}[/red]")
             self._unsettled.append(str(error))
             for group in self.groups.values():
                 group.restart()
@@ -134,7 +135,7 @@ class World:
         """Restarts all members of each group that no agent leads: an agent leads a group from its start."""
         for name, group in sorted(self.groups.items()):
             if self.agents is not None and name not in self.agents.led():
-                self._tell(f"[dim]no agent leads {name}: all its members end, and start again[/dim]")
+                self._report(f"[dim]no agent leads {name}: all its members end, and start again[/dim]")
                 group.restart()
                 self.settle()
 
@@ -150,9 +151,7 @@ class World:
         setups = (IDLE, *SETUPS)
         with ExitStack() as stack:
             stack.callback(self.network.close)
-            self._tell("starting three brokers, one in each rack")
-            self.cluster = stack.enter_context(Cluster(properties=_PROPERTIES))
-            self.admin = stack.enter_context(Admin(self.cluster.bootstrap))
+            self.cluster, self.admin = stack.enter_context(three_brokers(self._report, properties=_PROPERTIES))
             if self._with_agents:
                 names = [setup.name for setup in setups]
                 agents = Agents(bootstrap=self.cluster.bootstrap, groups=names, folder=self.folder / "agents")
@@ -164,7 +163,7 @@ class World:
                 agents.all[1].start()
                 agents.wait_roles(agents.all[1], _BESIDE, timeout=_START_SECONDS)
             led = ", led by an agent with a second one standing by" if self.agents else ""
-            self._tell(f"{len(setups)} groups start{led}")
+            self._report(f"{len(setups)} groups start{led}")
             for setup in setups:
                 group = Group(
                     setup, bootstrap=self.cluster.bootstrap, admin=self.admin, folder=self.folder / setup.name

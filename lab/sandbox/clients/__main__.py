@@ -13,13 +13,12 @@ import typer
 from rich.markdown import Markdown
 
 from lab.sandbox.admin import Admin
-from lab.sandbox.clients.births import NAMES, run_births
-from lab.sandbox.clients.course import CourseOfGroup
+from lab.sandbox.clients.initial_rebalances import NAMES, run_initial_rebalances
 from lab.sandbox.clients.model import CLIENTS, DOCUMENTS, Document, Variant, merged, variants
 from lab.sandbox.clients.page import render
-from lab.sandbox.cluster import Cluster
+from lab.sandbox.clients.scenario_group import ScenarioGroup
 from lab.sandbox.errors import SandboxError
-from lab.sandbox.story import Keep, Story, command, complain, evidence, log_console, told
+from lab.sandbox.story import Keep, Story, command, complain, evidence, log_console, run_story, three_brokers
 
 _DOCUMENT: Final = Path(__file__).parents[3] / "docs" / "clients.json"
 _LOG_COLUMNS: Final = 200
@@ -32,8 +31,8 @@ _DEFAULT_DELAY: Final = {"group.initial.rebalance.delay.ms": "3000"}
 def main(  # noqa: PLR0913 - one parameter for each option
     *,
     clients: Annotated[str, typer.Option(help="Names, separated by commas.")] = ",".join(CLIENTS),
-    parts: Annotated[str, typer.Option(help="courses, births and births-30, separated by commas.")] = (
-        "courses,births,births-30"
+    parts: Annotated[str, typer.Option(help="scenarios, initial and initial-30, separated by commas.")] = (
+        "scenarios,initial,initial-30"
     ),
     tries: Annotated[int, typer.Option(min=1, help="Groups that begin, for each client and assignor.")] = 20,
     at_once: Annotated[int, typer.Option(min=1, help="Groups at a time; each has one beside it without an agent.")] = 4,
@@ -52,9 +51,8 @@ def main(  # noqa: PLR0913 - one parameter for each option
     def play(story: Story) -> dict[str, Any]:
         document = Document()
         with evidence(story, "samerack-clients-", keep=keep) as kept:
-            story.tell("starting three brokers, one in each rack")
-            with Cluster(properties=_DEFAULT_DELAY) as cluster, Admin(cluster.bootstrap) as admin:
-                run = _Run(
+            with three_brokers(story.report, properties=_DEFAULT_DELAY) as (cluster, admin):
+                run = _Parts(
                     story=story,
                     bootstrap=cluster.bootstrap,
                     admin=admin,
@@ -71,13 +69,13 @@ def main(  # noqa: PLR0913 - one parameter for each option
         return {"document": document}
 
     console = log_console(_LOG_COLUMNS)
-    document: Document = told(console, play)["document"]
+    document: Document = run_story(console, play)["document"]
     console.print(Markdown(render(document)))
     complain(console, [*failures, *document.complaints])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Run:
+class _Parts:
     """Plays parts on one cluster; a failure is reported and recorded, and the rest goes on."""
 
     story: Story
@@ -90,45 +88,45 @@ class _Run:
 
     def parts(self, names: Sequence[str], found: Sequence[Variant]) -> Iterator[Document]:
         """Yields the result of each group or client."""
-        if "births" in names:
-            yield from (self._births(one, len(NAMES)) for one in found)
-        if "births-30" in names:
-            yield from (self._births(one, _MANY) for one in found if one.client in _MANY_CLIENTS and not one.assignor)
-        if "courses" in names:
+        if "initial" in names:
+            yield from (self._initial(one, len(NAMES)) for one in found)
+        if "initial-30" in names:
+            yield from (self._initial(one, _MANY) for one in found if one.client in _MANY_CLIENTS and not one.assignor)
+        if "scenarios" in names:
             with ThreadPoolExecutor(self.at_once) as pool:
-                yield from pool.map(self._course, found)
+                yield from pool.map(self._scenarios, found)
 
-    def _births(self, variant: Variant, members: int) -> Document:
-        what = f"{variant.name}, {members} members from birth"
+    def _initial(self, variant: Variant, members: int) -> Document:
+        what = f"{variant.name}, {members} members from the first generation"
         try:
-            row = run_births(
+            row = run_initial_rebalances(
                 variant,
                 members=members,
                 tries=self.tries,
                 at_once=max(1, min(self.at_once, _MANY // members)),
                 bootstrap=self.bootstrap,
                 admin=self.admin,
-                folder=self.folder / f"births-{members}-{variant.name}",
+                folder=self.folder / f"initial-{members}-{variant.name}",
             )
         except SandboxError as error:
             return self._failed(f"{what}: {error}")
-        self.story.tell(
+        self.story.report(
             f"{what}: led {row.led} of {row.tries} in {row.with_seconds:.1f} s, without the agent "
             f"{row.without_seconds:.1f} s, later {row.late_seconds:.1f} s at most, {len(row.findings)} findings"
         )
-        return Document(births=(row,))
+        return Document(initial=(row,))
 
-    def _course(self, variant: Variant) -> Document:
-        folder = self.folder / f"course-{variant.name}"
+    def _scenarios(self, variant: Variant) -> Document:
+        folder = self.folder / f"scenarios-{variant.name}"
         folder.mkdir()
         try:
-            course = CourseOfGroup(variant, bootstrap=self.bootstrap, admin=self.admin, folder=folder)
-            return Document(courses=(course.run(self.story.tell),))
+            group = ScenarioGroup(variant, bootstrap=self.bootstrap, admin=self.admin, folder=folder)
+            return Document(scenarios=(group.run(self.story.report),))
         except SandboxError as error:
             return self._failed(str(error))
 
     def _failed(self, text: str) -> Document:
-        self.story.tell(f"failed: {text}")
+        self.story.report(f"failed: {text}")
         self.failures.append(text)
         return Document()
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from pydantic import TypeAdapter
 
-BIRTH_SLACK_SECONDS: Final = 1.0
+SLACK_SECONDS: Final = 1.0
 """How much later than in the comparison group without an agent a group's first assignment may come."""
 
 
@@ -50,7 +50,7 @@ CLIENTS: Final[Mapping[str, tuple[str, str, tuple[str, ...]]]] = {
 ENDS_WHEN_IT_REJOINS: Final[Mapping[tuple[str, str], str]] = {
     ("kafka-python-2", "sticky"): (
         "each member ends with a TypeError of its assignor when it joins for the second time, with an agent or without "
-        "(kafka-python 2.0.2 cannot encode on Python 3 what it owns), so only the birth was played"
+        "(kafka-python 2.0.2 cannot encode on Python 3 what it owns), so only the initial rebalance was played"
     ),
 }
 """Client and assignor to why no group of these survives a rebalance."""
@@ -62,7 +62,7 @@ def variants(clients: Iterable[str]) -> list[Variant]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Births:
+class InitialRebalances:
     """The result of groups that started while the agent waited, each with a comparison group without an agent.
 
     Attributes:
@@ -92,7 +92,7 @@ class Births:
     @property
     def is_good(self) -> bool:
         """Whether every group was led, in time and without findings."""
-        return self.led == self.tries and self.late_seconds <= BIRTH_SLACK_SECONDS and not self.findings
+        return self.led == self.tries and self.late_seconds <= SLACK_SECONDS and not self.findings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +115,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Course:
+class ScenarioRun:
     """All scenarios of one group, in order.
 
     Attributes:
@@ -138,21 +138,21 @@ class Course:
 class Document:
     """The results of a whole run."""
 
-    births: tuple[Births, ...] = ()
-    courses: tuple[Course, ...] = ()
+    initial: tuple[InitialRebalances, ...] = ()
+    scenarios: tuple[ScenarioRun, ...] = ()
 
     @property
     def complaints(self) -> list[str]:
         """What was wrong, in words."""
         found = [
-            f"{one.client} {one.assignor}, {one.members} members from birth: led {one.led} of {one.tries}, "
-            f"{one.with_seconds:.1f} s beside {one.without_seconds:.1f} s, {one.late_seconds:.1f} s later at most; "
-            f"{'; '.join(one.findings)}"
-            for one in self.births
+            f"{one.client} {one.assignor}, {one.members} members from the first generation: led {one.led} of "
+            f"{one.tries}, {one.with_seconds:.1f} s beside {one.without_seconds:.1f} s, {one.late_seconds:.1f} s later "
+            f"at most; {'; '.join(one.findings)}"
+            for one in self.initial
             if not one.is_good
         ]
-        for course in self.courses:
-            found += [f"{course.client} {course.assignor}: {finding}" for finding in course.findings]
+        for one in self.scenarios:
+            found += [f"{one.client} {one.assignor}: {finding}" for finding in one.findings]
         return found
 
 
@@ -163,9 +163,9 @@ DOCUMENTS: Final = TypeAdapter(Document)
 def merged(old: Document, new: Document) -> Document:
     """Returns both documents merged, new results replacing old ones of the same client, in the order of `CLIENTS`."""
     order = {client: number for number, client in enumerate(CLIENTS)}
-    births = {(one.client, one.assignor, one.members): one for one in (*old.births, *new.births)}
-    courses = {(one.client, one.assignor): one for one in (*old.courses, *new.courses)}
+    initial = {(one.client, one.assignor, one.members): one for one in (*old.initial, *new.initial)}
+    scenarios = {(one.client, one.assignor): one for one in (*old.scenarios, *new.scenarios)}
     return Document(
-        births=tuple(sorted(births.values(), key=lambda one: (one.members, order[one.client], bool(one.assignor)))),
-        courses=tuple(sorted(courses.values(), key=lambda one: (order[one.client], bool(one.assignor)))),
+        initial=tuple(sorted(initial.values(), key=lambda one: (one.members, order[one.client], bool(one.assignor)))),
+        scenarios=tuple(sorted(scenarios.values(), key=lambda one: (order[one.client], bool(one.assignor)))),
     )

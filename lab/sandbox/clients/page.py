@@ -7,10 +7,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final
 
-from lab.sandbox.clients.model import CLIENTS, ENDS_WHEN_IT_REJOINS, Births, Course, Document, Step, Variant, variants
+from lab.sandbox.clients.model import (
+    CLIENTS,
+    ENDS_WHEN_IT_REJOINS,
+    Document,
+    InitialRebalances,
+    ScenarioRun,
+    Step,
+    Variant,
+    variants,
+)
 
 SCENARIOS: Final[Mapping[str, str]] = {
-    "birth": "from birth",
+    "initial": "from the first generation",
     "move": "replicas moved",
     "killed": "agent killed",
     "enter": "into the running group",
@@ -26,7 +35,7 @@ Groups of real consumers on a three-rack Kafka 4.3 with a real agent, the client
 [its document](clients.json), which has every figure and the reason of each refusal. From what members say they read
 and committed it is checked that nothing is skipped, owned twice in one generation, or read again below a commit.
 """
-_COURSES: Final = """
+_SCENARIOS: Final = """
 ## Scenario by scenario
 
 One group of three members goes through all of them, from left to right. *leads* and *follows* are the agent's role at
@@ -37,8 +46,8 @@ and 0.0 is no bound: where the agent's session ends between the heartbeats of tw
 to one heartbeat interval, 3 s by default ([why](operating.md#stop-it-at-once)). Of members of segmentio/kafka-go that
 end together one may stay in its group for 40 s, with an agent or without.
 """
-_BIRTHS: Final = """
-## From birth
+_INITIAL_REBALANCES: Final = """
+## From the first generation
 
 The agent waits outside, and the members start: how many groups of how many it led from their first generation
 (kafka-go's members join five seconds later, in generation 2), and the median of seconds until every partition had an
@@ -53,14 +62,18 @@ _ROLES: Final = {"leading": "leads", "following": "follows", "observing": "obser
 
 def render(document: Document) -> str:
     """Returns the whole page."""
-    parts = [_INTRODUCTION, _COURSES, "\n", _course_table(document), _doubts(document.courses)]
+    parts = [_INTRODUCTION, _SCENARIOS, "\n", _scenario_table(document), _doubts(document.scenarios)]
     every = variants(CLIENTS)
-    parts.append(_missing(every, {(one.client, one.assignor) for one in document.courses}))
-    parts.append(_ending(document.courses))
-    late = max((one.late_seconds for one in document.births), default=0.0)
-    parts += [_BIRTHS.format(late=max(0.0, late)), _large_births(document.births), _logged(document.births)]
+    parts.append(_missing(every, {(one.client, one.assignor) for one in document.scenarios}))
+    parts.append(_ending(document.scenarios))
+    late = max((one.late_seconds for one in document.initial), default=0.0)
+    parts += [
+        _INITIAL_REBALANCES.format(late=max(0.0, late)),
+        _large_groups(document.initial),
+        _logged(document.initial),
+    ]
     defaults = [one for one in every if not one.assignor]
-    parts.append(_missing(defaults, {(one.client, one.assignor) for one in document.births}))
+    parts.append(_missing(defaults, {(one.client, one.assignor) for one in document.initial}))
     return "".join(parts)
 
 
@@ -70,32 +83,32 @@ def _missing(wanted: Iterable[Variant], known: AbstractSet[tuple[str, str]]) -> 
     return f"\nNot measured yet: {'; '.join(found)}.\n" if found else ""
 
 
-def _ending(courses: Iterable[Course]) -> str:
+def _ending(runs: Iterable[ScenarioRun]) -> str:
     """Returns a line for each client that does not survive a rebalance."""
-    reasons = ((one, ENDS_WHEN_IT_REJOINS.get((one.client, one.assignor), "")) for one in courses)
+    reasons = ((one, ENDS_WHEN_IT_REJOINS.get((one.client, one.assignor), "")) for one in runs)
     return "".join(f"\n{_named(one.client, one.assignor)}: {reason}.\n" for one, reason in reasons if reason)
 
 
-def _course_table(document: Document) -> str:
-    births = {(one.client, one.assignor): _born(one) for one in document.births if one.members == _MEMBERS}
+def _scenario_table(document: Document) -> str:
+    first = {(one.client, one.assignor): _led(one) for one in document.initial if one.members == _MEMBERS}
     rows = []
-    for course in document.courses:
-        steps = {step.name: step for step in course.steps}
+    for run in document.scenarios:
+        steps = {step.name: step for step in run.steps}
         cells = [_CELLS[name](steps[name]) if name in steps else "-" for name in SCENARIOS]
-        cells[0] = births.get((course.client, course.assignor), cells[0])
+        cells[0] = first.get((run.client, run.assignor), cells[0])
         shown = [cell for name, cell in zip(SCENARIOS, cells, strict=True) if name not in _COUNTED]
-        rows.append((f"{_named(course.client, course.assignor)}", *shown))
+        rows.append((f"{_named(run.client, run.assignor)}", *shown))
     heads = [title for name, title in SCENARIOS.items() if name not in _COUNTED]
-    return _table(("client", *heads), rows) + _counted(document.courses)
+    return _table(("client", *heads), rows) + _counted(document.scenarios)
 
 
-def _counted(courses: Sequence[Course]) -> str:
+def _counted(runs: Sequence[ScenarioRun]) -> str:
     """Returns how often the agent had which role after scenarios in which it is nearly always the same."""
     found = []
     for name in _COUNTED:
-        roles = Counter(_role(step) for course in courses for step in course.steps if step.name == name)
+        roles = Counter(_role(step) for run in runs for step in run.steps if step.name == name)
         found.append(f"*{SCENARIOS[name]}*: {', '.join(f'{role} {count}' for role, count in roles.items()) or '-'}")
-    twice = sum(course.read_twice for course in courses)
+    twice = sum(run.read_twice for run in runs)
     return f"\nIn the other scenarios {'; '.join(found)}. Records read twice: {twice}.\n"
 
 
@@ -108,7 +121,7 @@ def _with_pause(words: Callable[[Step], str]) -> Callable[[Step], str]:
 
 
 _CELLS: Final[Mapping[str, Callable[[Step], str]]] = {
-    "birth": _role,
+    "initial": _role,
     "move": lambda step: f"{step.seconds:.1f}, {step.pause_seconds:.1f}",
     "killed": lambda step: f"{step.pause_seconds:.1f}" if step.outcome == "goes on" else step.outcome,
     "enter": _with_pause(_role),
@@ -118,33 +131,33 @@ _CELLS: Final[Mapping[str, Callable[[Step], str]]] = {
 }
 
 
-def _born(one: Births) -> str:
+def _led(one: InitialRebalances) -> str:
     return f"{one.led}/{one.tries}, {one.with_seconds:.1f} ({one.without_seconds:.1f})"
 
 
-def _large_births(births: Iterable[Births]) -> str:
+def _large_groups(first: Iterable[InitialRebalances]) -> str:
     """Returns a line with the groups of other sizes than those in the table."""
     found = [
-        f"{_named(one.client, one.assignor)}, {one.members} members: {_born(one)}"
-        for one in births
+        f"{_named(one.client, one.assignor)}, {one.members} members: {_led(one)}"
+        for one in first
         if one.members != _MEMBERS
     ]
     return f"\n{'; '.join(found)}.\n" if found else ""
 
 
-def _logged(births: Iterable[Births]) -> str:
+def _logged(first: Iterable[InitialRebalances]) -> str:
     """Returns errors that clients log when the agent has their first JoinGroup answered; they rejoin by themselves."""
-    found = sorted({(_named(one.client, one.assignor), message) for one in births for message in one.logged})
+    found = sorted({(_named(one.client, one.assignor), message) for one in first for message in one.logged})
     if not found:
         return ""
     lines = "".join(f"- {name}: `{message}`\n" for name, message in found)
     return f"\nErrors that clients logged in the agent's groups only; they went on by themselves:\n\n{lines}"
 
 
-def _doubts(courses: Sequence[Course]) -> str:
-    if not courses:
+def _doubts(runs: Sequence[ScenarioRun]) -> str:
+    if not runs:
         return ""
-    found = [f"- {_named(one.client, one.assignor)}: {finding}\n" for one in courses for finding in one.findings]
+    found = [f"- {_named(one.client, one.assignor)}: {finding}\n" for one in runs for finding in one.findings]
     if not found:
         return "\nNo record was skipped, owned twice or read again below a commit.\n"
     return f"\nWhat the checker found:\n\n{''.join(found)}"

@@ -22,7 +22,7 @@ def check(history: History, bounds: Bounds) -> list[Finding]:
         *_unowned(history, owned.values(), bounds),
         *_skipped(history),
         *_read_again(history, owned.values()),
-        *stops(history, least=bounds.stop),
+        *stops(history, min_seconds=bounds.stop),
         *_forgotten(history),
     ]
     return sorted(found, key=lambda finding: (finding.since_ns, finding.kind, finding.partition))
@@ -104,27 +104,27 @@ def _read_again(history: History, owned: Iterable[Sequence[Span]]) -> Iterator[F
         partition = found[0].partition
         for member in sorted({span.member for span in found}):
             own = [event for event, name in runs.get(partition, ()) if name == member]
-            turns = [span for span in found if span.member == member]
-            for number, span in enumerate(turns):
+            spans = [span for span in found if span.member == member]
+            for number, span in enumerate(spans):
                 # the last reads may be printed after the partition was revoked: they count to the previous span
-                until = turns[number + 1].since_ns if number + 1 < len(turns) else None
+                until = spans[number + 1].since_ns if number + 1 < len(spans) else None
                 read = [run for run in own if run.begun_ns >= span.since_ns and (until is None or run.begun_ns < until)]
-                floor = _in_force(commits.get(partition, ()), span.since_ns)
-                yield from _below(read, floor, member=member, partition=partition)
+                committed = _in_force(commits.get(partition, ()), span.since_ns)
+                yield from _below(read, committed, member=member, partition=partition)
 
 
-def _below(runs: Sequence[Event], floor: int, *, member: str, partition: Partition) -> Iterator[Finding]:
+def _below(runs: Sequence[Event], committed: int, *, member: str, partition: Partition) -> Iterator[Finding]:
     for run in runs:
-        if run.first < floor:
+        if run.first < committed:
             yield Finding(
                 kind=Kind.READ_AGAIN,
                 partition=partition,
                 since_ns=run.begun_ns,
                 until_ns=run.ended_ns,
                 members=(member,),
-                offsets=(run.first, min(run.last, floor - 1)),
+                offsets=(run.first, min(run.last, committed - 1)),
             )
-        floor = max(floor, run.last + 1)
+        committed = max(committed, run.last + 1)
 
 
 def _commits(history: History) -> dict[Partition, list[tuple[int, int]]]:
@@ -149,8 +149,8 @@ def _forgotten(history: History) -> Iterator[Finding]:
     commits = _commits(history)
     for kept in history.kept:
         found = kept.offsets or {}
-        for partition, told in sorted(commits.items()):
-            before = [offset for ns, offset in told if ns < kept.ns]
+        for partition, committed in sorted(commits.items()):
+            before = [offset for ns, offset in committed if ns < kept.ns]
             has = found.get(partition, -1)
             if before and has < before[-1]:
                 yield Finding(

@@ -23,12 +23,12 @@ def read_history(files: Iterable[Path]) -> History:
         events = _read(file)
         written += [event for event in events if event.kind == "written"]
         kept += [event for event in events if event.kind == "kept"]
-        told: dict[str, list[Event]] = {}
+        by_member: dict[str, list[Event]] = {}
         for event in events:
             if event.kind not in {"written", "kept"}:
-                told.setdefault(event.member, []).append(event)
-        for member, of_member in told.items():
-            members[f"{file.stem}/{member}" if len(told) > 1 else file.stem] = tuple(of_member)
+                by_member.setdefault(event.member, []).append(event)
+        for member, of_member in by_member.items():
+            members[f"{file.stem}/{member}" if len(by_member) > 1 else file.stem] = tuple(of_member)
     return History(members=members, written=tuple(written), kept=tuple(sorted(kept, key=lambda event: event.ns)))
 
 

@@ -60,8 +60,8 @@ def written(history: History) -> dict[Partition, list[Event]]:
     return found
 
 
-def stops(history: History, *, least: float) -> list[Finding]:
-    """Returns the times longer than `least` seconds in which a partition had a record to read and was not read.
+def stops(history: History, *, min_seconds: float) -> list[Finding]:
+    """Returns the times longer than `min_seconds` in which a partition had a record to read and was not read.
 
     A stop starts when the next record was written, or with the previous read if that was later. It ends with any read,
     also of records that had been read before. Where writes were not recorded, there is always a record to read. A stop
@@ -75,16 +75,16 @@ def stops(history: History, *, least: float) -> list[Finding]:
         free, behind = 0, -1
         for event, _ in runs:
             since = max(free, when.of(behind + 1 if behind >= 0 else event.first))
-            if since and event.begun_ns - since > least * 1e9:
+            if since and event.begun_ns - since > min_seconds * 1e9:
                 found.append(_stop(partition, since, event.begun_ns))
             free, behind = max(free, event.ended_ns), max(behind, event.last)
         if behind < when.last:
             since = max(free, when.of(behind + 1))
-            if end - since > least * 1e9:
+            if end - since > min_seconds * 1e9:
                 found.append(_stop(partition, since, end))
     for partition in confirmed.keys() - reads(history).keys():  # never read at all
         since = confirmed[partition][0].ns
-        if end - since > least * 1e9:
+        if end - since > min_seconds * 1e9:
             found.append(_stop(partition, since, end))
     return found
 

@@ -87,7 +87,7 @@ def _consume(settings: MemberSettings, record: Callable[..., Recorder], ended: t
 
     recorder = record(printed=store)
 
-    def told(kind: str, partitions: list[TopicPartition]) -> None:
+    def report(kind: str, partitions: list[TopicPartition]) -> None:
         named = [(partition.topic, partition.partition) for partition in partitions]
         recorder.partitions(kind, named, generation=_generation(consumer))
 
@@ -108,9 +108,9 @@ def _consume(settings: MemberSettings, record: Callable[..., Recorder], ended: t
     recorder.event("started", client="confluent", client_id=settings.client_id)
     consumer.subscribe(
         list(settings.topics),
-        on_assign=lambda _consumer, partitions: told("assigned", partitions),
-        on_revoke=lambda _consumer, partitions: told("revoked", partitions),
-        on_lost=lambda _consumer, partitions: told("lost", partitions),
+        on_assign=lambda _consumer, partitions: report("assigned", partitions),
+        on_revoke=lambda _consumer, partitions: report("revoked", partitions),
+        on_lost=lambda _consumer, partitions: report("lost", partitions),
     )
     try:
         while not ended.is_set():

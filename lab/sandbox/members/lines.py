@@ -159,8 +159,8 @@ class Recorder:
         """Prints an event with partitions, and the generation if the client reports it."""
         with self._lock:
             self._generation = max(self._generation, generation)
-            told = {} if generation < 0 else {"generation": generation}
-            self.event(kind, partitions=sorted([topic, partition] for topic, partition in partitions), **told)
+            known = {} if generation < 0 else {"generation": generation}
+            self.event(kind, partitions=sorted([topic, partition] for topic, partition in partitions), **known)
 
     def generation(self, now: int) -> None:
         """Prints the client's present generation if it is newer than the last printed one."""

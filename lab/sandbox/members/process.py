@@ -210,8 +210,8 @@ class Member:
     @property
     def complaints(self) -> str:
         """The last lines of its standard error, and the errors among its events."""
-        told = [event.message for event in self._events if event.kind == "error"]
-        return "\n".join([*told[-5:], *self._errors]) or "(nothing)"
+        errors = [event.message for event in self._events if event.kind == "error"]
+        return "\n".join([*errors[-5:], *self._errors]) or "(nothing)"
 
     def stop(self, *, kill: bool = False) -> None:
         """Ends it: in order, or with SIGKILL when `kill` is set; may be called again."""

@@ -1,5 +1,5 @@
 // A group member on kafkajs. Its subscription carries no rack, whatever rack it fetches with; it has no static members.
-// kafkajs tells when it rejoins and what it is then given; the generation stands in one of its debug messages only.
+// kafkajs reports when it rejoins and what it is then given; the generation stands in one of its debug messages only.
 
 import kafkajs from 'kafkajs'
 
@@ -36,7 +36,7 @@ function fail(message) {
 const settings = parse(process.argv.slice(2))
 const assignors = settings.assignors.map(name => ASSIGNORS[name] ?? fail(`kafkajs has no assignor ${name}`))
 const held = new Map() // topic to a set of partitions
-let before = [] // what it held when it was last told to rejoin, as topics and sets of partitions
+let before = [] // what it held when it was last asked to rejoin, as topics and sets of partitions
 let generation = -1
 let heldIn = -1 // the generation of what it holds; it hears of the next one before it says what it has lost
 let ended = false
@@ -116,16 +116,16 @@ async function eachBatch({ batch, resolveOffset, heartbeat, isStale }) {
     print('assigned', { partitions: pairs(held), generation: heldIn })
   }
   let [first, last] = [Number(messages[0].offset), Number(messages[0].offset)]
-  const tell = () => print('records', { topic, partition, first, last, count: last - first + 1 })
+  const report = () => print('records', { topic, partition, first, last, count: last - first + 1 })
   for (const message of messages.slice(1)) {
     const offset = Number(message.offset)
     if (offset !== last + 1) {
-      tell()
+      report()
       first = offset
     }
     last = offset
   }
-  tell()
+  report()
   resolveOffset(messages.at(-1).offset) // once printed, as only then may it be committed
   await heartbeat()
 }

@@ -1,4 +1,4 @@
-// Command pod-security tells which pods the Pod Security Standard "restricted" forbids, by the checks of Kubernetes' own
+// Command pod-security prints which pods the Pod Security Standard "restricted" forbids, by the checks of Kubernetes' own
 // admission controller.
 //
 // Arguments: versions of the standard, such as v1.37. Standard input: pod templates by name, as one JSON object. Standard

@@ -204,13 +204,13 @@ def test_a_group_whose_own_assignor_is_not_known_is_not_booked() -> None:
     board = TrafficBoard()
     ledger = Ledger(PRICES, roles=lambda: {"orders": "leading"}, own_share=lambda _: share[0])
     board.listen(ledger.take)
-    told = []
+    spent = []
     while share:
         publish(board, snapshot(group(flows=[flow(A, A, 9 * GB), flow(A, B, GB)])))
-        told.append(ledger.dollars().get("orders"))
+        spent.append(ledger.dollars().get("orders"))
         share.pop(0)
     once = PRICES.dollars(5 * GB)
-    assert told == [pytest.approx(once), None, pytest.approx(2 * once)]
+    assert spent == [pytest.approx(once), None, pytest.approx(2 * once)]
 
 
 def test_report_and_verdict_are_worked_out_once_per_snapshot() -> None:
@@ -226,7 +226,7 @@ def test_report_and_verdict_are_worked_out_once_per_snapshot() -> None:
     assert shown.verdict().findings == ()
 
 
-def test_the_own_share_is_not_worked_out_at_each_look() -> None:
+def test_the_own_share_is_not_worked_out_at_each_poll() -> None:
     """The own share is kept for the same members and assignor, and computed again for others."""
     shown = reports()
     learned = group(source="client-id")

@@ -99,7 +99,7 @@ def test_metrics_have_the_cluster_as_a_label(agent: Agent) -> None:
 
 
 def test_one_that_does_not_work_harms_no_other(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The agent is ready while one cluster is; when none is, the reasons are told by cluster."""
+    """The agent is ready while one cluster is; when none is, the reasons are listed by cluster."""
     status, body = ask(agent, "/readyz")
     assert status == 503
     assert {"east: watch", "west: watch"} <= json.loads(body)["wrong"].keys()

@@ -147,7 +147,7 @@ def paths(app: Starlette) -> list[str]:
     return sorted({route.path for route in app.routes if isinstance(route, Route)})
 
 
-def hold(runner: asyncio.Runner, app: Starlette, path: str, *, unready: bool) -> None:
+def check(runner: asyncio.Runner, app: Starlette, path: str, *, unready: bool) -> None:
     """Send many requests to one path; a path that may be unready may answer 503."""
 
     @settings(MANY, max_examples=EXAMPLES_OF_A_PATH)
@@ -176,7 +176,7 @@ def test_no_request_breaks_an_endpoint(agent: Agent, runner: asyncio.Runner) -> 
     app = application_of(agent)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for path in paths(app):
-        hold(runner, app, path, unready=path in {"/healthz", "/readyz"})
+        check(runner, app, path, unready=path in {"/healthz", "/readyz"})
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert grown < 300_000, f"{grown} kB more than before {EXAMPLES_OF_A_PATH} requests of each"
 

@@ -113,7 +113,7 @@ def test_the_table_has_a_row_for_each_hour() -> None:
     assert len(found.rebalances) == 2, "two of one step are one mark"
 
 
-def test_readers_of_screens_are_told_the_figures() -> None:
+def test_readers_of_screens_get_the_figures() -> None:
     """The drawing has a name and a description with extremes and numbers; what is not known is said."""
     found = plot(history([(1000.0, 0.5), (2000.0, 0.125), *[(None, None)] * 10], [Mark(at=BEGIN, kind="plan")]))
     assert found is not None

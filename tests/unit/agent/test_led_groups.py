@@ -37,7 +37,7 @@ class Found:
         self.leaders[group] = Mock(group=group, member_ids=Mock(return_value=frozenset()))
         return self.leaders[group]
 
-    def look(
+    def poll(
         self, *names: str, now: float = 0.0, complete: bool = True, types: Mapping[str, str] | None = None
     ) -> None:
         """Brokers list these groups."""
@@ -51,8 +51,8 @@ class Found:
 def test_what_is_found_is_led_at_once_and_offered_in_the_election() -> None:
     """A group is started once, however often it is listed."""
     found = Found("orders-*")
-    found.look("orders-eu")
-    found.look("orders-eu", "orders-us", now=10)
+    found.poll("orders-eu")
+    found.poll("orders-eu", "orders-us", now=10)
     assert {name: leader.method_calls for name, leader in found.leaders.items()} == {
         "orders-eu": [call.start()],
         "orders-us": [call.start()],
@@ -63,7 +63,7 @@ def test_what_is_found_is_led_at_once_and_offered_in_the_election() -> None:
 def test_what_cannot_be_led_by_a_member_is_not_found() -> None:
     """Brokers assign groups of the new protocol; Connect's workers and agents' own groups are no consumers."""
     found = Found("*")
-    found.look(
+    found.poll(
         types={
             "assigned": "consumer consumer",
             "share": "share share",
@@ -81,38 +81,38 @@ def test_a_group_that_has_ceased_to_exist_is_dropped_after_ten_minutes() -> None
     """Until then its next consumers are led from the first generation; its series vanish with it."""
     found = Found("orders-*", "payments")
     found.led.add("payments")
-    found.look("orders-eu", "payments")
-    found.look(now=599)
+    found.poll("orders-eu", "payments")
+    found.poll(now=599)
     assert sorted(found.led) == ["orders-eu", "payments"]
-    found.look(now=601)
+    found.poll(now=601)
     assert sorted(found.led) == ["payments"]
     did = found.leaders["orders-eu"].method_calls
     assert [one for one in did if one != call.member_ids()] == [call.start(), call.stop(), call.join(1.0)]
     assert (found.forgotten, found.offers[-1]) == (["orders-eu"], [])
-    found.look("orders-eu", now=700)
+    found.poll("orders-eu", now=700)
     assert sorted(found.led) == ["orders-eu", "payments"]
 
 
 def test_a_group_may_exist_if_its_broker_did_not_answer_or_the_agent_is_in_it() -> None:
     """Such a group is kept."""
     found = Found("orders-*")
-    found.look("orders-eu", "orders-us")
+    found.poll("orders-eu", "orders-us")
     own = MemberIdentity(group="orders-us", member_id="m", instance_id="samerack")
     found.leaders["orders-us"].member_ids.return_value = frozenset({own})
-    found.look(now=601, complete=False)
-    found.look(now=1200)
+    found.poll(now=601, complete=False)
+    found.poll(now=1200)
     assert sorted(found.led) == ["orders-eu", "orders-us"]
-    found.look(now=1202)
+    found.poll(now=1202)
     assert sorted(found.led) == ["orders-us"]
 
 
-def test_one_agent_leads_a_thousand_groups_that_it_was_not_told_by_name(capsys: pytest.CaptureFixture[str]) -> None:
-    """One record of Kafka must hold all their names; what is more is told once, with the cure."""
+def test_one_agent_leads_a_thousand_groups_that_no_setting_names(capsys: pytest.CaptureFixture[str]) -> None:
+    """One record of Kafka must hold all their names; what is more is reported once, with the cure."""
     found = Found("*", "payments")
     found.led.add("payments")
     names = [f"group-{number:04}" for number in range(MAX_FOUND + 5)]
-    found.look(*names)
-    found.look(*names, now=10)
+    found.poll(*names)
+    found.poll(*names, now=10)
     assert len(found.led) == MAX_FOUND + 1
     assert capsys.readouterr().out.count("too-many-groups") == 1
 
@@ -120,10 +120,10 @@ def test_one_agent_leads_a_thousand_groups_that_it_was_not_told_by_name(capsys: 
 def test_a_pattern_that_matches_nothing_is_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
     """Once, until it matches; a literal name is none, nor is what some brokers did not list, or nobody can lead."""
     found = Found("order-*", "pay*", "tools*", "payments", "!order-test")
-    found.look(complete=False)
+    found.poll(complete=False)
     unmatched = [found.led.unmatched]
     for now, names in ((0, ["payments"]), (10, ["payments"]), (20, ["payments", "order-1"])):
-        found.look(*names, now=now, types={"tools": "connect classic"})
+        found.poll(*names, now=now, types={"tools": "connect classic"})
         unmatched.append(found.led.unmatched)
     assert unmatched == [(), ("order-*",), ("order-*",), ()]
     warned = capsys.readouterr().out
@@ -135,9 +135,9 @@ def test_what_is_waited_for_is_noted() -> None:
     found, metrics = Found("orders", "payments", "pay*"), Metrics()
     for name, why in (("orders", "it does not exist"), ("payments", ""), ("pay-1", "it does not exist")):
         metrics.board.become(name, "waiting", why)
-    found.look("payments")
+    found.poll("payments")
     assert found.led.unmatched == ()
-    found.look("orders")
+    found.poll("orders")
     parts = SimpleNamespace(settings=found.settings, metrics=metrics, led=found.led)
     assert Health(cast(Any, parts), []).notes() == {
         "group orders": "it does not exist",

@@ -46,24 +46,24 @@ for case in cases:
     assert os.waitpid(child, 0)[1] == 0
 """
 """Logs once for each `LEVEL-FORM`, in a fork with its standard output and error in files of this folder, if any."""
-Run: TypeAlias = Callable[[str, str], tuple[str, str]]
+RunAgent: TypeAlias = Callable[[str, str], tuple[str, str]]
 CASES = ("info-auto", "debug-json", "debug-console", "error-console")
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+def run(tmp_path_factory: pytest.TempPathFactory) -> RunAgent:
     """A function from level and form to standard output and standard error of a program that logs."""
     folder = tmp_path_factory.mktemp("logs")
     subprocess.run([sys.executable, "-c", PROGRAM, str(folder), *CASES], check=True)
 
-    def said(level: str, form: str) -> tuple[str, str]:
+    def output(level: str, form: str) -> tuple[str, str]:
         out, err = (folder / f"{level}-{form}.{end}" for end in ("out", "err"))
         return out.read_text(encoding="utf-8"), err.read_text(encoding="utf-8")
 
-    return said
+    return output
 
 
-def test_without_a_terminal_each_event_is_a_json_line(run: Run) -> None:
+def test_without_a_terminal_each_event_is_a_json_line(run: RunAgent) -> None:
     """`auto` writes JSON to standard error: time, level, event and its values; exceptions with their frames."""
     out, err = run("info", "auto")
     assert out == ""
@@ -83,7 +83,7 @@ def test_without_a_terminal_each_event_is_a_json_line(run: Run) -> None:
 
 
 @pytest.mark.parametrize("form", ["json", "console"])
-def test_no_log_holds_a_secret(form: str, run: Run) -> None:
+def test_no_log_holds_a_secret(form: str, run: RunAgent) -> None:
     """At debug no log has values of the settings, of a traceback's frames, of SASL requests, or bytes as sent."""
     _, err = run("debug", form)
     assert "broken" in err
@@ -91,7 +91,7 @@ def test_no_log_holds_a_secret(form: str, run: Run) -> None:
     assert [text for text in held if text in err] == []
 
 
-def test_levels_and_the_console(run: Run) -> None:
+def test_levels_and_the_console(run: RunAgent) -> None:
     """`console` writes text; a level hides lower ones, and debug includes the lines of the Kafka library."""
     _, quiet = run("error", "console")
     assert "decision" not in quiet

@@ -86,7 +86,7 @@ def test_a_wrong_endpoint_is_refused(endpoint: str) -> None:
 
 
 def test_without_an_endpoint_nothing_of_it_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An agent that does not use it has none of its memory; it is an extra, and without it the cure is told."""
+    """An agent that does not use it has none of its memory; it is an extra, and without it the message has the cure."""
     monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.metric_exporter", None)
     with pytest.raises(SettingsError, match=r"pip install 'samerack\[otel\]'"):
         MetricsExport(OtelSettings(endpoint="http://127.0.0.1:1/v1/metrics"), tuple)

@@ -113,7 +113,7 @@ def test_without_a_price_the_share_comes_first(known: dict[str, Any], shown: tup
     assert (found.figure, found.what, found.avoidable) == shown
 
 
-def test_nothing_avoidable_is_said_so(url: str) -> None:
+def test_nothing_avoidable_is_reported_so(url: str) -> None:
     """In words and without the colour of what is wrong."""
     first = _html(f"{url}/group?name=orders").partition('<p class="headline">')[2].partition("</p>")[0]
     assert first.endswith("a month across racks, none of it avoidable")
@@ -126,7 +126,7 @@ def test_prices_of_nothing_put_the_share_first() -> None:
 
 
 def test_each_member_has_its_id() -> None:
-    """The end of a long id tells members apart, and its title is the whole id."""
+    """The end of a long id distinguishes members, and its title is the whole id."""
     ids = [f"consumer-orders-1-5f3c{number}f22-07a1-4b6e-9d0c-91d3a6c2{number}b0e" for number in (1, 2)]
     members = group("orders", members={ids[0]: A, ids[1]: B})
     for address in _serve(reports(snapshot(members))):
@@ -180,17 +180,17 @@ def test_a_group_shows_what_balance_costs(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sort", "told"),
+    ("sort", "expected"),
     [
         ("lag", ["records not read yet descending"] * 2),
         ("partition", ["records not read yet descending", "Partition ascending"]),
     ],
 )
-def test_members_and_partitions_tell_their_order(url: str, sort: str, told: list[str]) -> None:
+def test_members_and_partitions_show_their_order(url: str, sort: str, expected: list[str]) -> None:
     """The heading by which rows are sorted says so to a reader of screens; what one table lacks sorts it by lag."""
     html = _html(f"{url}/group?name={quote(_MARKUP)}&sort={sort}")
     found = re.findall(r'aria-sort="(\w+)"[^>]*><a [^>]*>([^<]*)', html)
-    assert [f"{text} {order}" for order, text in found] == told
+    assert [f"{text} {order}" for order, text in found] == expected
 
 
 def test_names_from_kafka_stay_text(url: str) -> None:

@@ -37,7 +37,7 @@ _KIPS = ROOT / "tests" / "kips.md"
 _DOCUMENTS = _text("tests/kips.md")
 _OPERATING, _POLICY = _text("docs/operating.md"), _text("docs/policy.md")
 _ROW = re.compile(r"^\| (?P<section>[^|]+) \| (?P<claim>[^|]+) \| `(?P<place>[^`|]+)` \| (?P<held>[^|]+) \|$")
-_HELD = re.compile(r"(?:Differs: (?P<instead>.+); told in \[[^]]+\]\((?P<page>[^)]+)\)\. )?`test_\w+`")
+_HELD = re.compile(r"(?:Differs: (?P<instead>.+); described in \[[^]]+\]\((?P<page>[^)]+)\)\. )?`test_\w+`")
 _CLAIMS = re.compile(r"^\|[^\n]*\| held by \|\n\|[-| ]+\|\n((?:\|.*\n)+)", re.MULTILINE)
 """A table with the last column `held by`."""
 
@@ -105,13 +105,13 @@ def test_every_row_on_the_documents_has_its_place_and_its_test() -> None:
 
 
 def test_the_page_on_conformance_counts_the_differences() -> None:
-    """The page has each document with its numbers of rows and differences, and the pages that tell of these."""
+    """The page has each document with its numbers of rows and differences, and the pages that describe these."""
     for section in _DOCUMENTS.split("\n## ")[1:]:
         rows = [found for line in section.splitlines() if (found := _ROW.match(line)) and "`" in found["held"]]
         held = [found for row in rows if (found := _HELD.fullmatch(row["held"])) and found["instead"]]
         pages = sorted({found["page"].removeprefix("../docs/").partition("#")[0] for found in held})
-        told = ", ".join(f"[{page.removesuffix('.md')}]({page})" for page in pages)
-        row = f"| {section.partition(chr(10))[0]} | {len(rows)} | {len(held)} | {told} |\n"
+        links = ", ".join(f"[{page.removesuffix('.md')}]({page})" for page in pages)
+        row = f"| {section.partition(chr(10))[0]} | {len(rows)} | {len(held)} | {links} |\n"
         assert row in _text("docs/conformance.md")
 
 
@@ -204,13 +204,13 @@ def test_the_metrics_that_the_page_on_operating_names_exist() -> None:
 @pytest.mark.parametrize(("run", "name"), [("chaos --faults 300", "chaos")])
 def test_each_figure_of_a_long_run_is_one_of_its_document(run: str, name: str) -> None:
     """The row on the page has no figure that was not measured, and the document names no loss."""
-    told = json.loads(_text(f"docs/benchmarks-{name}.json"))
+    document = json.loads(_text(f"docs/benchmarks-{name}.json"))
     (row,) = re.findall(rf"^\| `scripts/{re.escape(run)}`: [^|]+ \| ([^|]+) \|$", _OPERATING, re.MULTILINE)
-    measured = set(_figures(told))
+    measured = set(_figures(document))
     claimed = [float(figure.replace(",", "")) for figure in re.findall(r"\d[\d,]*(?:\.\d+)?(?![\w%])", row)]
     assert claimed
     assert [figure for figure in claimed if figure not in measured] == []
-    assert told.get("with_agents", told)["lost"] == told.get("with_agents", told)["owned_twice"] == 0
+    assert document.get("with_agents", document)["lost"] == document.get("with_agents", document)["owned_twice"] == 0
 
 
 def _figures(value: Any) -> list[float]:

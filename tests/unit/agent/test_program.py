@@ -72,7 +72,7 @@ def test_services_stop_before_what_they_need(agent: ClusterAgent) -> None:
     assert names == ["group orders", "group payments", "election", "watch", "poller", "traffic"]
 
 
-def test_readiness_asks_for_looks_and_roles(agent: ClusterAgent, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_readiness_asks_for_polls_and_roles(agent: ClusterAgent, monkeypatch: pytest.MonkeyPatch) -> None:
     """An agent is ready once it has polled the cluster and is in every group, waits for consumers, or is standby."""
     monkeypatch.setattr(agent.health, "unhealthy", dict)
     assert set(agent.health.unready()) == {"watch", "group orders", "group payments"}
@@ -97,10 +97,10 @@ def test_sigterm_before_the_first_answer_ends_it_at_once() -> None:
             silent.settimeout(60)
             with silent.accept()[0]:
                 agent.send_signal(signal.SIGTERM)
-                said = agent.communicate()[1]
-    assert agent.returncode == 0, said
-    assert '"stopping"' in said
-    assert "kafka-unreachable" not in said
+                errors = agent.communicate()[1]
+    assert agent.returncode == 0, errors
+    assert '"stopping"' in errors
+    assert "kafka-unreachable" not in errors
 
 
 def test_programs_are_started_without_the_working_directory() -> None:
@@ -145,7 +145,7 @@ class Running:
         new.replace(self._file)
 
     def hang_up(self) -> None:
-        """Asks it to read its settings now, not at its next look."""
+        """Asks it to read its settings now, not at its next check."""
         self.agent.process.send_signal(signal.SIGHUP)
 
     def waits(self, event: str, count: int = 1) -> list[dict[str, Any]]:
@@ -168,7 +168,7 @@ def running(tmp_path: Path) -> Iterator[Running]:
 
 
 def test_a_changed_file_takes_effect_without_a_signal(running: Running) -> None:
-    """The log tells each difference; the next process has the new settings, and knows why it is there.
+    """The log has each difference; the next process has the new settings, and knows why it is there.
 
     Settings with which no process can begin are taken back, and the former ones return: an address that this machine
     does not have shows only when the port is opened. One agent for both, because each start takes a second.
@@ -195,7 +195,7 @@ def test_a_changed_file_takes_effect_without_a_signal(running: Running) -> None:
     agent.stop()
 
 
-def test_wrong_settings_are_refused_and_said(running: Running) -> None:
+def test_wrong_settings_are_refused_and_reported(running: Running) -> None:
     """The process goes on with the former ones, and a metric shows it until the file is right.
 
     A hangup reads the settings at once; without a change nothing begins anew.

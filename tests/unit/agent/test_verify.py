@@ -32,7 +32,7 @@ ONLY = Code.RACK_ONLY_IN_FETCH
 NEAR_FLOWS = (flow(A, A, GB), flow(B, B, GB), flow(C, C, GB))
 
 
-def judged(
+def verdict_of(
     taken: TrafficSnapshot,
     prices: str = "aws",
     own_rack: str = "",
@@ -53,7 +53,7 @@ def monthly(wire_bytes: float) -> float:
 
 def found(taken: TrafficSnapshot) -> list[Finding]:
     """The findings of a snapshot."""
-    return list(judged(taken).findings)
+    return list(verdict_of(taken).findings)
 
 
 def only(taken: TrafficSnapshot, code: Code) -> Finding:
@@ -68,7 +68,7 @@ def only(taken: TrafficSnapshot, code: Code) -> Finding:
 )
 def test_a_pod_whose_rack_no_broker_is_in(own: str, code: Code) -> None:
     """A pod whose rack has no broker is a finding: clients beside the agent have that rack and read nothing near."""
-    (finding,) = judged(snapshot(group(flows=NEAR_FLOWS, shares=SOUND)), own_rack=own).findings
+    (finding,) = verdict_of(snapshot(group(flows=NEAR_FLOWS, shares=SOUND)), own_rack=own).findings
     assert (finding.code, finding.where, finding.costs) == (code, "this pod", True)
     assert all(part in finding.cause for part in (repr(own), A, B, C))
 
@@ -105,7 +105,7 @@ def with_client(taken: GroupTraffic, client_id: str) -> GroupTraffic:
 
 
 @pytest.mark.parametrize("client_id", ["kafka-python-3.0.12", "aiokafka-0.14.0", "sarama", "kafkajs"])
-def test_members_whose_client_tells_its_group_no_rack(client_id: str) -> None:
+def test_members_whose_client_sends_its_group_no_rack(client_id: str) -> None:
     """They may have `client.rack`, which their fetches alone carry: the cure are the settings that say so."""
     bare = group(members=dict.fromkeys(("m1", "m2", "m3")), flows=[flow("", A, 3 * GB)], shares=Shares(random=2 / 3))
     first, *others = bare.members
@@ -126,7 +126,7 @@ def test_members_whose_client_tells_its_group_no_rack(client_id: str) -> None:
     ("kind", "client_id"),
     [("classic", "kafka-python-2.0.2"), ("classic", "kafka-python-3-rack-a"), ("consumer", "sarama"), ("classic", "x")],
 )
-def test_members_whose_client_is_not_known_are_told_of_both_ways(kind: GroupKind, client_id: str) -> None:
+def test_members_whose_client_is_not_known_get_both_cures(kind: GroupKind, client_id: str) -> None:
     """Protocols do not show the library, and one that was given a client id may be any; its cure has that case too."""
     bare = group(kind=kind, members={"m1": None}, flows=[flow("", A, GB)], shares=Shares(random=2 / 3))
     cure = only(snapshot(with_client(bare, client_id)), Code.MEMBERS_WITHOUT_RACK).cure
@@ -157,7 +157,7 @@ def test_names_that_do_not_meet(members: set[str], brokers: set[str], code: Code
 
 
 @pytest.mark.parametrize(
-    ("members", "maps", "brokers", "said"),
+    ("members", "maps", "brokers", "expected"),
     [
         ((A, None), {}, {1: A, 2: B}, ()),
         ((A, "x"), {}, {1: A, 2: B}, ("some racks of members are not a rack of a broker: 'x'; brokers are in",)),
@@ -171,12 +171,15 @@ def test_names_that_do_not_meet(members: set[str], brokers: set[str], code: Code
     ],
 )
 def test_racks_that_no_broker_has_are_warned_of(
-    members: tuple[str | None, ...], maps: dict[str, dict[str, str]], brokers: dict[int, Rack], said: tuple[str, ...]
+    members: tuple[str | None, ...],
+    maps: dict[str, dict[str, str]],
+    brokers: dict[int, Rack],
+    expected: tuple[str, ...],
 ) -> None:
     """One rack of a member is enough, and one that is only in the settings; nothing is said of brokers not known."""
     warnings = rack_warnings(members, RackSettings.model_validate(maps), brokers)
-    assert len(warnings) == len(said)
-    assert all(part in warning for part, warning in zip(said, warnings, strict=True))
+    assert len(warnings) == len(expected)
+    assert all(part in warning for part, warning in zip(expected, warnings, strict=True))
 
 
 @pytest.mark.parametrize(
@@ -220,15 +223,15 @@ def test_members_that_share_only_a_foreign_protocol() -> None:
 
 
 def test_a_protocol_that_the_agent_could_offer_has_that_as_its_cure() -> None:
-    """An agent that was set to offer `range` only is told which name to add."""
+    """An agent that was set to offer `range` only gets the name to add."""
     taken = snapshot(group(assignor="cooperative-sticky", flows=NEAR_FLOWS, shares=SOUND))
-    (finding,) = judged(taken, leading=LeadingSettings(protocols=("range",))).findings
+    (finding,) = verdict_of(taken, leading=LeadingSettings(protocols=("range",))).findings
     assert (finding.code, finding.costs) == (Code.NO_COMMON_PROTOCOL, False)
     assert "add 'cooperative-sticky' to leading.protocols" in finding.cure
 
 
 def test_another_finding_does_not_hide_what_is_avoidable() -> None:
-    """A group with a member without rack, or with racks that never meet, is also told what a better plan would save."""
+    """A group with a member without rack, or with racks that never meet, also gets what a better plan would save."""
     mixed = group(members={**SPREAD, "m4": None}, flows=[flow(A, B, GB), flow("", A, GB)], shares=RANDOM)
     bare, avoidable = found(snapshot(mixed))
     assert [(one.code, one.guessed) for one in (bare, avoidable)] == [
@@ -252,17 +255,19 @@ def test_the_total_of_verify_is_that_of_cost() -> None:
         group("most", flows=[flow(A, C, GB)], shares=RANDOM),
         group("bare", members={"m1": None}, flows=[flow("", A, GB)], shares=replace(SOUND, present_bytes=None)),
     )
-    judgement = judged(taken)
+    result = verdict_of(taken)
     report = costs.report(taken, shipped("aws"), roles={})
-    assert judgement.dollars_per_month == report.totals.dollars_per_month
-    assert judgement.avoidable_dollars_per_month == pytest.approx(
+    assert result.dollars_per_month == report.totals.dollars_per_month
+    assert result.avoidable_dollars_per_month == pytest.approx(
         sum(
             one.dollars_per_month or 0.0
-            for one in judgement.findings
+            for one in result.findings
             if one.code in (Code.AVOIDABLE, Code.AT_RANDOM_BASELINE)
         )
     )
-    bare = judged(snapshot(group("bare", members={"m1": None}, flows=[flow("", A, GB)], shares=Shares(random=2 / 3))))
+    bare = verdict_of(
+        snapshot(group("bare", members={"m1": None}, flows=[flow("", A, GB)], shares=Shares(random=2 / 3)))
+    )
     assert (bare.dollars_per_month, bare.avoidable_dollars_per_month) == (None, None)
 
 
@@ -279,11 +284,11 @@ def test_brokers_without_the_assignor_that_others_have() -> None:
     """A cluster in the middle of a rollout has a finding that costs nothing, though its groups read near now."""
     some = ServerAssignors(by_broker={1: ("samerack", "uniform"), 2: ("uniform",), 3: ("uniform",)})
     taken = snapshot(group(kind="consumer", assignor="samerack", flows=NEAR_FLOWS, shares=SOUND))
-    (finding,) = judged(taken, offered=some).findings
+    (finding,) = verdict_of(taken, offered=some).findings
     assert (finding.code, finding.where, finding.costs) == (Code.ASSIGNOR_ON_SOME_BROKERS, "brokers 2, 3", False)
     assert LINE in finding.cure
     classic = snapshot(group(flows=NEAR_FLOWS, shares=SOUND))
-    assert judged(classic, offered=some).findings == ()
+    assert verdict_of(classic, offered=some).findings == ()
 
 
 @pytest.mark.parametrize(
@@ -295,7 +300,7 @@ def test_brokers_without_the_assignor_that_others_have() -> None:
         ("streams", "sticky", "KIP-1357, group.streams.assignors, since Kafka 4.4) cannot help either"),
     ],
 )
-def test_each_kind_of_group_is_told_what_helps_it(kind: GroupKind, assignor: str, cure: str) -> None:
+def test_each_kind_of_group_gets_the_cure_that_helps_it(kind: GroupKind, assignor: str, cure: str) -> None:
     """Only a classic group gets the agent as its cure, and no cure is a setting that the protocol ignores."""
     finding = only(snapshot(group(kind=kind, assignor=assignor, flows=NEAR_FLOWS, shares=HALF)), Code.AVOIDABLE)
     assert cure in finding.cure
@@ -386,9 +391,9 @@ NINETY_NINE: Mapping[str, str | None] = {f"m{at}": (A, B, C)[at % 3] for at in r
 def test_what_is_no_finding(taken: TrafficSnapshot) -> None:
     """Nothing costs, whether the agent's pod has no rack or one of the brokers'."""
     for own in ("", A):
-        judgement = judged(taken, own_rack=own)
-        assert (judgement.findings, judgement.costs) == ((), False)
-    assert judgement.brokers == len(taken.cluster.brokers)
+        result = verdict_of(taken, own_rack=own)
+        assert (result.findings, result.costs) == ((), False)
+    assert result.brokers == len(taken.cluster.brokers)
 
 
 def test_members_in_few_racks() -> None:
@@ -402,7 +407,7 @@ def test_members_in_few_racks() -> None:
 
 @pytest.mark.parametrize("aware", [False, None])
 def test_where_leaders_may_serve_only_the_least_counts(aware: bool | None) -> None:  # noqa: FBT001 - a table of states
-    """Without a selector, another finding, or with brokers that do not tell, nothing is said that it would cure."""
+    """Without a selector, another finding, or with silent brokers, nothing is reported that it would cure."""
     leaders = uneven(replicas=EVERYWHERE, any_replica=False)
     codes = [one.code for one in found(snapshot(leaders, replicas=EVERYWHERE, rack_aware_fetch=aware))]
     assert codes == ([Code.NO_RACK_AWARE_SELECTOR] if aware is False else [])
@@ -435,7 +440,7 @@ def test_each_cause_has_its_part_of_what_must_cross() -> None:
 
 
 def test_uneven_members_whose_racks_are_not_known_are_another_finding() -> None:
-    """A member without rack, or in a rack without brokers, is told as that; even numbers would be a guess."""
+    """A member without rack, or in a rack without brokers, is reported as that; even numbers would be a guess."""
     for taken in (
         snapshot(uneven({**UNEVEN, "m7": None})),
         snapshot(uneven({**UNEVEN, "m6": "x"})),
@@ -480,13 +485,13 @@ def flat(flows: Sequence[Flow] = FLAT, *, kind: GroupKind = "classic", assignor:
 def test_brokers_that_send_members_elsewhere_are_the_cause_and_not_the_assignment(kind: GroupKind) -> None:
     """The flat ratio is one finding, with all of its price, and nothing that an agent, or an assignor, would cure."""
     taken = snapshot(served(flat(kind=kind), (B, C, A)), replicas=EVERYWHERE)
-    judgement = judged(taken)
-    (finding,) = judgement.findings
+    result = verdict_of(taken)
+    (finding,) = result.findings
     assert (finding.code, finding.costs) == (Code.FOLLOWERS_DO_NOT_SERVE, True)
     assert all(part in finding.cause for part in ("67%", "60 s", "6 partitions"))
     assert "replica.selector.class" in finding.cure
     assert finding.dollars_per_month == pytest.approx(monthly(6 * GB))
-    assert judgement.avoidable_dollars_per_month == 0
+    assert result.avoidable_dollars_per_month == 0
 
 
 def test_clients_that_count_what_brokers_would_not_send_do_not_fetch_with_their_rack() -> None:
@@ -539,14 +544,14 @@ def test_what_plans_avoid_lacks_what_followers_do_not_serve() -> None:
     assert prices == {Code.FOLLOWERS_DO_NOT_SERVE: each, Code.AT_RANDOM_BASELINE: each}
 
 
-def test_what_was_refused_is_told_and_costs_nothing() -> None:
+def test_what_was_refused_is_reported_and_costs_nothing() -> None:
     """A missing permission and a failure have different codes, and neither costs."""
     gaps = [
         Gap(what=Family.LOG_DIRS, refused=True, where="broker 1", reason="r", consequence="x"),
         Gap(what=Family.PROBE, refused=False, where="", reason="timed out", consequence="y"),
     ]
-    told = found(snapshot(group(flows=NEAR_FLOWS, shares=SOUND), gaps=gaps))
-    assert [(one.code, one.where, one.costs) for one in told] == [
+    reported = found(snapshot(group(flows=NEAR_FLOWS, shares=SOUND), gaps=gaps))
+    assert [(one.code, one.where, one.costs) for one in reported] == [
         (Code.NOT_ALLOWED, "log-dirs broker 1", False),
         (Code.FAILED, "probe", False),
     ]
@@ -554,14 +559,18 @@ def test_what_was_refused_is_told_and_costs_nothing() -> None:
 
 def test_the_most_expensive_comes_first() -> None:
     """Findings that cost are first, sorted by cost; with free bytes they are the same, and other JSON is no verdict."""
-    free = judged(snapshot(group(flows=[flow(A, B, GB)], shares=RANDOM)), prices="azure")
+    free = verdict_of(snapshot(group(flows=[flow(A, B, GB)], shares=RANDOM)), prices="azure")
     assert ([one.code for one in free.findings], free.costs) == ([Code.AT_RANDOM_BASELINE], False)
     with pytest.raises(AgentError, match="the answer is no verdict"):
         findings.from_json(b"[]")
     gap = Gap(what=Family.PROBE, refused=True, where="", reason="r", consequence="c")
-    cheap = group("cheap", flows=[flow(A, B, GB)], shares=HALF)
-    dear = group("dear", flows=[flow(A, B, 9 * GB)], shares=HALF)
-    assert [one.where for one in found(snapshot(cheap, dear, gaps=[gap]))] == ["group dear", "group cheap", "probe"]
+    small = group("small", flows=[flow(A, B, GB)], shares=HALF)
+    large = group("large", flows=[flow(A, B, 9 * GB)], shares=HALF)
+    assert [one.where for one in found(snapshot(small, large, gaps=[gap]))] == [
+        "group large",
+        "group small",
+        "probe",
+    ]
 
 
 def test_a_cure_can_be_copied_into_a_shell() -> None:

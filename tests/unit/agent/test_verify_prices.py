@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from samerack.reporting.findings import Code, Verdict
 from samerack.traffic.model import GroupKind, GroupTraffic, Shares, TrafficSnapshot
 from tests.unit.agent.measured import GB, RANGE, SPREAD, A, B, C, flow, group, problem, snapshot
-from tests.unit.agent.test_verify import EVERYWHERE, ROTATED_BROKERS, judged, monthly, served
+from tests.unit.agent.test_verify import EVERYWHERE, ROTATED_BROKERS, monthly, served, verdict_of
 
 RACKS_OF_MEMBERS = (A, B, C, "RACK-A", "cellar", None)
 ALL_IN_ONE = ((1,),) * 6
@@ -19,15 +19,15 @@ HALF = Shares(present_bytes=0.5, present_partitions=0.5, optimal=0.0, optimal_by
 TWO_THIRDS = replace(HALF, present_bytes=2 / 3, present_partitions=2 / 3)
 
 
-def prices(judgement: Verdict, *, guessed: bool = False) -> dict[Code, float | None]:
+def prices(result: Verdict, *, guessed: bool = False) -> dict[Code, float | None]:
     """The priced findings of the only group: the guesses, or the others."""
-    return {one.code: one.dollars_per_month for one in judgement.findings if one.guessed is guessed}
+    return {one.code: one.dollars_per_month for one in result.findings if one.guessed is guessed}
 
 
 def test_a_foreign_assignor_that_reads_at_random_is_one_finding() -> None:
     """Its cure is another assignor; the agent cannot lead it, so that no finding says so."""
     taken = snapshot(group(assignor="mine", flows=[flow(A, B, 2 * GB), flow(A, A, GB)], shares=TWO_THIRDS))
-    assert prices(judged(taken)) == {Code.NO_COMMON_PROTOCOL: pytest.approx(monthly(2 * GB))}
+    assert prices(verdict_of(taken)) == {Code.NO_COMMON_PROTOCOL: pytest.approx(monthly(2 * GB))}
 
 
 def test_wrong_racks_have_the_price_of_what_their_members_read() -> None:
@@ -36,7 +36,7 @@ def test_wrong_racks_have_the_price_of_what_their_members_read() -> None:
     flows = [flow("RACK-A", A, GB), flow("cellar", B, 2 * GB), flow(C, C, GB)]
     shares = replace(HALF, present_bytes=0.75, present_partitions=2 / 3, optimal=0.75)
     taken = snapshot(group(members=racks, flows=flows, shares=shares, made=problem(((A,), (B,), (C,)) * 2, racks, {})))
-    assert prices(judged(taken)) == {
+    assert prices(verdict_of(taken)) == {
         Code.RACKS_DIFFER_IN_CASE: pytest.approx(monthly(GB)),
         Code.RACKS_NEVER_MEET: pytest.approx(monthly(2 * GB)),
     }
@@ -46,17 +46,17 @@ def test_what_plans_avoid_is_no_more_than_what_crosses() -> None:
     """Half of the partitions are read across racks, but few bytes: no finding costs more than these."""
     shares = replace(HALF, optimal_by="partitions", present_bytes=0.1)
     taken = snapshot(group(flows=[flow(A, B, GB), flow(A, A, 9 * GB)], shares=shares))
-    assert prices(judged(taken)) == {Code.AVOIDABLE: pytest.approx(monthly(GB))}
+    assert prices(verdict_of(taken)) == {Code.AVOIDABLE: pytest.approx(monthly(GB))}
 
 
 def test_what_is_read_where_a_rack_is_unknown_is_a_guess() -> None:
-    """A guess is told as one, and is not known where the brokers' racks are not."""
+    """A guess is reported as one, and is not known where the brokers' racks are not."""
     bare = group(members={**SPREAD, "m4": None}, flows=[flow(A, A, GB), flow("", A, 3 * GB)])
-    judgement = judged(snapshot(bare))
-    assert prices(judgement, guessed=True) == {Code.MEMBERS_WITHOUT_RACK: pytest.approx(monthly(2 * GB))}
-    assert (judgement.unknown_bytes, judgement.dollars_per_month) == (3 * GB, 0)
-    assert judgement.guessed_dollars_per_month == pytest.approx(monthly(2 * GB))
-    unknown = judged(snapshot(replace(bare, shares=replace(bare.shares, random=None))))
+    result = verdict_of(snapshot(bare))
+    assert prices(result, guessed=True) == {Code.MEMBERS_WITHOUT_RACK: pytest.approx(monthly(2 * GB))}
+    assert (result.unknown_bytes, result.dollars_per_month) == (3 * GB, 0)
+    assert result.guessed_dollars_per_month == pytest.approx(monthly(2 * GB))
+    unknown = verdict_of(snapshot(replace(bare, shares=replace(bare.shares, random=None))))
     assert prices(unknown) == {Code.MEMBERS_WITHOUT_RACK: None}
     assert unknown.guessed_dollars_per_month is None
 
@@ -103,13 +103,12 @@ def groups(draw: st.DrawFn) -> tuple[GroupTraffic, TrafficSnapshot]:
 def test_the_findings_of_a_group_cost_no_more_than_it_does(drawn: tuple[GroupTraffic, TrafficSnapshot]) -> None:
     """Together at most what crosses racks, in known prices and in what plans avoid; guesses at most what is unknown."""
     made, taken = drawn
-    judgement = judged(taken)
+    result = verdict_of(taken)
     crossing = monthly(sum(one.volume.wire_bytes for one in made.flows if one.key.cross_rack))
     unknown = monthly(sum(one.volume.wire_bytes for one in made.flows if one.key.cross_rack is None))
     known, guesses = (
-        sum(one.dollars_per_month or 0.0 for one in judgement.findings if one.guessed is guess)
-        for guess in (False, True)
+        sum(one.dollars_per_month or 0.0 for one in result.findings if one.guessed is guess) for guess in (False, True)
     )
     assert known <= crossing * (1 + 1e-9)
     assert guesses <= unknown * (1 + 1e-9)
-    assert (judgement.avoidable_dollars_per_month or 0.0) <= (judgement.dollars_per_month or 0.0) * (1 + 1e-9)
+    assert (result.avoidable_dollars_per_month or 0.0) <= (result.dollars_per_month or 0.0) * (1 + 1e-9)

@@ -54,7 +54,7 @@ def test_each_check_answers_for_itself() -> None:
         assert ask(port, "/healthz") == alive
 
 
-def test_what_is_waited_for_is_said_by_a_ready_agent() -> None:
+def test_what_is_waited_for_is_reported_by_a_ready_agent() -> None:
     """A name that may be wrong is in the text of /readyz, and no reason to take the agent out of service."""
     with served(notes=lambda: {"group order": "it does not exist yet"}) as port:
         status, body = ask(port, "/readyz")
@@ -85,7 +85,7 @@ def test_programs_at_the_unix_socket_may_change_things(tmp_path: Path) -> None:
 
 
 def _asking() -> Starlette:
-    """An application that tells whether a request may change something."""
+    """An application that answers whether a request may change something."""
 
     def change(request: Request) -> PlainTextResponse:
         refused = refused_change(request, "")
@@ -128,17 +128,17 @@ def test_a_taken_port_names_the_cure(*, listening: bool) -> None:
 
 def _answer(host: str) -> int:
     """The status of a page that is requested with this host name."""
-    told: list[Any] = []
+    sent: list[Any] = []
 
     async def send(message: Any) -> None:
-        told.append(message)
+        sent.append(message)
 
     async def receive() -> Any:
         return {"type": "http.request"}
 
     guard = KnownHosts(PlainTextResponse("read"), names=["Samerack.example.org"])
     asyncio.run(guard(_request("10.0.0.7", host=host).scope, receive, send))
-    return int(told[0]["status"])
+    return int(sent[0]["status"])
 
 
 @pytest.mark.parametrize(
@@ -183,9 +183,9 @@ def _request(peer: str, **headers: str) -> Request:
 )
 def test_changes_are_for_programs_on_this_machine(request_: Request, refused: str) -> None:
     """Any other request is refused with the reason."""
-    told = refused_change(request_, "do it there")
-    assert told.startswith(refused)
-    assert bool(told) is bool(refused)
+    refusal = refused_change(request_, "do it there")
+    assert refusal.startswith(refused)
+    assert bool(refusal) is bool(refused)
 
 
 @pytest.fixture(scope="module")

@@ -59,15 +59,15 @@ def test_traffic_and_findings_are_what_the_command_line_reads(port: int) -> None
     assert findings.from_json(ask(port, "/v1/findings")[1]) == SHOWN.verdict()
 
 
-def test_events_are_told_newest_first(port: int) -> None:
+def test_events_are_reported_newest_first(port: int) -> None:
     """All events, the newest ones, or one group's are returned, the newest first."""
-    told = read(port, "/v1/events")["events"]
-    assert [event["kind"] for event in told] == ["plan", "decision", "decision"]
+    events = read(port, "/v1/events")["events"]
+    assert [event["kind"] for event in events] == ["plan", "decision", "decision"]
     assert len(read(port, "/v1/events?most=1")["events"]) == 1
     assert read(port, "/v1/events?group=payments") == {"events": []}
 
 
-def test_racks_of_hosts_are_told_as_far_as_only_the_agent_knows_them(port: int) -> None:
+def test_racks_of_hosts_are_reported_as_far_as_only_the_agent_knows_them(port: int) -> None:
     """Racks are from other agents and the Kubernetes API; those of members and settings are known without it."""
     members = (
         ("10.0.0.0", MemberRack(rack="a", source="agent", fetches_with_rack=True)),
@@ -75,9 +75,9 @@ def test_racks_of_hosts_are_told_as_far_as_only_the_agent_knows_them(port: int) 
         ("10.0.0.2", MemberRack(rack="c", source="subscription", fetches_with_rack=True)),
         ("10.0.0.3", MemberRack(rack=None, source="none", fetches_with_rack=False)),
     )
-    told = host_racks.from_json(host_racks.to_json(host_racks.host_racks("h:1", members)))
-    assert (told.bootstrap, told.agents, told.kubernetes) == ("h:1", {"10.0.0.0": "a"}, {"10.0.0.1": "b"})
-    assert (told.hosts().agents("10.0.0.0"), told.hosts().kubernetes("10.0.0.0")) == ("a", None)
+    hosts = host_racks.from_json(host_racks.to_json(host_racks.host_racks("h:1", members)))
+    assert (hosts.bootstrap, hosts.agents, hosts.kubernetes) == ("h:1", {"10.0.0.0": "a"}, {"10.0.0.1": "b"})
+    assert (hosts.hosts().agents("10.0.0.0"), hosts.hosts().kubernetes("10.0.0.0")) == ("a", None)
     assert host_racks.from_json(ask(port, "/v1/racks?group=orders")[1]).bootstrap == SHOWN.bootstrap
     assert host_racks.from_json(ask(port, "/v1/racks?group=nobody")[1]).agents == {}
     with pytest.raises(AgentError, match="has no racks"):
@@ -86,22 +86,22 @@ def test_racks_of_hosts_are_told_as_far_as_only_the_agent_knows_them(port: int) 
 
 def test_the_lag_of_a_group_is_what_the_command_line_reads(port: int) -> None:
     """Its members and partitions are decoded to the values that are shown; a group that is not seen is refused."""
-    told = group_lag.from_json(ask(port, f"/v1/lag?group={quote(NAMED_BADLY)}")[1])
-    assert (told.group, told.bootstrap, len(told.members), len(told.partitions)) == (NAMED_BADLY, SHOWN.bootstrap, 3, 6)
-    assert (told.lag_records, told.lag_seconds) == (120, 12.5)
+    lag = group_lag.from_json(ask(port, f"/v1/lag?group={quote(NAMED_BADLY)}")[1])
+    assert (lag.group, lag.bootstrap, len(lag.members), len(lag.partitions)) == (NAMED_BADLY, SHOWN.bootstrap, 3, 6)
+    assert (lag.lag_records, lag.lag_seconds) == (120, 12.5)
     assert ask(port, "/v1/lag?group=nobody")[0] == ask(port, "/v1/lag")[0] == 404
     assert asking.ask(f"http://127.0.0.1:{port}", "/v1/lag?group=nobody", unseen=b"none") == b"none"
 
 
-def test_the_history_of_a_group_is_told_with_its_gaps(port: int) -> None:
+def test_the_history_of_a_group_is_reported_with_its_gaps(port: int) -> None:
     """Points follow each other without a break from the first known one on; what is not known is null."""
-    told = read(port, "/v1/history?group=orders")
-    points = told["points"]
-    assert (told["group"], told["step_seconds"], len(points)) == ("orders", 300.0, 241)
+    history = read(port, "/v1/history?group=orders")
+    points = history["points"]
+    assert (history["group"], history["step_seconds"], len(points)) == ("orders", 300.0, 241)
     assert [point["at"] for point in points] == [1_800_000_000.0 - ago * 300 for ago in range(240, -1, -1)]
     assert [point["bytes_per_second"] is None for point in points] == [60 < ago <= 72 for ago in range(240, -1, -1)]
     assert points[-1]["cross_rack_share"] == pytest.approx(0.0165)
-    assert told["marks"] == [{"at": 1_800_000_002.0, "kind": "plan"}]
+    assert history["marks"] == [{"at": 1_800_000_002.0, "kind": "plan"}]
     without = read(port, f"/v1/history?group={quote(NAMED_BADLY)}")["points"]
     assert {point["cross_rack_share"] for point in without} == {None}
     unknown = read(port, "/v1/history?group=billing-kip848")["points"]
@@ -109,7 +109,7 @@ def test_the_history_of_a_group_is_told_with_its_gaps(port: int) -> None:
     assert ask(port, "/v1/history?group=nobody")[0] == ask(port, "/v1/history")[0] == 404
 
 
-def test_each_page_has_cluster_version_and_last_look(port: int) -> None:
+def test_each_page_has_cluster_version_and_last_poll(port: int) -> None:
     """The header of each page says what it shows, by which version, and as of when."""
     for path in ("/", "/group?name=orders"):
         header = ask(port, path)[1].partition("<header>")[2].partition("</header>")[0]
@@ -133,10 +133,10 @@ def test_the_page_of_a_group_says_what_brokers_assign_and_what_is_unknown(port: 
     assert "racks.client_ids" in bare
 
 
-def test_the_policy_tells_mode_and_what_is_waited_for(port: int) -> None:
+def test_the_policy_shows_mode_and_what_is_waited_for(port: int) -> None:
     """The policy of each led group is in the JSON, and as text with the time on its page and the first page."""
-    told = read(port, "/v1/policy")["groups"]
-    assert [(one["mode"], one["waits"], one["waits_until"]) for one in told] == [
+    groups = read(port, "/v1/policy")["groups"]
+    assert [(one["mode"], one["waits"], one["waits_until"]) for one in groups] == [
         ("act", "breaker-open", 1_800_003_600.0),
         ("propose", "proposed", None),
     ]
@@ -165,7 +165,7 @@ def test_what_is_shown_takes_no_posts(port: int, path: str) -> None:
     assert ask(port, path, "POST")[0] == 405
 
 
-def test_somebody_else_is_told_and_nobody_is_no_answer(port: int) -> None:
+def test_somebody_else_is_named_and_nobody_is_no_answer(port: int) -> None:
     """A server that is no agent of this version is named with its status; at a closed port the command measures."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -94,8 +94,8 @@ def test_many_slow_bodies_hold_nobody_up(agent: int, path: str) -> None:
         with urlopen(f"http://127.0.0.1:{agent}/healthz", timeout=LONGEST_SECONDS) as healthy:
             assert healthy.status == 200
         # the first ones are being read: all later ones are refused
-        told = Counter(answer(connection)[0] for connection in connections[-100:])
-    assert told == {503: 100}
+        codes = Counter(answer(connection)[0] for connection in connections[-100:])
+    assert codes == {503: 100}
 
 
 @pytest.mark.parametrize("begun", [b"", b"G", b"GET / HTTP/1.1\r\nHost: localhost\r\nX: "])
@@ -109,15 +109,15 @@ def test_a_connection_without_a_request_is_closed(begun: bytes, monkeypatch: pyt
             try:
                 if begun:
                     connection.sendall(b"x")
-                told = connection.recv(100)
+                received = connection.recv(100)
             except TimeoutError:
                 continue
             except ConnectionError:
-                told = b""
+                received = b""
             break
         with urlopen(f"http://127.0.0.1:{port}/healthz", timeout=LONGEST_SECONDS) as healthy:
             assert healthy.status == 200
-    assert told == b""
+    assert received == b""
 
 
 def test_a_body_that_does_not_come_is_not_waited_for(small: int) -> None:
@@ -172,7 +172,7 @@ def test_a_sender_that_goes_away_is_nothing_to_report(small: int, caplog: pytest
     with caplog.at_level(logging.ERROR):
         for _ in range(3 * _AT_ONCE):
             slow(small).close()
-        while (told := _status(small)) == 503:
+        while (status := _status(small)) == 503:
             pass
-    assert told == 200
+    assert status == 200
     assert caplog.records == []

@@ -44,7 +44,7 @@ GAIN = Gain(
 
 @dataclass
 class Leader:
-    """Replaces the leader of a group: out at the second look after it was asked to leave, and leads in two polls."""
+    """Replaces the leader of a group: out at the second poll after it was asked to leave, and leads in two polls."""
 
     requests: GroupRequests = field(default_factory=lambda: GroupRequests(wall=lambda: _WALL))
     asked: list[tuple[Wish | None, float | None, str, str]] = field(default_factory=list)
@@ -157,11 +157,11 @@ def asks(text: str, port: int) -> list[str]:
 
 
 def test_leave_returns_once_the_agent_is_out(port: int, leader: Leader) -> None:
-    """The command looks until the agent has left, and says until when it stays out."""
-    code, said, _ = run(port, "leave", "orders", "--for", "30m", "--why", "moving brokers")
+    """The command polls until the agent has left, and says until when it stays out."""
+    code, output, _ = run(port, "leave", "orders", "--for", "30m", "--why", "moving brokers")
     assert (code, leader.roles) == (0, ["observing"])
-    assert "until 2027-01-16 00:30:00 UTC or `samerack resume orders --url http://" in " ".join(said.split())
-    assert asks(said, port) == ["resume"]
+    assert "until 2027-01-16 00:30:00 UTC or `samerack resume orders --url http://" in " ".join(output.split())
+    assert asks(output, port) == ["resume"]
     ((wish, seconds, _, why),) = leader.asked
     assert (wish, seconds, why) == (Wish.LEAVE, 1800.0, "moving brokers")
 
@@ -179,23 +179,23 @@ def test_leave_says_so_if_the_agent_stays(port: int, leader: Leader, monkeypatch
 def test_pause_and_resume_return_at_once(port: int, leader: Leader) -> None:
     """Both print a text, or one JSON object."""
     leader.roles = ["leading"]
-    code, said, _ = run(port, "pause", "orders")
+    code, output, _ = run(port, "pause", "orders")
     assert code == 0
-    assert "it is leading, until `samerack resume" in " ".join(said.split())
-    assert asks(said, port) == ["resume"]
-    code, said, _ = run(port, "pause", "orders", "--for", "2h", "--json")
-    assert (code, json.loads(said)["requests"][0]["until"]) == (0, _WALL + 7200)
-    code, said, _ = run(port, "resume", "orders", "--json")
-    assert (code, json.loads(said)) == (0, {"group": "orders", "role": "leading", "requests": [], "reasons": []})
+    assert "it is leading, until `samerack resume" in " ".join(output.split())
+    assert asks(output, port) == ["resume"]
+    code, output, _ = run(port, "pause", "orders", "--for", "2h", "--json")
+    assert (code, json.loads(output)["requests"][0]["until"]) == (0, _WALL + 7200)
+    code, output, _ = run(port, "resume", "orders", "--json")
+    assert (code, json.loads(output)) == (0, {"group": "orders", "role": "leading", "requests": [], "reasons": []})
     assert run(port, "resume", "orders")[0] == 0
 
 
 def test_a_standby_names_the_agent_to_ask(port: int, leader: Leader) -> None:
     """What a standby is asked does not change the group while another agent leads it."""
     leader.roles = ["standby"]
-    code, said, _ = run(port, "leave", "orders")
+    code, output, _ = run(port, "leave", "orders")
     assert code == 0
-    assert "another agent is the active one, ask that one" in said
+    assert "another agent is the active one, ask that one" in output
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ def test_wrong_input_changes_nothing(port: int, leader: Leader, line: tuple[str,
 
 
 @pytest.mark.parametrize("command", ["leave", "pause", "resume"])
-def test_where_no_agent_answers_the_cure_is_told(command: str) -> None:
+def test_where_no_agent_answers_the_cure_is_reported(command: str) -> None:
     """The exit code is 1, and 2 for what is no address; the message says what to give."""
     code, _, error = run(1, command, "orders")
     assert (code, "give --url or web.port, on the agent's machine" in error) == (1, True)
@@ -230,7 +230,7 @@ def taken(port: int, body: object, **headers: str) -> tuple[int, Any]:
     return post(port, "/v1/takeover", body, **headers)
 
 
-def test_a_program_of_this_machine_is_heeded(port: int, leader: Leader) -> None:
+def test_a_program_of_this_machine_is_handled(port: int, leader: Leader) -> None:
     """A local program may request a takeover or a dry run, by any name of the loopback address."""
     assert taken(port, {"group": "orders"})[0] == 202
     assert taken(port, {"group": "orders", "dry_run": True}, host=f"localhost:{port}")[1]["outcome"] == "would"
@@ -255,10 +255,10 @@ def test_what_makes_no_sense_is_refused(port: int, leader: Leader, body: object)
 
 def test_the_command_follows_it_to_its_end(port: int) -> None:
     """The command reports each finished step once."""
-    base, told = f"http://127.0.0.1:{port}", list[Did]()
-    progress = lead.follow(base, lead._asked(base, "orders", dry_run=False), told.append)
+    base, steps = f"http://127.0.0.1:{port}", list[Did]()
+    progress = lead.follow(base, lead._asked(base, "orders", dry_run=False), steps.append)
     assert progress.outcome is Outcome.LEADS
-    assert [did.step for did in told] == ["gather"]
+    assert [did.step for did in steps] == ["gather"]
     with pytest.raises(AgentError, match="404"):
         lead._asked(base, "payments", dry_run=False)
     with pytest.raises(AgentError, match=r"give --url or web\.port"):
@@ -266,7 +266,7 @@ def test_the_command_follows_it_to_its_end(port: int) -> None:
 
 
 @pytest.mark.usefixtures("leader")
-def test_where_the_agent_is_lost_the_command_says_where_to_look(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_the_agent_is_lost_the_command_names_the_next_step(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """It names the command that shows what the agent did, at the same address."""
     base = f"http://127.0.0.1:{port}"
     reach_agent(base)
@@ -280,7 +280,7 @@ def test_where_the_agent_is_lost_the_command_says_where_to_look(port: int, monke
     assert asks(str(caught.value), port) == ["events"]
 
 
-def test_a_progress_is_told_and_read_back() -> None:
+def test_a_progress_is_written_and_read_back() -> None:
     """A progress is read back equal, and other JSON is refused."""
     progress = Progress(group="orders", number=2, outcome=Outcome.UNDONE, reason="why", gain=GAIN)
     assert from_json(to_json(progress)) == progress
@@ -298,7 +298,7 @@ def test_the_gain_in_words() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "part"),
+    ("fields", "part"),
     [
         ({}, "after it began; 2 rebalances, one of them held open for 1.50 s"),
         ({"rebalances": 3, "late": 1, "late_seconds": 6.4}, "; an evicted member was outside for 6.4 s"),
@@ -307,9 +307,9 @@ def test_the_gain_in_words() -> None:
         ({"late": 2, "late_seconds": 6.4, "outside": 1}, "was outside for 6.4 s; an evicted member was not back"),
     ],
 )
-def test_the_end_in_words(told: dict[str, Any], part: str) -> None:
+def test_the_end_in_words(fields: dict[str, Any], part: str) -> None:
     """The end has the rebalances, the members that were outside, and where to see what moved."""
-    progress = Progress(group="orders", outcome=Outcome.LEADS, held_seconds=1.5, **{"rebalances": 2, **told})
+    progress = Progress(group="orders", outcome=Outcome.LEADS, held_seconds=1.5, **{"rebalances": 2, **fields})
     assert lead._end(progress).endswith(
         f"{part}; `samerack events orders --kind rebalance` shows who paused and what moved"
     )
@@ -317,9 +317,9 @@ def test_the_end_in_words(told: dict[str, Any], part: str) -> None:
 
 def test_a_dry_run_needs_no_way(port: int, leader: Leader) -> None:
     """There is one way to take over, so that it need not be named."""
-    code, said, _ = run(port, "lead", "orders", "--dry-run")
+    code, output, _ = run(port, "lead", "orders", "--dry-run")
     assert (code, leader.takeovers) == (0, [True])
-    assert "the agent can take orders over" in said
+    assert "the agent can take orders over" in output
 
 
 @pytest.mark.parametrize(

@@ -133,7 +133,7 @@ def moves(problem: Problem, plans: Int32Array) -> Int64Array:
     return counts
 
 
-def least(*levels: Int64Array) -> tuple[int, ...]:
+def minimum(*levels: Int64Array) -> tuple[int, ...]:
     """The lexicographically least row of the levels."""
     return min(zip(*(level.tolist() for level in levels), strict=True))
 
@@ -146,4 +146,4 @@ def rank(cost: Cost) -> tuple[int, int, int]:
 def best_rank(problem: Problem) -> tuple[int, ...]:
     """The least objective of all plans."""
     plans = all_plans(problem)
-    return least((loads(problem, plans) ** 2).sum(axis=1), cross_rack_weights(problem, plans), moves(problem, plans))
+    return minimum((loads(problem, plans) ** 2).sum(axis=1), cross_rack_weights(problem, plans), moves(problem, plans))

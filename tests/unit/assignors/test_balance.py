@@ -55,8 +55,8 @@ def test_loads_within_the_spread_are_the_least_unequal(question: tuple[list[int]
     supply, wants, size, limited = question
     spread = spread_of(supply, wants, size, limited=limited)
     vectors = all_loads(supply, wants, size, limited=limited)
-    least = min(sum(load * load for load in vector) for vector in vectors)
-    best = {vector for vector in vectors if sum(load * load for load in vector) == least}
+    minimum = min(sum(load * load for load in vector) for vector in vectors)
+    best = {vector for vector in vectors if sum(load * load for load in vector) == minimum}
     assert {vector for vector in vectors if _keeps_to(spread, np.array(vector), np.array(size))} == best
 
 

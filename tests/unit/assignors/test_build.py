@@ -1,4 +1,4 @@
-"""Names in any order become the same problem, and rival claims are resolved."""
+"""Names in any order become the same problem, and contested claims are resolved."""
 
 from __future__ import annotations
 

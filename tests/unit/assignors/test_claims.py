@@ -35,7 +35,7 @@ def test_newest_generation_wins(names: tuple[str, str]) -> None:
     assert problem.contested is None
 
 
-def test_older_claim_that_nobody_rivals_counts() -> None:
+def test_older_claim_that_nobody_contests_counts() -> None:
     """A member of an older generation keeps what no other member claims."""
     problem = claimed(("a", [0], 5), ("b", [1], 3))
     assert problem.owner.tolist() == [0, 1]
@@ -68,14 +68,14 @@ def test_contested_partition_is_withheld() -> None:
     check(problem, final, cooperative=False)
 
 
-def _left(*, generation: int, rival: int | None = None) -> Problem:
+def _left(*, generation: int, other: int | None = None) -> Problem:
     """Member a claims t-0 and t-1 but no longer subscribes to t; b subscribes, and may claim t-1 as well."""
-    rivals = {"t": [1]} if rival is not None else {}
+    others_owned = {"t": [1]} if other is not None else {}
     return build_problem(
         topics={"s": [[]], "t": [[]] * 3},
         members=[
             MemberInput(id="a", topics=("s",), owned={"t": [0, 1, 2**31 - 1], "s": [0]}, generation=generation),
-            MemberInput(id="b", topics=("t", "s"), owned=rivals, generation=-1 if rival is None else rival),
+            MemberInput(id="b", topics=("t", "s"), owned=others_owned, generation=-1 if other is None else other),
         ],
     )
 
@@ -94,10 +94,10 @@ def test_an_owner_without_a_subscription_withholds_its_partitions() -> None:
         check(problem, final, cooperative=True)
 
 
-@pytest.mark.parametrize(("rival", "owner", "contested"), [(6, 1, False), (5, NOBODY, True), (4, NOBODY, True)])
-def test_a_claim_without_a_subscription_is_as_old_as_its_generation(rival: int, owner: int, *, contested: bool) -> None:
+@pytest.mark.parametrize(("other", "owner", "contested"), [(6, 1, False), (5, NOBODY, True), (4, NOBODY, True)])
+def test_a_claim_without_a_subscription_is_as_old_as_its_generation(other: int, owner: int, *, contested: bool) -> None:
     """A newer claim of a subscriber makes it the owner; an equal or older one does not."""
-    problem = _left(generation=5, rival=rival)
+    problem = _left(generation=5, other=other)
     assert problem.owner[2] == owner
     assert problem.contested is not None
     assert problem.contested[2] == contested

@@ -45,7 +45,7 @@ def extras(problem: Problem, plans: Int32Array) -> tuple[Int32Array, Int64Array]
 def test_no_plan_of_whole_bundles_is_better(problem: Problem) -> None:
     """Brute force over all plans that keep bundles whole and leagues even finds none with a lower objective."""
     plans, counts = extras(problem, groups.all_plans(problem))
-    best = groups.least(
+    best = groups.minimum(
         (counts**2).sum(axis=1), groups.cross_rack_weights(problem, plans), groups.moves(problem, plans)
     )
     for portable in (False, True):
@@ -59,7 +59,7 @@ def test_no_plan_of_whole_bundles_is_better(problem: Problem) -> None:
 def test_no_plan_of_whole_bundles_is_nearer(problem: Problem) -> None:
     """With racks first, brute force finds no plan of even leagues that is nearer, then more even, then moves less."""
     plans, counts = extras(problem, groups.all_plans(problem))
-    best = groups.least(
+    best = groups.minimum(
         groups.cross_rack_weights(problem, plans), (counts**2).sum(axis=1), groups.moves(problem, plans)
     )
     for portable in (False, True):

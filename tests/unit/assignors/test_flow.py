@@ -14,7 +14,7 @@ from samerack.assignors.flow import place
 from samerack.assignors.model import AssignmentError, Int32Array
 from samerack.assignors.units import Claims, Seats, Units
 
-SEATS = 4
+CLIENTS = 4
 
 
 def _picks(draw: st.DrawFn, count: int, top: int) -> Int32Array:
@@ -25,7 +25,7 @@ def _picks(draw: st.DrawFn, count: int, top: int) -> Int32Array:
 def questions(draw: st.DrawFn) -> tuple[Units, Seats]:
     """Up to 5 units of 2 kinds with up to 3 claims each, 4 seats in 3 groups of 2 columns; kind 1 lacks one group."""
     count = draw(st.integers(1, 5))
-    claims = st.dictionaries(st.integers(0, SEATS - 1), st.integers(1, 3), max_size=3)
+    claims = st.dictionaries(st.integers(0, CLIENTS - 1), st.integers(1, 3), max_size=3)
     rows = [[], *(list(draw(claims).items()) for _ in range(3))]
     entries = [entry for row in rows for entry in row]
     units = Units(
@@ -46,10 +46,10 @@ def questions(draw: st.DrawFn) -> tuple[Units, Seats]:
         column=np.array([0, 1, 1], np.int32),
         edge_kind=np.array([0, 0, 0, 1, 1], np.int32),
         edge_group=np.array([0, 1, 2, 1, 0], np.int32),
-        demand=np.array([0] * SEATS + [count]),
-        tail=np.arange(SEATS, dtype=np.int32),
-        head=np.full(SEATS, SEATS, np.int32),
-        capacity=np.full(SEATS, 2, np.int64),
+        demand=np.array([0] * CLIENTS + [count]),
+        tail=np.arange(CLIENTS, dtype=np.int32),
+        head=np.full(CLIENTS, CLIENTS, np.int32),
+        capacity=np.full(CLIENTS, 2, np.int64),
     )
     return units, seats
 
@@ -76,7 +76,7 @@ def cost(units: Units, seats: Seats, plan: tuple[int, ...]) -> tuple[int, int] |
 def test_no_placement_is_better(question: tuple[Units, Seats], *, portable: bool) -> None:
     """Brute force over all placements finds none with a lower price, nor one of equal price with more spared moves."""
     units, seats = question
-    plans = itertools.product(range(SEATS), repeat=len(units.kind))
+    plans = itertools.product(range(CLIENTS), repeat=len(units.kind))
     costs = [found for plan in plans if (found := cost(units, seats, plan)) is not None]
     if not costs:
         with pytest.raises(AssignmentError, match="no flow"):

@@ -56,12 +56,12 @@ def test_a_sample_answers_for_the_whole(small: pytest.MonkeyPatch) -> None:
 def test_wrong_prices_are_corrected(small: pytest.MonkeyPatch, corrections: int) -> None:
     """From useless prices the cost is the same, by corrections or, if there are too many, by the whole network."""
     tasks = random_tasks(2, tasks=300, clients=30)
-    least = cost(tasks, COSTS, optimize_active(tasks, COSTS, balance=True))
+    minimum = cost(tasks, COSTS, optimize_active(tasks, COSTS, balance=True))
     small.setattr(sample, "_prices_of_sample", lambda _, ends, __: np.zeros(ends.first_seat, np.int64))
     small.setattr(sample, "_MAX_CORRECTIONS", corrections)
     found = optimize_active(tasks, COSTS, balance=True)
     assert fits(tasks, found, balance=True)
-    assert cost(tasks, COSTS, found) == least
+    assert cost(tasks, COSTS, found) == minimum
 
 
 def shop(*, room: int, wanted: int) -> tuple[Network, Ends]:

@@ -28,7 +28,7 @@ def test_no_plan_within_the_skew_is_nearer(problem: Problem, skew: int) -> None:
     """Brute force over all plans within the skew finds none with a lower (cross-rack weight, balance, moves)."""
     plans = within(problem, groups.all_plans(problem), skew)
     squares = (groups.loads(problem, plans) ** 2).sum(axis=1)
-    best = groups.least(groups.cross_rack_weights(problem, plans), squares, groups.moves(problem, plans))
+    best = groups.minimum(groups.cross_rack_weights(problem, plans), squares, groups.moves(problem, plans))
     for portable in (False, True):
         owner = assign(problem, Options(max_skew=skew), portable=portable)
         cost = evaluate(problem, owner)

@@ -42,7 +42,7 @@ def totals(question: Network, flow: Int64Array) -> list[int]:
     return totals
 
 
-def least_totals(question: Network) -> list[int]:
+def min_totals(question: Network) -> list[int]:
     """The costs of the best flow, by brute force."""
     sinks = int((question.supply < 0).sum()) or 1
     sources = question.supply[: int(question.tail.max()) + 1]
@@ -64,7 +64,7 @@ def test_flow_is_the_best_there_is(question: Network, limit: int, *, portable: b
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(solvers, "LIMIT", limit)
         flow = solve(question, portable=portable)
-    assert totals(question, flow) == least_totals(question)
+    assert totals(question, flow) == min_totals(question)
     assert (flow >= 0).all()
     assert (flow <= question.capacity).all()
 
@@ -72,7 +72,7 @@ def test_flow_is_the_best_there_is(question: Network, limit: int, *, portable: b
 @given(transports(greatest=1 << 58))
 def test_costs_beyond_the_solver(question: Network) -> None:
     """Costs beyond the 64 bits of the default solver are still exact."""
-    assert totals(question, solve(question)) == least_totals(question)
+    assert totals(question, solve(question)) == min_totals(question)
 
 
 def test_first_level_is_never_traded() -> None:

@@ -95,7 +95,7 @@ def test_no_plan_has_topics_spread_better(problem: Problem, *, portable: bool) -
     levels = ((loads**2).sum(axis=1), groups.cross_rack_weights(problem, plans), groups.moves(problem, plans))
     equal = np.logical_and.reduce([level == level[0] for level in levels])
     cells = groups.cells(problem, plans[equal])
-    assert groups.least(cells.max(axis=(1, 2), initial=0), (cells**2).sum(axis=(1, 2))) == unspread(problem, owner)
+    assert groups.minimum(cells.max(axis=(1, 2), initial=0), (cells**2).sum(axis=(1, 2))) == unspread(problem, owner)
 
 
 @pytest.mark.parametrize(("spread_moves", "largest", "moved"), [(0, 6, 0), (1, 6, 0), (2, 5, 2), (5, 4, 4), (99, 3, 6)])

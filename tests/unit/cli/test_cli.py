@@ -220,11 +220,11 @@ def test_an_unreachable_broker_is_exit_code_1_after_one_attempt(
 
     monkeypatch.setattr(Connections, "bootstrap_async", bootstrap)
     monkeypatch.setattr(client, "_DIAGNOSES", Diagnoses())
-    code, told = refused(*command, "--bootstrap-servers", closed_port, "-s", "web.port=0")
+    code, message = refused(*command, "--bootstrap-servers", closed_port, "-s", "web.port=0")
     clear_away()
     assert code == 1
-    assert told.startswith(f"samerack: kafka {closed_port}: connection refused; check host and port")
-    assert "bootstrap.servers" in told
+    assert message.startswith(f"samerack: kafka {closed_port}: connection refused; check host and port")
+    assert "bootstrap.servers" in message
     assert attempts == [10_000]
 
 
@@ -301,7 +301,7 @@ def test_a_shell_completes_commands() -> None:
     assert done.stdout.split() == ["verify"]
 
 
-def test_a_command_that_is_left_out_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_that_is_left_out_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """The agent's image is without the pipeline."""
     for name in [name for name in sys.modules if name.startswith("samerack.pipeline")]:
         monkeypatch.delitem(sys.modules, name)

@@ -126,7 +126,7 @@ def test_cost_of_one_group_has_pairs_topics_and_savings(port: int) -> None:
     assert "not in these figures: some partitions have no committed offset" in flat
 
 
-def test_cost_of_a_group_that_brokers_assign_tells_what_their_assignor_could_save(port: int) -> None:
+def test_cost_of_a_group_that_brokers_assign_shows_what_their_assignor_could_save(port: int) -> None:
     """The page names the assignor, what is not known of the brokers, what samerack's would save, and the line."""
     code, out, _ = run(port, "cost", "billing-kip848")
     flat = " ".join(out.split())
@@ -189,7 +189,7 @@ def test_an_unknown_group_names_those_that_were_seen(port: int) -> None:
     assert err.startswith("samerack: group nobody: was not seen; those that are nearest: billing-kip848, orders")
 
 
-def test_verify_tells_findings_and_exit_code(port: int) -> None:
+def test_verify_has_findings_and_exit_code(port: int) -> None:
     """Findings have marks, causes and cures; the exit code is 1 because something costs money."""
     code, out, _ = run(port, "verify")
     flat = " ".join(out.split())

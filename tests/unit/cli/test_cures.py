@@ -29,7 +29,7 @@ from tests.commands import commands_in, parsed
 from tests.docs import ROOT, sources
 from tests.unit.agent.leading.test_admission import ONE, TWO
 from tests.unit.agent.measured import GB, A, B, flow, group, snapshot
-from tests.unit.agent.test_verify import HALF, RANDOM, judged, uneven
+from tests.unit.agent.test_verify import HALF, RANDOM, uneven, verdict_of
 from tests.unit.agent.values import group as view
 from tests.unit.pipeline.test_whatif_words import CHANGE
 
@@ -104,7 +104,7 @@ def test_every_command_of_a_finding_is_complete() -> None:
     found = [runs(text) for one in taken for text in cures(one)]
     assert {name for commands in found for name, _ in commands} == {"run", "plan", "streams plan"}
     assert {of for commands in found for _, of in commands} == {NAME}
-    (pod,) = judged(snapshot(), own_rack="cellar").findings
+    (pod,) = verdict_of(snapshot(), own_rack="cellar").findings
     assert runs(pod.cure) == [("rack", None)]
 
 

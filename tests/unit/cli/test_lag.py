@@ -59,7 +59,7 @@ def test_a_member_without_partitions_lags_behind_nothing() -> None:
 
 
 @pytest.mark.parametrize("width", [60, 80, 160])
-def test_the_table_fits_and_begins_with_what_needs_a_look(width: int) -> None:
+def test_the_table_fits_and_begins_with_what_needs_attention(width: int) -> None:
     """Unknown lags come first, then the largest; no name is cut."""
     served = [A] if width == 160 else []
     assert cells_of(partitions_table(behind(), width=width), width, figure="lag")[1:] == [

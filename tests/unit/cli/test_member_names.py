@@ -14,7 +14,7 @@ def test_a_client_id_is_enough_where_it_is_the_only_one() -> None:
     assert short_names({}) == {}
 
 
-def test_members_with_one_client_id_have_what_tells_them_apart() -> None:
+def test_members_with_one_client_id_have_what_distinguishes_them() -> None:
     """Four characters of what the broker appended, or more where these are alike; others keep their client id."""
     ids = {"c-5f0c11": "c", "c-5f0c22": "c", "c-77aa11": "c", "d-1": "d"}
     assert list(short_names(ids).values()) == ["c-5f0c1", "c-5f0c2", "c-77aa1", "d"]

@@ -193,7 +193,7 @@ def test_bytes_of_changelogs_are_their_growth(monkeypatch: pytest.MonkeyPatch) -
     assert one.rates.log_bytes == dict.fromkeys([("app-counts-changelog", 0), ("app-counts-changelog", 1)], 3_000)
 
 
-def test_what_brokers_refuse_is_said() -> None:
+def test_what_brokers_refuse_is_reported() -> None:
     """Without permission for log sizes these are null, and the refusal has its consequence."""
     one = found(Brokers(*COUNTING, refuses_logs=True))
     assert one.rates.log_bytes is None

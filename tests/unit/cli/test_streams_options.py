@@ -147,14 +147,14 @@ def test_a_client_without_rack_is_neither_near_nor_across() -> None:
     best = options(one)["ha", "min_traffic", 1]
     assert best.obstacle is not None
     assert "has no rack: set client.rack there" in best.obstacle
-    report = told(one)
+    report = shown(one)
     assert report["standby_placements"] is None
     assert "placements of standbys" in [each["what"] for each in report["unknown"]]
     assert report["present"]["dollars_per_month"] is None
-    assert told(one, 0)["advice"][0].startswith("not known whether a strategy reads less across racks than now")
+    assert shown(one, 0)["advice"][0].startswith("not known whether a strategy reads less across racks than now")
 
 
-def told(one: Found, *standbys: int) -> dict[str, Any]:
+def shown(one: Found, *standbys: int) -> dict[str, Any]:
     """The report, through JSON."""
     listed = list(options(one, *standbys).values())
     report: dict[str, Any] = json.loads(json.dumps(report_of("app", one, listed, price_table(MoneySettings()))))
@@ -163,7 +163,7 @@ def told(one: Found, *standbys: int) -> dict[str, Any]:
 
 def test_the_report_has_everything() -> None:
     """Clients, subtopologies, changelogs, bills with dollars, placements of standbys, and what is not known."""
-    report = told(found(*COUNTING))
+    report = shown(found(*COUNTING))
     assert [(one["rack"], one["active"], one["standby"]) for one in report["clients"]] == [
         ("a", ["0_0", "1_1"], []),
         ("b", ["0_1", "1_0"], ["1_1"]),
@@ -194,18 +194,18 @@ def test_no_strategy_is_advised_that_saves_nothing() -> None:
         thread(1, {"0_1": [("in", 1)], "1_0": [("app-counts-repartition", 0)]}, rack="a", sums={"1_0": -2}),
         thread(2, {"0_0": [("in", 0)], "1_1": [("app-counts-repartition", 1)]}, rack="b", sums={"1_1": -2}),
     )
-    assert told(found(*near), 0)["advice"] == ["nothing: no strategy reads less across racks than now"]
-    assert "give --standbys" in told(found(*near), 2)["advice"][0]
+    assert shown(found(*near), 0)["advice"] == ["nothing: no strategy reads less across racks than now"]
+    assert "give --standbys" in shown(found(*near), 2)["advice"][0]
 
 
 def test_the_advice_says_what_stands_in_the_way() -> None:
     """Clients that send no rack, and brokers that serve from leaders, are named."""
     members = (COUNTING[0], thread(2, {"0_1": [("in", 1)]}, tags={"zone": "b"}))
     one = found(*members, aware=False)
-    _, silent, leaders = told(one)["advice"]
+    _, silent, leaders = shown(one)["advice"]
     assert "1 of 2 clients do not send a rack, 00000000-0000-0000-0000-000000000002 among them" in silent
     assert "replica.selector.class" in leaders
-    _, silent, leaders = told(replace(one, kind="streams"))["advice"]
+    _, silent, leaders = shown(replace(one, kind="streams"))["advice"]
     assert silent.endswith("among them: these clients read from leaders; set client.rack")
     assert leaders.endswith("RackAwareReplicaSelector")  # no strategy of Kafka's has a say (KIP-1071)
 
@@ -220,7 +220,7 @@ def printed(report: dict[str, Any], width: int = 200) -> str:
 @pytest.mark.parametrize("width", [60, 80, 160])
 def test_no_figure_of_an_option_is_cut(width: int) -> None:
     """The price of each option and the tasks of each client are there at any width, and nothing ends in an ellipsis."""
-    report = told(found(*COUNTING))
+    report = shown(found(*COUNTING))
     text = printed(report, width)
     assert max(map(len, text.splitlines())) <= width
     assert "…" not in text
@@ -232,10 +232,10 @@ def test_no_figure_of_an_option_is_cut(width: int) -> None:
 
 def test_the_tables_show_the_same() -> None:
     """A row for each option and placement, a line for all that is not known, and no 0 for what was not measured."""
-    text = printed(told(found(*COUNTING)))
+    text = printed(shown(found(*COUNTING)))
     for words in ("ha, min_traffic", "sticky, balance_subtopology", "33 B/s", "racks apart", "lags of 1 standbys"):
         assert words in text
-    text = printed(told(found(*SOME_STATE, rates=Rates())))
+    text = printed(shown(found(*SOME_STATE, rates=Rates())))
     (now,) = (line for line in text.splitlines() if line.split()[:1] == ["now"])
     assert "0 B/s" not in now
     assert "app-other-repartition-0 of task 1_0 has no rack" in text

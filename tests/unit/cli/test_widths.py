@@ -80,12 +80,12 @@ def test_a_plan_fits_and_names_each_member(width: int) -> None:
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_members_with_one_client_id_are_told_apart(width: int) -> None:
+def test_members_with_one_client_id_are_distinguished(width: int) -> None:
     """The shortest part of the member id that does it is shown; a column in which nothing is gained is not."""
     same = answer("leaders", "leaders", "leaders", client_ids=["payments"] * 3, gained=0)
     heading, *rows = cells_of(members_table(same, width), width, figure="now/across")
     names = [row[0] for row in rows]
-    assert names == NAMES  # the client id, and what tells the members apart after it
+    assert names == NAMES  # the client id, and what distinguishes the members after it
     assert "gained" not in heading
 
 
@@ -199,11 +199,11 @@ def test_a_plan_names_one_cause() -> None:
         for rack, count in (("a", 3), ("b", 1))
     ]
     spread = RackSpread(racks=tuple(loads), partitions=4, across=1, share=0.25, across_if_even=0, share_if_even=0.0)
-    told = over_racks(spread, elsewhere=())
-    assert told is not None
-    assert "25% across racks (1 of 4 partitions), 0% if" in told["cause"]
-    assert "fewer in a (2, not 3), more in b (2, not 1)" in told["cure"]
-    assert [one["rack"] for one in told["racks"]] == ["a", "b"]
+    reason = over_racks(spread, elsewhere=())
+    assert reason is not None
+    assert "25% across racks (1 of 4 partitions), 0% if" in reason["cause"]
+    assert "fewer in a (2, not 3), more in b (2, not 1)" in reason["cure"]
+    assert [one["rack"] for one in reason["racks"]] == ["a", "b"]
     stranger = over_racks(spread, elsewhere={"x"})
     assert stranger is not None
     assert (stranger["cause"], stranger["cure"]) == (None, None)

@@ -155,5 +155,5 @@ def versions_response(ranges: Ranges) -> Any:
     """The ApiVersions response of a broker with these versions of APIs."""
     one = ApiVersionsResponse.ApiVersion
     return ApiVersionsResponse(
-        api_keys=[one(api_key=key, min_version=least, max_version=most) for key, (least, most) in ranges.items()]
+        api_keys=[one(api_key=key, min_version=low, max_version=high) for key, (low, high) in ranges.items()]
     )

@@ -84,7 +84,7 @@ class Refusing:
 
 
 @pytest.mark.parametrize("protocol", ["SASL_PLAINTEXT", "SASL_SSL"])
-def test_what_is_read_together_with_the_end_is_heeded(protocol: str, tmp_path: Path) -> None:
+def test_what_is_read_together_with_the_end_is_handled(protocol: str, tmp_path: Path) -> None:
     """The library drops such an answer, and retried a wrong password without a pause, as a lost connection."""
     config, tls = {**CONFIG, "security_protocol": protocol}, None
     if protocol == "SASL_SSL":
@@ -99,7 +99,7 @@ def test_what_is_read_together_with_the_end_is_heeded(protocol: str, tmp_path: P
 
 
 @pytest.mark.parametrize("hung_up_first", [False, True])
-def test_what_a_broker_says_before_it_hangs_up_is_heeded(
+def test_what_a_broker_says_before_it_hangs_up_is_handled(
     monkeypatch: pytest.MonkeyPatch,
     hung_up_first: bool,  # noqa: FBT001 - a parameter of the test
 ) -> None:
@@ -142,7 +142,7 @@ def test_a_connection_that_is_being_closed_is_lost(monkeypatch: pytest.MonkeyPat
     net.close()
 
 
-def test_who_was_never_let_in_is_told_apart() -> None:
+def test_who_was_never_let_in_is_distinguished() -> None:
     """The result is unknown at first; a refusal counts until any login has succeeded, and not afterwards."""
     refusals, me, other = Refusals(), (("sasl_", "me"),), (("sasl_", "other"),)
     received = [refusals.reception]

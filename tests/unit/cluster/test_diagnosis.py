@@ -139,7 +139,7 @@ OFFERS = "kafka.sasl.mechanism to one that it offers: PLAIN, SCRAM-SHA-512"
 OPEN, WITH_SASL = broker(34), broker(33)
 
 
-def says(words: bytes) -> Answering:
+def serving(words: bytes) -> Answering:
     """Answers with these bytes, whatever is asked."""
     return lambda connection: connection.sendall(words)
 
@@ -147,9 +147,9 @@ def says(words: bytes) -> Answering:
 @pytest.mark.parametrize(
     ("answering", "protocol", "cure"),
     [
-        (says(b"HTTP/1.1 400 Bad Request\r\n\r\n"), "PLAINTEXT", "is no Kafka broker"),
-        (says(b"\x00\x00\x00\x02no"), "SSL", "or set kafka.security.protocol to PLAINTEXT"),
-        (says(b"\x00\x00\x00\x02no"), "SASL_SSL", "or set kafka.security.protocol to SASL_PLAINTEXT"),
+        (serving(b"HTTP/1.1 400 Bad Request\r\n\r\n"), "PLAINTEXT", "is no Kafka broker"),
+        (serving(b"\x00\x00\x00\x02no"), "SSL", "or set kafka.security.protocol to PLAINTEXT"),
+        (serving(b"\x00\x00\x00\x02no"), "SASL_SSL", "or set kafka.security.protocol to SASL_PLAINTEXT"),
         (WITH_SASL, "PLAINTEXT", f"set kafka.security.protocol to SASL_PLAINTEXT, and {OFFERS}"),
         (OPEN, "SASL_PLAINTEXT", "SASL is not expected there; set kafka.security.protocol to PLAINTEXT"),
         (OPEN, "PLAINTEXT", ""),
@@ -160,7 +160,7 @@ def says(words: bytes) -> Answering:
 def test_a_listener_without_tls(
     serve: Callable[[Answering], str], answering: Answering, protocol: str, cure: str
 ) -> None:
-    """A client whose protocol is not the listener's is told the one to set; a sound listener has no fault."""
+    """A client whose protocol is not the listener's gets the one to set; a sound listener has no fault."""
     found = why(serve(answering), protocol)
     assert cure in found
     assert bool(found) == bool(cure)
@@ -177,7 +177,7 @@ def test_a_listener_without_tls(
 def test_a_listener_with_tls_and_sasl(
     serve: Callable[[Answering], str], tmp_path: Path, protocol: str, cure: str
 ) -> None:
-    """A client without TLS, or without login, is told what is expected there."""
+    """A client without TLS, or without login, gets what is expected there."""
     assert why(serve(over_tls(tmp_path, WITH_SASL)), protocol).endswith(f"expected there; {cure}")
 
 
@@ -187,7 +187,11 @@ def test_a_cluster_is_hopeless_where_every_server_has_a_cause(
     """A server without a fault, or one that was only silent, may answer the next time."""
     monkeypatch.setattr(diagnosis, "_SECONDS", 0.2)
     ended = threading.Event()
-    no_broker, sound, silent = serve(says(b"HTTP/1.1 400 Bad\r\n\r\n")), serve(OPEN), serve(lambda _: held(ended))
+    no_broker, sound, silent = (
+        serve(serving(b"HTTP/1.1 400 Bad\r\n\r\n")),
+        serve(OPEN),
+        serve(lambda _: held(ended)),
+    )
     found = why_hopeless({"bootstrap_servers": f"{closed_port},{no_broker}"})
     assert found.startswith(f"{closed_port}: connection refused")
     assert f"; {no_broker}: what answers is no Kafka broker" in found
@@ -201,9 +205,9 @@ def refusal_of(server: str, seconds: float) -> str:
     try:
         connect({"bootstrap_servers": server}, seconds)
     except AgentError as error:
-        said = str(error)
+        message = str(error)
     clear_away()  # the error is gone, and with it what it holds
-    return said
+    return message
 
 
 @pytest.mark.parametrize("has_tls", [False, True])
@@ -218,8 +222,8 @@ def test_a_command_gives_up_at_the_first_cause(
     """An attempt that may last for ten minutes ends as soon as no server is worth another."""
     monkeypatch.setattr(client, "_DIAGNOSES", Diagnoses())
     server = serve(over_tls(tmp_path, OPEN)) if has_tls else closed_port
-    said = refusal_of(server, 600.0)
-    assert said.startswith(f"kafka {server}: {'TLS is expected there' if has_tls else 'connection refused'}; ")
+    message = refusal_of(server, 600.0)
+    assert message.startswith(f"kafka {server}: {'TLS is expected there' if has_tls else 'connection refused'}; ")
 
 
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")

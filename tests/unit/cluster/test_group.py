@@ -97,6 +97,6 @@ def test_topics_of_all_subscriptions() -> None:
     ],
     ids=["another agent", "reads a topic", "not static", "another client"],
 )
-def test_agents_are_told_from_consumers(one: MemberView, agent: bool) -> None:  # noqa: FBT001 - a column of the table
+def test_agents_are_distinguished_from_consumers(one: MemberView, agent: bool) -> None:  # noqa: FBT001 - a column of the table
     """Two agents that do not know each other must not treat each other as consumers."""
     assert is_agent(one, "samerack") is agent

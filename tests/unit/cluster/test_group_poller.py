@@ -101,7 +101,7 @@ def test_two_thousand_groups_are_one_request_to_each_coordinator(poller: GroupPo
 @pytest.mark.parametrize(
     ("seconds", "answer_seconds", "pause"), [(0.2, 0.0, 0.2), (0.01, 0.02, 0.18), (0.2, 0.1, 0.5), (3.0, 0.1, 3.0)]
 )
-def test_polls_take_a_tenth_of_the_time_unless_a_birth_could_be_missed(
+def test_polls_take_a_tenth_of_the_time_unless_an_initial_rebalance_could_be_missed(
     brokers: Brokers, seconds: float, answer_seconds: float, pause: float
 ) -> None:
     """The pause after a slow poll is longer, half a second at most, but not shorter than set."""

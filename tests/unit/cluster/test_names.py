@@ -81,11 +81,11 @@ def test_heartbeats_go_on_while_a_name_is_looked_up(asked: list[str], monkeypatc
             await net.sleep(0.005)
 
     async def both() -> None:
-        looking = net.call_soon_with_future(look_up)
+        pending = net.call_soon_with_future(look_up)
         await net.call_soon_with_future(beat)
-        assert not looking.is_done
+        assert not pending.is_done
         now[0] = 3.1
-        await looking
+        await pending
 
     net.start()
     try:

@@ -102,18 +102,18 @@ def test_an_agent_beside_a_member_comes_before_the_maps_and_kubernetes_after() -
     """An agent on the host knows its rack best; Kubernetes, which has to be asked, comes last."""
     hosts = Hosts(agents={"10.1.2.3": "rack-s"}.get, kubernetes={"10.1.2.3": "rack-k", "192.0.2.1": "rack-k"}.get)
 
-    def told(client_id: str, host: str | None, subscription: Subscription = WITHOUT) -> tuple[str | None, str]:
+    def rack_of(client_id: str, host: str | None, subscription: Subscription = WITHOUT) -> tuple[str | None, str]:
         answer = member_rack(SETTINGS, subscription=subscription, client_id=client_id, client_host=host, hosts=hosts)
         assert answer.fetches_with_rack is (answer.source == "subscription")
         return answer.rack, answer.source
 
-    assert told("orders-a-1", "10.1.2.3", WITH) == ("rack-z", "subscription")
-    assert told("orders-a-1", "10.1.2.3") == ("rack-s", "agent")
-    assert told("orders-a-1", "192.0.2.1") == ("rack-a", "client-id")
-    assert told("orders-1", "10.1.9.9") == ("rack-b", "client-id")
-    assert told("client", "10.9.9.9") == ("rack-a", "network")
-    assert told("client", "192.0.2.1") == ("rack-k", "kubernetes")
-    assert told("client", None) == (None, "none")
+    assert rack_of("orders-a-1", "10.1.2.3", WITH) == ("rack-z", "subscription")
+    assert rack_of("orders-a-1", "10.1.2.3") == ("rack-s", "agent")
+    assert rack_of("orders-a-1", "192.0.2.1") == ("rack-a", "client-id")
+    assert rack_of("orders-1", "10.1.9.9") == ("rack-b", "client-id")
+    assert rack_of("client", "10.9.9.9") == ("rack-a", "network")
+    assert rack_of("client", "192.0.2.1") == ("rack-k", "kubernetes")
+    assert rack_of("client", None) == (None, "none")
 
 
 @pytest.mark.parametrize(

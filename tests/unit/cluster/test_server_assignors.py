@@ -18,7 +18,7 @@ OLD = (
 
 
 def test_names_are_those_that_members_may_ask_for() -> None:
-    """The class of samerack and those of Kafka have short names; any other class is told as it is written."""
+    """The class of samerack and those of Kafka have short names; any other class is shown as it is written."""
     offered = from_values({1: OURS, 2: OLD, 3: "uniform,org.example.Mine", 4: ""})
     assert offered.by_broker == {
         1: ("samerack", "uniform", "range"),
@@ -49,7 +49,7 @@ def test_whether_brokers_have_it(
     some: bool,  # noqa: FBT001 - a column of the table
     preferred: bool | None,  # noqa: FBT001 - a column of the table
 ) -> None:
-    """One broker without it is enough for no; a broker that does not tell leaves it unknown."""
+    """One broker without it is enough for no; a broker that does not report it leaves it unknown."""
     offered = from_values(values)
     assert (offered.installed, offered.lacking, offered.on_some_brokers, offered.preferred) == (
         installed,

@@ -25,10 +25,10 @@ TIMES = SettlingTimes(change=1.0, leader=600.0)
 BOUNCED = {broker: rack for broker, rack in RACKS.items() if broker != 2}
 
 
-def watch(*looks: tuple[float, ClusterView]) -> list[Settled]:
+def watch(*observed: tuple[float, ClusterView]) -> list[Settled]:
     """The result of each poll, the first one on an empty state."""
     state, outcomes = Settling(), []
-    for now, view in looks:
+    for now, view in observed:
         outcomes.append(settle(state, view, now, TIMES))
         state = outcomes[-1].state
     return outcomes
@@ -59,7 +59,7 @@ def turns(*views: ClusterView, steps: int = 40, since: float = 0.0) -> list[tupl
 
 
 @pytest.mark.parametrize(
-    "looks",
+    "observed",
     [
         [(0, UP), (1, UP), (500, UP)],
         [(0, UP), (1, DOWN), (40, DOWN), (41, LAGGING), (50, LAGGING), (300, UP)],
@@ -85,20 +85,20 @@ def turns(*views: ClusterView, steps: int = 40, since: float = 0.0) -> list[tupl
         "a rack that changes faster than the settling time",
     ],
 )
-def test_what_does_not_last_is_no_change(looks: Sequence[tuple[float, ClusterView]]) -> None:
+def test_what_does_not_last_is_no_change(observed: Sequence[tuple[float, ClusterView]]) -> None:
     """Nothing is reported, and the settled object stays, so that its identity shows whether anything changed."""
-    first, *others = watch(*looks)
+    first, *others = watch(*observed)
     assert changes([first, *others]) == []
     assert all(settled(other) is settled(first) for other in others)
 
 
-def test_an_absent_broker_is_said_once() -> None:
+def test_an_absent_broker_is_reported_once() -> None:
     """The reason why a change is ignored is there when it begins."""
     outcomes = watch((0, UP), (1, DOWN), (40, DOWN), (41, LAGGING), (300, UP))
     assert [outcome.ignored for outcome in outcomes] == [(), ("broker-absent",), (), (), ()]
 
 
-def test_first_look_is_adopted_without_a_change() -> None:
+def test_first_poll_is_adopted_without_a_change() -> None:
     """What is seen for the first time counts at once; without a leader the preferred replica counts."""
     (outcome,) = watch((0, LEADERLESS))
     assert settled(outcome) == cluster(t=[(1, 2), (2, 3)])
@@ -150,7 +150,7 @@ TWICE_MOVED = [(21, MOVED), (22, MOVED)]
 
 
 @pytest.mark.parametrize(
-    ("looks", "counts"),
+    ("observed", "counts"),
     [
         ([(0, UNASKED), (10, view_of(BOUNCED)), (20, MOVED), (20.5, view_of(BOUNCED)), *TWICE_MOVED], 5),
         ([(0, BACK), (10, AWAY), (609.9, AWAY), (610, AWAY)], 3),
@@ -162,17 +162,17 @@ TWICE_MOVED = [(21, MOVED), (22, MOVED)]
         "a leader that is preferred again stays there: the time of any change",
     ],
 )
-def test_a_change_counts_once_its_time_is_over(looks: Sequence[tuple[float, ClusterView]], counts: int) -> None:
+def test_a_change_counts_once_its_time_is_over(observed: Sequence[tuple[float, ClusterView]], counts: int) -> None:
     """It is reported once, by the poll of this number."""
-    outcomes = watch(*looks)
-    assert [len(outcome.changes) for outcome in outcomes] == [int(at == counts) for at in range(len(looks))]
+    outcomes = watch(*observed)
+    assert [len(outcome.changes) for outcome in outcomes] == [int(at == counts) for at in range(len(observed))]
 
 
 OTHER, OTHER_AND_THREE = view_of(t=[partition(2)]), view_of(t=[partition(2), partition(3)])
 
 
 @pytest.mark.parametrize(
-    ("looks", "topics", "reported"),
+    ("observed", "topics", "reported"),
     [
         (
             [(0, ONE), (1, view_of(t=[partition(1), partition(2)], u=[partition(3)]))],
@@ -221,12 +221,12 @@ OTHER, OTHER_AND_THREE = view_of(t=[partition(2)]), view_of(t=[partition(2), par
     ],
 )
 def test_topics_settle(
-    looks: Sequence[tuple[float, ClusterView]],
+    observed: Sequence[tuple[float, ClusterView]],
     topics: Sequence[SettledCluster],
     reported: Sequence[tuple[str, str, str]],
 ) -> None:
     """After each poll the settled topics are these, and each change is reported once."""
-    outcomes = watch(*looks)
+    outcomes = watch(*observed)
     assert [settled(outcome) for outcome in outcomes] == topics
     assert [(change.kind, change.before, change.after) for change in changes(outcomes)] == reported
 

@@ -27,7 +27,7 @@ from tests.unit.cluster.scripted_wire import partition as response_partition
 from tests.unit.cluster.scripted_wire import topic as response_topic
 from tests.unit.waiting import LONGEST_SECONDS
 
-Look = Callable[[Any, Collection[str]], ClusterView]
+Poll = Callable[[Any, Collection[str]], ClusterView]
 
 
 class Counts:
@@ -36,12 +36,12 @@ class Counts:
     def __init__(self) -> None:
         self.failed = 0
         self.reasons: list[str] = []
-        self.looks = 0
+        self.polls = 0
 
     def looked(self, seconds: float) -> None:
         """Count a poll."""
         assert seconds >= 0
-        self.looks += 1
+        self.polls += 1
 
     def watch_failed(self) -> None:
         """Count a failure."""
@@ -64,7 +64,7 @@ def watcher(counts: Counts, selector: str = "leader", settling: float = 0.0) -> 
 
 
 @pytest.fixture
-def looks(monkeypatch: pytest.MonkeyPatch) -> list[ClusterView | Exception]:
+def polls(monkeypatch: pytest.MonkeyPatch) -> list[ClusterView | Exception]:
     """The results or errors of the next polls; the last one stays. The requested topics are not compared."""
     queue: list[ClusterView | Exception] = []
 
@@ -78,23 +78,23 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[ClusterView | Exception]:
     return queue
 
 
-def test_listeners_hear_of_changes_only(looks: list[ClusterView | Exception]) -> None:
+def test_listeners_hear_of_changes_only(polls: list[ClusterView | Exception]) -> None:
     """A poll that changes nothing wakes no listener; an ignored change is counted."""
     counts, heard = Counts(), []
     eye = watcher(counts)
     eye.listen(lambda: heard.append(eye.cluster))
     first, gone = view_of(t=[partition(1)]), view_of({1: "a", 3: "c"}, t=[partition(1)])
-    looks += [first, first, gone, view_of({**RACKS, 1: "z"}, t=[partition(1)])]
+    polls += [first, first, gone, view_of({**RACKS, 1: "z"}, t=[partition(1)])]
     for _ in range(4):
         eye.look_once()
     assert heard == [cluster(t=[(1,)]), cluster({**RACKS, 1: "z"}, t=[(1,)])]
     assert counts.reasons == ["broker-absent"]
 
 
-def test_a_failed_look_changes_nothing(looks: list[ClusterView | Exception]) -> None:
+def test_a_failed_poll_changes_nothing(polls: list[ClusterView | Exception]) -> None:
     """The last settled cluster stays in force, and so does the time of the last successful poll."""
     eye = watcher(Counts())
-    looks += [view_of(t=[partition(1)]), AgentError("no answer")]
+    polls += [view_of(t=[partition(1)]), AgentError("no answer")]
     eye.look_once()
     before, at = eye.cluster, eye.last_poll_at
     with pytest.raises(AgentError):
@@ -102,15 +102,15 @@ def test_a_failed_look_changes_nothing(looks: list[ClusterView | Exception]) -> 
     assert (eye.cluster, eye.last_poll_at) == (before, at)
 
 
-def test_no_failure_ends_the_thread(looks: list[ClusterView | Exception]) -> None:
+def test_no_failure_ends_the_thread(polls: list[ClusterView | Exception]) -> None:
     """Expected and unexpected failures are counted and logged, and the next poll follows."""
     counts = Counts()
     eye = watcher(counts)
     eye.listen(eye.stop)
-    looks += [AgentError("no answer"), RuntimeError("a mistake"), view_of(t=[partition(1)])]
+    polls += [AgentError("no answer"), RuntimeError("a mistake"), view_of(t=[partition(1)])]
     with capture_logs() as logs:
         eye.run()
-    assert (counts.failed, counts.looks) == (2, 3)
+    assert (counts.failed, counts.polls) == (2, 3)
     assert [line["error"] for line in logs if line["event"] == "poll-failed"] == [
         "no answer",
         "RuntimeError: a mistake",
@@ -118,7 +118,7 @@ def test_no_failure_ends_the_thread(looks: list[ClusterView | Exception]) -> Non
     assert eye.cluster == cluster(t=[(1,)])
 
 
-def test_a_new_topic_of_interest_is_looked_at_at_once() -> None:
+def test_a_new_topic_of_interest_is_polled_at_once() -> None:
     """Only a topic that no group named before makes the next poll start at once."""
     eye = watcher(Counts())
     eye.show_interest("orders", frozenset({"t"}))
@@ -129,27 +129,27 @@ def test_a_new_topic_of_interest_is_looked_at_at_once() -> None:
     assert not eye._wake.is_set()
 
 
-def test_the_first_look_at_a_topic_is_waited_for(looks: list[ClusterView | Exception]) -> None:
+def test_the_first_poll_at_a_topic_is_waited_for(polls: list[ClusterView | Exception]) -> None:
     """The wait ends once the topic is polled, also if the topic does not exist."""
     eye, topics = watcher(Counts()), frozenset({"t", "gone"})
     eye.show_interest("orders", topics)
     assert eye.wait_for(topics, 0.01) == topics
-    looks += [view_of(t=[partition(1)], absent=["gone"])]
-    looking = threading.Timer(0.05, eye.look_once)
-    looking.start()
+    polls += [view_of(t=[partition(1)], absent=["gone"])]
+    polling = threading.Timer(0.05, eye.look_once)
+    polling.start()
     assert eye.wait_for(topics, LONGEST_SECONDS) == frozenset()
     assert eye.cluster.topics["t"] == cluster(t=[(1,)]).topics["t"]
-    looking.join()
+    polling.join()
 
 
 def test_an_absent_topic_that_somebody_reads_is_not_believed_at_once(
-    looks: list[ClusterView | Exception], monkeypatch: pytest.MonkeyPatch
+    polls: list[ClusterView | Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A broker that has just started may know no topic yet; a topic without a reader counts as absent at once."""
     now = [100.0]
     monkeypatch.setattr(watch, "time", SimpleNamespace(monotonic=lambda: now[0]))
     eye = watcher(Counts(), settling=5.0)
-    looks += [view_of(absent=["t"])]
+    polls += [view_of(absent=["t"])]
     eye.look_once()
     topics = frozenset({"t"})
     assert eye.unknown(topics) == frozenset()
@@ -160,16 +160,16 @@ def test_an_absent_topic_that_somebody_reads_is_not_believed_at_once(
     assert eye.cluster.topics == {"t": ()}
 
 
-def test_a_topic_that_may_not_be_seen_is_unknown_and_not_waited_for(looks: list[ClusterView | Exception]) -> None:
+def test_a_topic_that_may_not_be_seen_is_unknown_and_not_waited_for(polls: list[ClusterView | Exception]) -> None:
     """A topic that may not be seen is reported as unknown at once: a wait would not help."""
     eye, topics = watcher(Counts()), frozenset({"t"})
-    looks += [ClusterView(brokers={1: "a"}, topics={}, refused=topics)]
+    polls += [ClusterView(brokers={1: "a"}, topics={}, refused=topics)]
     eye.look_once()
     assert eye.wait_for(topics, 60) == topics
 
 
 def test_before_the_first_answer_the_selector_is_unknown() -> None:
-    """Found: traffic that was measured before the first poll was judged as if brokers served from leaders only."""
+    """Found: traffic that was measured before the first poll was measured as if brokers served from leaders only."""
     assert watcher(Counts(), selector="auto").selector() is None
     assert watcher(Counts(), selector="rack-aware").selector() is True
 
@@ -179,7 +179,7 @@ def test_before_the_first_answer_the_selector_is_unknown() -> None:
     [(True, True, ((1,), "")), (False, False, ((1,), "")), (AgentError("not allowed"), False, ((), "not allowed"))],
 )
 def test_the_configuration_of_brokers_is_read_once(
-    looks: list[ClusterView | Exception],
+    polls: list[ClusterView | Exception],
     monkeypatch: pytest.MonkeyPatch,
     answer: bool | AgentError,  # noqa: FBT001 - columns of the table
     aware: bool,  # noqa: FBT001 - columns of the table
@@ -195,7 +195,7 @@ def test_the_configuration_of_brokers_is_read_once(
         return broker_configs.BrokerConfigs(rack_aware=answer, initial_delay_seconds=3.0, assignors={1: "uniform"})
 
     monkeypatch.setattr(watch, "read_broker_configs", configs)
-    looks.append(view_of())
+    polls.append(view_of())
     eye = watcher(Counts(), "auto")
     assert eye.server_assignors.unknown == "the brokers have not been asked yet"
     for _ in range(2):
@@ -207,15 +207,15 @@ def test_the_configuration_of_brokers_is_read_once(
 ONE_BROKER: Final[dict[int, str | None]] = {1: "a"}
 
 
-def look(*responses: object) -> ClusterView:
+def view(*responses: object) -> ClusterView:
     """Poll with these responses, in turn, for topics that do not matter."""
     given = iter(responses)
     return metadata.read_metadata(ScriptedWire(lambda _: next(given)), {"t", "gone", "secret"})
 
 
-def test_a_look_becomes_values() -> None:
+def test_a_poll_becomes_values() -> None:
     """Racks are known or unset, partitions are in order of number, and absent or refused topics are named."""
-    seen = look(
+    seen = view(
         metadata_response(
             {1: "a", 2: None, 3: ""},
             response_topic("t", response_partition(1, -1, [2], []), response_partition(0, 1, [1, 2], [1])),
@@ -231,13 +231,13 @@ def test_a_look_becomes_values() -> None:
 def test_a_broker_that_lists_no_brokers_is_not_believed() -> None:
     """Found: librdkafka ended the process at such a response, which a broker may send that has just started."""
     with pytest.raises(AgentError, match=r"kafka: metadata: .* a broker lists no brokers"):
-        look(metadata_response({}))
+        view(metadata_response({}))
 
 
 def test_one_invalid_topic_name_hides_no_other_topic() -> None:
     """Found: while any member subscribed to a topic that cannot exist, every poll failed."""
     invalid = response_topic("gone", error_code=kafka_errors.InvalidTopicError.errno)
-    seen = look(metadata_response(ONE_BROKER, response_topic("t", response_partition(0, 1, [1], [1])), invalid))
+    seen = view(metadata_response(ONE_BROKER, response_topic("t", response_partition(0, 1, [1], [1])), invalid))
     assert (sorted(seen.topics), sorted(seen.absent)) == (["t"], ["gone"])
 
 
@@ -245,7 +245,7 @@ def test_a_topic_that_cannot_be_described_now_fails_the_poll() -> None:
     """Such a topic is neither known nor absent, so the whole response is not used."""
     electing = response_topic("t", error_code=kafka_errors.LeaderNotAvailableError.errno)
     with pytest.raises(AgentError, match=r"kafka: metadata: topic t: .*LeaderNotAvailableError"):
-        look(metadata_response(ONE_BROKER, electing))
+        view(metadata_response(ONE_BROKER, electing))
 
 
 def test_many_topics_are_asked_for_in_parts() -> None:
@@ -271,7 +271,7 @@ def test_many_topics_are_asked_for_in_parts() -> None:
 def test_a_cluster_that_does_not_answer(error: Exception, text: str) -> None:
     """An error and a timeout both become one error of the agent."""
     with pytest.raises(AgentError) as raised:
-        look(error)
+        view(error)
     assert str(raised.value).startswith(text)
 
 

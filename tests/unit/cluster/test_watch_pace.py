@@ -37,7 +37,7 @@ class Paced(ClusterWatch):
         self.now += self.seconds.pop(0) if len(self.seconds) > 1 else self.seconds[0]
 
 
-def _looks(watch: Paced, seconds: float, monkeypatch: pytest.MonkeyPatch) -> int:
+def _polls(watch: Paced, seconds: float, monkeypatch: pytest.MonkeyPatch) -> int:
     """The number of polls that begin within so many seconds."""
     monkeypatch.setattr(cluster_watch, "time", SimpleNamespace(monotonic=lambda: watch.now))
     while watch.now < seconds:
@@ -46,15 +46,15 @@ def _looks(watch: Paced, seconds: float, monkeypatch: pytest.MonkeyPatch) -> int
     return watch.begun
 
 
-def test_one_slow_look_does_not_blind_the_watch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_slow_poll_does_not_blind_the_watch(monkeypatch: pytest.MonkeyPatch) -> None:
     """A poll that waits for a restarting broker, after quick ones, does not delay the next one."""
     watch = Paced(0.001, 0.001, 0.3, 0.001)
-    assert _looks(watch, 1.5, monkeypatch) > 50  # the slow poll alone would have asked for three seconds of silence
+    assert _polls(watch, 1.5, monkeypatch) > 50  # the slow poll alone would have asked for three seconds of silence
 
 
-def test_slow_looks_are_rare(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_polls_are_rare(monkeypatch: pytest.MonkeyPatch) -> None:
     """If every poll takes long, polls take a tenth of the time at most."""
-    assert _looks(Paced(0.2), 21.0, monkeypatch) == 10
+    assert _polls(Paced(0.2), 21.0, monkeypatch) == 10
 
 
 class Blind(Paced):
@@ -66,7 +66,7 @@ class Blind(Paced):
         raise AgentError("kafka: metadata: Timed out waiting for controller")
 
 
-def test_a_failed_look_is_followed_by_one_with_new_connections(started: list[Service]) -> None:
+def test_a_failed_poll_is_followed_by_one_with_new_connections(started: list[Service]) -> None:
     """The client may keep asking a broker that is away, although others would answer."""
     watch = Blind(0.001)
     wire = watch._wire

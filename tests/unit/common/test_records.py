@@ -28,7 +28,7 @@ def test_a_field_of_a_newer_agent_is_ignored() -> None:
     assert TrafficSample.model_validate_json(json.dumps(newer)).group == "orders"
 
 
-def test_a_state_of_an_older_agent_does_not_say_who_tells_its_rack() -> None:
+def test_a_state_of_an_older_agent_does_not_say_who_sends_its_rack() -> None:
     """The state is still read, with an unknown value."""
     state = json.loads(encode(STATE))
     for member in state["members"]:

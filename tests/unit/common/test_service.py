@@ -85,7 +85,7 @@ class Overtaken(Scripted):
 
 @pytest.mark.parametrize("outcome", [600.0, AgentError("gone"), RefusedError("wrong")])
 def test_a_stop_is_never_slept_through(outcome: Exception | float, started: list[Service]) -> None:
-    """A service that is told to stop at the beginning of a turn does not rest after it."""
+    """A service that is asked to stop at the beginning of a turn does not rest after it."""
     one = Overtaken(outcome, retries=LONG)
     started.append(one)
     with capture_logs():

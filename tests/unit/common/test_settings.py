@@ -346,7 +346,7 @@ def test_a_wrong_value_names_key_and_value(flags: Mapping[str, Any], parts: tupl
         ({"pipeline": {"conf": "x"}}, "pipeline.conf: is a text; expected Spark's keys and their texts, e.g. "),
     ],
 )
-def test_a_wrong_type_is_said_in_words_of_the_file(flags: Mapping[str, Any], message: str) -> None:
+def test_a_wrong_type_is_reported_in_words_of_the_file(flags: Mapping[str, Any], message: str) -> None:
     """No tuple, str or NoneType, which are Python's, and no name of a class of ours."""
     assert refusal(flags=flags).startswith(message)
 
@@ -631,8 +631,8 @@ def test_set_of_names(text: str, names: tuple[str, ...]) -> None:
     assert settings_from(None, ["127.0.0.1:1"], [f"traffic.groups={text}"]).traffic.groups == names
 
 
-def test_everything_that_is_wrong_is_told_at_once() -> None:
-    """A misspelt key, a wrong value and a missing one are corrected in one go; a misspelt key is told once."""
+def test_everything_that_is_wrong_is_reported_at_once() -> None:
+    """A misspelt key, a wrong value and a missing one are corrected in one go; a misspelt key is reported once."""
     message = refusal(flags={"group": ["orders"], "policy": {"brust": 1, "min_saving": 7}, "web": {"port": 70_000}})
     assert message.startswith("4 settings are wrong: (1) group (from the command line): no such setting; did you mean ")
     for part in ("(2) policy.brust (from the command line)", "policy.min_saving: ", "web.port: "):

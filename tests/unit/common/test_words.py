@@ -6,7 +6,7 @@ from samerack.common.words import nearest, short_id
 
 
 def test_the_nearest_names_come_first() -> None:
-    """A typo is told the name that was meant; of many names only some are shown, and how many there are."""
+    """The message on a typo has the name that was meant; of many names only some are shown, and how many there are."""
     assert nearest("ordrs", ["billing", "orders", "payments"]) == "those that are nearest: orders, billing, payments"
     many = [f"group-{number}" for number in range(20)]
     assert nearest("group-7", many).startswith("those that are nearest: group-7, ")
@@ -14,7 +14,7 @@ def test_the_nearest_names_come_first() -> None:
     assert nearest("orders", []) == "there is none"
 
 
-def test_the_end_of_a_member_id_tells_it_apart() -> None:
+def test_the_end_of_a_member_id_distinguishes_it() -> None:
     """Ids that the brokers make begin with the client id and end at random; a short one stays whole."""
     ids = [f"consumer-orders-1-0f9b2f22-07a1-4b6e-9d0c-91d3a6c2{end}" for end in ("b0e4", "77aa")]
     assert [short_id(one) for one in ids] == ["…a6c2b0e4", "…a6c277aa"]

@@ -41,7 +41,7 @@ def _json() -> st.SearchStrategy[bytes]:
         st.lists(st.one_of(st.text(max_size=5), st.integers(), st.tuples(st.text(max_size=3), st.text(max_size=3)))),
     )
     return st.dictionaries(st.sampled_from([*Advertisement.model_fields, *Verdict.model_fields]), values).map(
-        lambda said: json.dumps(said).encode()
+        lambda value: json.dumps(value).encode()
     )
 
 
@@ -52,7 +52,7 @@ def _sidecar(number: int) -> Advertisement:
 
 
 @given(presences)
-def test_each_duty_has_one_agent_that_can_do_it(present: dict[str, Advertisement]) -> None:
+def test_each_responsibility_has_one_agent_that_can_do_it(present: dict[str, Advertisement]) -> None:
     """Each responsibility has exactly one active agent if any agent can do it."""
     verdicts = choose(present, 6)
     assert verdicts.keys() == present.keys()
@@ -124,7 +124,7 @@ def test_an_address_of_two_racks_says_nothing() -> None:
 
 
 @given(presences)
-def test_what_is_said_arrives(present: dict[str, Advertisement]) -> None:
+def test_what_is_advertised_arrives(present: dict[str, Advertisement]) -> None:
     """Both messages are decoded equal to what was encoded."""
     for member, advertisement in present.items():
         assert decode_advertisement(member, encode(advertisement)) == advertisement
@@ -133,16 +133,16 @@ def test_what_is_said_arrives(present: dict[str, Advertisement]) -> None:
 
 
 @given(st.dictionaries(st.text(max_size=5), st.one_of(st.binary(max_size=60), _json()), min_size=1, max_size=5))
-def test_whatever_others_say_there_is_an_election(said: dict[str, bytes]) -> None:
+def test_whatever_others_say_there_is_an_election(advertised: dict[str, bytes]) -> None:
     """Decoding and choosing never raise for any bytes, and every answer can be sent and decoded."""
-    present = {member: decode_advertisement(member, content) for member, content in said.items()}
+    present = {member: decode_advertisement(member, content) for member, content in advertised.items()}
     for verdict in choose(present, 6).values():
         assert decode_verdict(encode(verdict)) == verdict
-    for content in said.values():
+    for content in advertised.values():
         decode_verdict(content)
 
 
-def test_what_is_said_has_bounds() -> None:
+def test_what_is_advertised_has_bounds() -> None:
     """What is no message, has a term above any real one, or is too large for brokers, is ignored."""
     for content in (
         b"\x00\x01",
@@ -159,7 +159,7 @@ def test_what_is_said_has_bounds() -> None:
     assert decode_verdict(b'{"term": 1, "agents": 1, "x": "' + b"x" * (1 << 20) + b'"}') is None
 
 
-def test_few_are_told_all_racks_and_many_read_them() -> None:
+def test_few_are_sent_all_racks_and_many_read_them() -> None:
     """Racks are in the answers up to a number of agents, so that all answers fit into one record."""
     few = {f"m{number:02}": _sidecar(number) for number in range(ROOM)}
     many = few | {"n": _sidecar(ROOM)}
@@ -179,6 +179,6 @@ def test_a_record_of_many_agents_is_small() -> None:
         )
         for number in range(300)
     }
-    said = sum(len(member) + len(encode(advertisement)) for member, advertisement in present.items())
+    size = sum(len(member) + len(encode(advertisement)) for member, advertisement in present.items())
     answered = sum(len(encode(verdict)) for verdict in choose(present, 1).values())
-    assert said + answered < 200_000
+    assert size + answered < 200_000

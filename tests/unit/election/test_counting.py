@@ -10,14 +10,14 @@ from samerack.election.counting import EVERYTHING, NOTHING, Claim, Claims
 from samerack.election.model import Advertisement, ReportingMember, Verdict, lead, observe
 
 GROUPS = ("orders", "orders-eu", "payments", "reports")
-DUTIES = (lead("orders"), lead("payments"), observe("*"), observe("orders*"), observe("pay*"))
+RESPONSIBILITIES = (lead("orders"), lead("payments"), observe("*"), observe("orders*"), observe("pay*"))
 
 presences = st.dictionaries(
     st.sampled_from("abcd"),
     st.builds(
         Advertisement,
         identity=st.sampled_from("xyz"),
-        responsibilities=st.lists(st.sampled_from(DUTIES), unique=True).map(tuple),
+        responsibilities=st.lists(st.sampled_from(RESPONSIBILITIES), unique=True).map(tuple),
         reporting=st.lists(st.tuples(st.sampled_from(GROUPS), st.sampled_from(["m1", "m2"])), unique=True).map(tuple),
     ),
     min_size=1,
@@ -56,7 +56,7 @@ def test_each_group_is_counted_by_one_agent_that_measures_it(present: dict[str, 
 
 
 @given(presences)
-def test_what_a_client_tells_is_counted_by_one_agent(present: dict[str, Advertisement]) -> None:
+def test_what_a_client_sends_is_counted_by_one_agent(present: dict[str, Advertisement]) -> None:
     """An agent that gets the posts counts them, and the agent that counts the group leaves them out."""
     verdicts = choose(present, 1)
     for reporting in {one for advertisement in present.values() for one in advertisement.reporting}:

@@ -23,7 +23,7 @@ def shown(election: Election | None) -> dict[str, float]:
     }
 
 
-def test_an_elected_agent_tells_what_it_is_for() -> None:
+def test_an_elected_agent_reports_what_it_is_for() -> None:
     """The metrics are the number of agents, the agent's responsibilities, and the hosts whose racks it knows."""
     election = Election(SETTINGS, advertisement=Advertisement(identity="a"))
     election._reader.stop()  # nothing is to be connected

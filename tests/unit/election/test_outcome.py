@@ -65,7 +65,7 @@ def test_groups_are_counted_once_those_outside_are_known() -> None:
     assert not outcome.settle()
 
 
-def test_what_clients_tell_outside_is_left_out_as_soon_as_it_is_read() -> None:
+def test_what_clients_send_outside_is_left_out_as_soon_as_it_is_read() -> None:
     """Claims without the exclusion end; the claim to the group itself stays."""
     reader = SimulatedReader()
     outcome = Outcome(reader)

@@ -23,12 +23,12 @@ from samerack.election.places import (
 from tests.unit.election.described import agent, agents_group
 
 ORDERS, PAYMENTS = lead("orders"), lead("payments")
-DUTIES = (ORDERS, PAYMENTS, observe("*"))
+RESPONSIBILITIES = (ORDERS, PAYMENTS, observe("*"))
 
-fleets = st.lists(st.lists(st.sampled_from(DUTIES), unique=True).map(tuple), min_size=1, max_size=40).map(
-    lambda all_duties: {
+fleets = st.lists(st.lists(st.sampled_from(RESPONSIBILITIES), unique=True).map(tuple), min_size=1, max_size=40).map(
+    lambda all_responsibilities: {
         f"m{number:02}": Advertisement(identity=f"i{number:02}", responsibilities=responsibilities)
-        for number, responsibilities in enumerate(all_duties)
+        for number, responsibilities in enumerate(all_responsibilities)
     }
 )
 
@@ -88,8 +88,8 @@ def test_the_election_keeps_whom_it_needs_and_no_more(present: dict[str, Adverti
     kept = {member: advertisement for member, advertisement in present.items() if not verdicts[member].waits}
     assert not any(verdict.waits and verdict.active for verdict in verdicts.values())
     assert len(kept) >= min(ROOM, len(present))
-    assert len(kept) <= max(ROOM, CANDIDATES * len(DUTIES))
-    for responsibility in DUTIES:
+    assert len(kept) <= max(ROOM, CANDIDATES * len(RESPONSIBILITIES))
+    for responsibility in RESPONSIBILITIES:
         able = sum(responsibility in advertisement.responsibilities for advertisement in present.values())
         assert sum(responsibility in advertisement.responsibilities for advertisement in kept.values()) >= min(
             CANDIDATES, able
@@ -117,7 +117,7 @@ def test_agents_outside_share_many_small_groups() -> None:
     assert len({waiting_instance(name) for name in names}) == len(names)
 
 
-def test_the_larger_the_election_the_rarer_it_is_looked_at() -> None:
+def test_the_larger_the_election_the_rarer_it_is_polled() -> None:
     """The pause grows with the size of the description, within bounds, and differs between agents."""
     assert [look_pause(members, 0.5) for members in (0, 16, 60, 1000)] == [10, 32, 120, 300]
     assert (look_pause(16, 0.0), look_pause(16, 1.0)) == (16, 48)

@@ -34,8 +34,8 @@ class Asker:
 
     def describe(self, groups: Sequence[str]) -> dict[str, Answer]:
         """An answer for each group."""
-        said = encode(Advertisement(rack="rack-a", addresses=("10.0.0.1",)))
-        there: Answer = agents_group([agent("m", metadata=said)])
+        advertised = encode(Advertisement(rack="rack-a", addresses=("10.0.0.1",)))
+        there: Answer = agents_group([agent("m", metadata=advertised)])
         refused: Answer = kafka_errors.GroupAuthorizationFailedError()
         return {group: there if self.allowed or group == "samerack" else refused for group in groups}
 

@@ -124,7 +124,7 @@ def test_of_one_group_of_a_kind_since_and_no_more_than(url: str) -> None:
     assert "nothing happened to nobody since then" in run("nobody", "--since", "1h", "--url", url)[1]
 
 
-def test_the_file_of_an_agent_that_is_gone_tells_the_same(url: str, tmp_path: Path) -> None:
+def test_the_file_of_an_agent_that_is_gone_has_the_same(url: str, tmp_path: Path) -> None:
     """A file gives the same events as the agent, with the same filters."""
     with Store(tmp_path / "events.db", max_events=9, days=1) as store:
         store.add(reversed(MADE.latest()))

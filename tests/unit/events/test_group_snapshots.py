@@ -39,12 +39,12 @@ VIEW = GroupView(
 )
 
 
-def test_a_look_a_plan_and_measuring_show_the_same() -> None:
+def test_a_poll_a_plan_and_measuring_show_the_same() -> None:
     """An agent in the group is in none of them."""
-    look = of_view(VIEW, cooperative=("cooperative-sticky",), partitions=COUNTS)
+    polled = of_view(VIEW, cooperative=("cooperative-sticky",), partitions=COUNTS)
     clients = clients_of(VIEW.members, agent="samerack")
     assert clients == {"one": "client-one", "two": "client-two"}
-    assert of_plan(MADE, MADE.owner, clients=clients, cooperative=True) == look
+    assert of_plan(MADE, MADE.owner, clients=clients, cooperative=True) == polled
     owners = (("one", 0), ("two", 1), ("two", 2))
     measured = replace(
         group(assignor="cooperative-sticky", made=MADE),
@@ -61,10 +61,10 @@ def test_a_look_a_plan_and_measuring_show_the_same() -> None:
             for name, number in owners
         ),
     )
-    assert of_traffic(measured, cooperative=("cooperative-sticky",), partitions=COUNTS) == look
+    assert of_traffic(measured, cooperative=("cooperative-sticky",), partitions=COUNTS) == polled
 
 
-def test_a_plan_for_members_that_nobody_looked_at() -> None:
+def test_a_plan_for_members_that_nobody_polled() -> None:
     """Client ids are read from member ids, and a withheld partition has no owner."""
     withheld = np.where(MADE.number_of == 1, np.int32(-1), MADE.owner)
     snapshot = of_plan(MADE, withheld, clients={}, cooperative=True)

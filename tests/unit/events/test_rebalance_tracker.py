@@ -30,16 +30,16 @@ def partition(number: int, committed: int | None, *, lag: int = 5, member: str =
     )
 
 
-def silent(looks: Sequence[tuple[float, int | None, int]], at: float) -> bool:
+def silent(polls: Sequence[tuple[float, int | None, int]], at: float) -> bool:
     """Whether the owner of one partition is silent, after polls of its (time, committed offset, lag)."""
     commits = Commits()
-    for when, offset, lag in looks:
+    for when, offset, lag in polls:
         commits.record([partition(0, offset, lag=lag)], {"m1": "key"}, when)
     return commits.signs(at).silent == {"key"}
 
 
 @pytest.mark.parametrize(
-    ("looks", "at", "is_silent"),
+    ("polls", "at", "is_silent"),
     [
         ([(0, 1, 5), (1, 2, 5), (2, 3, 5)], 8, True),
         ([(0, 1, 5), (1, 2, 5), (2, 3, 5)], 5, False),
@@ -55,9 +55,9 @@ def silent(looks: Sequence[tuple[float, int | None, int]], at: float) -> bool:
         "a marker, and the offset of the last record itself",
     ],
 )
-def test_who_does_not_commit(looks: list[tuple[float, int | None, int]], at: float, is_silent: bool) -> None:  # noqa: FBT001 - a column of the table
+def test_who_does_not_commit(polls: list[tuple[float, int | None, int]], at: float, is_silent: bool) -> None:  # noqa: FBT001 - a column of the table
     """A member is silent if it does not commit for an unusually long time although it has lag."""
-    assert silent(looks, at) is is_silent
+    assert silent(polls, at) is is_silent
 
 
 def test_one_partition_that_goes_on_is_a_sign_of_life() -> None:
@@ -103,13 +103,13 @@ class Measured:
     def __init__(self) -> None:
         self.now = 0.0
         self.events = EventLog()
-        self.chronicle = RebalanceTracker(self.events, cooperative=(), clock=lambda: self.now)
+        self.tracker = RebalanceTracker(self.events, cooperative=(), clock=lambda: self.now)
 
     def take(self, measured: GroupTraffic) -> None:
         """Pass a measurement five seconds later."""
         self.now += 5
         taken: TrafficSnapshot = replace(snapshot(measured), cluster=ClusterView(brokers={}, topics={}))
-        self.chronicle.take(Published(snapshot=taken, totals={}))
+        self.tracker.take(Published(snapshot=taken, totals={}))
 
     def causes(self) -> list[str]:
         """All causes, the oldest first."""
@@ -135,27 +135,27 @@ def test_measured_groups_are_compared() -> None:
     measured.take(replace(two, state="PreparingRebalance", problem=None))
     measured.take(owned(group(members={"m1": A, "m2": B}), "222111"))
     assert measured.causes() == ["member-gone", "leader"]
-    told = measured.events.latest()[0]
-    assert (told.seconds, told.moved, told.generation) == (5.0, 6, None)
+    recorded = measured.events.latest()[0]
+    assert (recorded.seconds, recorded.moved, recorded.generation) == (5.0, 6, None)
 
 
 def test_groups_that_are_gone_are_forgotten() -> None:
     """Groups that are gone are forgotten, except those that the agent is to lead."""
     measured = Measured()
-    measured.chronicle.of("orders")
+    measured.tracker.of("orders")
     for name in ("orders", "payments", "reports"):
         measured.take(owned(group(name), "112233"))
-    assert measured.chronicle._groups.keys() == {"orders", "payments", "reports"}
+    assert measured.tracker._groups.keys() == {"orders", "payments", "reports"}
     measured.now += 600
     measured.take(owned(group("reports"), "112233"))
-    assert measured.chronicle._groups.keys() == {"orders", "reports"}
+    assert measured.tracker._groups.keys() == {"orders", "reports"}
 
 
 def test_while_the_agent_is_inside_it_knows_better() -> None:
     """Polls from outside report nothing while the agent is a member, and do so once it has left."""
     measured = Measured()
     measured.take(owned(group(), "112233"))
-    rebalances = measured.chronicle.of("orders")
+    rebalances = measured.tracker.of("orders")
     rebalances.enters()
     measured.take(owned(group(members={"m1": A, "m2": B}), "111222"))
     assert measured.causes() == []

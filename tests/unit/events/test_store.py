@@ -289,9 +289,9 @@ print(json.dumps({"trouble": trouble, "happened": number, "kept": len(read(path,
 def test_a_full_disk_is_waited_for(path: Path) -> None:
     """Events that fit into the queue are not lost: they are written once the disk has space again."""
     done = subprocess.run([sys.executable, "-c", _FULL, str(path)], capture_output=True, text=True, check=True)
-    told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    assert "events.path" in told["trouble"]
-    assert told["happened"] == told["kept"] > 5
+    report: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    assert "events.path" in report["trouble"]
+    assert report["happened"] == report["kept"] > 5
 
 
 @pytest.mark.parametrize(
@@ -304,7 +304,7 @@ def test_a_full_disk_is_waited_for(path: Path) -> None:
         ("/var/lib/events.db", ""),
     ],
 )
-def test_a_network_file_system_is_told_from_a_local_one(tmp_path: Path, place: str, named: str) -> None:
+def test_a_network_file_system_is_distinguished_from_a_local_one(tmp_path: Path, place: str, named: str) -> None:
     """The mount that holds the path decides, whether or not the path exists."""
     mounts = tmp_path / "mountinfo"
     mounts.write_text(_MOUNTS, encoding="utf-8")

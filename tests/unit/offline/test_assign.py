@@ -66,20 +66,20 @@ def test_answer_to_a_line() -> None:
     }
 
 
-def test_cooperative_withholds_and_tells_who_is_next() -> None:
+def test_cooperative_withholds_and_lists_who_is_next() -> None:
     """A partition that another member owns is withheld and listed: always for cooperative-sticky, else on request."""
     group = member(0, owned=[["t", 0], ["t", 1], ["t", 2]])
     expected = {"m1": [["t", 0], ["t", 3]], "m2": []}
     final = {"m1": [["t", 0], ["t", 3]], "m2": [["t", 1], ["t", 2]]}
-    asked, implied, told = answers(
+    asked, implied, unchanged = answers(
         group | {"cooperative": True}, group | {"assignor": "cooperative-sticky"}, group | {"assignor": "optimal"}
     )
     for answer in (asked, implied):
         assert answer["assignment"] == expected
         assert answer["transferring"] == [["t", 1, "m2"], ["t", 2, "m2"]]
-    assert told["assignment"] == final
-    assert "transferring" not in told
-    assert [answer["moved"] for answer in (asked, implied, told)] == [2, 2, 2]
+    assert unchanged["assignment"] == final
+    assert "transferring" not in unchanged
+    assert [answer["moved"] for answer in (asked, implied, unchanged)] == [2, 2, 2]
 
 
 def test_leaders_only() -> None:

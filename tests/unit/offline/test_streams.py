@@ -77,7 +77,7 @@ def test_optimised_plans_come_line_by_line() -> None:
     }
 
 
-def test_what_disabled_an_optimisation_is_said() -> None:
+def test_what_disabled_an_optimisation_is_reported() -> None:
     """A plan that is not changed has the reason."""
     blind = QUESTION | {"clients": [QUESTION["clients"][0], {"id": "B"}]}
     (answer,) = answers("optimize", blind)
@@ -214,11 +214,11 @@ def test_overrides_and_chosen_tasks_count_in_a_plan(tmp_path: Path) -> None:
     """A plan for people uses the same prices and the same tasks as the line for programs."""
     chosen = QUESTION | {"tasks_to_optimize": ["0_0"]}
     assert json.loads(run("plan", "--json", written(tmp_path, chosen)).output)["active"]["cost_after"]["moved"] == 0
-    dear = QUESTION | {"non_overlap_cost_override": 100}
-    assert json.loads(run("plan", "--json", written(tmp_path, dear)).output)["active"]["cost_after"]["moved"] == 0
+    expensive = QUESTION | {"non_overlap_cost_override": 100}
+    assert json.loads(run("plan", "--json", written(tmp_path, expensive)).output)["active"]["cost_after"]["moved"] == 0
 
 
-def test_standbys_without_a_client_are_told(tmp_path: Path) -> None:
+def test_standbys_without_a_client_are_reported(tmp_path: Path) -> None:
     """Of three standbys for two other clients one has no client, in the note and in the line."""
     crowded = UNPRICED | LAGS | {"assignor": "ha", "num_standby_replicas": 3}
     output = run("plan", written(tmp_path, crowded)).output

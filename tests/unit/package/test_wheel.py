@@ -61,8 +61,8 @@ def test_files_of_the_working_directory_are_not_imported(
     folder = trapped(tmp_path / "trapped")
     line = [environment.samerack, *(word.replace("STRANGER", stranger) for word in words)]
     done = subprocess.run(line, cwd=folder, capture_output=True, text=True, check=False)
-    code, says = ends
-    assert (done.returncode, says in done.stdout + done.stderr) == (code, True), done.stderr
+    code, message = ends
+    assert (done.returncode, message in done.stdout + done.stderr) == (code, True), done.stderr
 
 
 def test_a_shell_completes_its_commands(environment: Environment, tmp_path: Path) -> None:

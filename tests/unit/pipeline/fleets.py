@@ -22,10 +22,10 @@ def states(draw: st.DrawFn, *, topics: int = 3, gaps: bool = False) -> GroupStat
     """
     racks = draw(st.integers(1, len(RACKS)))
     members = draw(st.integers(1, 5))
-    least = UNKNOWN if gaps else 0
+    lowest = UNKNOWN if gaps else 0
     count = draw(st.integers(1, topics))
     sizes = draw(st.lists(st.integers(1, 7), min_size=count, max_size=count))
-    rack = st.integers(least, racks - 1)
+    rack = st.integers(lowest, racks - 1)
     rate = st.integers(1, 1000).map(float)
     return GroupState(
         id="1",
@@ -57,7 +57,7 @@ def states(draw: st.DrawFn, *, topics: int = 3, gaps: bool = False) -> GroupStat
                 replicas=tuple(
                     tuple(draw(st.lists(rack, min_size=1, max_size=3, unique=not gaps))) for _ in range(size)
                 ),
-                owner=tuple(draw(st.integers(least, members - 1)) for _ in range(size)),
+                owner=tuple(draw(st.integers(lowest, members - 1)) for _ in range(size)),
                 bytes_per_second=()
                 if gaps and draw(st.booleans())
                 else tuple(draw(st.lists(rate, min_size=size, max_size=size))),

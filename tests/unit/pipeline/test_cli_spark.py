@@ -14,7 +14,7 @@ from samerack.pipeline.job import app
 
 
 @pytest.mark.parametrize("command", ["stream", "maintain"])
-def test_without_pyspark_the_cure_is_told(monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+def test_without_pyspark_the_cure_is_reported(monkeypatch: pytest.MonkeyPatch, command: str) -> None:
     """One line names the extra to install, with exit code 2, before anything starts."""
     monkeypatch.setattr(spark, "find_spec", lambda _: None)
     done = CliRunner().invoke(app, [command])

@@ -19,7 +19,7 @@ def test_the_lock_has_the_jars_that_maven_is_asked_for() -> None:
     assert sorted(f"{artifact}-{versions[version]}.jar" for artifact, version in wanted) == sorted(jars.names())
 
 
-def test_a_folder_that_lacks_jars_is_told_with_the_cures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_lacks_jars_is_reported_with_the_cures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """For an empty cache and for a named folder, the error says what is missing and what to do."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with pytest.raises(SettingsError, match=r"11 of the 11 jars .* scripts/setup --pipeline.*spark\.jars\.packages"):

@@ -76,10 +76,15 @@ def test_drawings_are_in_the_colours_of_the_page(text: str) -> None:
     assert len(re.findall(r'<figure role="img" aria-label="[^"]{40,}', text)) == 3
 
 
-def test_prices_and_blind_spots_are_told(text: str) -> None:
+def test_prices_and_blind_spots_are_reported(text: str) -> None:
     """The page states the source and date of prices, what is estimated, and what no figure includes."""
-    for told in ("as of 2026-11-21", "https://aws.amazon.com", "20 % of them were counted by clients", "do not commit"):
-        assert told in text
+    for part in (
+        "as of 2026-11-21",
+        "https://aws.amazon.com",
+        "20 % of them were counted by clients",
+        "do not commit",
+    ):
+        assert part in text
 
 
 def test_what_is_unknown_is_no_zero() -> None:

@@ -19,7 +19,7 @@ def days(*numbers: int) -> list[date]:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (("--format", "xlsx"), "csv or parquet"),
         (("--days", "3", "--from", "2026-11-01"), "give one of them"),
@@ -27,11 +27,11 @@ def days(*numbers: int) -> list[date]:
         (("-s", "money.prices=moon"), "money.prices"),
     ],
 )
-def test_wrong_input_is_refused_with_what_is_right(arguments: tuple[str, ...], told: str) -> None:
+def test_wrong_input_is_refused_with_what_is_right(arguments: tuple[str, ...], message: str) -> None:
     """Exit code 2 and a message with the right input, before Spark starts."""
     done = CliRunner().invoke(app, ["pipeline", "report", *arguments])
     assert done.exit_code == 2
-    assert told in done.output
+    assert message in done.output
 
 
 def test_two_days_and_two_weeks_are_compared_where_they_are() -> None:

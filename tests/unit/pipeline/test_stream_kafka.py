@@ -11,7 +11,7 @@ from samerack.pipeline import stream_kafka
 from samerack.pipeline.stream_kafka import check_topics, source_options, without_secrets
 
 
-def test_a_secured_connection_is_told_in_javas_names(tmp_path: Path) -> None:
+def test_a_secured_connection_has_javas_names(tmp_path: Path) -> None:
     """Certificates are passed as text, because workers lack the files; passwords are quoted."""
     for name in ("ca", "certificate", "key"):
         (tmp_path / name).write_text(f"PEM of {name}")
@@ -68,7 +68,7 @@ def test_a_password_with_a_line_end_stays_one_text() -> None:
     assert found["kafka.sasl.jaas.config"].endswith(' username="u" password="first\\nsecond\\r\\n";')
 
 
-def test_errors_tell_no_secret_of_the_settings() -> None:
+def test_errors_show_no_secret_of_the_settings() -> None:
     """Secrets are masked, both plain and escaped for Java; everything else stays."""
     kafka = {"bootstrap.servers": "kafka:9093", "sasl.username": "fleet", "sasl.password": 'pass"word'}
     error = AgentError('kafka:9093 refuses fleet: password="pass\\"word", pass"word')

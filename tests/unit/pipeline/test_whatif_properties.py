@@ -79,18 +79,18 @@ def test_any_replica_never_reads_more_than_leaders_only(state: GroupState) -> No
 
 
 @pytest.mark.parametrize(
-    ("tells", "fetches", "told"), [(None, True, True), (None, False, False), (False, True, False), (True, False, True)]
+    ("sends", "fetches", "knows"), [(None, True, True), (None, False, False), (False, True, False), (True, False, True)]
 )
-def test_the_own_assignor_knows_the_racks_that_members_tell(*, tells: bool | None, fetches: bool, told: bool) -> None:
+def test_the_own_assignor_knows_the_racks_that_members_send(*, sends: bool | None, fetches: bool, knows: bool) -> None:
     """Racks that members report count; if an older agent did not record this, those that members fetch with."""
     members = tuple(
-        MemberState(id=f"m-{rack}", client_id="c", rack=rack, fetches_with_rack=fetches, topics=(0,), tells_rack=tells)
+        MemberState(id=f"m-{rack}", client_id="c", rack=rack, fetches_with_rack=fetches, topics=(0,), tells_rack=sends)
         for rack in (0, 1)
     )
     far = TopicState(name="clicks", replicas=((1,), (0,)), owner=(0, 1))
     owns = own(group_of(STATE.model_copy(update={"members": members, "topics": (far,)})), "range")
     assert owns is not None
-    assert owns.share == (0.0 if told else 1.0)
+    assert owns.share == (0.0 if knows else 1.0)
 
 
 @given(states(gaps=True), st.integers(0, 1000))

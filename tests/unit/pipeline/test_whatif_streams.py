@@ -12,7 +12,7 @@ from samerack.pipeline.problem import group_of
 from samerack.pipeline.whatif_group import NEAR, OPTIMAL, OWN, PRESENT, RANGE, STRATEGY, Outcome, Questions, outcomes
 
 
-def state(*, kind: str = "streams-classic", tasks: bool = True, tells: bool = True, **changes: Any) -> GroupState:
+def state(*, kind: str = "streams-classic", tasks: bool = True, sends: bool = True, **changes: Any) -> GroupState:
     """Two clients in two racks; each task reads two topics, whose replicas are all in the rack of the other client."""
     far = ((1,), (1,), (0,), (0,))
     made = GroupState(
@@ -33,9 +33,9 @@ def state(*, kind: str = "streams-classic", tasks: bool = True, tells: bool = Tr
                 id=f"m{number}",
                 client_id="c",
                 rack=number,
-                fetches_with_rack=tells,
+                fetches_with_rack=sends,
                 topics=(0, 1),
-                tells_rack=tells,
+                tells_rack=sends,
                 client=number if tasks else None,
             )
             for number in range(2)
@@ -68,8 +68,8 @@ def test_a_strategy_is_a_change_of_its_own() -> None:
 
 
 def test_a_strategy_needs_the_rack_of_every_client() -> None:
-    """Where members tell no rack, the strategy is measured against a group in which they do."""
-    seen = found(state(tells=False))
+    """Where members send no rack, the strategy is measured against a group in which they do."""
+    seen = found(state(sends=False))
     assert (seen[STRATEGY].reference, seen[STRATEGY].before, seen[STRATEGY].reads.crossing) == (NEAR, 200, 0)
 
 

@@ -47,7 +47,7 @@ ANSWER = Answer(
     seconds=1.0,
 )
 
-SAID: tuple[tuple[dict[str, Any], str, str], ...] = (
+CASES: tuple[tuple[dict[str, Any], str, str], ...] = (
     ({}, "range knows neither", "name orders in the agent's groups"),
     ({"kind": "consumer", "assignor": "uniform"}, "brokers assign it (KIP-848)", "group.protocol=classic"),
     ({"scenario": SKEW, "assignor": "sticky"}, "12 % would cross", "leading.max_skew=2"),
@@ -64,7 +64,7 @@ SAID: tuple[tuple[dict[str, Any], str, str], ...] = (
 )
 
 
-@pytest.mark.parametrize(("fields", "reason", "advice"), SAID)
+@pytest.mark.parametrize(("fields", "reason", "advice"), CASES)
 def test_a_change_says_why_and_what_to_do(fields: dict[str, Any], reason: str, advice: str) -> None:
     """Each cause has its advice, which names the settings."""
     change = replace(CHANGE, **fields)
@@ -96,7 +96,7 @@ def test_the_tables_have_totals_kinds_ranking_and_failures() -> None:
     assert "not worked out: kafka/bad\ufffdgroup: owners of topic 't'" in text
 
 
-def test_a_fleet_that_needs_nothing_is_told_so() -> None:
+def test_a_fleet_that_needs_nothing_gets_that_answer() -> None:
     """One sentence replaces an empty table."""
     nothing = replace(ANSWER, kinds=[], ranking=[], failures=[])
     assert "No change saves a cent a month." in shown(nothing)

@@ -136,7 +136,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 @pytest.mark.usefixtures("clock")
-def test_a_look_is_waited_for_within_the_deadline() -> None:
+def test_a_poll_is_waited_for_within_the_deadline() -> None:
     """A second of the deadline is kept for planning, or half of a shorter deadline."""
     eye, hurried = Eye(later=cluster(t=[(1,)])), Eye(later=cluster(t=[(1,)]))
     sent = _assigning(eye).assign(_joined(a=_reader("t")))
@@ -174,7 +174,7 @@ def test_no_plan_is_made_without_a_topic_that_could_not_be_described(protocol: s
     assert (caught.value.cause, leads.sent) == (Cause.TOPICS_UNKNOWN, None)
 
 
-def test_a_topic_that_may_not_be_seen_is_no_reason_to_wait_for_a_look() -> None:
+def test_a_topic_that_may_not_be_seen_is_no_reason_to_wait_for_a_poll() -> None:
     """A topic that may not be seen gives the cause NOT_ALLOWED and the advice to allow DESCRIBE."""
     leads = _assigning(Eye(cluster=cluster(t=[(1,)]), refused=frozenset({"u"})))
     with pytest.raises(BackOffError, match="allow DESCRIBE") as caught:
@@ -198,7 +198,7 @@ def test_a_topic_that_a_member_owns_exists_whatever_one_broker_says() -> None:
         leads.assign(_joined("cooperative-sticky", a=_reader("t", "u", owned={"u": 0})))
 
 
-def test_owners_are_known_from_a_look_in_the_middle_of_a_rebalance() -> None:
+def test_owners_are_known_from_a_poll_in_the_middle_of_a_rebalance() -> None:
     """A worker that starts during a rebalance reads the owners from the last assignment, which brokers still show."""
     eye = Eye(cluster=cluster(t=[(1,), (1,)]), absent=frozenset({"u"}))
     leads = _assigning(eye)

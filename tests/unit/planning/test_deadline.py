@@ -87,7 +87,7 @@ def test_the_other_process_plans_as_this_one() -> None:
     assert len(deadline._idle) == 1
 
 
-def test_the_other_process_tells_what_is_wrong() -> None:
+def test_the_other_process_reports_what_is_wrong() -> None:
     """An error of the assignor is raised here, and the process continues."""
     wrong = ("optimal", FIXED["one member"], Options(max_skew=-1), 30.0)
     with pytest.raises(AssignmentError, match="max_skew -1"):

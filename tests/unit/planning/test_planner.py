@@ -87,7 +87,7 @@ def test_cooperative_members_own_what_they_claim() -> None:
     assert (to_pairs(only.owned), only.generation) == ([("t", 5)], 7)
 
 
-def test_joining_members_get_their_host_from_the_last_look() -> None:
+def test_joining_members_get_their_host_from_the_last_poll() -> None:
     """JoinGroup has no client id or host: a described member has both, a new one the client id in its member id."""
     seen = group(member("m-1", client_host="10.2.0.1"), state="PreparingRebalance")
     subscription = Subscription(version=0, topics=("t",))
@@ -189,7 +189,7 @@ def test_the_oldest_member_sets_the_version(versions: tuple[int, int], written: 
     assert {decode_assignment(content).version for content in encode(plan, members).values()} == {written}
 
 
-def test_a_sticky_member_is_told_what_to_claim_next_time() -> None:
+def test_a_sticky_member_is_sent_what_to_claim_next_time() -> None:
     """Sarama's members repeat that: without it 17 to 19 of 24 partitions moved when the agent had gone."""
     members = [owner("m-1", ("t", 0), ("t", 2)), owner("m-2", ("t", 1))]
     plan = make_plan(problem_of(members, LOCAL, EAGER), EAGER)
@@ -198,8 +198,8 @@ def test_a_sticky_member_is_told_what_to_claim_next_time() -> None:
             decoded = decode_assignment(content)
             assert (decoded.user_data is not None) == claimed
             if claimed:
-                told = decode_sticky(decoded.user_data)
-                assert (to_pairs(told.owned), told.generation) == (to_pairs(decoded.partitions), 7)
+                data = decode_sticky(decoded.user_data)
+                assert (to_pairs(data.owned), data.generation) == (to_pairs(decoded.partitions), 7)
                 assert to_pairs(decoded.partitions) == to_pairs(planner.sent_partitions(plan)[name])
 
 
@@ -231,7 +231,7 @@ def test_what_is_a_change(pairs: tuple[tuple[str, int], ...], topics: tuple[str,
     assert owned_by(*pairs, topics=topics) is is_change
 
 
-def test_rival_owners_are_a_change() -> None:
+def test_contesting_owners_are_a_change() -> None:
     """A partition that two members claim is a change."""
     members = [owner("m-1", *ALL), owner("m-2", ("t", 0))]
     assert partitions_changed(problem_of(members, LOCAL, EAGER), members, LOCAL)

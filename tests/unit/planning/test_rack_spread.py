@@ -157,8 +157,8 @@ def test_an_even_spread_is_even(made: Problem, racks: str) -> None:
     assert evenly_spread(even, racks).member_rack.tolist() == even.member_rack.tolist()
     if len(set(kind.tolist())) == 1:
         now = np.sort([np.count_nonzero(made.member_rack == place) for place in places])[::-1]
-        floor, extra = divmod(len(made.members), len(racks))
-        seats = np.array([floor + (at < extra) for at in range(len(racks))])
+        each, extra = divmod(len(made.members), len(racks))
+        seats = np.array([each + (at < extra) for at in range(len(racks))])
         assert np.count_nonzero(even.member_rack == made.member_rack) == np.minimum(now, seats).sum()
 
 
@@ -178,7 +178,7 @@ def test_no_balanced_plan_reads_less(made: Problem) -> None:
     for one, share in ((made, spread.share), (evenly_spread(made, "abc"), spread.share_if_even)):
         plans = groups.all_plans(one)
         squares = (groups.loads(one, plans) ** 2).sum(axis=1)
-        _, least = groups.least(squares, groups.cross_rack_weights(one, plans))
+        _, minimum = groups.minimum(squares, groups.cross_rack_weights(one, plans))
         read = groups.subscribes(one).any(axis=1)
         weights = np.ones(len(made.topic_of), np.int64) if one.weights is None else one.weights
-        assert share == pytest.approx(least / weights[read].sum())
+        assert share == pytest.approx(minimum / weights[read].sum())

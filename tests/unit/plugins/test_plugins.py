@@ -36,17 +36,17 @@ def assigned(
     assignor: Any, members: dict[str, bytes], client: str = "kafka-python"
 ) -> dict[str, list[tuple[str, int]]]:
     """The assignment that a leader makes for members that sent these bytes."""
-    told: Any
+    subscriptions: Any
     if client == "kafka-python":
-        told = [
+        subscriptions = [
             SimpleNamespace(
                 member_id=member, group_instance_id=None, metadata=ConsumerProtocolSubscription.decode(data)
             )
             for member, data in members.items()
         ]
     else:
-        told = {member: ConsumerProtocol.METADATA.decode(data) for member, data in members.items()}
-    plan = assignor.assign(cluster(client), told)
+        subscriptions = {member: ConsumerProtocol.METADATA.decode(data) for member, data in members.items()}
+    plan = assignor.assign(cluster(client), subscriptions)
     return {member: to_pairs(decode_assignment(data).partitions) for member, data in plan.items()}
 
 
@@ -74,7 +74,7 @@ def test_cooperative_members_give_up_first() -> None:
     assert assigned(first, members) == {"first": [("t", 0), ("t", 2)], "second": []}
 
 
-def test_sticky_tells_what_it_owns_as_kafka_does() -> None:
+def test_sticky_sends_what_it_owns_as_kafka_does() -> None:
     """Sticky user data contains partitions and generation, so that any later leader keeps them."""
     member = kafka_python.assignor("sticky")
     assert decode_subscription(member.metadata(["t"])).user_data is None
@@ -82,8 +82,8 @@ def test_sticky_tells_what_it_owns_as_kafka_does() -> None:
     some = ConsumerProtocolAssignment(version=1, assigned_partitions=[("t", [3, 2])], user_data=b"")
     member.on_assignment(ConsumerProtocolAssignment.decode(some.encode()), 5)
     sent = decode_subscription(member.metadata(["t"]))
-    told = decode_sticky(sent.user_data)
-    assert (sorted(to_pairs(told.owned)), told.generation, len(sent.owned)) == ([("t", 2), ("t", 3)], 5, 0)
+    claimed = decode_sticky(sent.user_data)
+    assert (sorted(to_pairs(claimed.owned)), claimed.generation, len(sent.owned)) == ([("t", 2), ("t", 3)], 5, 0)
     other = kafka_python.assignor("sticky")
     given = assigned(other, {"a": other.metadata(["t"]), "b": member.metadata(["t"])})
     assert given["b"] == [("t", 2), ("t", 3)]
@@ -93,8 +93,8 @@ def test_aiokafka_remembers_without_a_generation() -> None:
     """Aiokafka does not know the generation, so claims have none."""
     member = aiokafka.assignor("sticky", rack="a")
     member.on_assignment(SimpleNamespace(partitions=lambda: [SimpleNamespace(topic="t", partition=1)]))
-    told = decode_sticky(decode_subscription(member.metadata(["t"])).user_data)
-    assert (to_pairs(told.owned), told.generation) == ([("t", 1)], -1)
+    claimed = decode_sticky(decode_subscription(member.metadata(["t"])).user_data)
+    assert (to_pairs(claimed.owned), claimed.generation) == ([("t", 1)], -1)
 
 
 def test_aiokafkas_own_assignors_read_as_before() -> None:

@@ -67,7 +67,7 @@ def test_members_share_lists_and_names() -> None:
     assert {tuple(to_pairs(one.owned)) for one in read} == {(("t1", 0), ("t3", 7))}
 
 
-def test_names_of_every_length_are_told_apart() -> None:
+def test_names_of_every_length_are_distinguished() -> None:
     """Names that differ only in their last byte, around the size of a word, and beyond one chunk of runs."""
     names = [f"{'x' * size}{end}" for size in (*range(20), 200) for end in "ab"]
     topics = sorted(names)

@@ -123,7 +123,7 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
         assert field
 
 
-def test_a_newer_version_tells_its_versions_only() -> None:
+def test_a_newer_version_shows_its_versions_only() -> None:
     """Version probing: of an unknown newer version Kafka reads only the two version numbers, and so does this."""
     info = decode_subscription_info(bytes.fromhex("0000000c0000000eabcdef"))
     assert (info.version, info.latest_supported, info.trailing) == (12, 14, b"\xab\xcd\xef")

@@ -63,8 +63,8 @@ def test_what_may_not_be_released_is_refused(checkout: Path) -> None:
     (checkout / "new").touch()
     with pytest.raises(WrongInputError) as error:
         checked(checkout, "0.3.0", trial=False)
-    said = str(error.value)
-    assert all(word in said for word in ("in no commit", "git tag --sign v0.3.0", "## 0.3.0", "--dry-run"))
+    message = str(error.value)
+    assert all(word in message for word in ("in no commit", "git tag --sign v0.3.0", "## 0.3.0", "--dry-run"))
     trial = checked(checkout, "0.3.0", trial=True)
     assert (trial.notes, len(trial.warnings)) == ("- Next.", 3)
 
@@ -154,6 +154,9 @@ def _steps(jobs: Mapping[str, Any]) -> list[Any]:
 def test_a_program_proves_itself_by_a_plan(tmp_path: Path) -> None:
     """The checkout's own plans a group of two racks; what prints no plan, or one across racks, is refused."""
     plan(tmp_path / "wheel", tmp_path, str(Path(sys.executable).with_name("samerack")))
-    for printed, said in (("nothing", "instead of a plan"), ('{"cross_rack": 2}', "reads 2 partitions across racks")):
-        with pytest.raises(ReleaseError, match=said):
-            plan(tmp_path / "wheel", tmp_path, "sh", "-c", f"echo '{printed}'")
+    for given, message in (
+        ("nothing", "instead of a plan"),
+        ('{"cross_rack": 2}', "reads 2 partitions across racks"),
+    ):
+        with pytest.raises(ReleaseError, match=message):
+            plan(tmp_path / "wheel", tmp_path, "sh", "-c", f"echo '{given}'")

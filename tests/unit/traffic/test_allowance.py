@@ -34,7 +34,7 @@ def log(size_bytes: int, records: int, *, start: int = 0, before: Curve | None =
     return begin(extent) if before is None else extend(before, extent)
 
 
-def said(wire_bytes: int, records: int = 0, *, client: str = "c#1", age: float = 5) -> Counters:
+def sent(wire_bytes: int, records: int = 0, *, client: str = "c#1", age: float = 5) -> Counters:
     """The counters of a client that reads t-0 from broker 1."""
     return Counters(
         client=client,
@@ -78,16 +78,16 @@ def test_what_the_logs_can_explain_counts() -> None:
     """A client's reads count if they fit the log at its start and what is written since."""
     curve = log(50 * MB, 50_000)
     watched = Watched(curve)
-    watched.post(said(51 * MB, 50_000))
+    watched.post(sent(51 * MB, 50_000))
     assert watched.poll(curve) == 51 * MB
     for turn in range(1, 20):
         curve = log(50 * MB + turn * 10 * MB, 50_000 + turn * 10_000, before=curve)
-        watched.post(said(51 * MB + turn * 11 * MB, 50_000 + turn * 10_000))
+        watched.post(sent(51 * MB + turn * 11 * MB, 50_000 + turn * 10_000))
         assert watched.poll(curve) == pytest.approx(11 * MB)
     assert watched.exact.refused() == []
 
 
-@pytest.mark.parametrize("lie", [said(2**62, 10), said(500 * MB, 10), said(MB, 10**12)], ids=["EB", "MB", "records"])
+@pytest.mark.parametrize("lie", [sent(2**62, 10), sent(500 * MB, 10), sent(MB, 10**12)], ids=["EB", "MB", "records"])
 def test_what_no_log_can_explain_is_never_counted(lie: Counters) -> None:
     """The member is estimated again, with a reason in the report and in the answer to its next post."""
     curve = log(50 * MB, 50_000)
@@ -99,29 +99,29 @@ def test_what_no_log_can_explain_is_never_counted(lie: Counters) -> None:
     assert (gap.what, gap.where, gap.refused) == (Family.STATISTICS, "g", False)
     assert "member m1: its client reports that it read" in gap.reason
     with pytest.raises(StatisticsError, match="estimated for a while"):
-        watched.post(said(60 * MB))
+        watched.post(sent(60 * MB))
     assert watched.poll(curve, seconds=REFUSED_SECONDS) == 0.0
     assert watched.exact.refused() == []
-    watched.post(said(60 * MB, age=1000))
-    watched.post(said(61 * MB, age=1001))
+    watched.post(sent(60 * MB, age=1000))
+    watched.post(sent(61 * MB, age=1001))
     assert watched.poll(curve) == MB
 
 
-def test_what_was_written_during_the_look_is_no_lie() -> None:
+def test_what_was_written_during_the_poll_is_no_lie() -> None:
     """A post that is ahead of the poll is counted at the next one."""
     watched = Watched(log(0, 0))
-    watched.post(said(90 * MB, 90_000))
+    watched.post(sent(90 * MB, 90_000))
     assert watched.poll(log(0, 0)) == 0.0
     assert watched.poll(log(90 * MB, 90_000)) == 90 * MB
     assert watched.is_exact
 
 
-def test_nothing_is_judged_while_nobody_knows_what_a_member_owns() -> None:
+def test_nothing_is_checked_while_nobody_knows_what_a_member_owns() -> None:
     """Posts during a rebalance count after it."""
     curve = log(50 * MB, 50_000)
     watched = Watched(curve, known=False)
     for turn in range(1, 4):
-        watched.post(said(turn * 10 * MB, turn))
+        watched.post(sent(turn * 10 * MB, turn))
         assert watched.poll(curve, known=False) == 0.0
     assert watched.poll(curve) == 30 * MB
 
@@ -135,7 +135,7 @@ def test_a_rewind_allows_what_was_read_once_more() -> None:
         for turn in range(1, 11):
             if watched.exact.refused():
                 break
-            watched.post(said(turn * 50 * MB, turn * 50_000))
+            watched.post(sent(turn * 50 * MB, turn * 50_000))
             counted += watched.poll(curve, rewound=rewound)
         assert counted == passes * 50 * MB
 
@@ -145,7 +145,7 @@ def test_a_log_in_tiers_counts_by_its_records() -> None:
     curve = log(10 * MB, 1_000_000, start=0)
     curve = log(11 * MB, 1_001_000, before=curve)
     watched = Watched(curve)
-    watched.post(said(900 * MB, 900_000))
+    watched.post(sent(900 * MB, 900_000))
     assert watched.poll(curve) == 900 * MB
 
 
@@ -168,7 +168,7 @@ def test_no_posts_count_beyond_the_logs(posts: list[tuple[int, int, str, int]]) 
     counted = 0.0
     for wire_bytes, records, client, written in posts:
         try:
-            watched.post(said(wire_bytes, records, client=client))
+            watched.post(sent(wire_bytes, records, client=client))
         except StatisticsError:
             assert watched.exact.refused()
         size += written * 1000
@@ -183,10 +183,10 @@ def test_one_member_has_few_clients() -> None:
     """A member has a bounded number of clients, because each new name is stored."""
     watched = Watched(log(MB, 1000))
     for number in range(MAX_CLIENTS):
-        watched.post(said(1, client=f"c#{number}"))
+        watched.post(sent(1, client=f"c#{number}"))
     with pytest.raises(StatisticsError, match=f"{MAX_CLIENTS} clients report member 'm1' already"):
-        watched.post(said(1, client="c#more"))
-    watched.post(said(2, client="c#0"))
+        watched.post(sent(1, client="c#more"))
+    watched.post(sent(2, client="c#0"))
 
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -227,7 +227,7 @@ def test_a_lie_changes_neither_page_nor_plans(lie: int) -> None:
     for number in range(1, 12):
         cycle.turn(now=5.0 * number, wall=5.0 * number, rack_aware=False)
         if lie and number > 1 and not exact.refused():
-            exact.post("g", said(lie * number, 10 * number, age=1), now=5.0 * number + 1)
+            exact.post("g", sent(lie * number, 10 * number, age=1), now=5.0 * number + 1)
     assert bool(exact.refused()) is bool(lie)
     assert bool(board.latest().gaps) is bool(lie)
     assert sum(volume.wire_bytes for volume in board.totals().values()) < MB

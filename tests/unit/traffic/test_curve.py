@@ -16,10 +16,10 @@ def extent(end: int, size: int, *, start: int = 0, leader: int = 1) -> LogExtent
     return LogExtent(start=start, end=end, size_bytes=size, leader=leader)
 
 
-def curve_of(*looks: LogExtent) -> Curve:
+def curve_of(*polls: LogExtent) -> Curve:
     """The curve after several polls."""
-    curve = begin(looks[0])
-    for one in looks[1:]:
+    curve = begin(polls[0])
+    for one in polls[1:]:
         curve = extend(curve, one)
     return curve
 
@@ -31,7 +31,7 @@ SMALL = [extent(200 + 100 * number, 100_100 + 100 * number) for number in range(
 
 
 @pytest.mark.parametrize(
-    ("looks", "first", "end", "found"),
+    ("polls", "first", "end", "found"),
     [
         ((extent(0, 0), extent(100, 10_000), extent(200, 210_000)), 50, 150, 5_000 + 100_000),
         ((extent(300, 30_000, start=200),), 200, 250, 15_000),
@@ -63,9 +63,9 @@ SMALL = [extent(200 + 100 * number, 100_100 + 100 * number) for number in range(
         "what is deleted there was not read",
     ],
 )
-def test_bytes_of_a_range(looks: tuple[LogExtent, ...], first: int, end: int, found: float) -> None:
+def test_bytes_of_a_range(polls: tuple[LogExtent, ...], first: int, end: int, found: float) -> None:
     """What polls show counts as shown; what they cannot show has the usual density."""
-    assert bytes_between(curve_of(*looks), first, end) == pytest.approx(found)
+    assert bytes_between(curve_of(*polls), first, end) == pytest.approx(found)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_an_idle_partition_costs_nothing() -> None:
     assert len(curve.offsets) < 5
 
 
-def test_offsets_committed_since_the_look_are_extrapolated() -> None:
+def test_offsets_committed_since_the_poll_are_extrapolated() -> None:
     """A commit beyond the last poll counts by the usual density."""
     assert bytes_between(curve_of(extent(0, 0), extent(100, 1_000)), 100, 110) == pytest.approx(100)
 

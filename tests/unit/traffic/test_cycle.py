@@ -18,13 +18,13 @@ from samerack.traffic.weights import WeightBook
 from tests.unit.traffic.test_exact import Elected, group, member
 
 SETTINGS = Settings(kafka={"bootstrap.servers": "127.0.0.1:1"})
-DUTY = observe("*")
+RESPONSIBILITY = observe("*")
 
 
 def active(term: int, *elsewhere: ReportingMember) -> Claims:
     """Claims of an agent that has counted all groups since an election."""
-    claim = Claim(what=DUTY, term=term, since=0.0)
-    return Claims({DUTY: claim}, responsibilities=[DUTY], elsewhere=frozenset(elsewhere))
+    claim = Claim(what=RESPONSIBILITY, term=term, since=0.0)
+    return Claims({RESPONSIBILITY: claim}, responsibilities=[RESPONSIBILITY], elsewhere=frozenset(elsewhere))
 
 
 class Seeing(BrokerPoller):
@@ -64,12 +64,12 @@ class Seeing(BrokerPoller):
     ],
     ids=[
         "what it counts all the time",
-        "from the first look after its election on",
+        "from the first poll after its election on",
         "not what was read while it was a standby",
         "nor in between, where it has not noticed",
         "what is in doubt waits",
         "and is left out if another agent was elected",
-        "not a member that tells another agent, at either end",
+        "not a member that reports to another agent, at either end",
     ],
 )
 def test_what_is_counted(claims: list[Claims | None], records: list[int]) -> None:

@@ -63,7 +63,7 @@ class Elected(Alone):
         return self.now
 
 
-def told(member_id: str, *, term: int = 1) -> Claims:
+def claims_of(member_id: str, *, term: int = 1) -> Claims:
     """A claim to the statistics of one member of group g."""
     return Claims({("g", member_id): Claim(what=("g", member_id), term=term, since=0.0)})
 
@@ -83,7 +83,7 @@ def test_a_member_is_found_by_its_client_id() -> None:
     assert exact.members(now=111.0) == {("g", "m1")}
 
 
-def test_members_with_one_client_id_are_told_apart_by_what_they_own() -> None:
+def test_members_with_one_client_id_are_distinguished_by_what_they_own() -> None:
     """Replicas of a deployment share a client id, and are distinguished by what they own."""
     exact = reads(member("m1", "c", 0), member("m2", "c", 1))
     assert exact.post("g", counters(500, number=1), now=110.0).id == "m2"
@@ -115,7 +115,7 @@ def test_silence_brings_the_estimate_back() -> None:
     assert exact.members(now=110.0 + STALE_SECONDS) == frozenset()
 
 
-def test_a_standby_counts_what_it_is_told_from_the_election_on_that_says_so() -> None:
+def test_a_standby_counts_what_it_is_sent_from_the_election_on_that_says_so() -> None:
     """Until its election another agent estimates the member; two posts after it make a difference that counts."""
     leadership = Elected(NOTHING)
     exact = ExactReads(began_at=100.0, leadership=leadership)
@@ -124,17 +124,17 @@ def test_a_standby_counts_what_it_is_told_from_the_election_on_that_says_so() ->
     exact.post("g", counters(700), now=111.0)
     assert exact.reporting_members(now=111.0) == {("g", "m1")}
     assert exact.members(now=111.0) == frozenset()
-    leadership.now = told("m1")
+    leadership.now = claims_of("m1")
     exact.post("g", counters(900), now=112.0)
     exact.post("g", counters(1000), now=113.0)
     assert exact.members(now=113.0) == {("g", "m1")}
     assert collected(exact) == {("g", "m1"): 100.0}
 
 
-def test_what_is_told_while_an_election_may_be_under_way_is_counted_after_it() -> None:
+def test_what_is_sent_while_an_election_may_be_under_way_is_counted_after_it() -> None:
     """Posts during an election count after it if the claim is the same; else another agent has counted them."""
-    for after, counted in ((told("m1"), 300.0), (told("m1", term=3), 0.0)):
-        leadership = Elected(told("m1"))
+    for after, counted in ((claims_of("m1"), 300.0), (claims_of("m1", term=3), 0.0)):
+        leadership = Elected(claims_of("m1"))
         exact = ExactReads(began_at=100.0, leadership=leadership)
         exact.see({"g": group(member("m1", "c", 0))}, {"t": 4}, {})
         exact.post("g", counters(500, age=1000), now=110.0)
@@ -145,7 +145,7 @@ def test_what_is_told_while_an_election_may_be_under_way_is_counted_after_it() -
         assert collected(exact).get(("g", "m1")) == counted
 
 
-def test_a_young_client_is_whose_it_was_at_its_birth() -> None:
+def test_a_young_client_is_whose_it_was_at_its_start() -> None:
     """Bytes from before this agent's claim do not count: the agent before it may have estimated them."""
     claim = Claim(what="lead g", term=2, since=108.0)
     exact = ExactReads(began_at=100.0, leadership=Elected(Claims({}, whole=claim)))

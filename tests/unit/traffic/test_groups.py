@@ -131,7 +131,7 @@ def test_groups_of_the_new_protocol_are_described_by_brokers() -> None:
 
 
 def test_members_with_one_expression_share_its_topics() -> None:
-    """Brokers do not tell which topics an expression matches; what one of its members owns, the others may own too."""
+    """Brokers do not report which topics an expression matches; what one member owns, the others may own too."""
     wanted = {"m1": ("t1", "t.*"), "m2": ("t2", "t.*"), "m3": ("u", "u.*"), "m4": ("v", None)}
     found = managed(*((name, {"subscribed_topic_regex": one}, (topic, (0,))) for name, (topic, one) in wanted.items()))
     topics = {name: one.topics for name, one in found.items()}
@@ -169,7 +169,7 @@ def streams_member(
     )
 
 
-def test_streams_on_the_classic_protocol_tells_of_its_client() -> None:
+def test_streams_on_the_classic_protocol_names_its_client() -> None:
     """Process, endpoint, tags and tasks are from the info; the rack is from the subscription, else from a tag."""
     process = uuid.uuid4()
     task = StreamsTask(subtopology=0, partition=1)

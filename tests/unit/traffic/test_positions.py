@@ -1,4 +1,4 @@
-"""What two looks at committed offsets show, case by case, each with the report that it comes from."""
+"""What two polls of committed offsets show, case by case, each with the report that it comes from."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GB: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """Offsets of one partition at two looks five seconds apart, and what comes of them.
+    """Offsets of one partition at two polls five seconds apart, and what comes of them.
 
     Attributes:
         before: Committed; None for no commit.
@@ -66,14 +66,14 @@ CASES: Final = {
     "... by an older tool, in a group of older clients": Case(
         before=1, now=9, owned_before=False, owned=False, epochs=False, bare=True, left=(Uncounted.MOVED, 8)
     ),
-    "... and the group started again between the looks": Case(
+    "... and the group started again between the polls": Case(
         before=1, now=600 * GB, owned_before=False, bare=True, left=(Uncounted.MOVED, 600 * GB - 1)
     ),
     "... of older clients": Case(
         before=1, now=600 * GB, owned_before=False, epochs=False, left=(Uncounted.MOVED, 600 * GB - 1)
     ),
-    "stopped, reset and started between two looks": Case(before=1, now=9, bare=True, left=(Uncounted.MOVED, 8)),
-    "a consumer that came and went between two looks": Case(
+    "stopped, reset and started between two polls": Case(before=1, now=9, bare=True, left=(Uncounted.MOVED, 8)),
+    "a consumer that came and went between two polls": Case(
         before=1, now=9, owned_before=False, owned=False, read=(1, 9)
     ),
     "one of older clients that has started": Case(before=1, now=9, owned_before=False, epochs=False, read=(1, 9)),
@@ -122,12 +122,12 @@ def test_what_went_back_and_what_is_not_committed() -> None:
     assert found.spans == ()
 
 
-def test_the_first_look_shows_nothing() -> None:
+def test_the_first_poll_shows_nothing() -> None:
     """Offsets that were committed before the agent started are its start."""
     assert spans_of(Looks(before=None, now={P0: 15}, owned={P0})).spans == ()
 
 
-LOOKS = st.builds(
+POLLS = st.builds(
     Looks,
     before=st.fixed_dictionaries({P0: st.integers(0, 100)}),
     now=st.fixed_dictionaries({P0: st.integers(0, 100)}),
@@ -141,11 +141,11 @@ LOOKS = st.builds(
 )
 
 
-@given(LOOKS)
-def test_no_record_counts_twice_or_without_having_been_there(looks: Looks) -> None:
+@given(POLLS)
+def test_no_record_counts_twice_or_without_having_been_there(polls: Looks) -> None:
     """What counts and what is left out add up to the step of the offset."""
-    found = spans_of(looks)
-    assert looks.before is not None
+    found = spans_of(polls)
+    assert polls.before is not None
     read = sum(span.end - span.first for span in found.spans)
-    assert read + sum(one.records for one in found.left) == max(0, looks.now[P0] - looks.before[P0])
-    assert all(span.first >= looks.logs[P0].start for span in found.spans)
+    assert read + sum(one.records for one in found.left) == max(0, polls.now[P0] - polls.before[P0])
+    assert all(span.first >= polls.logs[P0].start for span in found.spans)

@@ -30,13 +30,13 @@ def weighed(seed: int, *, seconds: float, shifted_after: float = float("inf")) -
     return changes
 
 
-@pytest.mark.parametrize("seed", range(effort.of(200, least=8)))
+@pytest.mark.parametrize("seed", range(effort.of(200, minimum=8)))
 def test_steady_production_keeps_its_weights(seed: int) -> None:
     """Constant, random, in bursts once a minute, or by day and night: after ten minutes they are never changed."""
     assert max(at for at, _ in weighed(seed, seconds=DAY / 4)) < 600.0
 
 
-@pytest.mark.parametrize("seed", range(effort.of(200, least=8)))
+@pytest.mark.parametrize("seed", range(effort.of(200, minimum=8)))
 def test_a_lasting_shift_is_followed_once(seed: int) -> None:
     """After ten minutes of four times the traffic one partition has more weight, by one change."""
     shift = 1800.0

@@ -15,8 +15,8 @@ def _part(wire_bytes: float) -> Part:
 
 
 @pytest.mark.parametrize("every", [1, 12, 60])
-def test_rare_commits_do_not_look_like_bursts(every: int) -> None:
-    """A group that reads 1000 bytes a second is said to read about that, whenever one looks, after some commits."""
+def test_rare_commits_do_not_count_as_bursts(every: int) -> None:
+    """A group that reads 1000 bytes a second is said to read about that, whenever one polls, after some commits."""
     rates = ReadRates()
     for poll in range(1, 20 * every):
         rates.measured("g", [_part(5000.0 * every)] if poll % every == 0 else [], [T0], 5.0)

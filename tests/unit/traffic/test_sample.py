@@ -15,7 +15,7 @@ def batch(base: int, records: int, size: int) -> bytes:
     return pack(">qiibihi", base, size - 12, 0, 2, 0, 0, records - 1) + bytes(size - 27)
 
 
-def test_batches_tell_their_bytes() -> None:
+def test_batches_show_their_bytes() -> None:
     """Whole batches count with all of their bytes and offsets."""
     stretch = read_stretch(batch(10, 5, 500) + batch(15, 5, 700), 10, 100)
     assert stretch == Stretch(first=10, end=20, size_bytes=1200, batches=2)
@@ -28,7 +28,7 @@ def test_gaps_of_compaction_count_as_offsets() -> None:
     assert stretch == Stretch(first=0, end=51, size_bytes=100, batches=1)
 
 
-def test_a_cut_batch_still_tells_its_size() -> None:
+def test_a_cut_batch_still_shows_its_size() -> None:
     """The last batch of an answer may be cut; its header is enough."""
     stretch = read_stretch(batch(0, 10, 1000)[:40], 0, 1000)
     assert stretch == Stretch(first=0, end=10, size_bytes=1000, batches=1)

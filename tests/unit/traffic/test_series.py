@@ -23,7 +23,7 @@ from tests.unit.agent.measured import A, B, flow, group, publish, reports, snaps
 
 _HOUR: Final = 3600.0
 _SCRAPED: Final = 5
-"""Of so many looks, one is followed by a scrape."""
+"""Of so many polls, one is followed by a scrape."""
 
 
 @pytest.mark.parametrize("most", [100, 20_000, 50_000, 1_000_000])
@@ -72,7 +72,7 @@ def test_no_counter_goes_down(steps: list[dict[str, int]]) -> None:
 
 
 def _week(groups: int, *, at_once: int) -> Iterator[tuple[float, range]]:
-    """The groups that there are at each look: each lives for two looks, and one of them always."""
+    """The groups that there are at each poll: each lives for two polls, and one of them always."""
     for number in range(0, groups, at_once):
         yield number * 7 * 24 * _HOUR / groups, range(max(0, number - at_once), number + at_once)
 
@@ -95,10 +95,10 @@ def test_a_week_of_short_lived_groups_leaves_nothing_behind() -> None:
     template = group("always", flows=[flow(A, B, 1000)])
     series: list[int] = []
     objects: dict[int, int] = {}
-    for look, (at, numbers) in enumerate(_week(100_000 if effort.ALL else 5_000, at_once=50)):
+    for poll, (at, numbers) in enumerate(_week(100_000 if effort.ALL else 5_000, at_once=50)):
         names = ["always", *(f"short-{number}" for number in numbers)]
         publish(shown.board, replace(snapshot(*(_like(template, name) for name in names)), window_end=at))
-        if look % _SCRAPED == 0:
+        if poll % _SCRAPED == 0:
             series.append(sum(len(family.samples) for family in registry.collect()))
         if (day := int(at / (24 * _HOUR))) not in objects:
             gc.collect()

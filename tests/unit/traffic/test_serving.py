@@ -42,12 +42,12 @@ def test_an_unexpected_answer_is_asked_for_again_soon() -> None:
     reader = (("t", 0), "b")
     cluster = view_of(t=[VIEW])
 
-    def settled(broker: int, known: dict[Reader, Served]) -> Served:
+    def updated(broker: int, known: dict[Reader, Served]) -> Served:
         return settle({reader: broker}, known, cluster, now=0.0, rack_aware=True, seconds=60.0)[reader]
 
-    first = settled(1, {})
-    again = settled(1, {reader: first})
+    first = updated(1, {})
+    again = updated(1, {reader: first})
     assert first.seconds < 10
     assert again.seconds == 2 * first.seconds
-    assert settled(1, {reader: Served(broker=1, view=VIEW, at=0.0, seconds=50.0)}).seconds == 60.0
-    assert settled(2, {reader: again}).seconds == 60.0
+    assert updated(1, {reader: Served(broker=1, view=VIEW, at=0.0, seconds=50.0)}).seconds == 60.0
+    assert updated(2, {reader: again}).seconds == 60.0

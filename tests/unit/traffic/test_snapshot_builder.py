@@ -30,7 +30,7 @@ from tests.unit.traffic.test_exact import group, member
 
 NOWHERE = MemberRack(rack=None, source="none", fetches_with_rack=False)
 CLIENT = StreamsClient(process_id="p", endpoint="", tags=(), active=("0_0",), standby=())
-SCENE = ClusterContext(
+CONTEXT = ClusterContext(
     view=view_of(t=[partition(1)]),
     as_last_seen=SettledCluster(),
     logs={},
@@ -70,9 +70,9 @@ def builder(weights: WeightBook | None = None, production: Production | None = N
     )
 
 
-def spots(what: GroupObservation, scene: ClusterContext = SCENE) -> set[BlindSpot]:
+def spots(what: GroupObservation, context: ClusterContext = CONTEXT) -> set[BlindSpot]:
     """The blind spots of one view."""
-    return set(builder().build(what, scene).blind_spots)
+    return set(builder().build(what, context).blind_spots)
 
 
 def test_an_exact_group_with_racks_has_none() -> None:
@@ -86,19 +86,19 @@ def test_each_cause_has_its_sentence() -> None:
     assert spots(seen(exact=False)) == {BlindSpot.PREFETCHED}
     assert spots(seen(rack=NOWHERE)) == {BlindSpot.RACKS_UNKNOWN}
     assert spots(seen(replace(NOTHING, uncommitted=frozenset({("t", 0)})))) == {BlindSpot.NO_COMMITS}
-    assert spots(seen(), replace(SCENE, sizes_known=False)) == {BlindSpot.SIZES_UNKNOWN}
-    assert spots(seen(), replace(SCENE, served=frozenset())) == {BlindSpot.SERVING_GUESSED}
+    assert spots(seen(), replace(CONTEXT, sizes_known=False)) == {BlindSpot.SIZES_UNKNOWN}
+    assert spots(seen(), replace(CONTEXT, served=frozenset())) == {BlindSpot.SERVING_GUESSED}
     assert spots(seen(streams=replace(CLIENT, standby=("0_1",)))) == {BlindSpot.STATE}
 
 
 def test_the_age_of_what_is_not_read_is_that_of_the_timeline() -> None:
     """Partition and topic have it; without a timeline or an end it is not known."""
-    scene = replace(SCENE, logs={("t", 0): Offsets(start=0, end=20)}, polled_at=105.0)
+    context = replace(CONTEXT, logs={("t", 0): Offsets(start=0, end=20)}, polled_at=105.0)
     timeline = extend(extend(None, at=100, end=0), at=105, end=20)
-    told = builder().build(seen(), replace(scene, timelines={("t", 0): timeline}))
-    assert (told.partitions[0].lag_records, told.partitions[0].lag_seconds) == (15, 3.75)
-    assert told.lag_seconds == {"t": 3.75}
-    for unknown in (scene, replace(SCENE, timelines={("t", 0): timeline})):
+    built = builder().build(seen(), replace(context, timelines={("t", 0): timeline}))
+    assert (built.partitions[0].lag_records, built.partitions[0].lag_seconds) == (15, 3.75)
+    assert built.lag_seconds == {"t": 3.75}
+    for unknown in (context, replace(CONTEXT, timelines={("t", 0): timeline})):
         assert builder().build(seen(), unknown).lag_seconds == {"t": None}
 
 
@@ -112,17 +112,17 @@ def test_what_can_be_read_ends_where_brokers_say() -> None:
         (None, {}, None),
     ):
         logs = {} if log is None else {("t", 0): log}
-        (told,) = builder().build(seen(), replace(SCENE, logs=logs, stable=stable)).partitions
-        assert told.readable_records == found
+        (built,) = builder().build(seen(), replace(CONTEXT, logs=logs, stable=stable)).partitions
+        assert built.readable_records == found
 
 
 def test_a_rewind_is_remembered() -> None:
     """Bytes that were read twice are unknown as long as the figures are shown."""
     one = builder()
-    assert one.build(seen(replace(NOTHING, rewound=frozenset({("t", 0)}))), SCENE).blind_spots == (BlindSpot.REWOUND,)
-    assert one.build(seen(), SCENE).blind_spots == (BlindSpot.REWOUND,)
+    assert one.build(seen(replace(NOTHING, rewound=frozenset({("t", 0)}))), CONTEXT).blind_spots == (BlindSpot.REWOUND,)
+    assert one.build(seen(), CONTEXT).blind_spots == (BlindSpot.REWOUND,)
     one.forget(["g"])
-    assert one.build(seen(), SCENE).blind_spots == ()
+    assert one.build(seen(), CONTEXT).blind_spots == ()
 
 
 @pytest.mark.parametrize(
@@ -148,8 +148,8 @@ def test_the_share_at_random_is_unknown_while_a_broker_has_no_rack(
 def test_the_best_share_of_a_group_without_racks_is_unknown(rack: MemberRack, optimal: float | None) -> None:
     """No series of the optimum, and none in `cost`; with a rack, which is not that of the replica, there is one."""
     view = view_of({1: "b"}, t=[partition(1)])
-    scene = replace(SCENE, view=view, as_last_seen=shares.as_last_seen(view))
-    snapshot = TrafficSnapshot(groups=(builder().build(seen(rack=rack), scene),), cluster=view)
+    context = replace(CONTEXT, view=view, as_last_seen=shares.as_last_seen(view))
+    snapshot = TrafficSnapshot(groups=(builder().build(seen(rack=rack), context),), cluster=view)
     (cost,) = costs.report(snapshot, shipped("aws"), roles={}).groups
     assert cost.optimal_share == optimal
     board, registry = TrafficBoard(), CollectorRegistry()
@@ -176,7 +176,7 @@ class Written(Production):
 def test_the_best_share_is_of_what_is_written_now(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is by rates and not by weights, which are alike here, and no other plan is made while these stay."""
     view = view_of({1: "a", 2: "b"}, t=[partition(1), partition(2)])
-    scene = replace(SCENE, view=view, as_last_seen=shares.as_last_seen(view))
+    context = replace(CONTEXT, view=view, as_last_seen=shares.as_last_seen(view))
     both = {("t", 0): 5, ("t", 1): 5}
     one = member("m", "c", 0, 1)
     observed = replace(seen(), group=group(one), owners=dict.fromkeys(both, one), committed=both)
@@ -186,7 +186,7 @@ def test_the_best_share_is_of_what_is_written_now(monkeypatch: pytest.MonkeyPatc
     assert weights is not None
     assert weights["t"][0] == weights["t"][1]
     made = builder(book, written)
-    assert made.build(observed, scene).shares.optimal == pytest.approx(130 / 230)
+    assert made.build(observed, context).shares.optimal == pytest.approx(130 / 230)
     monkeypatch.delattr(shares, "solve")
     written.written = (100.0, 300.0)
-    assert made.build(observed, scene).shares.optimal == pytest.approx(3 / 4)
+    assert made.build(observed, context).shares.optimal == pytest.approx(3 / 4)

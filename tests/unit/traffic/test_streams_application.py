@@ -84,7 +84,7 @@ def test_a_client_with_old_state_has_a_lag() -> None:
 
 
 def test_lags_without_end_offsets_are_not_known() -> None:
-    """Where brokers tell no end of a changelog, clients without state count as far behind, and that is said."""
+    """Where brokers report no end of a changelog, clients without state count as far behind, and that is said."""
     application = live(instances(*COUNTING), ends={})
     assert (application.state.states[ProcessId(uuid=UUID(int=1))].lags or {})[task_id("1_0")] == NO_STATE
     assert not application.end_offsets_known
@@ -107,7 +107,7 @@ def test_a_changelog_of_no_known_subtopology_decides_nothing() -> None:
     assert "--changelog app-counts-changelog=SUBTOPOLOGY" in one.cause
 
 
-def test_racks_that_are_not_known_are_said() -> None:
+def test_racks_that_are_not_known_are_reported() -> None:
     """A client without rack, and partitions with a broker that is away, are null with their causes."""
     silent = thread(3, {}, sums={"1_0": 3})
     away = ClusterView(brokers={1: "a", 2: NoRack.UNSET}, topics=counting_cluster().topics)
@@ -117,7 +117,7 @@ def test_racks_that_are_not_known_are_said() -> None:
     assert "racks of 4 partitions, app-counts-changelog-0 among them" in causes
 
 
-def test_a_member_that_cannot_be_read_is_said() -> None:
+def test_a_member_that_cannot_be_read_is_reported() -> None:
     """A SubscriptionInfo of a newer version hides the process; the others are read all the same."""
     newer = Described(
         member_id="new",

@@ -185,10 +185,10 @@ def flow(topic: str, wire_bytes: int) -> Flow:
     return Flow(key=key, volume=Volume(wire_bytes=wire_bytes, records=1))
 
 
-def _by_topic(name: str, most: int) -> dict[str, float]:
+def _by_topic(name: str, max_topics: int) -> dict[str, float]:
     """The series of a metric by topic, with this bound."""
     registry, board = CollectorRegistry(), TrafficBoard()
-    limits = SeriesLimits(flows=1, topics=most, groups=1, pairs=1)
+    limits = SeriesLimits(flows=1, topics=max_topics, groups=1, pairs=1)
     registry.register(TrafficCollector(board, limits=limits, topics=TopicNames()))
     board.publish(snapshot(), [])
     families = text_string_to_metric_families(generate_latest(registry).decode())

@@ -1,4 +1,4 @@
-// A group member on segmentio's kafka-go. Its Reader tells nobody what it is assigned, so this is the ConsumerGroup that
+// A group member on segmentio's kafka-go. Its Reader does not report what it is assigned, so this is the ConsumerGroup that
 // the Reader itself is built on, with one Reader for each partition. Its subscription carries no rack; it has no static
 // members.
 package main

@@ -25,7 +25,7 @@ class Coordinator:
     """Replaces a broker: `leaders` has the leader for each JoinGroup; a pending member is granted or not."""
 
     leaders: list[str] = field(default_factory=lambda: ["other", "me"])
-    members: list[Any] = field(default_factory=list)  # what a leader is told
+    members: list[Any] = field(default_factory=list)  # what a leader receives
     skips: bool = False  # whether a leader's assignment stays in force (KIP-814)
     assign: Callable[[Joined], dict[str, bytes]] = lambda _: {}
     reserves: int = kafka_errors.MemberIdRequiredError.errno
@@ -89,7 +89,7 @@ def membership(coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch) -> Ite
         client,
         group="orders",
         settings=LeadingSettings(),
-        assign=lambda told: coordinator.assign(told),  # noqa: PLW0108 - tests replace it
+        assign=lambda members: coordinator.assign(members),  # noqa: PLW0108 - tests replace it
         wake=lambda: None,
     )
 

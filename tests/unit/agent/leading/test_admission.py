@@ -32,14 +32,14 @@ class Scene:
 
     def __init__(self) -> None:
         self.now = 1000.0
-        self.unseen: frozenset[str] = frozenset()
+        self.denied: frozenset[str] = frozenset()
         self.unsupported_reason = ""
         self.kind = "classic"
         self.foreign_protocols = ForeignProtocols(None)
         settings = Settings.model_validate({"kafka": {"bootstrap.servers": "127.0.0.1:1"}})
         self.events = EventLog()
         self.reporter = reporter_of(events=self.events)
-        watch: Any = SimpleNamespace(denied_topics=lambda _: self.unseen)
+        watch: Any = SimpleNamespace(denied_topics=lambda _: self.denied)
         self.admission = Admission(
             group="orders",
             leading=settings.leading,
@@ -127,7 +127,7 @@ def test_a_converted_group_is_left_alone_after_the_pause_too(scene: Scene) -> No
 
 @pytest.mark.parametrize(
     ("name", "value", "refused"),
-    [("unseen", frozenset({"clicks"}), True), ("unsupported_reason", "the oldest broker is Kafka 2.3", False)],
+    [("denied", frozenset({"clicks"}), True), ("unsupported_reason", "the oldest broker is Kafka 2.3", False)],
 )
 def test_what_somebody_had_better_mend_is_trouble(scene: Scene, name: str, value: object, *, refused: bool) -> None:
     """A missing permission or a too old broker keeps the agent out and unready, for as long as it lasts."""
@@ -203,9 +203,9 @@ def test_kafka_pythons_roundrobin_fails_on_a_member_without_topics() -> None:
 def test_each_refusal_has_its_reason(view: GroupView, reason: str) -> None:
     """The agent offers kafkajs' assignor only to new groups, and an instance of its own is no other agent."""
     for leading in (LeadingSettings(), LeadingSettings(protocols=("range", "sticky"))):
-        told = refusal(view, leading)
-        assert reason in told
-        assert bool(told) is bool(reason)
+        refused = refusal(view, leading)
+        assert reason in refused
+        assert bool(refused) is bool(reason)
 
 
 # what is promised about leading a running group: no more than was measured
@@ -231,6 +231,6 @@ AGENT = member("samerack-1", instance_id="samerack")
 )
 def test_what_is_promised(view: GroupView, promised: tuple[str, ...], not_promised: tuple[str, ...]) -> None:
     """The promise depends on the protocol and the kind of members."""
-    told = prospect(view, LeadingSettings(), worth_it=True)
-    assert all(words in told for words in promised), told
-    assert not any(words in told for words in not_promised), told
+    text = prospect(view, LeadingSettings(), worth_it=True)
+    assert all(words in text for words in promised), text
+    assert not any(words in text for words in not_promised), text

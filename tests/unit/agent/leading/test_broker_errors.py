@@ -155,7 +155,7 @@ def _run(api: str, error: str, logs: list[Any], metrics: Metrics) -> Ran:
     if api == "LeaveGroup":
         leader.stop()
         leader.join(LONGEST_SECONDS)
-    told = _silent(api, error) or until(reported)
+    outcome = _silent(api, error) or until(reported)
     until(lambda: time.monotonic() > error_at + _COUNTED_SECONDS)
     does = EXPECTED[api][error]
     if does in _ROLES:  # the error is reported before the role
@@ -172,7 +172,7 @@ def _run(api: str, error: str, logs: list[Any], metrics: Metrics) -> Ran:
         broker=broker,
         error_at=error_at,
         well_at=well_at,
-        reported=told,
+        reported=outcome,
         logged=tuple(one for one in tuple(logs) if one.get("group") == group),
         role=role,
         members=members,

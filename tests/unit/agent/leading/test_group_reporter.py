@@ -49,15 +49,15 @@ def test_a_decision_is_an_event_and_counted_as_what_it_is(action: Action, counte
     assert metrics.registry.get_sample_value(counter, {"group": "orders", "reason": "racks-changed"}) == 1
 
 
-def test_the_breaker_is_told_when_it_opens_opens_again_and_closes() -> None:
+def test_the_breaker_is_reported_when_it_opens_opens_again_and_closes() -> None:
     """The event has the cause, and is not repeated at each poll."""
     reporter, events, _ = telling()
     opened = replace(CLOSED, breaker=Breaker(failures=3, opened=10.0, cause="it brought nothing"))
     again = replace(CLOSED, breaker=Breaker(failures=4, opened=3700.0, cause="nor did it now"))
     for policy_status in (CLOSED, opened, opened, again, again, CLOSED, CLOSED):
         reporter.broken(policy_status)
-    told = [(event.action, event.detail) for event in reversed(events.latest(kinds=("breaker",)))]
-    assert told == [("open", "it brought nothing"), ("open", "nor did it now"), ("close", "")]
+    recorded = [(event.action, event.detail) for event in reversed(events.latest(kinds=("breaker",)))]
+    assert recorded == [("open", "it brought nothing"), ("open", "nor did it now"), ("close", "")]
 
 
 def test_why_the_agent_only_observes_is_in_status_and_metrics() -> None:
@@ -86,12 +86,12 @@ def owning(one: Sequence[int], two: Sequence[int]) -> GroupView:
 BEFORE, AFTER = owning([0, 1], [2]), owning([0], [1, 2])
 
 
-def test_a_look_between_joingroup_and_syncgroup_does_not_undo_what_the_agent_began() -> None:
+def test_a_poll_between_joingroup_and_syncgroup_does_not_undo_what_the_agent_began() -> None:
     """Such a poll shows Stable, before or after the rebalance: moves were reported as "not known; 0 of 9 moved"."""
     now = 100.0
     events = EventLog()
-    chronicle = RebalanceTracker(events, cooperative=(), clock=lambda: now)
-    observer = RebalanceObserver(chronicle.of("orders"), leading=LEADING, clock=lambda: now)
+    tracker = RebalanceTracker(events, cooperative=(), clock=lambda: now)
+    observer = RebalanceObserver(tracker.of("orders"), leading=LEADING, clock=lambda: now)
     observer.rejoins(expected=False)
     observer.joined(7)
     for _ in range(2):
@@ -104,5 +104,5 @@ def test_a_look_between_joingroup_and_syncgroup_does_not_undo_what_the_agent_beg
     observer.joined(8)
     for _ in range(2):
         observer.sees(AFTER, condition=None, cluster=CLUSTER)
-    told = [(event.generation, event.reason, event.moved) for event in reversed(events.latest())]
-    assert told == [(7, "joined", None), (8, "racks-changed", 1)]
+    recorded = [(event.generation, event.reason, event.moved) for event in reversed(events.latest())]
+    assert recorded == [(7, "joined", None), (8, "racks-changed", 1)]

@@ -89,7 +89,7 @@ def test_the_words_have_all_that_is_known() -> None:
     assert [fact for fact in facts if fact not in in_words(asked)] == []
 
 
-def test_a_standing_is_told_and_read_back() -> None:
+def test_a_leadership_state_is_written_and_read_back() -> None:
     """A status is read back equal, and other JSON is refused."""
     requests = GroupRequests(wall=Wall())
     requests.ask("orders", Wish.PAUSE, seconds=60, by="alice")

@@ -33,8 +33,8 @@ def check(flags: Mapping[str, Any], prices: str = "aws") -> None:
 def test_what_crosses_racks_is_by_the_brokers_that_serve() -> None:
     """Of what is written to partitions, whenever members commit; unknown where no rack is known."""
     board = TrafficBoard()
-    told = measured(board, WeightBook())
-    assert told.crossing("orders") is None
+    figures = measured(board, WeightBook())
+    assert figures.crossing("orders") is None
     orders = group("orders", shares=Shares(present_bytes=1.0))
     first, second, third, unowned, unserved, unwritten = orders.partitions
     read = (
@@ -47,9 +47,9 @@ def test_what_crosses_racks_is_by_the_brokers_that_serve() -> None:
     )
     taken = snapshot(replace(orders, partitions=read), group("new", members={"m1": None}))
     publish(board, taken)
-    assert told.crossing("orders") == Crossing(share=0.25, at=taken.window_end)
-    assert told.crossing("new") is None
-    assert told.rates("orders") is None
+    assert figures.crossing("orders") == Crossing(share=0.25, at=taken.window_end)
+    assert figures.crossing("new") is None
+    assert figures.rates("orders") is None
     assert (UNMEASURED.crossing("orders"), UNMEASURED.rates("orders")) == (None, None)
 
 
@@ -80,7 +80,7 @@ def test_a_min_saving_out_of_reach_is_refused(flags: Mapping[str, Any], prices: 
     assert all(part in str(error.value) for part in parts), error.value
 
 
-def test_what_can_be_judged_is_accepted() -> None:
+def test_what_can_be_checked_is_accepted() -> None:
     """Measured bytes, and dollars if bytes cost something, are accepted; so is neither."""
     check({"policy": {"min_saving_bytes_per_second": 1, "min_saving_dollars_per_day": 1}})
     check({"policy": {"min_saving_bytes_per_second": 1}}, "azure")

@@ -131,7 +131,7 @@ def test_nothing_is_assigned_if_nothing_is_asked(membership: Membership, coordin
     assert membership.leading == coordinator.skips
 
 
-def test_the_reason_of_a_trigger_is_told_once(membership: Membership, coordinator: Coordinator) -> None:
+def test_the_reason_of_a_trigger_is_reported_once(membership: Membership, coordinator: Coordinator) -> None:
     """JoinGroup carries the reason of a trigger up to the limit of brokers, and the next JoinGroup does not.
 
     A roll joins without its member id and with its instance id, and so gets another place in the order.
@@ -160,14 +160,14 @@ def test_leaving_outlasts_a_move_of_the_coordinator(membership: Membership, coor
 
 
 @pytest.mark.parametrize(
-    ("found", "told"),
+    ("found", "message"),
     [
         ("h:1: nothing listens; start it", "h:1: nothing listens; start it"),
         ("", r"127\.0\.0\.1:1: .*nobody answers.*kafka\.bootstrap\.servers"),
     ],
-    ids=["a cause is found", "the library's text is told"],
+    ids=["a cause is found", "the library's text is shown"],
 )
-def test_a_bootstrap_that_fails_names_the_setting(monkeypatch: pytest.MonkeyPatch, found: str, told: str) -> None:
+def test_a_bootstrap_that_fails_names_the_setting(monkeypatch: pytest.MonkeyPatch, found: str, message: str) -> None:
     """Any error of the library becomes one error with cause and setting, and its network thread ends."""
     bootstrap = Mock(side_effect=kafka_errors.KafkaTimeoutError("nobody answers"))
     monkeypatch.setattr(KafkaConnectionManager, "bootstrap", bootstrap)
@@ -176,7 +176,7 @@ def test_a_bootstrap_that_fails_names_the_setting(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(client, "_DIAGNOSES", diagnoses)
     monkeypatch.setattr(diagnosis, "why_unreachable", lambda _: found)
     before = threading.active_count()
-    with pytest.raises(AgentError, match=f"^kafka {told}"):
+    with pytest.raises(AgentError, match=f"^kafka {message}"):
         connect({"bootstrap_servers": "127.0.0.1:1"}, timeout=0.3)
     assert bootstrap.call_args.args == (300,)
     assert threading.active_count() == before

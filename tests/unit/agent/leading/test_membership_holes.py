@@ -187,7 +187,7 @@ def test_a_coordinator_that_was_just_started_is_found(broker: ScriptedBroker, re
     assert membership.describe().members
 
 
-def test_a_look_that_fails_keeps_no_group_waiting(broker: ScriptedBroker) -> None:
+def test_a_poll_that_fails_keeps_no_group_waiting(broker: ScriptedBroker) -> None:
     """Each turn failed at its poll, while heartbeats kept the membership alive: the group waited for minutes."""
     with _following(broker):
         begun = time.monotonic()

@@ -46,7 +46,7 @@ def _view(*members: MemberView, state: str = "Stable") -> GroupView:
     ],
     ids=["these", "and one unreadable", "one less", "one more", "another generation", "a rebalance"],
 )
-def test_a_look_is_held_against_the_plan(view: GroupView, generation: int, may_be: bool) -> None:  # noqa: FBT001 - a column of the table
+def test_a_poll_is_held_against_the_plan(view: GroupView, generation: int, may_be: bool) -> None:  # noqa: FBT001 - a column of the table
     """A stable group of a planned generation has the members of the plan."""
     assert _assigning(("a", None), ("b", None)).may_be_of(generation, view) is may_be
 
@@ -61,7 +61,7 @@ def test_a_static_member_may_come_back_under_another_id() -> None:
 
 
 @pytest.mark.parametrize("instance", [None, "samerack"])
-def test_a_leader_without_instance_id_believes_its_looks(instance: str | None) -> None:
+def test_a_leader_without_instance_id_believes_its_polls(instance: str | None) -> None:
     """The leader is no member of its own plan, so a poll without it may be of the same generation."""
     watch: Any = SimpleNamespace(
         cluster=cluster(t=[[1], [2]]),

@@ -46,7 +46,7 @@ CASES = {
     ),
 }
 NEEDED = [case for case, _, reason in CASES.values() if reason in EXEMPT]
-BARRED = {
+REFUSED = {
     "propose": replace(RULES, proposes=True),
     "outside of windows": replace(RULES, windows=(NIGHT,)),
     "no hour left": replace(RULES, max_per_hour=0),
@@ -81,7 +81,7 @@ def test_a_pause_is_a_cost(pause: float | None, most: float, action: Action) -> 
 
 
 @pytest.mark.parametrize("case", NEEDED)
-@pytest.mark.parametrize("rules", BARRED.values(), ids=BARRED.keys())
+@pytest.mark.parametrize("rules", REFUSED.values(), ids=REFUSED.keys())
 def test_what_a_group_needs_is_followed_whatever_bars_the_rest(rules: Rules, case: GroupCondition) -> None:
     """Partitions and second rounds are followed in any mode, at any time, on an empty budget, and spend nothing."""
     run = Run(rules=rules)
@@ -266,7 +266,7 @@ WINDOWS = st.builds(
 
 
 @given(window=WINDOWS, wall=st.floats(1_798_761_600.0, 1_830_297_600.0))
-def test_what_is_told_to_open_opens_and_not_before(window: WindowSettings, wall: float) -> None:
+def test_what_is_asked_to_open_opens_and_not_before(window: WindowSettings, wall: float) -> None:
     """At the returned time the window is open, just before it is closed, and that time is in the future."""
     opening = next_opening([window], wall)
     if opening is not None:

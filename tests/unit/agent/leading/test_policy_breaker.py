@@ -231,12 +231,12 @@ def test_racks_and_traffic_are_followed_only_where_everything_allows_it(steps: S
     """Never in propose mode, outside of windows, or with an open breaker; never for less than the minimum saving."""
     run = Run(rules=rules)
     for pause, case in steps:
-        barred = is_open(run.state.breaker, run.now + pause, rules) and run.state.breaker.trial is None
+        refused = is_open(run.state.breaker, run.now + pause, rules) and run.state.breaker.trial is None
         decision = run.decide(case, after=pause)
         if decision.action is not Action.REBALANCE or decision.reason in EXEMPT:
             continue
         assert not rules.proposes
-        assert not barred
+        assert not refused
         assert not rules.windows or next_opening(rules.windows, MIDNIGHT + run.now) is None
         assert decision.before is not None
         assert decision.after is not None

@@ -24,7 +24,7 @@ RATES: Mapping[Partition, Rate] = {
 }
 
 
-def test_partitions_that_the_first_look_lacks_are_waited_for() -> None:
+def test_partitions_that_the_first_poll_lacks_are_waited_for() -> None:
     """Missing partitions may be due to a broker that is behind; they count as lost once that has lasted."""
     bench = Bench(policy={"settling_seconds": 30}, cluster=cluster(RACKS, t=[[1], [1]]))
     assert bench.evaluator.evaluate(VIEW, leading=True) == (None, False)
@@ -79,7 +79,7 @@ def test_the_first_pattern_has_the_rules(groups: Mapping[str, Mapping[str, Any]]
     assert bench.evaluator.policy_status.mode == mode
 
 
-def test_a_trigger_that_waits_is_told_once() -> None:
+def test_a_trigger_that_waits_is_reported_once() -> None:
     """A trigger that waits is reported once, and again when racks or members have changed; no gain never is.
 
     After a restart the cause is unknown, not `racks-changed`, because the plan in force was made before.
@@ -154,7 +154,7 @@ def test_conditions_are_numbered() -> None:
     assert len({first, fewer, bench.evaluation(group(VIEW.members[0])).condition.conditions}) == 3
 
 
-def test_a_group_with_an_unknown_topic_is_not_judged() -> None:
+def test_a_group_with_an_unknown_topic_is_not_evaluated() -> None:
     """A group with an unknown topic is not evaluated until that topic has been polled."""
     bench = Bench(cluster=cluster(RACKS))
     assert bench.evaluator.evaluate(VIEW, leading=True) == (None, False)

@@ -93,12 +93,12 @@ def test_a_planted_mistake_is_found(plant: str, kind: str, first: int) -> None:
     assert type(_found(plant, first)).__name__ == kind
 
 
-# births
+# initial rebalances
 
 SECOND_JOINS_AFTER_MS = range(600, 800, 20)  # the times include the agent's JoinGroup, its first poll and its eviction
 
 
-def test_a_member_that_comes_between_a_look_and_an_eviction_does_not_lead() -> None:
+def test_a_member_that_comes_between_a_poll_and_an_eviction_does_not_lead() -> None:
     """A poll from before the agent's wait in JoinGroup missed it: three such in a row, and the agent followed."""
     leaders = {}
     for milliseconds in SECOND_JOINS_AFTER_MS:

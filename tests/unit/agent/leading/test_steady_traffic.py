@@ -93,7 +93,7 @@ def _true_saving(plan: planner.Plan, rates: Mapping[Partition, float]) -> float:
     return true.saving / true.whole
 
 
-@pytest.mark.parametrize("seed", [*range(effort.of(100, least=4)), 1849, 2837, 5681])
+@pytest.mark.parametrize("seed", [*range(effort.of(100, minimum=4)), 1849, 2837, 5681])
 def test_steady_traffic_causes_no_rebalance(seed: int) -> None:
     """In a day at most one, when the traffic has become known, and that one is worth it.
 
@@ -109,7 +109,7 @@ def test_steady_traffic_causes_no_rebalance(seed: int) -> None:
     assert all(now < _WARMING_SECONDS for now, saving in first if saving > _MIN_SAVING + _ROUGHLY), first
 
 
-@pytest.mark.parametrize("seed", [*range(effort.of(100, least=4)), 242, 1650, 7350])
+@pytest.mark.parametrize("seed", [*range(effort.of(100, minimum=4)), 242, 1650, 7350])
 def test_a_lasting_shift_is_worth_one_rebalance_at_most(seed: int) -> None:
     """It comes within ten minutes where it is clearly worth it, and nothing is left that is worth another one.
 

@@ -78,7 +78,7 @@ class Stage:
     """A takeover attempt with its membership and clock."""
 
     joining: Joining
-    told: list[str] = field(default_factory=list)
+    notified: list[str] = field(default_factory=list)
     seen: list[Progress] = field(default_factory=list)
     evicted: list[MemberView] = field(default_factory=list)
     now: float = 100.0
@@ -90,7 +90,7 @@ class Stage:
             before=STABLE,
             wait_seconds=5.0,
             reporter=reporter_of(),
-            notify_supervisor=lambda: self.told.append("told"),
+            notify_supervisor=lambda: self.notified.append("notified"),
             publish=self.seen.append,
             on_evict=self.evicted.extend,
             clock=lambda: self.now,
@@ -117,7 +117,7 @@ def test_the_steps_come_in_order_and_the_pending_member_goes() -> None:
     stage.joining.leading = True
     stage.run.joined(stage.member)
     assert stage.joining.done[:4] == ["hold", "nudge", "evict m-1", "let go"]
-    assert stage.told == ["told"]
+    assert stage.notified == ["notified"]
     assert stage.run.progress.outcome is Outcome.LEADS
     assert (stage.run.progress.rebalances, stage.run.progress.late) == (2, 0)
     assert [did.step for did in stage.run.progress.did] == ["gather", "hold", "evict", "release"]

@@ -83,13 +83,13 @@ def test_why_shows_every_source() -> None:
         "file: - (pod.rack_file names no file)",
         "label: zone-1 (the variable POD_ZONE)",
     ]
-    told = json.loads(run("rack", "--why", "--json", *NOWHERE, CLIENT_RACK="rack-a", POD_ZONE="zone-1").stdout)
-    assert (told["rack"], told["source"]) == ("rack-a", "env")
-    assert [answer["rack"] for answer in told["answers"]] == ["rack-a", None, "zone-1"]
+    printed = json.loads(run("rack", "--why", "--json", *NOWHERE, CLIENT_RACK="rack-a", POD_ZONE="zone-1").stdout)
+    assert (printed["rack"], printed["source"]) == ("rack-a", "env")
+    assert [answer["rack"] for answer in printed["answers"]] == ["rack-a", None, "zone-1"]
 
 
 @pytest.mark.parametrize(
-    ("options", "code", "said"),
+    ("options", "code", "message"),
     [
         (["--variable", "1-x"], 2, "--variable '1-x'"),
         (["--key", "a b"], 2, "--key 'a b'"),
@@ -97,11 +97,11 @@ def test_why_shows_every_source() -> None:
         (["-s", "pod.sources=[wifi]"], 2, "pod.sources.0"),
     ],
 )
-def test_wrong_options_are_named(options: list[str], code: int, said: str) -> None:
+def test_wrong_options_are_named(options: list[str], code: int, message: str) -> None:
     """Wrong options have exit code 2, errors of the machine exit code 1."""
     done = run("rack", *options, CLIENT_RACK="a")
     assert done.exit_code == code
-    assert said in done.stderr
+    assert message in done.stderr
 
 
 def test_health_is_what_the_agent_says(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from tests.unit.waiting import until
 NODE = {"NODE_NAME": "node-1"}
 
 
-def said(api: ApiServer, environment: dict[str, str], **more: Any) -> str:
+def reason(api: ApiServer, environment: dict[str, str], **more: Any) -> str:
     """The answer of the source if it does not know the rack."""
     found = own_rack(api.settings(**more), environment)
     assert found.rack is None
@@ -59,7 +59,7 @@ def test_a_pods_own_label_spares_the_node(api: ApiServer) -> None:
 def test_a_token_that_was_replaced_is_read_again(api: ApiServer) -> None:
     """Kubernetes replaces tokens while the agent runs; the answer reports an old one, and a new one is read."""
     api.token = "second"  # noqa: S105 - of nothing real
-    assert "does not know this service account (401): Unauthorized" in said(api, NODE)
+    assert "does not know this service account (401): Unauthorized" in reason(api, NODE)
     api.give_token("second")
     assert own_rack(api.settings(), NODE).rack == "zone-1"
 
@@ -81,7 +81,7 @@ def test_a_refusal_names_the_rule_that_is_missing(
 ) -> None:
     """A refusal has the server's message and the rule to grant."""
     api.rules = set(rules)
-    answer = said(api, environment)
+    answer = reason(api, environment)
     assert "(403)" in answer
     assert 'User "system:serviceaccount:shop:agent" cannot' in answer
     assert rule.format('{apiGroups: [""]') in answer
@@ -98,15 +98,15 @@ def test_a_refusal_names_the_rule_that_is_missing(
         (NODE, {"kubernetes_url": ""}, "this is no pod; set pod.kubernetes_url"),
     ],
 )
-def test_what_goes_wrong_is_said(api: ApiServer, environment: dict[str, str], more: dict[str, str], part: str) -> None:
+def test_each_failure_is_reported(api: ApiServer, environment: dict[str, str], more: dict[str, str], part: str) -> None:
     """A missing pod, node, label, server, account or cluster gives one line with the cure."""
-    assert part in said(api, environment, **more)
+    assert part in reason(api, environment, **more)
 
 
 def test_only_the_clusters_own_ca_is_trusted(api: ApiServer, tmp_path: Path) -> None:
     """A server with the certificate of another CA gets no token."""
     with ApiServer(tmp_path, certify(tmp_path)) as other:
-        answer = said(api, NODE, kubernetes_url=other.url)
+        answer = reason(api, NODE, kubernetes_url=other.url)
         assert "its certificate is not trusted" in answer
         assert other.asked == []
 
@@ -123,11 +123,11 @@ def test_in_a_pod_the_server_is_where_kubernetes_says(api: ApiServer) -> None:
 
 def asking(api: ApiServer, outcomes: list[str] | None = None, **more: Any) -> PodRacks:
     """The racks of pods, not started: tests poll."""
-    told = outcomes if outcomes is not None else []
-    return PodRacks(api.settings(**more), asked=told.append, environment={})
+    found = outcomes if outcomes is not None else []
+    return PodRacks(api.settings(**more), asked=found.append, environment={})
 
 
-def looked(racks: PodRacks, *hosts: str) -> list[str | None]:
+def racks_of(racks: PodRacks, *hosts: str) -> list[str | None]:
     """The racks of these hosts after a poll for them."""
     for host in hosts:
         racks.rack_of(host)
@@ -160,7 +160,7 @@ def test_a_pod_that_has_ended_does_not_keep_its_address(api: ApiServer) -> None:
         ("shop", "pending"): PodObject(node="", address="10.0.0.7", phase="Pending"),
         ("shop", "runs"): PodObject(node="node-2", address="10.0.0.7"),
     }
-    assert looked(asking(api), "10.0.0.7") == ["zone-2"]
+    assert racks_of(asking(api), "10.0.0.7") == ["zone-2"]
 
 
 def test_answers_age_and_unwanted_ones_are_forgotten(api: ApiServer) -> None:
@@ -182,7 +182,7 @@ def test_answers_age_and_unwanted_ones_are_forgotten(api: ApiServer) -> None:
 def test_what_was_known_counts_while_the_api_refuses(api: ApiServer) -> None:
     """A permission that is revoked takes no known rack from a member."""
     racks = asking(api, kubernetes_refresh_seconds=60)
-    assert looked(racks, "10.0.0.1") == ["zone-1"]
+    assert racks_of(racks, "10.0.0.1") == ["zone-1"]
     api.rules = set()
     with pytest.raises(KubernetesError, match=r"verbs: \[list\]"):
         racks.look(time.monotonic() + 61)
@@ -192,7 +192,7 @@ def test_what_was_known_counts_while_the_api_refuses(api: ApiServer) -> None:
 def test_a_node_that_has_gone_keeps_nobody_waiting(api: ApiServer) -> None:
     """Pods of a node that does not exist have no rack; pods of other nodes do."""
     api.pods["shop", "orders-1"].node = "gone"
-    assert looked(asking(api), "10.0.0.1", "10.0.0.2") == [None, "zone-2"]
+    assert racks_of(asking(api), "10.0.0.1", "10.0.0.2") == [None, "zone-2"]
 
 
 def test_all_namespaces_need_a_cluster_role(api: ApiServer) -> None:
@@ -200,13 +200,13 @@ def test_all_namespaces_need_a_cluster_role(api: ApiServer) -> None:
     api.pods["bank", "ledger"] = PodObject(node="node-2", address="10.0.0.9")
     racks = asking(api, kubernetes_namespaces=("*",))
     with pytest.raises(KubernetesError, match=r"a ClusterRole with the rule .*pods.*list"):
-        looked(racks, "10.0.0.9")
+        racks_of(racks, "10.0.0.9")
     api.rules |= {("list", "pods", "")}
-    assert looked(racks, "10.0.0.9") == ["zone-2"]
-    assert looked(asking(api, kubernetes_namespaces=("shop", "bank")), "10.0.0.9") == ["zone-2"]
+    assert racks_of(racks, "10.0.0.9") == ["zone-2"]
+    assert racks_of(asking(api, kubernetes_namespaces=("shop", "bank")), "10.0.0.9") == ["zone-2"]
 
 
-def test_one_look_asks_a_bounded_number(api: ApiServer) -> None:
+def test_one_poll_asks_a_bounded_number(api: ApiServer) -> None:
     """One poll asks for a bounded number of addresses, the next poll for more."""
     racks = asking(api)
     for number in range(members.MAX_QUESTIONS + 10):

@@ -82,9 +82,9 @@ def test_files_that_cannot_be_read_say_why(settings: PodSettings) -> None:
     """A folder, bytes that are no text, and a missing file each give an answer; a source stands once."""
     Path(settings.rack_file).mkdir()
     Path(settings.label_file).write_bytes(b"\xff\xfe")
-    said = [answer.detail for answer in own_rack(settings, {}).answers]
-    assert "Is a directory" in said[1]
-    assert "is no text" in said[2]
+    details = [answer.detail for answer in own_rack(settings, {}).answers]
+    assert "Is a directory" in details[1]
+    assert "is no text" in details[2]
     with pytest.raises(ValueError, match="names a source twice"):
         PodSettings(sources=("env", "env"))
 
@@ -103,8 +103,8 @@ def test_the_rack_becomes_the_agents_own() -> None:
     found = own_rack(PodSettings(zones={"z": "rack-a"}), {"CLIENT_RACK": "z"})
     kafka = {"bootstrap.servers": "h:1"}
     assert with_own_rack(Settings(kafka=kafka), found).traffic.rack == "rack-a"
-    told = Settings(kafka=kafka, traffic=TrafficSettings(rack="rack-t"))
-    assert with_own_rack(told, found).traffic.rack == "rack-t"
+    own = Settings(kafka=kafka, traffic=TrafficSettings(rack="rack-t"))
+    assert with_own_rack(own, found).traffic.rack == "rack-t"
     assert with_own_rack(Settings(kafka=kafka), own_rack(PodSettings(sources=()), {})).traffic.rack == ""
 
 
@@ -166,7 +166,7 @@ def found(answers: Answers, **settings: object) -> OwnRack:
     ("provider", "answers", "rack"),
     [("aws", aws, "us-east-1a"), ("google-cloud", google, "us-central1-f"), ("azure", azure("2"), "westeurope-2")],
 )
-def test_each_provider_tells_the_zone(cloud: str, provider: str, answers: Answers, rack: str) -> None:
+def test_each_provider_has_the_zone(cloud: str, provider: str, answers: Answers, rack: str) -> None:
     """The zone is that of Kubernetes' node labels there, and the provider does not have to be set."""
     own = found(answers, cloud=provider if cloud == "named" else "auto")
     assert (own.rack, own.source, own.answers[0].detail) == (rack, "cloud", f"instance metadata of {provider}")
@@ -190,7 +190,7 @@ def test_aws_has_two_names_for_a_zone() -> None:
         (lambda *_: (200, "a\nb"), "google-cloud", "is no name"),
     ],
 )
-def test_what_is_no_zone_is_said(answers: Answers, cloud: str, reason: str) -> None:
+def test_what_is_no_zone_is_reported(answers: Answers, cloud: str, reason: str) -> None:
     """There is no rack, and the answer says why."""
     own = found(answers, cloud=cloud)
     assert own.rack is None

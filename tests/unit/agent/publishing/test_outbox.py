@@ -90,7 +90,7 @@ def shown(found: list[Counted]) -> list[tuple[int, int, int, int]]:
     ]
 
 
-def test_a_window_is_told_once_it_is_over() -> None:
+def test_a_window_is_reported_once_it_is_over() -> None:
     """Differences are summed in their window; what was counted before the first poll is at that time."""
     windows = Windows(60)
     windows.add(totals(100), NOON)
@@ -128,17 +128,17 @@ def test_a_clock_that_was_set_back_takes_nothing_back() -> None:
 
 
 @given(
-    looks=st.lists(
+    polls=st.lists(
         st.tuples(st.floats(-90, 300, allow_nan=False), st.integers(0, 10**12), st.integers(0, 10**6)), max_size=30
     ),
     seconds=st.sampled_from([1, 5, 15, 60]),
 )
-def test_every_byte_is_in_exactly_one_window(looks: list[tuple[float, int, int]], seconds: int) -> None:
+def test_every_byte_is_in_exactly_one_window(polls: list[tuple[float, int, int]], seconds: int) -> None:
     """For any clock the samples add up to the total, none is negative, and none spans two minutes."""
     windows = Windows(seconds)
     at, grown = float(NOON), {KEY: Volume(), OTHER: Volume()}
     found: list[Counted] = []
-    for place, (step, wire_bytes, records) in enumerate(looks):
+    for place, (step, wire_bytes, records) in enumerate(polls):
         at += step
         key = (KEY, OTHER)[place % 2]
         before = grown[key]

@@ -47,21 +47,21 @@ def publisher(given: Settings, *, cluster_id: str = "id-of-cluster") -> Publishe
 
 def written(one: Publisher) -> list[dict[str, Any]]:
     """The records that wait in the outbox."""
-    return [json.loads(letter.value) for letter in one._outbox.empty()]
+    return [json.loads(outgoing.value) for outgoing in one._outbox.empty()]
 
 
-def told(one: Publisher, *, looks: int = 1) -> None:
+def publish_minutes(one: Publisher, *, times: int = 1) -> None:
     """Publish a minute of one group this many times."""
     board = TrafficBoard()
     board.listen(one._write)
-    for _ in range(looks):
+    for _ in range(times):
         publish(board, snapshot(group(flows=[flow(A, B, 5_000), flow(A, A, 3_000)]), group("of another agent")))
 
 
 def test_a_publication_becomes_records() -> None:
     """The state is a record at once, samples when their window or the run ends; an id is the run's and a number."""
     one = publisher(settings(cluster="eu"))
-    told(one, looks=2)
+    publish_minutes(one, times=2)
     (state,) = [GroupState.model_validate(record) for record in written(one)]
     assert (state.cluster, state.group, state.role) == ("eu", "orders", "leading")
     for counted in one._windows.rest():
@@ -102,23 +102,23 @@ def test_the_clusters_id_is_its_name_unless_it_has_one() -> None:
     """Without a configured name the cluster's id is used; until it is known, what was counted waits."""
     given = settings()
     named = publisher(given)
-    told(named)
+    publish_minutes(named)
     assert {record["cluster"] for record in written(named)} == {"id-of-cluster"}
     unknown = publisher(given, cluster_id="")
-    told(unknown)
+    publish_minutes(unknown)
     assert written(unknown) == []
     unknown._cluster = "found"
-    told(unknown)
+    publish_minutes(unknown)
     assert {record["cluster"] for record in written(unknown)} == {"found"}
 
 
 def test_a_topic_that_is_not_named_has_no_records() -> None:
     """Each kind of record is written only if its topic is set."""
     samples = publisher(settings(states_topic=""))
-    told(samples)
+    publish_minutes(samples)
     assert written(samples) == []
     states = publisher(settings(traffic_topic=""))
-    told(states)
+    publish_minutes(states)
     assert len(written(states)) == 1
     assert states._windows.rest() == []
 
@@ -258,7 +258,7 @@ MOVING = [
 )
 def test_when_a_state_is_due(steps: list[tuple[TrafficSnapshot, float, bool | str]]) -> None:
     """After so many seconds each, at an interval or not."""
-    told = LastPublished()
+    last = LastPublished()
     for seen, after, expected in steps:
-        found = told.due(seen.groups, seen.cluster, at=AT + after, interval=expected == "interval")
+        found = last.due(seen.groups, seen.cluster, at=AT + after, interval=expected == "interval")
         assert [one.group for one in found] == (["orders"] if expected else []), after

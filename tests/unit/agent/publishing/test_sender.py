@@ -48,8 +48,8 @@ class _Fake:
         if self.fails is not None:
             raise KafkaException(self.fails)
         sent, self.sent = self.sent, []
-        for _, told in sent:
-            told(self.answers.pop(0) if self.answers else None, None)
+        for _, report in sent:
+            report(self.answers.pop(0) if self.answers else None, None)
 
     def purge(self) -> None:
         pass
@@ -94,13 +94,13 @@ class Setting:
     def sends(self, *numbers: int) -> None:
         """Add records, and run a turn."""
         self.add(*numbers)
-        self.turns(1)
+        self.run_turns(1)
 
     def count(self, name: str, **labels: str) -> float | None:
         """A metric's value."""
         return self.registry.get_sample_value(f"samerack_{name}", labels)
 
-    def turns(self, count: int) -> None:
+    def run_turns(self, count: int) -> None:
         """Run this many turns."""
         for _ in range(count):
             self.sender.turn()
@@ -116,9 +116,9 @@ def test_records_arrive_and_are_counted(setting: Setting) -> None:
     """Records that arrive leave the outbox, and both kinds are counted."""
     setting.add(1, 2)
     setting.add(3, kind=Kind.STATE)
-    setting.turns(1)
+    setting.run_turns(1)
     assert (len(setting.outbox), setting.count("buffered_records", kind="sample")) == (3, 2)
-    setting.turns(1)
+    setting.run_turns(1)
     assert (len(setting.outbox), setting.count("buffered_record_bytes")) == (0, 0)
     assert setting.count("published_records_total", kind="sample") == 2
     assert setting.count("published_records_total", kind="state") == 1
@@ -128,18 +128,18 @@ def test_a_refusal_is_left_alone_and_then_asked_with_one_record(setting: Setting
     """After a refusal nothing is sent for half a minute, then one record, and the rest once that has arrived."""
     setting.sends(1, 2, 3)
     setting.producer.answers = [KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)] * 3
-    setting.turns(1)
+    setting.run_turns(1)
     (trouble,) = setting.sender.troubles
     assert (trouble.topic, trouble.why, trouble.gap.refused) == ("samples", Refusal.NOT_ALLOWED, True)
     assert "--operation Write --topic samples" in trouble.cure
     assert setting.count("publishing_refused", topic="samples", reason="not-allowed") == 1
     setting.now = 29
-    setting.turns(5)
+    setting.run_turns(5)
     assert setting.producer.sent == []
     setting.now = 31
-    setting.turns(1)
+    setting.run_turns(1)
     assert [value for value, _ in setting.producer.sent] == [b"1"]
-    setting.turns(2)
+    setting.run_turns(2)
     assert setting.sender.troubles == ()
     assert setting.count("publishing_refused", topic="samples", reason="not-allowed") == 0
     assert setting.count("published_records_total", kind="sample") == 3
@@ -151,10 +151,10 @@ def test_a_missing_topic_does_not_keep_the_other_from_records(setting: Setting) 
     setting.sends(1)
     assert [one.why for one in setting.sender.troubles] == [Refusal.MISSING, Refusal.MISSING]
     setting.producer.refuses, setting.now = None, 31
-    setting.turns(2)
+    setting.run_turns(2)
     assert [one.topic for one in setting.sender.troubles] == ["states"]
     setting.add(2, kind=Kind.STATE)
-    setting.turns(2)
+    setting.run_turns(2)
     assert (setting.sender.troubles, len(setting.outbox)) == ((), 0)
 
 
@@ -164,17 +164,17 @@ def test_a_fatal_error_makes_another_producer(setting: Setting) -> None:
     former, late = setting.producer, setting.producer.sent[1][1]
     setting.producer.answers = [FATAL]
     setting.producer.sent = setting.producer.sent[:1]
-    setting.turns(1)
+    setting.run_turns(1)
     assert setting.count("producers_replaced_total") == 1
     assert len(setting.outbox) == 2
     late(None, None)
     assert len(setting.outbox) == 2
-    setting.turns(3)
+    setting.run_turns(3)
     assert setting.producer is former
     setting.now = 6
-    setting.turns(2)
+    setting.run_turns(2)
     assert setting.producer is not former
-    setting.turns(2)
+    setting.run_turns(2)
     assert len(setting.outbox) == 0
     assert setting.count("published_records_total", kind="sample") == 2
 
@@ -182,11 +182,11 @@ def test_a_fatal_error_makes_another_producer(setting: Setting) -> None:
 def test_a_fatal_error_is_heard_without_any_record(setting: Setting) -> None:
     """A producer that may not be idempotent reports it at once; the next one is made after the usual pause."""
     setting.producer.fails = KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED, "", True)  # noqa: FBT003
-    setting.turns(20)
+    setting.run_turns(20)
     assert len(setting.made) == 1
     assert {one.why for one in setting.sender.troubles} == {Refusal.NOT_ALLOWED}
     setting.now = 31
-    setting.turns(20)
+    setting.run_turns(20)
     assert len(setting.made) == 2
 
 
@@ -194,13 +194,13 @@ def test_records_that_librdkafka_discards_are_no_refusal(setting: Setting) -> No
     """After a fatal error librdkafka may report discarded records before the error: only the error is the reason."""
     setting.sends(1)
     setting.producer.answers = [KafkaError(KafkaError._PURGE_QUEUE)]
-    setting.turns(1)
+    setting.run_turns(1)
     assert (len(setting.outbox), setting.sender.troubles) == (1, ())
     setting.producer.fails = NOT_ALLOWED
-    setting.turns(1)
+    setting.run_turns(1)
     assert {trouble.why for trouble in setting.sender.troubles} == {Refusal.NOT_ALLOWED}
     setting.now = 40
-    setting.turns(3)
+    setting.run_turns(3)
     assert setting.count("published_records_total", kind="sample") == 1
 
 
@@ -210,7 +210,7 @@ def test_a_record_that_is_too_large_goes(setting: Setting) -> None:
     setting.sends(1)
     setting.producer.raises = None
     setting.add(2)
-    setting.turns(2)
+    setting.run_turns(2)
     assert setting.count("dropped_records_total", kind="sample", reason=Loss.TOO_LARGE.value) == 1
     assert setting.count("published_records_total", kind="sample") == 1
 
@@ -220,7 +220,7 @@ def test_a_request_that_is_too_large_is_sent_in_pieces(setting: Setting) -> None
     setting.sends(1, 2, 3)
     large = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
     setting.producer.answers = [large, large, large, large]
-    setting.turns(5)
+    setting.run_turns(5)
     assert setting.count("dropped_records_total", kind="sample", reason="too-large") == 1
     assert setting.count("published_records_total", kind="sample") == 2
     assert len(setting.outbox) == 0
@@ -315,13 +315,13 @@ def test_a_producer_waits_for_its_token(setting: Setting) -> None:
     setting.sender._config["oauth_cb"] = lambda one: tokens[0] if tokens else _no_token(one)
     setting.sends(1)
     setting.producer.answers = [FATAL]
-    setting.turns(1)
+    setting.run_turns(1)
     setting.now = 40
-    setting.turns(1)
+    setting.run_turns(1)
     assert len(setting.made) == 1
     assert {trouble.why for trouble in setting.sender.troubles} == {Refusal.FAILING}
     tokens.append("token")
     setting.now = 80
-    setting.turns(3)
+    setting.run_turns(3)
     assert len(setting.made) == 2
     assert setting.count("published_records_total", kind="sample") == 1

@@ -51,7 +51,7 @@ def test_an_application_is_read_whole() -> None:
             assert client.lag_for(task_id(QUESTION["tasks"][task][0])) == lag
 
 
-def test_lags_that_all_clients_share_are_said_once() -> None:
+def test_lags_that_all_clients_share_are_sent_once() -> None:
     """`lags` of the question hold for each client that does not name the task."""
     stateful = [index for index, task in enumerate(QUESTION["tasks"]) if task[1]]
     shared = {**QUESTION, "lags": [[task, 7] for task in stateful]}

@@ -16,7 +16,7 @@ def settings_of_a_test() -> SettingsSource:
     return SettingsSource(settings, lambda: settings)
 
 
-def run_until_death(work: Work) -> int:
+def run_until_exit(work: Work) -> int:
     """Supervise this work until it dies, and return the exit code; in a process of its own: forks copy no threads."""
     supervisor = Supervisor(settings_of_a_test(), work=work, leave=lambda _gone: None)
 

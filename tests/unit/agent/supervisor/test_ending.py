@@ -86,26 +86,26 @@ def test_a_worker_that_does_not_end_is_left_for_before_it_is_killed(monkeypatch:
 _PROGRAM = """
 import sys, time
 from samerack.agent.supervisor.line import ALIVE, encode_reception
-from tests.unit.agent.supervisor.programs import run_until_death
+from tests.unit.agent.supervisor.programs import run_until_exit
 
 code, received = int(sys.argv[1]), sys.argv[2:]
 
 def work(line, /, *, observing, why):
-    for said in (ALIVE, ALIVE, *map(encode_reception, received)):
-        line.sendall(said)
+    for message in (ALIVE, ALIVE, *map(encode_reception, received)):
+        line.sendall(message)
         time.sleep(0.1)
     while not code:
         line.sendall(ALIVE)
         time.sleep(0.1)
     sys.exit(code)
 
-sys.exit(run_until_death(work))
+sys.exit(run_until_exit(work))
 """
 """A supervisor whose worker lives for a while, reports how brokers received it, and exits with a code or stays."""
 
 
 @pytest.mark.parametrize(
-    ("code", "received", "ended", "said"),
+    ("code", "received", "ended", "message"),
     [
         (0, ["who are you?"], 1, "samerack.common.errors.AgentError: who are you?"),
         (3, [], 3, ""),
@@ -113,7 +113,7 @@ sys.exit(run_until_death(work))
     ],
     ids=["a refusal from the start", "a failure before it was let in", "a refusal once it was let in"],
 )
-def test_a_worker_that_brokers_never_let_in_ends_it(code: int, received: list[str], ended: int, said: str) -> None:
+def test_a_worker_that_brokers_never_let_in_ends_it(code: int, received: list[str], ended: int, message: str) -> None:
     """However long it has lived, the brokers' message is the error, else the worker has said why.
 
     Once let in it goes on: the worker is replaced when it dies. It is a process of its own: a fork copies no threads.
@@ -121,7 +121,7 @@ def test_a_worker_that_brokers_never_let_in_ends_it(code: int, received: list[st
     line = [sys.executable, "-c", _PROGRAM, str(code), *received]
     done = subprocess.run(line, capture_output=True, text=True, check=False)
     assert done.returncode == ended
-    assert (done.stdout.strip() or (done.stderr if ended == 1 else "").strip().rpartition("\n")[2]) == said
+    assert (done.stdout.strip() or (done.stderr if ended == 1 else "").strip().rpartition("\n")[2]) == message
 
 
 # what the worker reports: everything that is new in one message, else a sign of life
@@ -129,7 +129,7 @@ def test_a_worker_that_brokers_never_let_in_ends_it(code: int, received: list[st
 PLACE = MemberIdentity(group="orders", member_id="samerack-1", instance_id="samerack")
 
 
-def test_news_are_told_at_once_and_together() -> None:
+def test_news_are_reported_at_once_and_together() -> None:
     """A place reported before a step that may delay a group must not wait for another report."""
     present: frozenset[MemberIdentity] = frozenset()
     received: str | None = None

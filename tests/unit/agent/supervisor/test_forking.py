@@ -29,7 +29,7 @@ def note(event, given):
     if event == "_thread.start_new_thread" or (event == "socket.__new__" and given[1] != socket.AF_UNIX):
         started.append(event)
 
-def told(*given, **named):
+def observe(*given, **named):
     from kafka.net.manager import KafkaConnectionManager
     print(json.dumps({
         "tasks": len(os.listdir("/proc/self/task")),
@@ -40,7 +40,7 @@ def told(*given, **named):
     }), flush=True)
     os._exit(0)
 
-worker.fork = told
+worker.fork = observe
 sys.addaudithook(note)
 process.main(process.Request(bootstrap=["127.0.0.1:1"], groups=["orders"], assignments=json.loads(sys.argv[1])))
 """
@@ -146,15 +146,15 @@ def test_a_worker_hears_that_its_supervisor_is_gone(supervisor: subprocess.Popen
 )
 def test_the_parent_starts_nothing_that_a_fork_would_lose(assignments: list[str], loaded: list[str]) -> None:
     """Before its first fork it has no thread, client or connection, and froze what it loaded, for these settings."""
-    told = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-c", _LOADED, json.dumps(assignments), json.dumps(_SELDOM_USED)],
         capture_output=True,
         text=True,
         check=False,
         env={**os.environ, **process.ENVIRONMENT},
     )
-    assert told.returncode == 0, told.stderr
-    assert json.loads(told.stdout) == {"tasks": 1, "started": [], "clients": [], "frozen": True, "loaded": loaded}
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {"tasks": 1, "started": [], "clients": [], "frozen": True, "loaded": loaded}
 
 
 def test_sigterm_while_it_loads_ends_it() -> None:

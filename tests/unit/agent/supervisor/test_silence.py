@@ -22,7 +22,7 @@ _HOG = "while True: pass"
 _SUPERVISOR = """
 import os, sys, time
 from samerack.agent.supervisor.line import ALIVE
-from tests.unit.agent.supervisor.programs import run_until_death
+from tests.unit.agent.supervisor.programs import run_until_exit
 
 processor = int(sys.argv[1])
 
@@ -37,7 +37,7 @@ def work(line, /, *, observing, why):
             pass
         line.sendall(ALIVE)
 
-run_until_death(work)
+run_until_exit(work)
 """
 """A supervisor whose worker needs 20 ms of a processor for a sign of life, at a priority that gives it 60 in 20 s."""
 _STARVES_SECONDS = 2.0  # twice the silence allowed for a worker that has processor time
@@ -134,13 +134,13 @@ def test_a_starved_worker_is_waited_for_and_a_stopped_one_is_not(busy_processor:
     with subprocess.Popen(line, stdout=subprocess.PIPE, text=True) as supervisor:
         try:
             assert supervisor.stdout is not None
-            said = _lines(supervisor.stdout)
-            assert said.get(timeout=LONGEST_SECONDS) == "alive"
+            printed = _lines(supervisor.stdout)
+            assert printed.get(timeout=LONGEST_SECONDS) == "alive"
             with pytest.raises(queue.Empty):
-                said.get(timeout=_STARVES_SECONDS)
+                printed.get(timeout=_STARVES_SECONDS)
             (worker,) = psutil.Process(supervisor.pid).children()
             worker.send_signal(signal.SIGSTOP)
-            assert said.get(timeout=LONGEST_SECONDS) == "died: no sign of life for 1 s"
+            assert printed.get(timeout=LONGEST_SECONDS) == "died: no sign of life for 1 s"
         finally:
             for child in psutil.Process(supervisor.pid).children():
                 child.kill()

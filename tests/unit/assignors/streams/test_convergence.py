@@ -135,18 +135,18 @@ def settle(life: Life, *, compatible: bool = False) -> Outcome:
 
     Each round lets at least one copy catch up that a later round needs, so there are at most as many rounds as copies.
     """
-    most = 2 + len(life.stateful) * (1 + life.configs.num_standby_replicas)
-    for _ in range(most):
+    max_rounds = 2 + len(life.stateful) * (1 + life.configs.num_standby_replicas)
+    for _ in range(max_rounds):
         state = life.state()
         outcome = high_availability(Request(state=state, compatible=compatible))
-        hold(state, outcome)
+        check(state, outcome)
         life.live(outcome.assignment)
         if not outcome.probing_rebalance:
             return outcome
-    pytest.fail(f"still probing after {most} rounds")
+    pytest.fail(f"still probing after {max_rounds} rounds")
 
 
-def hold(state: ApplicationState, outcome: Outcome) -> None:
+def check(state: ApplicationState, outcome: Outcome) -> None:
     """The answer is valid, each task active once, warm-ups within the limit, a deadline set if and only if probing."""
     answer = outcome.assignment
     assert validate_task_assignment(state, answer) is AssignmentError.NONE
@@ -187,7 +187,7 @@ def test_kip_441_events_may_come_before_it_has_settled(seed: int, events: list[s
     for event in events:
         state = life.state()
         outcome = high_availability(Request(state=state))
-        hold(state, outcome)
+        check(state, outcome)
         life.live(outcome.assignment)
         getattr(life, event)()
     settle(life)

@@ -35,8 +35,8 @@ def test_plans_are_kafkas_task_by_task(question: dict[str, Any], theirs: dict[st
             key: theirs[key] for key in SAME_IN_ANY_ORDER if key in theirs
         }
         return
-    told = theirs.keys() - {"nanos", "cpu_nanos"}
-    assert {key: mine[key] for key in told} == {key: theirs[key] for key in told}
+    given = theirs.keys() - {"nanos", "cpu_nanos"}
+    assert {key: mine[key] for key in given} == {key: theirs[key] for key in given}
 
 
 @pytest.mark.parametrize(("question", "theirs"), LINES)

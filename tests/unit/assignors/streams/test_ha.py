@@ -102,7 +102,7 @@ def test_kip_925_3_step_6_standbys_stay_where_they_have_caught_up() -> None:
     places = standbys(first.assignment)
     index = next(number for number, line in enumerate(places) if line == "0_0")
     other = 3 - index
-    clients[other]["lags"] = {"0_0": 0}  # type: ignore[assignment]  # clients are told by keys of several kinds
+    clients[other]["lags"] = {"0_0": 0}  # type: ignore[assignment]  # a client has keys of several kinds
     outcome = run(application(infos, *clients, num_standby_replicas=1, acceptable_recovery_lag=10))
     assert "0_0" in standbys(outcome.assignment)[other]
     assert outcome.probing_rebalance
@@ -161,10 +161,10 @@ def test_kip_925_4_constraint_2_racks_set_the_target_and_lags_the_way(*, compati
     assert actives(outcome.assignment) == ["0_0", "0_1"]
     assert standbys(outcome.assignment) == ["0_1", "0_0"]
     assert outcome.probing_rebalance
-    settled = run(after(state, outcome.assignment), compatible=compatible)
-    assert actives(settled.assignment) == ["0_1", "0_0"]
-    assert standbys(settled.assignment) == ["", ""]
-    assert not settled.probing_rebalance
+    second = run(after(state, outcome.assignment), compatible=compatible)
+    assert actives(second.assignment) == ["0_1", "0_0"]
+    assert standbys(second.assignment) == ["", ""]
+    assert not second.probing_rebalance
 
 
 @both_modes

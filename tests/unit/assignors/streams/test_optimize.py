@@ -131,8 +131,8 @@ def test_overrides_stand_in_for_configured_costs() -> None:
     obstacle = optimize_rack_aware_active_tasks(given, straight(), compatible=True).obstacle
     assert obstacle is not None
     assert obstacle.reason is Reason.NO_TRAFFIC_COST
-    dear = params(crossed()).with_non_overlap_cost_override(100)
-    assert optimize_rack_aware_active_tasks(dear, straight()).assignments == straight()
+    expensive = params(crossed()).with_non_overlap_cost_override(100)
+    assert optimize_rack_aware_active_tasks(expensive, straight()).assignments == straight()
 
 
 def test_changelogs_do_not_weigh_on_actives() -> None:

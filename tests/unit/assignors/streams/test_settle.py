@@ -34,20 +34,20 @@ def crossed(*, max_warmups: int = 1) -> ApplicationState:
 def test_ha_ends_on_its_targets(max_warmups: int) -> None:
     """At first all tasks stay where their state is; in the end all are near, however many may warm up at a time."""
     state = crossed(max_warmups=max_warmups)
-    settled = settle(high_availability, Request(state=state))
-    first = {one.process_id: one.of_type(TaskType.ACTIVE) for one in settled.first.assignment.assignment}
+    final = settle(high_availability, Request(state=state))
+    first = {one.process_id: one.of_type(TaskType.ACTIVE) for one in final.first.assignment.assignment}
     assert first == {process(1): frozenset(TASKS[:2]), process(2): frozenset(TASKS[2:])}
-    last = {one: plan.of_type(TaskType.ACTIVE) for one, plan in settled.assignments.items()}
+    last = {one: plan.of_type(TaskType.ACTIVE) for one, plan in final.assignments.items()}
     assert last == {process(1): frozenset(TASKS[2:]), process(2): frozenset(TASKS[:2])}
-    assert settled.warm_ups == 4
-    assert not settled.last.probing_rebalance
+    assert final.warm_ups == 4
+    assert not final.last.probing_rebalance
 
 
 def test_sticky_ends_at_once() -> None:
     """An assignor without warm-ups has one outcome, and no task waits."""
-    settled = settle(sticky, Request(state=crossed()))
-    assert settled.first is settled.last
-    assert settled.warm_ups == 0
+    final = settle(sticky, Request(state=crossed()))
+    assert final.first is final.last
+    assert final.warm_ups == 0
 
 
 def test_an_assignor_that_never_ends_is_an_error() -> None:

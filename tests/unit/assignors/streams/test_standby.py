@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 COSTS = [Costs(traffic=10, non_overlap=1), Costs(traffic=1, non_overlap=10), Costs(traffic=1, non_overlap=0)]
 
 
-def random_standbys(seed: int, *, tasks: int, clients: int, most: int, racks: int = 3) -> tuple[Standbys, list[int]]:
-    """Up to `most` standbys of each task, on any client but its active's, and the clients of the actives."""
+def random_standbys(seed: int, *, tasks: int, clients: int, limit: int, racks: int = 3) -> tuple[Standbys, list[int]]:
+    """Up to `limit` standbys of each task, on any client but its active's, and the clients of the actives."""
     dice = np.random.default_rng(seed)
     active = dice.integers(0, clients, tasks)
     places = []
     for task in range(tasks):
         others = [client for client in range(clients) if client != active[task]]
-        count = int(dice.integers(0, min(most, len(others)) + 1))
+        count = int(dice.integers(0, min(limit, len(others)) + 1))
         places += [(task, int(client)) for client in dice.choice(others, count, replace=False)]
     pairs = np.array(sorted(places), np.int32).reshape(-1, 2)
     groups = min(clients, racks + 1)
@@ -52,7 +52,7 @@ def check(standbys: Standbys, placed: Int32Array) -> None:
     assert len(set(at)) == len(at)
 
 
-def least_cost(standbys: Standbys, costs: Costs) -> int:
+def min_cost(standbys: Standbys, costs: Costs) -> int:
     """The minimum cost on the graph of all tasks and clients."""
     graph: nx.DiGraph[Any] = nx.DiGraph()
     had = set(zip(standbys.task.tolist(), standbys.client.tolist(), strict=True))
@@ -70,19 +70,19 @@ def least_cost(standbys: Standbys, costs: Costs) -> int:
 
 
 @pytest.mark.parametrize("costs", COSTS)
-@pytest.mark.parametrize("most", [1, 2, 3])
-def test_standbys_cost_as_little_as_on_the_full_graph(costs: Costs, most: int) -> None:
+@pytest.mark.parametrize("limit", [1, 2, 3])
+def test_standbys_cost_as_little_as_on_the_full_graph(costs: Costs, limit: int) -> None:
     """The pooled flow and its repairs find the optimum of the graph of all tasks and clients."""
     for seed in range(25):
-        standbys, _ = random_standbys(seed, tasks=1 + seed % 13, clients=2 + seed % 6, most=most)
+        standbys, _ = random_standbys(seed, tasks=1 + seed % 13, clients=2 + seed % 6, limit=limit)
         placed = optimize_standby(standbys, costs)
         check(standbys, placed)
-        assert cost_of(standbys, costs, placed) == least_cost(standbys, costs), seed
+        assert cost_of(standbys, costs, placed) == min_cost(standbys, costs), seed
 
 
-def tagged(seed: int, *, most: int, keys: int) -> tuple[Tagged, list[frozenset[tuple[str, str]]], list[int]]:
+def tagged(seed: int, *, limit: int, keys: int) -> tuple[Tagged, list[frozenset[tuple[str, str]]], list[int]]:
     """A small case, the tags of each client, and the clients of the actives."""
-    standbys, active = random_standbys(seed, tasks=4, clients=5, most=most, racks=2)
+    standbys, active = random_standbys(seed, tasks=4, clients=5, limit=limit, racks=2)
     dice = np.random.default_rng(seed)
     tags = [frozenset((f"k{key}", f"v{dice.integers(0, 3)}") for key in range(keys)) for _ in range(len(standbys.rack))]
     return Tagged(standbys=standbys, tags=tuple(tags)), [tags[group] for group in standbys.group.tolist()], active
@@ -94,10 +94,10 @@ def best_with_tags(standbys: Standbys, costs: Costs, tags: list[frozenset[tuple[
     reached = {(0,) * clients: 0}
     for task, home in enumerate(active):
         had = standbys.client[standbys.task == task].tolist()
-        least = len(tags[home].union(*(tags[client] for client in had)))
+        min_values = len(tags[home].union(*(tags[client] for client in had)))
         following: dict[tuple[int, ...], int] = {}
         for places in combinations([client for client in range(clients) if client != home], len(had)):
-            if len(tags[home].union(*(tags[client] for client in places))) < least:
+            if len(tags[home].union(*(tags[client] for client in places))) < min_values:
                 continue
             racks = standbys.rack[standbys.group[list(places)]]
             cost = int(standbys.remotes[standbys.remote[task], racks].sum()) * costs.traffic
@@ -113,7 +113,7 @@ def best_with_tags(standbys: Standbys, costs: Costs, tags: list[frozenset[tuple[
 def test_tags_hold_and_one_standby_per_task_is_exact(keys: int) -> None:
     """With one standby per task the cost is the minimum of all placements that keep the tags."""
     for seed in range(40):
-        case, tags, active = tagged(seed, most=1, keys=keys)
+        case, tags, active = tagged(seed, limit=1, keys=keys)
         placed = optimize_tagged(case, COSTS[0])
         check(case.standbys, placed)
         assert cost_of(case.standbys, COSTS[0], placed) == best_with_tags(case.standbys, COSTS[0], tags, active)
@@ -123,7 +123,7 @@ def test_tags_hold_with_several_standbys_per_task() -> None:
     """With several standbys per task tags hold, and no placement that keeps them costs less."""
     exact = 0
     for seed in range(40):
-        case, tags, active = tagged(seed, most=3, keys=1 + seed % 2)
+        case, tags, active = tagged(seed, limit=3, keys=1 + seed % 2)
         placed = optimize_tagged(case, COSTS[0])
         check(case.standbys, placed)
         for task, home in enumerate(active):
@@ -142,7 +142,7 @@ def test_several_standbys_beyond_the_network_are_placed_in_turns(monkeypatch: py
     monkeypatch.setattr("samerack.assignors.streams.tags.MAX_ARCS", 0)
     exact = 0
     for seed in range(40):
-        case, tags, active = tagged(seed, most=3, keys=1)
+        case, tags, active = tagged(seed, limit=3, keys=1)
         placed = optimize_tagged(case, COSTS[0])
         check(case.standbys, placed)
         exact += cost_of(case.standbys, COSTS[0], placed) == best_with_tags(case.standbys, COSTS[0], tags, active)

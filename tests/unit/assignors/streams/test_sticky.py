@@ -188,10 +188,10 @@ def test_tags_hold(name: str, state: ApplicationState) -> None:
     """No task has all its copies in one zone, even if that would save traffic; `ha` achieves this after its probing."""
     outcome = run(state, name)
     for _ in range(20 if name == "ha" else 0):
-        settled = after(state, outcome.assignment)
-        if settled == state:
+        next_state = after(state, outcome.assignment)
+        if next_state == state:
             break  # all that follows would be the same
-        state, outcome = settled, run(settled, name)
+        state, outcome = next_state, run(next_state, name)
     answer = outcome.assignment
     zones: dict[TaskId, set[str]] = {task: set() for task in state.all_tasks}
     for assignment in answer.assignment:

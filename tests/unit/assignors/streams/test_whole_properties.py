@@ -67,12 +67,12 @@ def test_every_task_is_active_once_and_has_its_standbys(name: str, seed: int, *,
 def test_the_order_of_clients_and_tasks_does_not_matter(name: str, seed: int) -> None:
     """The input order of clients and tasks does not change the outcome."""
     state, dice = random_application(seed, name), Random(seed)  # noqa: S311 - cases, not secrets
-    told = ApplicationState(
+    permuted = ApplicationState(
         states=shuffled(state.states, dice),  # type: ignore[arg-type]  # the same values in another order
         all_tasks=shuffled(state.all_tasks, dice),  # type: ignore[arg-type]
         assignment_configs=state.assignment_configs,
     )
-    assert run(name, told) == run(name, state)
+    assert run(name, permuted) == run(name, state)
 
 
 @each_assignor

@@ -10,8 +10,8 @@ class Strange(Server):
 
     def __init__(self, answer: Answer) -> None:
         super().__init__()
-        self._said = answer
+        self._answer = answer
 
     def answer(self, _asked: Asked) -> Answer:
         """The fixed answer."""
-        return self._said
+        return self._answer

@@ -45,10 +45,10 @@ def test_the_form_of_a_token(cloud: Google, monkeypatch: pytest.MonkeyPatch) -> 
     assert "=" not in given.text
     header, claims, access = map(decoded, given.text.split("."))
     assert json.loads(header) == {"typ": "JWT", "alg": "GOOG_OAUTH2_TOKEN"}
-    said = json.loads(claims)
-    assert (said["iss"], said["sub"], said["scope"], access) == ("Google", ACCOUNT, "kafka", ACCESS)
-    assert before <= said["iat"] <= time.time()
-    assert said["exp"] - said["iat"] == given.seconds == 3600
+    claimed = json.loads(claims)
+    assert (claimed["iss"], claimed["sub"], claimed["scope"], access) == ("Google", ACCOUNT, "kafka", ACCESS)
+    assert before <= claimed["iat"] <= time.time()
+    assert claimed["exp"] - claimed["iat"] == given.seconds == 3600
     assert given.principal == ACCOUNT
 
 

@@ -5,7 +5,7 @@ import java.util.Arrays;
 /**
  * What members have now and may keep, and types of members.
  *
- * <p>Members of one cell that have equally many partitions of each pool are of one type. A flow need not tell them apart:
+ * <p>Members of one cell that have equally many partitions of each pool are of one type. A flow need not distinguish them:
  * what it leaves to a type can be dealt to its members one by one.
  */
 final class Claims {

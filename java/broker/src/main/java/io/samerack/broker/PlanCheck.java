@@ -14,7 +14,7 @@ final class PlanCheck {
     static String faultOf(Group group, int[] plan, boolean even) {
         int[] load = new int[group.members.length];
         for (int topic = 0; topic < group.topics.length; topic++) {
-            int checked = -1; // members come in runs, and those of one subscription need one look
+            int checked = -1; // members come in runs, and those of one subscription need one check
             for (int partition = group.first[topic]; partition < group.first[topic + 1]; partition++) {
                 int owner = plan[partition];
                 if (owner == Group.NOBODY ? group.row[partition] >= 0 : group.row[partition] < 0) {

@@ -56,7 +56,7 @@ final class Events {
         print(kind, ",\"partitions\":[" + list + "]" + (generation < 0 ? "" : ",\"generation\":" + generation));
     }
 
-    /** Told where it is another than the last one told. */
+    /** Reported where it is another than the last one reported. */
     void generation(int now) {
         if (now > generation) {
             generation = now;

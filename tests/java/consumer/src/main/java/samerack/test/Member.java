@@ -65,12 +65,12 @@ public final class Member {
             arguments.metricsPort().ifPresent(port -> MetricsPage.open(port, consumer::metrics));
             events.started(arguments.clientId());
             subscribe(consumer, arguments.topics());
-            long told = System.nanoTime();
+            long reported = System.nanoTime();
             while (true) {
                 print(consumer.poll(Duration.ofMillis(50)));
                 events.generation(consumer.groupMetadata().generationId());
-                if (System.nanoTime() - told > TimeUnit.SECONDS.toNanos(1)) {
-                    told = System.nanoTime();
+                if (System.nanoTime() - reported > TimeUnit.SECONDS.toNanos(1)) {
+                    reported = System.nanoTime();
                     events.statistics(received(consumer.metrics()));
                 }
             }

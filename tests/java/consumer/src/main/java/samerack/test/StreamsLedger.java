@@ -82,7 +82,7 @@ public final class StreamsLedger {
         ledgers.forEach(ledger -> ledger.streams.start());
         for (int round = 0; !ended.await(100, TimeUnit.MILLISECONDS); round++) {
             for (StreamsLedger ledger : ledgers) {
-                ledger.look(round % 5 == 0);
+                ledger.read(round % 5 == 0);
             }
         }
         ledgers.forEach(ledger -> ledger.streams.close());
@@ -116,7 +116,7 @@ public final class StreamsLedger {
     }
 
     /** Prints what is new: tasks, rebalances, and bytes where they are wanted. */
-    private void look(boolean withBytes) {
+    private void read(boolean withBytes) {
         String active = tasksOf(false);
         String now = active + ";" + tasksOf(true);
         if (!now.equals(tasks)) {

@@ -18,13 +18,13 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from lab.sandbox.admin import Admin, wait_until
 from lab.sandbox.agent_process import AgentProcess
-from lab.sandbox.contract import RACKS, KafkaCluster
+from lab.sandbox.contract import RACK_SENDERS, RACKS, KafkaCluster
 from lab.sandbox.errors import SandboxError
 from lab.sandbox.feeder import Feeder
+from lab.sandbox.group_client import AGENT, GroupClient, assigned
 from lab.sandbox.members.ledger import longest_pauses, readings
 from lab.sandbox.members.lines import MemberSettings, Partition
 from lab.sandbox.members.process import Event, Member
@@ -37,16 +37,12 @@ INTERLEAVED: Final = ((1,), (2,), (3,), (1,), (2,), (3,))
 """Brokers by partition: two partitions in each rack, placed so that range without racks never has all in rack."""
 IN_TWO_RACKS: Final = ((1, 2), (2, 3), (3, 1), (1, 3), (2, 1), (3, 2))
 """Brokers by partition: four of six partitions have a replica in any one rack."""
-AGENT: Final = "samerack"
-"""The agent's client id, and by default its instance id."""
 _TAKE_OVER_SECONDS: Final = 60.0
-_TELLING: Final = frozenset({"java", "confluent", "franz-go"})
-"""Clients that send their rack with their subscription and with their fetches."""
 _PARTITION_EVENTS: Final = frozenset({"assigned", "revoked", "lost"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seat:
+class Participant:
     """A member, its client and its rack."""
 
     member: Member
@@ -65,19 +61,19 @@ class RecordsError(AssertionError):
     final = True
 
 
-class Scene:
+class Scenario:
     """One group with its topics, members and agents; a context manager that ends all of it.
 
     Example:
-        scene.lay_out(INTERLEAVED)
-        agent = scene.agent()
-        scene.join("java", A)
-        scene.join("aiokafka", B)
-        scene.wait_settled()
+        scenario.lay_out(INTERLEAVED)
+        agent = scenario.agent()
+        scenario.join("java", A)
+        scenario.join("aiokafka", B)
+        scenario.wait_settled()
     """
 
     def __init__(self, cluster: KafkaCluster, admin: Admin, *, folder: Path) -> None:
-        """Creates a scene; nothing runs yet.
+        """Creates a scenario; nothing runs yet.
 
         Args:
             cluster: the cluster.
@@ -89,13 +85,13 @@ class Scene:
         self.group = f"group-{uuid.uuid4().hex[:12]}"
         self.topic = f"topic-{uuid.uuid4().hex[:12]}"
         self.topics: tuple[str, ...] = (self.topic,)
-        self.seats: list[Seat] = []
-        self.former: list[Seat] = []
+        self.participants: list[Participant] = []
+        self.former: list[Participant] = []
         self._folder = folder
         self._agents: list[AgentProcess] = []
         self._numbers = 0
         self._feeding = ExitStack()
-        self._groups = self._ask_groups()
+        self._asked = GroupClient(cluster.bootstrap, self.group)
 
     # setup
 
@@ -113,7 +109,7 @@ class Scene:
     ) -> AgentProcess:
         """Starts an agent that takes racks from client ids; `a__b=c` sets a.b.
 
-        It leads the scene's group unless others are given; none: the groups are in the file of settings.
+        It leads the scenario's group unless others are given; none: the groups are in the file of settings.
         """
         racks = {f"*-{rack}": rack for rack in RACKS.values() if rack is not None}
         dotted = {key.replace("__", "."): value for key, value in settings.items()}
@@ -150,22 +146,22 @@ class Scene:
                 group=self.group,
                 topics=self.topics,
                 client_id=f"{client}-{self._numbers}-{rack}",
-                rack=rack if client in _TELLING else None,
+                rack=rack if client in RACK_SENDERS else None,
                 assignors=(assignor,) if assignor else (),
                 properties={key.replace("_", "."): value for key, value in given.items() if value},
             ),
         )
 
-    def leave(self, seat: Seat, *, kill: bool = False) -> None:
+    def leave(self, one: Participant, *, kill: bool = False) -> None:
         """Ends a member, cleanly or with SIGKILL."""
-        seat.member.stop(kill=kill)
-        self.seats.remove(seat)
-        self.former.append(seat)
+        one.member.stop(kill=kill)
+        self.participants.remove(one)
+        self.former.append(one)
 
-    def redeploy(self, seat: Seat) -> Member:
+    def redeploy(self, one: Participant) -> Member:
         """Stops a member cleanly and starts another with the same settings."""
-        self.leave(seat)
-        return self._sit(seat.client, seat.rack, seat.settings)
+        self.leave(one)
+        return self._sit(one.client, one.rack, one.settings)
 
     def led(self, **settings: Any) -> AgentProcess:
         """Returns an agent that leads a group of three members on three clients, in three racks, all reads near."""
@@ -185,18 +181,18 @@ class Scene:
     def wait_led(self, agent: AgentProcess, *, cross_rack: int | None = None) -> None:
         """Waits until the agent leads the members.
 
-        On a busy machine it may come second to the birth of the group, and follows then, as documented: the members
+        On a busy machine it may come second to the initial rebalance, and follows then, as documented: the members
         start anew once.
         """
         self.wait_settled()
         agent.wait(lambda: agent.role() in ("leading", "following"), "it is in the group")
         if agent.role() == "following":
-            followed = list(self.seats)
-            for seat in followed:
-                self.leave(seat)
+            followed = list(self.participants)
+            for one in followed:
+                self.leave(one)
             agent.wait_role("waiting")
-            for seat in followed:
-                self._sit(seat.client, seat.rack, seat.settings)
+            for one in followed:
+                self._sit(one.client, one.rack, one.settings)
         agent.wait_role("leading")
         self.wait_settled(cross_rack=cross_rack)
 
@@ -216,60 +212,47 @@ class Scene:
         """The broker that coordinates the group."""
         return int(self.describe().coordinator.id)
 
-    def presence(self) -> Any | None:
+    def agent_member(self) -> Any | None:
         """The agent's member as the broker describes it; None if it is not in the group."""
         found = [member for member in self.describe().members if member.client_id == AGENT]
         return found[0] if found else None
 
     def _sit(self, client: str, rack: str, settings: MemberSettings) -> Member:
         member = Member.on(client, settings)
-        self.seats.append(Seat(member=member, client=client, rack=rack, settings=settings))
+        self.participants.append(Participant(member=member, client=client, rack=rack, settings=settings))
         return member
 
     # what members have
 
     def owned(self) -> dict[str, frozenset[Partition]]:
         """Partitions by client id, as the members report."""
-        return {seat.settings.client_id: seat.member.owned for seat in self.seats}
+        return {one.settings.client_id: one.member.owned for one in self.participants}
 
     def given(self) -> dict[str, frozenset[Partition]] | None:
         """Partitions by client id, as the leader assigned them by the broker; None unless the group is stable."""
-        described = self.describe()
-        if described.state.name != "STABLE":
-            return None
-        return {
-            member.client_id: frozenset((p.topic, p.partition) for p in member.assignment.topic_partitions)
-            for member in described.members
-            if member.client_id != AGENT
-        }
+        return assigned(self.describe())
 
     def describe(self) -> Any:
         """The group as the broker describes it; retried while the coordinator moves."""
         until = time.monotonic() + _TAKE_OVER_SECONDS
         while True:
             try:
-                return self._groups.describe_consumer_groups([self.group], request_timeout=5.0)[self.group].result()
+                return self._asked.describe(timeout=5.0)
             except KafkaException:
-                self._groups = self._ask_groups()  # librdkafka keeps asking the former coordinator
                 if time.monotonic() > until:
                     raise
                 time.sleep(0.2)
-
-    def _ask_groups(self) -> AdminClient:
-        return AdminClient(
-            {"bootstrap.servers": self.cluster.bootstrap, "log_level": 0, "reconnect.backoff.max.ms": 200}
-        )
 
     def cross_rack(self) -> int:
         """How many partitions are read from another rack, by metadata and by what members report as owned."""
         racks = self.admin.racks()
         replicas = self.admin.replicas(self.topics)
         cross = 0
-        for seat in self.seats:
-            for partition in seat.member.owned:
+        for one in self.participants:
+            for partition in one.member.owned:
                 placed = replicas[partition]
-                serving = placed.replicas if seat.client in _TELLING else (placed.leader,)
-                cross += seat.rack not in {racks.get(broker) for broker in serving}
+                serving = placed.replicas if one.client in RACK_SENDERS else (placed.leader,)
+                cross += one.rack not in {racks.get(broker) for broker in serving}
         return cross
 
     def complete(self) -> bool:
@@ -292,9 +275,9 @@ class Scene:
         """
 
         def settled() -> bool:
-            for seat in self.seats:
-                if not seat.member.running:
-                    raise SandboxError(f"{seat.member.name} has ended; it said:\n{seat.member.complaints}")
+            for one in self.participants:
+                if not one.member.running:
+                    raise SandboxError(f"{one.member.name} has ended; it said:\n{one.member.complaints}")
             if not self.complete() or (cross_rack is not None and self.cross_rack() != cross_rack):
                 return False
             return self.owned() == self.given()
@@ -310,8 +293,8 @@ class Scene:
 
     def events(self) -> list[Event]:
         """All events of all members, by time; within one millisecond, `assigned` comes last."""
-        told = [event for seat in (*self.former, *self.seats) for event in seat.member.events]
-        return sorted(told, key=lambda event: (event.ms, event.kind == "assigned"))
+        events = [event for one in (*self.former, *self.participants) for event in one.member.events]
+        return sorted(events, key=lambda event: (event.ms, event.kind == "assigned"))
 
     def rebalances(self) -> int:
         """How often the partitions of members changed; grows with each rebalance of an eager group."""
@@ -330,10 +313,10 @@ class Scene:
         """Partitions that two members owned at the same time, with that time, by the members' events."""
         holders: dict[Partition, set[str]] = {}
         twice = []
-        told = [
-            (event, seat.settings.client_id) for seat in (*self.former, *self.seats) for event in seat.member.events
+        events = [
+            (event, one.settings.client_id) for one in (*self.former, *self.participants) for event in one.member.events
         ]
-        for event, client_id in sorted(told, key=lambda entry: (entry[0].ms, entry[0].kind == "assigned")):
+        for event, client_id in sorted(events, key=lambda entry: (entry[0].ms, entry[0].kind == "assigned")):
             if event.kind == "closed":
                 for holding in holders.values():
                     holding.discard(client_id)
@@ -377,8 +360,8 @@ class Scene:
         missing = {partition: reading.missing for partition, reading in found.items() if reading.missing}
         twice = {partition for partition, reading in found.items() if reading.read_twice}
         if late or missing or twice:
-            told = "\n".join(self._about({*late, *missing, *twice}))
-            raise RecordsError(f"first read {late}, missing {missing}, read twice {sorted(twice)}:\n{told}")
+            history = "\n".join(self._about({*late, *missing, *twice}))
+            raise RecordsError(f"first read {late}, missing {missing}, read twice {sorted(twice)}:\n{history}")
 
     def _about(self, partitions: AbstractSet[Partition]) -> list[str]:
         """What members did with these partitions, and their errors: for a failure's text."""
@@ -402,7 +385,7 @@ class Scene:
     # its end
 
     def __enter__(self) -> Self:
-        """Returns the scene."""
+        """Returns the scenario."""
         return self
 
     def __exit__(
@@ -412,9 +395,9 @@ class Scene:
         for agent in self._agents:
             agent.kill()
             sys.stderr.write(f"--- {agent.log.name}\n{tail(agent.log, 100)}\n")
-        for seat in self.seats:
+        for one in self.participants:
             with suppress(OSError):
-                seat.member.stop(kill=True)
+                one.member.stop(kill=True)
         self._feeding.close()
         for topic in self.topics:
             if self.admin.replicas([topic]):

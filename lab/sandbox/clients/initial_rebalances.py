@@ -16,9 +16,8 @@ from typing import Final
 from lab.sandbox.admin import Admin, wait_until
 from lab.sandbox.agent_process import AgentProcess
 from lab.sandbox.chaos.agents import POLICY
-from lab.sandbox.chaos.setup import TELLING
-from lab.sandbox.clients.model import Births, Variant
-from lab.sandbox.contract import RACK_NAMES, RACKS_BY_CLIENT_ID
+from lab.sandbox.clients.model import InitialRebalances, Variant
+from lab.sandbox.contract import RACK_NAMES, RACK_SENDERS, RACKS_BY_CLIENT_ID
 from lab.sandbox.errors import SandboxError
 from lab.sandbox.feeder import Feeder
 from lab.sandbox.history.checker import check
@@ -77,7 +76,7 @@ def first_generation(events: Iterable[Event]) -> int:
 
 @contextmanager
 def waiting_agent(bootstrap: str, groups: Sequence[str], log: Path, election: str) -> Iterator[AgentProcess]:
-    """Yields an agent that has looked at all of these groups, which have no members yet."""
+    """Yields an agent that has polled all of these groups, which have no members yet."""
     settings = {**AGENT_SETTINGS, "election.group": election}
     with AgentProcess(bootstrap, groups=groups, log=log, settings=settings) as agent:
         for group in groups:
@@ -124,7 +123,7 @@ class _Trial:
                 group=group,
                 topics=(self.topic,),
                 client_id=name,
-                rack=rack if client in TELLING else None,
+                rack=rack if client in RACK_SENDERS else None,
                 assignors=(assignor,) if assignor else (),
                 properties=_PROPERTIES.get(client, {}),
             )
@@ -164,16 +163,16 @@ class _Trial:
             what = f"{group} has its partitions"
             wait_until(lambda: seconds() < float("inf"), what, timeout=_ASSIGNED_SECONDS, pause=0.25)
         except SandboxError as error:
-            said = "; ".join(process.complaints for process in processes)
-            raise SandboxError(f"{error}; members said {said}") from None
+            complaints = "; ".join(process.complaints for process in processes)
+            raise SandboxError(f"{error}; members said {complaints}") from None
         return seconds()
 
 
-def run_births(  # noqa: PLR0913 - one parameter for each part of a measurement
+def run_initial_rebalances(  # noqa: PLR0913 - one parameter for each part of a measurement
     variant: Variant, *, members: int, tries: int, at_once: int, bootstrap: str, admin: Admin, folder: Path
-) -> Births:
+) -> InitialRebalances:
     """Starts `tries` groups of so many members while an agent waits for them, each beside a group without an agent."""
-    topic, partitions = f"births-{members}", 3 * members if members <= len(NAMES) else 2 * members
+    topic, partitions = f"initial-{members}", 3 * members if members <= len(NAMES) else 2 * members
     if not admin.replicas([topic]):
         admin.create_topic(topic, [[number % len(NAMES) + 1] for number in range(partitions)])
     folder.mkdir(parents=True, exist_ok=True)
@@ -189,7 +188,7 @@ def run_births(  # noqa: PLR0913 - one parameter for each part of a measurement
     ):
         found = list(pool.map(partial(trial.pair, agent), led))
     late = [pair.led_seconds - pair.alone_seconds for pair in found]
-    return Births(
+    return InitialRebalances(
         client=variant.client,
         assignor=variant.assignor,
         members=members,

@@ -34,7 +34,7 @@ class Rest:
     records: int
 
 
-class Looking:
+class Poller:
     """An agent's measurement that polls on request, for groups whose names start with `group`."""
 
     def __init__(self, settings: Settings, group: str) -> None:
@@ -60,7 +60,7 @@ class Looking:
         """The figures of a group's only member once all records are read and committed; no producer may write."""
         self.until(lambda seen: all(one.lag_records == 0 for one in named(seen, group).partitions))
         heard = len(member.events)
-        member.wait(lambda: any(event.brokers for event in member.events[heard:]), "it tells what it received")
+        member.wait(lambda: any(event.brokers for event in member.events[heard:]), "it reports what it received")
         self.watch.poll()
         totals = self.board.totals().items()
         return Rest(

@@ -24,32 +24,32 @@ def poll(*, committed: dict[str, dict[tuple[str, int], int]]) -> Poll:
 
 
 @pytest.fixture
-def looker() -> BrokerPoller:
+def poller() -> BrokerPoller:
     """A poller that is never asked to poll."""
     return BrokerPoller(Settings(kafka={"bootstrap.servers": "127.0.0.1:1"}), Wire({}))
 
 
-def test_a_failed_question_for_commits_forgets_nothing(looker: BrokerPoller) -> None:
+def test_a_failed_question_for_commits_forgets_nothing(poller: BrokerPoller) -> None:
     """The next commits are compared with the last known ones, not with the log's start."""
-    looker.done(poll(committed={"g": {P0: 100}}), now=1.0)
-    looker.done(poll(committed={}), now=2.0)
-    assert looker.state.committed == {"g": {P0: 100}}
+    poller.done(poll(committed={"g": {P0: 100}}), now=1.0)
+    poller.done(poll(committed={}), now=2.0)
+    assert poller.state.committed == {"g": {P0: 100}}
 
 
-def test_a_group_that_never_answered_has_no_commits_to_go_on_from(looker: BrokerPoller) -> None:
+def test_a_group_that_never_answered_has_no_commits_to_go_on_from(poller: BrokerPoller) -> None:
     """The first answer of a group is its start."""
-    looker.done(poll(committed={}), now=1.0)
-    assert looker.state.committed == {}
+    poller.done(poll(committed={}), now=1.0)
+    assert poller.state.committed == {}
 
 
-def test_groups_that_are_gone_are_forgotten(looker: BrokerPoller) -> None:
+def test_groups_that_are_gone_are_forgotten(poller: BrokerPoller) -> None:
     """Group names change, and memory does not grow with them."""
-    looker.done(poll(committed={"g": {P0: 100}, "gone": {P0: 1}}), now=1.0)
-    assert looker.state.committed.keys() == {"g"}
+    poller.done(poll(committed={"g": {P0: 100}, "gone": {P0: 1}}), now=1.0)
+    assert poller.state.committed.keys() == {"g"}
 
 
-def test_what_is_unknown_is_served_by_nobody(looker: BrokerPoller) -> None:
+def test_what_is_unknown_is_served_by_nobody(poller: BrokerPoller) -> None:
     """Before the first metadata there is neither a serving broker nor a rack."""
-    assert looker.serving(P0, None, rack_aware=True) is None
-    assert looker.rack_of(None) == ""
-    assert looker.rack_of(1) == ""
+    assert poller.serving(P0, None, rack_aware=True) is None
+    assert poller.rack_of(None) == ""
+    assert poller.rack_of(1) == ""

@@ -1,4 +1,4 @@
-"""Judges whether a run with agents harmed its groups more than the same run without: pure functions of two runs."""
+"""Finds whether a run with agents harmed its groups more than the same run without: pure functions of two runs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from lab.sandbox.chaos.faults import KINDS
-from lab.sandbox.chaos.run import RUNS, Outcome, Run
+from lab.sandbox.chaos.run import RUNS, ChaosRun, Outcome
 from lab.sandbox.history.model import harm
 
 MARGIN_SECONDS: Final = 2.0
@@ -37,7 +37,7 @@ class Row:
     too_long: bool
 
 
-def rows(led: Run, alone: Run) -> Iterator[Row]:
+def rows(led: ChaosRun, alone: ChaosRun) -> Iterator[Row]:
     """Yields the kinds of faults of a run with agents and of the same run without."""
     for name, kind in KINDS.items():
         alike = {other for other, one in KINDS.items() if other == name or (kind.like and one.like == kind.like)}
@@ -48,7 +48,7 @@ def rows(led: Run, alone: Run) -> Iterator[Row]:
             yield Row(kind=name, faults=len(stops), stop_with=max(stops), stop_without=without, too_long=too_long)
 
 
-def complaints(led: Run, alone: Run) -> list[str]:
+def complaints(led: ChaosRun, alone: ChaosRun) -> list[str]:
     """Returns what is wrong with a run with agents or with the same run without, in words.
 
     Each stop is compared with the longest stop of the run without agents: the cost of one fault varies with the timing
@@ -66,7 +66,7 @@ def complaints(led: Run, alone: Run) -> list[str]:
     return wrong
 
 
-def as_json(led: Run, alone: Run, *, seed: int) -> dict[str, Any]:
+def as_json(led: ChaosRun, alone: ChaosRun, *, seed: int) -> dict[str, Any]:
     """Returns both runs and the verdict as JSON values."""
     return {
         "seed": seed,
@@ -77,17 +77,17 @@ def as_json(led: Run, alone: Run, *, seed: int) -> dict[str, Any]:
     }
 
 
-def _described(run: Run) -> dict[str, Any]:
+def _described(run: ChaosRun) -> dict[str, Any]:
     counts = {**asdict(harm(run.findings)), "violations": run.violations, "longest_stop": _longest(run)}
     return {**RUNS.dump_python(run, mode="json"), **counts}
 
 
-def _longest(run: Run) -> float:
+def _longest(run: ChaosRun) -> float:
     return round(max(outcome.stop for outcome in run.faults), 3)
 
 
-def _wrong(run: Run) -> Iterator[str]:
-    """Yields what no fault may cause; stops are judged fault by fault."""
+def _wrong(run: ChaosRun) -> Iterator[str]:
+    """Yields what no fault may cause; stops are compared fault by fault."""
     yield from (f"{outcome}: {violation}" for outcome in run.faults for violation in outcome.violations)
     yield from (f"at the end: {violation}" for violation in run.at_the_end)
     for group, findings in run.findings.items():

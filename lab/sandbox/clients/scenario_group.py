@@ -1,14 +1,12 @@
 """Runs all scenarios with one group.
 
-They are: from birth, a rack move, the agent killed, into the running group, a deploy, a clean takeover, and all members
-stopped and started again.
+They are: from the first generation, a rack move, the agent killed, into the running group, a deploy, a clean takeover,
+and all members stopped and started again.
 """
 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import wait
@@ -21,11 +19,13 @@ from uuid import uuid4
 
 from lab.sandbox.admin import Admin, wait_until
 from lab.sandbox.agent_process import AgentProcess
-from lab.sandbox.chaos.group import AGENT, Group, now_ns
+from lab.sandbox.chaos.group import Group, now_ns
 from lab.sandbox.chaos.setup import Setup
-from lab.sandbox.clients.births import AGENT_SETTINGS, NAMES, findings
-from lab.sandbox.clients.model import ENDS_WHEN_IT_REJOINS, Course, Step, Variant
+from lab.sandbox.clients.initial_rebalances import AGENT_SETTINGS, NAMES, findings
+from lab.sandbox.clients.model import ENDS_WHEN_IT_REJOINS, ScenarioRun, Step, Variant
+from lab.sandbox.commands import samerack
 from lab.sandbox.errors import SandboxError
+from lab.sandbox.group_client import AGENT
 from lab.sandbox.history.spans import longest_stop, stops
 from lab.sandbox.members.ledger import read_twice
 
@@ -36,14 +36,14 @@ _MOVED: Final = {0: [3], 3: [2]}
 _SETTLE_SECONDS: Final = 180.0
 _STAYS_SECONDS: Final = 3.0
 _MAX_ROUNDS: Final = 3
-_TOLD_SECONDS: Final = 0.5
+_PRINTED_SECONDS: Final = 0.5
 _WAITING_SECONDS: Final = 15.0
 _MIN_STOP: Final = 0.15
 """Reads are gathered for a tenth of a second."""
 _INSIDE: Final = frozenset({"leading", "following", "observing"})
 
 
-class CourseOfGroup:
+class ScenarioGroup:
     """One group and its agent."""
 
     def __init__(self, variant: Variant, *, bootstrap: str, admin: Admin, folder: Path) -> None:
@@ -53,9 +53,9 @@ class CourseOfGroup:
         self._admin = admin
         self._folder = folder
         setup = Setup(
-            name=f"course-{variant.name}-{uuid4().hex[:8]}",
+            name=f"scenarios-{variant.name}-{uuid4().hex[:8]}",
             assignor=variant.assignor,
-            seats=tuple((variant.client, rack) for rack in NAMES),
+            members=tuple((variant.client, rack) for rack in NAMES),
             extra=(variant.client, NAMES[0]),
             placed=PLACED,
             properties={},
@@ -64,15 +64,15 @@ class CourseOfGroup:
         self._agents: list[AgentProcess] = []
         self._begun = False
 
-    def run(self, tell: Callable[[str], None]) -> Course:
+    def run(self, report: Callable[[str], None]) -> ScenarioRun:
         """Runs all scenarios."""
         steps: list[Step] = []
         try:
             for step in self._steps():
                 steps.append(step)
                 pause = "" if step.pause_seconds < 0 else f", pause {step.pause_seconds:.1f} s"
-                told = f"{step.name}: {step.outcome} after {step.seconds:.1f} s{pause} {step.reason}"
-                tell(f"{self._variant.name}: {told}")
+                result = f"{step.name}: {step.outcome} after {step.seconds:.1f} s{pause} {step.reason}"
+                report(f"{self._variant.name}: {result}")
             history = self.group.finish()
         except SandboxError as error:
             raise SandboxError(f"{self._variant.name}, after {[step.name for step in steps]}: {error}") from None
@@ -81,7 +81,7 @@ class CourseOfGroup:
                 self.group.__exit__()
             for agent in self._agents:
                 agent.kill()
-        return Course(
+        return ScenarioRun(
             client=self._variant.client,
             assignor=self._variant.assignor,
             steps=tuple(steps),
@@ -113,7 +113,7 @@ class CourseOfGroup:
         self._settle()
         plans = agent.events("plan-sent")
         first = f"generation {plans[0]['generation']}" if plans else ""
-        return self._step("birth", agent.role(), begun, first, pause=False)
+        return self._step("initial", agent.role(), begun, first, pause=False)
 
     def _moves(self) -> Step:
         wait_until(lambda: self._cross_rack() == 0, "nothing is read across racks", timeout=_SETTLE_SECONDS)
@@ -145,8 +145,8 @@ class CourseOfGroup:
         agent, begun = self._agent, now_ns()
         led, restarts = agent.role() == "leading", 0
         for _ in range(_MAX_ROUNDS):
-            for seat in list(self.group.seats):
-                self.group.redeploy(seat)
+            for spec in list(self.group.specs):
+                self.group.redeploy(spec)
                 self._settle()
                 if not led:
                     restarts += 1
@@ -175,8 +175,8 @@ class CourseOfGroup:
         with suppress(SandboxError):  # otherwise the group starts without it
             self._agent.wait_role("waiting", timeout=_WAITING_SECONDS)
         begun = now_ns()
-        for seat in self.group.seats:
-            self.group.start(seat)
+        for spec in self.group.specs:
+            self.group.start(spec)
         self._settle()
         reason = f"empty {empty:.1f} s after the last consumer had left"
         return self._step("back", self._agent.role(), begun, reason, pause=False)
@@ -198,11 +198,7 @@ class CourseOfGroup:
         return any(member.client_id == AGENT for member in self.group.describe().members)
 
     def _lead(self, agent: AgentProcess) -> dict[str, Any]:
-        url = str(agent.events("started")[-1]["url"]).removesuffix("/metrics")
-        line = [sys.executable, "-m", "samerack.cli.main", "lead", self.group.name, "--takeover", "clean", "--json"]
-        done = subprocess.run(  # noqa: S603 - ourselves
-            [*line, "--url", url], capture_output=True, text=True, timeout=90, check=False
-        )
+        done = samerack("lead", self.group.name, "--takeover", "clean", "--json", "--url", agent.url, timeout=90)
         if done.stdout:
             answer: dict[str, Any] = json.loads(done.stdout)
             return answer
@@ -212,14 +208,14 @@ class CourseOfGroup:
 
     def _settle(self) -> None:
         """Wait until the group agrees, and still does so three seconds later."""
-        calm: list[float] = []
+        agreed_at: list[float] = []
 
         def settled() -> bool:
             if not self.group.agrees():
-                calm.clear()
+                agreed_at.clear()
                 return False
-            calm.append(time.monotonic())
-            return calm[-1] - calm[0] >= _STAYS_SECONDS
+            agreed_at.append(time.monotonic())
+            return agreed_at[-1] - agreed_at[0] >= _STAYS_SECONDS
 
         try:
             wait_until(settled, f"{self.group.name} has settled", timeout=_SETTLE_SECONDS, pause=0.2)
@@ -229,8 +225,8 @@ class CourseOfGroup:
     def _cross_rack(self) -> int:
         racks, replicas = self._admin.racks(), self._admin.replicas([self.group.name])
         return sum(
-            seat.rack != racks[replicas[partition].leader]
-            for seat, member in self.group.present.items()
+            spec.rack != racks[replicas[partition].leader]
+            for spec, member in self.group.present.items()
             for partition in member.owned
         )
 
@@ -239,8 +235,8 @@ class CourseOfGroup:
         until = now_ns()
         longest = -1.0
         if pause:
-            time.sleep(_TOLD_SECONDS)  # reads are printed with a delay
-            found = stops(self.group.history(), least=_MIN_STOP)
+            time.sleep(_PRINTED_SECONDS)  # reads are printed with a delay
+            found = stops(self.group.history(), min_seconds=_MIN_STOP)
             longest = round(longest_stop(found, since_ns=begun, until_ns=until), 1)
         return Step(name=name, outcome=outcome, seconds=_seconds(begun, until), pause_seconds=longest, reason=reason)
 
