@@ -19,8 +19,17 @@ from samerack.assignors.model import NOBODY, Int32Array
 from samerack.common.errors import SettingsError
 from samerack.common.records import LEADING, GroupState
 from samerack.pipeline import whatif_worlds as worlds
-from samerack.pipeline.problem import LEADABLE, Crossing, Group, crossing, group_of, led_plan
-from samerack.pipeline.streams_tasks import STREAMS_CLASSIC, STREAMS_KINDS, best_plan
+from samerack.pipeline.problem import (
+    LEADABLE,
+    STREAMS_CLASSIC,
+    STREAMS_KINDS,
+    Crossing,
+    Group,
+    best_plan,
+    crossing,
+    group_of,
+    led_plan,
+)
 
 PRESENT: Final = "present"
 OWN: Final = "own"
