@@ -23,11 +23,6 @@ main()
 '''
 
 
-def register(app: typer.Typer) -> None:
-    """Add the subcommand."""
-    app.command("package", no_args_is_help=True)(package)
-
-
 def package(
     folder: Annotated[Path, typer.Argument(help="Where to write them.")],
     *,
