@@ -10,11 +10,6 @@ class Summary:
     """A plan in figures; None is not known.
 
     Attributes:
-        application: the application.
-        plan: id of the plan.
-        assignor: the assignor that planned.
-        clients: its clients.
-        tasks: its tasks.
         sources: source partitions of all tasks.
         sources_before: those that active tasks read across racks so far.
         sources_after: the same after the plan.

@@ -22,8 +22,6 @@ class Solution:
     """The plan for a question.
 
     Attributes:
-        question: What was asked.
-        problem: The group.
         owner: [P] owners once everything has moved.
         sent: [P] owners in this round.
         nanos: Time that the assignor took.

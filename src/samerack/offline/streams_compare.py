@@ -43,10 +43,7 @@ class ActiveRow:
     """What a strategy makes of the actives of an application.
 
     Attributes:
-        instance: the application.
-        strategy: the strategy.
         cross_rack: source partitions read across racks.
-        moved: tasks that moved.
         cost: of both, at `COSTS`.
         crowding: most tasks of one subtopology on a thread, less the fewest.
     """
@@ -64,10 +61,7 @@ class StandbyRow:
     """What a strategy makes of the standbys of an application.
 
     Attributes:
-        instance: the application.
-        strategy: the strategy.
         cross_rack: changelog partitions read across racks.
-        moved: standbys that moved.
         cost: of both, at `COSTS`.
         beside_active_rack: standbys in the rack of their active.
         single_rack: tasks that are in one rack only.

@@ -19,7 +19,6 @@ class Instance:
 
     Attributes:
         name: what is special about it.
-        state: the application.
         plan: actives dealt in turn to the threads.
     """
 

@@ -67,7 +67,6 @@ class Outcome:
     """What a group reads in one scenario.
 
     Attributes:
-        scenario: which one.
         reference: the scenario without this change; "" for a scenario that is only a comparison.
         reads: wire bytes per second.
         before: what the reference would read across racks; for `near`, reads of unknown rack count with 1 - 1/R.

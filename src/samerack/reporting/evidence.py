@@ -26,9 +26,6 @@ class Evidence:
     """The input of the checks.
 
     Attributes:
-        snapshot: what was measured.
-        report: its report.
-        leading: the settings to lead.
         own_rack: the agent's rack; "" if unknown.
         by: who measured: a command, an agent that leads the groups of its settings, or one that leads none.
     """

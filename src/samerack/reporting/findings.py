@@ -38,10 +38,8 @@ class Finding:
     """One problem.
 
     Attributes:
-        code: its kind.
         where: the group, brokers or request that it concerns.
         cause: what is wrong, with the figures that show it.
-        cure: what to do.
         costs: whether it causes avoidable cross-rack traffic at a price above zero.
         dollars_per_month: what it costs, if measured: no dollar is in two findings of a group.
         guessed: whether that is a guess about bytes with an unknown rack, which no other figure includes.
@@ -62,8 +60,6 @@ class Verdict:
 
     Attributes:
         findings: those that cost money first, the most expensive of them first.
-        groups: how many groups were checked.
-        brokers: how many brokers were checked.
         window_seconds: how long bytes were measured.
         prices: the price table, in one line.
         bootstrap: `bootstrap.servers` of the checked cluster.

@@ -29,10 +29,6 @@ class MemberLag:
     """One member.
 
     Attributes:
-        member_id: its member id.
-        client_id: its `client.id`.
-        rack: its rack.
-        partitions: number of partitions that it owns.
         bytes_per_second: wire bytes per second that it reads.
         lag_records: records of its partitions that are not read yet; 0 if it has none.
         lag_seconds: the age of the oldest one.
@@ -52,14 +48,9 @@ class PartitionLag:
     """One partition.
 
     Attributes:
-        topic: its topic.
-        partition: its number.
-        committed: the committed offset.
         lag_records: records that are not read yet.
         lag_seconds: the age of the oldest one.
         member_id: the member that reads it; None if there is none.
-        client_id: that member's `client.id`.
-        rack: that member's rack.
         serving_rack: the rack of the replica that serves it.
     """
 
@@ -80,13 +71,9 @@ class GroupLag:
 
     Attributes:
         bootstrap: `bootstrap.servers` of the measured cluster.
-        group: its name.
         state: as the brokers name it.
         lag_records: records that it has not read yet.
         lag_seconds: the age of the oldest one.
-        topics: the same by topic.
-        members: its members.
-        partitions: its partitions, by topic and number.
     """
 
     bootstrap: str
