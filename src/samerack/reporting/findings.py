@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from pydantic import TypeAdapter
-
-from samerack.common.answers import read
+from samerack.common.answers import JsonAnswer
 
 
 class Code(Enum):
@@ -87,18 +85,6 @@ class Verdict:
         return any(finding.costs for finding in self.findings)
 
 
-_JSON: Final = TypeAdapter(Verdict)
-
-
-def to_json(verdict: Verdict) -> bytes:
-    """Returns a verdict as JSON, for `GET /v1/findings` and `samerack verify --json`."""
-    return _JSON.dump_json(verdict)
-
-
-def from_json(text: bytes | str) -> Verdict:
-    """Returns the verdict in such a JSON text.
-
-    Raises:
-        AgentError: The text contains none.
-    """
-    return read(_JSON, text, "is no verdict")
+_JSON: Final = JsonAnswer(Verdict, "is no verdict")
+to_json, from_json = _JSON.to_json, _JSON.from_json
+"""The JSON of `GET /v1/findings` and `samerack verify --json`."""

@@ -9,9 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from pydantic import TypeAdapter
-
-from samerack.common.answers import read
+from samerack.common.answers import JsonAnswer
 from samerack.traffic.lag import lag_of_all, oldest_of_all
 from samerack.traffic.model import GroupTraffic, ObservedMember, PartitionTraffic
 
@@ -141,18 +139,6 @@ def _of_partition(one: PartitionTraffic, member: ObservedMember | None) -> Parti
     )
 
 
-_JSON: Final = TypeAdapter(GroupLag)
-
-
-def to_json(lag: GroupLag) -> bytes:
-    """Returns the JSON of `GET /v1/lag` and `samerack lag --json`."""
-    return _JSON.dump_json(lag)
-
-
-def from_json(text: bytes | str) -> GroupLag:
-    """Returns the lag in such a JSON text.
-
-    Raises:
-        AgentError: The text contains none.
-    """
-    return read(_JSON, text, "is no lag of a group")
+_JSON: Final = JsonAnswer(GroupLag, "is no lag of a group")
+to_json, from_json = _JSON.to_json, _JSON.from_json
+"""The JSON of `GET /v1/lag` and `samerack lag --json`."""
