@@ -115,13 +115,10 @@ class AgentParts:
             metrics=self.metrics,
         )
         self.measuring = self._traffic_watch() if settings.traffic.enabled else None
+        self.limits = SeriesLimits.of(settings.traffic.max_series)
+        self.topic_names = TopicNames(settings.traffic.topics)
         self.metrics.registry.register(
-            TrafficCollector(
-                self.traffic,
-                limits=SeriesLimits.of(settings.traffic.max_series),
-                topics=TopicNames(settings.traffic.topics),
-                mine=self._is_counted,
-            )
+            TrafficCollector(self.traffic, limits=self.limits, topics=self.topic_names, mine=self._is_counted)
         )
         self.poller = GroupPoller(Wire(for_kafka_python(settings.kafka)), seconds=settings.watch.waiting_seconds)
         self.led = LedGroups(self._leader_factory(notify_supervisor), forget=self.metrics.forget)

@@ -26,11 +26,9 @@ from samerack.common.service import Service
 from samerack.common.settings import Settings
 from samerack.election.election import Election
 from samerack.election.metrics import ElectionCollector
-from samerack.reporting.bill_metrics import BillCollector
 from samerack.reporting.ledger import Ledger
-from samerack.reporting.money_metrics import MoneyCollector
+from samerack.reporting.money_metrics import BillCollector, MoneyCollector
 from samerack.reporting.report_service import ReportService
-from samerack.traffic.series import SeriesLimits, TopicNames
 
 log = structlog.get_logger("agent")
 
@@ -76,17 +74,16 @@ class ClusterAgent:
         )
         ledger = Ledger(parts.prices, roles=parts.roles, own_share=reports.own_share)
         parts.traffic.listen(ledger.take)
-        limits = SeriesLimits.of(settings.traffic.max_series)
         parts.metrics.registry.register(
             MoneyCollector(
                 reports,
                 ledger,
-                limits=limits,
-                topics=TopicNames(settings.traffic.topics),
+                limits=parts.limits,
+                topics=parts.topic_names,
                 active=lambda: parts.leadership.claims.counts_groups,
             )
         )
-        parts.metrics.registry.register(BillCollector(reports, limits=limits))
+        parts.metrics.registry.register(BillCollector(reports, limits=parts.limits))
         parts.metrics.registry.register(ElectionCollector(parts.election))
         return reports
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from threading import Thread
 from typing import Any, Final
 
 from samerack.agent.assembly import AgentParts
@@ -36,11 +35,9 @@ class Health:
 
     def unhealthy(self) -> dict[str, str]:
         """Returns the parts whose thread has ended."""
-        services = (*self._services, *self._parts.led.values())
-        threads: dict[str, Thread] = {service.name: service for service in services}
-        if self._parts.writer is not None:
-            threads["events"] = self._parts.writer
-        return {name: "its thread has ended" for name, thread in threads.items() if not thread.is_alive()}
+        writer = self._parts.writer
+        services = (*self._services, *self._parts.led.values(), *([] if writer is None else [writer]))
+        return {service.name: "its thread has ended" for service in services if not service.is_alive()}
 
     def unready(self) -> dict[str, str]:
         """Returns the parts that do not work at the moment, with the reason."""

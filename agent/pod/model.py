@@ -13,7 +13,6 @@ class Answer:
     """The answer of one source.
 
     Attributes:
-        source: which source.
         zones: all names of the zone, the preferred one first; empty where the source knows nothing.
         detail: what was read, and where it knows nothing, why and what to do.
     """
@@ -29,7 +28,6 @@ class OwnRack:
 
     Attributes:
         rack: as the brokers name it; None where no source knows.
-        source: which source knew it.
         answers: the sources' answers, in the order in which they were asked.
     """
 

@@ -26,8 +26,6 @@ class OutgoingRecord:
 
     Attributes:
         number: its position among all records of this agent.
-        kind: what it contains.
-        topic: its topic.
         key: cluster and group; records of one key keep their order.
         value: the record as JSON.
         group: for log messages.

@@ -27,10 +27,8 @@ class StreamsStatus:
     """An application.
 
     Attributes:
-        application: its name.
         planned: its last plan; None if there was none yet.
         at: when it was made, in seconds since 1970.
-        seconds: how long it took.
         plans: plans that were sent to it.
         followups: plans that requested a follow-up rebalance.
         failures: questions without a plan.

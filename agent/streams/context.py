@@ -46,10 +46,7 @@ class Rackless:
     """A client that sent no rack, and by what the agent may know it.
 
     Attributes:
-        process: its process id.
-        consumers: ids of its consumers.
         host: the host of `application.server`, or None.
-        tags: its client tags.
     """
 
     process: str

@@ -1,8 +1,10 @@
-"""A plan in figures: what the agent keeps of it, and shows."""
+"""A plan in figures: what the agent keeps of it, and shows; in words for events and the log."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from samerack.common import words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -10,11 +12,6 @@ class Summary:
     """A plan in figures; None is not known.
 
     Attributes:
-        application: the application.
-        plan: id of the plan.
-        assignor: the assignor that planned.
-        clients: its clients.
-        tasks: its tasks.
         sources: source partitions of all tasks.
         sources_before: those that active tasks read across racks so far.
         sources_after: the same after the plan.
@@ -74,3 +71,22 @@ def _sum(one: int | None, other: int | None) -> int | None:
 
 def _share(part: int | None, whole: int) -> float | None:
     return None if part is None or not whole else part / whole
+
+
+def planned_text(figures: Summary) -> str:
+    """Returns a plan in a few words: what it reads across racks, what moves, what follows."""
+    parts = [
+        f"{figures.tasks} tasks on {figures.clients} client{'' if figures.clients == 1 else 's'}",
+        f"sources across racks {words.count(figures.sources_before)} > {words.count(figures.sources_after)}",
+    ]
+    if figures.standbys:
+        parts.append(f"changelogs {words.count(figures.changelogs_before)} > {words.count(figures.changelogs_after)}")
+    parts.append(f"{figures.moved} moved")
+    if figures.cost_after is not None:
+        parts.append(f"cost {words.count(figures.cost_before)} > {figures.cost_after}")
+    if figures.warmups:
+        parts.append(f"{figures.warmups} warm-up{'' if figures.warmups == 1 else 's'}")
+    if figures.followup_ms is not None:
+        parts.append("a follow-up rebalance comes")
+    parts.extend(figures.warnings)
+    return "; ".join(parts)

@@ -35,12 +35,9 @@ class Planned:
     """A plan.
 
     Attributes:
-        question: what was asked.
-        assignor: the assignor that planned.
         plan: the assignment of every client.
         before: the previous one.
         state: the application as it was planned.
-        outcome: the assignor's result.
         warnings: what the user should know.
     """
 

@@ -19,7 +19,6 @@ class Computed:
     """The outcome of one assignment.
 
     Attributes:
-        application: the application.
         plan: the id of the agent's plan; None if there was none.
         error: why Kafka Streams rejected it; NONE if it did not.
         fallback: why the application's own fall-back planned; "" if it did not.

@@ -56,7 +56,6 @@ class Question:
     Attributes:
         application: `application.id`, which is also the name of its consumer group.
         assignor: `ha` or `sticky` if the application chose one of Kafka's; "" for Kafka's default.
-        configs: its settings.
         tasks: its tasks, in the order of the question, by which the answer names them.
         clients: its clients, in the order of the question.
     """

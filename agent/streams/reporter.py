@@ -5,10 +5,9 @@ from __future__ import annotations
 import structlog
 
 from samerack.agent.streams.board import StreamsBoard
-from samerack.agent.streams.figures import Summary
+from samerack.agent.streams.figures import Summary, planned_text
 from samerack.agent.streams.metrics import StreamsMetrics
 from samerack.agent.streams.outcome import Computed
-from samerack.agent.streams.words import planned_text
 from samerack.agent.streams.workers import NoPlanError
 from samerack.events import EventLog
 

@@ -21,8 +21,6 @@ class MemberIdentity:
     """One member id of the worker.
 
     Attributes:
-        group: the consumer group.
-        member_id: the id.
         instance_id: `group.instance.id`, or None.
         pending: reserved, not joined: it delays every rebalance of the group until it is released.
     """

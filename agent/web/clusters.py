@@ -34,10 +34,8 @@ class ShownCluster:
     Attributes:
         name: its name in the settings.
         reports: traffic, findings and events.
-        registry: its metrics.
         unhealthy: which of its parts have ended.
         unready: which of its parts do not work.
-        routes: its page and API.
     """
 
     name: str
@@ -54,8 +52,6 @@ class Row:
 
     Attributes:
         name: its name in the settings.
-        report: what was measured there.
-        findings: how many there are.
         trouble: what does not work, as one text.
     """
 

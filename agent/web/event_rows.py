@@ -29,7 +29,6 @@ class EventRow:
         events: the oldest first.
         mark: the kind of its most important event, by which it is marked.
         what: what happened, in a few words.
-        why: why.
         figures: what crossed racks before and after, what moved, and how long it paused, as far as known.
     """
 

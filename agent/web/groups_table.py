@@ -33,11 +33,8 @@ class GroupsTable:
     """The table, what was searched for, and how many groups match of how many.
 
     Attributes:
-        table: headings and rows.
         search: as it was requested, "" without a search.
         kept: other parameters of the request, which a search keeps.
-        matching: how many groups match.
-        groups: how many there are.
     """
 
     table: Table[ShownGroup]

@@ -18,7 +18,6 @@ class Column(Generic[Row]):
     """One column.
 
     Attributes:
-        title: its heading.
         order: returns by what its rows are sorted.
         number: whether it shows numbers, of which the largest comes first.
     """

@@ -16,8 +16,9 @@ from pyspark.sql.types import ArrayType, DataType, StructType
 from samerack.common.errors import AgentError
 from samerack.common.records import GroupState, MemberState, TopicState, TrafficSample
 from samerack.common.settings.pipeline import PipelineSettings
-from samerack.pipeline import schema, stream, tables, tables_page
+from samerack.pipeline import schema, stream, tables
 from samerack.pipeline.sums import FULL
+from tests import pipeline_tables
 from tests.spark.records import SETTINGS, raw, state
 
 if TYPE_CHECKING:
@@ -167,9 +168,7 @@ def test_tables_with_rows_and_no_checkpoint_are_refused(spark: SparkSession, mad
 def test_the_page_shows_the_tables_as_they_are() -> None:
     """The page docs/pipeline-tables.md equals the output for the current shapes."""
     page = Path(__file__).parents[2] / "docs" / "pipeline-tables.md"
-    assert page.read_text() == tables_page.page(), (
-        "run: python -m samerack.pipeline.tables_page > docs/pipeline-tables.md"
-    )
+    assert page.read_text() == pipeline_tables.page(), "run: python -m tests.pipeline_tables > docs/pipeline-tables.md"
 
 
 @pytest.mark.parametrize(

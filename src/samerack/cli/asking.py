@@ -55,7 +55,6 @@ class Place:
     """The settings; where they name no cluster only a running agent can tell.
 
     Attributes:
-        settings: The settings.
         assigned: The keys that were set on the command line.
     """
 

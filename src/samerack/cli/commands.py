@@ -14,7 +14,7 @@ class Command(NamedTuple):
     """A command.
 
     Attributes:
-        module: the module in `samerack` whose `register` adds it; some modules add several.
+        module: the module in `samerack` that has it as a function of its name, or has `register`, which adds it.
         summary: the first sentence of its help, which `samerack --help` shows without loading it.
         light: whether it loads no clients and solvers: what probes and init containers call, and what only starts the
             agent. Any other command loads much and may run beside an agent in its container, so

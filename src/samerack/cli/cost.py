@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Annotated, Final
 
 import typer
@@ -25,11 +26,6 @@ from samerack.traffic.evenness import busiest_in_words, share_in_words
 _UNKNOWN_RACK = "(none)"
 _NARROW: Final = 70
 _ROOMY: Final = 90
-
-
-def register(app: typer.Typer) -> None:
-    """Add the subcommand."""
-    app.command("cost")(cost)
 
 
 def cost(
@@ -81,17 +77,7 @@ def only(report: Report, group: str) -> Report:
     found = next((one for one in report.groups if one.group == group), None)
     if found is None:
         raise AgentError(f"group {group}: was not seen; {words.nearest(group, [one.group for one in report.groups])}")
-    return Report(
-        prices=report.prices,
-        bootstrap=report.bootstrap,
-        racks=report.racks,
-        window_start=report.window_start,
-        window_end=report.window_end,
-        cycle=report.cycle,
-        groups=(found,),
-        pairs=found.pairs,
-        gaps=report.gaps,
-    )
+    return replace(report, groups=(found,), pairs=found.pairs, bill=None)
 
 
 _OPTIONAL: Final = frozenset({"optimal", "random", "saved", "lag", "of a topic", "busiest"})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,7 +14,8 @@ from samerack.assignors.model import AssignmentError, Int32Array, Problem
 from samerack.common import words
 from samerack.common.console import Console
 from samerack.common.tables import Column, table_of
-from samerack.offline.assign_json import QuestionError, options_of, parse, problem_of
+from samerack.offline.assign_json import options_of, parse, problem_of
+from samerack.offline.json_lines import QuestionError, content_of, one_line_errors
 from samerack.planning.byte_shares import Rates, share_of_owners
 from samerack.planning.deadline import DEADLINE_SECONDS, LateError, assign_in_time
 
@@ -36,14 +36,10 @@ def curve(
 
     From no skew to the least that brings every partition as near as it can be. Each plan is the best within its skew.
     """
-    try:
-        data = sys.stdin.buffer.read() if str(source) == "-" else source.read_bytes()
+    with one_line_errors("curve", AssignmentError, LateError):
         # the assignor of the description does not matter here, so it may be left out
-        question = parse(json.dumps({"assignor": "optimal", **_object(data)}), known_keys_only=True)
+        question = parse(json.dumps({"assignor": "optimal", **_object(content_of(source))}), known_keys_only=True)
         points = points_of(problem_of(question), options_of(question), seconds=question.deadline_seconds)
-    except (QuestionError, AssignmentError, LateError, OSError) as error:
-        typer.echo(f"samerack curve: {words.plain(str(error))}", err=True)
-        raise typer.Exit(2) from None
     if as_json:
         typer.echo(json.dumps({"points": points}))
     else:

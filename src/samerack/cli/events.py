@@ -33,11 +33,6 @@ _LATE_SECONDS: Final = 60.0
 """An event may be recorded later than events that happened after it, by up to this time."""
 
 
-def register(app: typer.Typer) -> None:
-    """Add the subcommand."""
-    app.command("events")(events)
-
-
 def events(
     group: Annotated[str | None, typer.Argument(help="Of one group; of all, and of the agent, without it.")] = None,
     config: ConfigOption = None,

@@ -15,11 +15,6 @@ from samerack.common.options import ConfigOption, SetOption
 _SECONDS: Final = 3.0
 
 
-def register(app: typer.Typer) -> None:
-    """Add the subcommand."""
-    app.command("health")(health)
-
-
 def health(
     config: ConfigOption = None,
     *,

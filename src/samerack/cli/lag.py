@@ -21,11 +21,6 @@ from samerack.common.tables import Column, table_of
 from samerack.reporting.group_lag import GroupLag, largest_first, to_json
 
 
-def register(app: typer.Typer) -> None:
-    """Add the subcommand."""
-    app.command("lag")(lag)
-
-
 def lag(
     group: Annotated[str, typer.Argument(help="The consumer group.")],
     config: ConfigOption = None,

@@ -40,11 +40,6 @@ class Way(Enum):
     CLEAN = "clean"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the subcommand."""
-    app.command("lead")(lead)
-
-
 def lead(
     group: Annotated[str, typer.Argument(help="Consumer group, as the brokers know it; one that the agent follows.")],
     takeover: Annotated[  # noqa: ARG001 - there is one way as yet

@@ -36,6 +36,7 @@ from samerack.planning.members import PlanMember
 from samerack.planning.mode import mode_of
 from samerack.planning.problem import problem_of
 from samerack.planning.rack_spread import RackSpread, rack_spread
+from samerack.reporting.baseline import sends_rack
 from samerack.reporting.server_assignment import missing_change, server_assignment
 from samerack.reporting.verify_racks import rack_warnings
 from samerack.reporting.verify_spread import cure_of_uneven, members_uneven, uneven_in_words
@@ -186,8 +187,7 @@ def over_racks(spread: RackSpread | None, *, elsewhere: Collection[str | None]) 
 
 def _plan_of_brokers(problem: Problem, members: Sequence[PlanMember]) -> planner.Plan:
     """Returns the plan of samerack's assignor in the brokers."""
-    sending = {member.id for member in members if member.rack.source == "subscription"}
-    final = server_plan(problem, np.array([member in sending for member in problem.members], dtype=np.bool_))
+    final = server_plan(problem, sends_rack(problem, members))
     return planner.Plan(problem=problem, final=final, sent=final, assignor="optimal", failure=None)
 
 

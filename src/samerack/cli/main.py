@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import entry_points, version
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 from typer.core import TyperCommand
@@ -31,7 +31,7 @@ class _Commands(OneLineErrors):
         elif self._lists:
             return _unloaded(cmd_name)
         else:
-            self.commands = {**self.commands, **_commands(_module(cmd_name, f"samerack.{command.module}").register)}
+            self.commands = {**self.commands, **_commands(_register(cmd_name, f"samerack.{command.module}"))}
         return super().get_command(ctx, cmd_name)
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - as its base's
@@ -64,20 +64,23 @@ class _Commands(OneLineErrors):
                 self.commands = {**_commands(other.load()), **self.commands}
 
 
-def _module(command: str, name: str) -> Any:
-    """Returns the module of a command.
+def _register(command: str, name: str) -> Callable[[typer.Typer], None]:
+    """Returns what adds a command: `register` of its module, or what adds the module's function of that name.
 
     Raises:
         SettingsError: It is left out here, as the pipeline is in the agent's image.
     """
     try:
-        return import_module(name)
+        module = import_module(name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise  # a library that is missing
         raise SettingsError(
             f"{command}: not in the agent's image; run it where `pip install 'samerack[{command}]'` has been"
         ) from None
+    if hasattr(module, "register"):
+        return cast("Callable[[typer.Typer], None]", module.register)
+    return lambda app: app.command(command)(getattr(module, command))
 
 
 def _unloaded(name: str) -> TyperCommand:

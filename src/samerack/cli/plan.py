@@ -39,11 +39,6 @@ class AssignorChoice(Enum):
     RANGE = "range"
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the subcommand."""
-    app.command("plan")(plan)
-
-
 def plan(
     group: Annotated[str, typer.Argument(help="Consumer group, as the brokers know it.")],
     config: ConfigOption = None,

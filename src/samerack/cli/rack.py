@@ -19,11 +19,6 @@ from samerack.common.options import ConfigOption, SetOption
 from samerack.common.settings import PodSettings
 
 
-def register(app: typer.Typer) -> None:
-    """Add the subcommand."""
-    app.command("rack")(rack)
-
-
 def rack(
     config: ConfigOption = None,
     *,

@@ -43,13 +43,6 @@ WhyOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object at the end instead of the text.")]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the subcommands."""
-    app.command("leave")(leave)
-    app.command("pause")(pause)
-    app.command("resume")(resume)
-
-
 def leave(
     group: GroupArgument,
     lasting: ForOption = None,

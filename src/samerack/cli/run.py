@@ -10,11 +10,6 @@ from samerack.agent.process import Request, become
 from samerack.common.options import BootstrapOption, ConfigOption, SetOption
 
 
-def register(app: typer.Typer) -> None:
-    """Add the subcommand."""
-    app.command("run")(run)
-
-
 def run(
     config: ConfigOption = None,
     bootstrap: BootstrapOption = None,

@@ -43,11 +43,6 @@ class Format(Enum):
     JSON_SCHEMA = "json-schema"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the subcommand."""
-    app.command("settings")(settings)
-
-
 def settings(
     form: Annotated[Format, typer.Option("--format", "-f", help="How to show them.")] = Format.YAML,
 ) -> None:

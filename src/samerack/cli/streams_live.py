@@ -47,9 +47,6 @@ class Found:
 
     Attributes:
         kind: streams-classic, or streams (KIP-1071).
-        live: the application.
-        brokers: racks, replicas and offsets.
-        rates: what was measured.
         standbys: standbys of most tasks that have any.
         unknown: what is not known beside what `live` lacks.
     """

@@ -89,8 +89,6 @@ class Option:
         assignor: `ha` or `sticky`.
         strategy: `rack.aware.assignment.strategy`.
         standbys: `num.standby.replicas`.
-        bill: its bill; None if it cannot be computed.
-        plan: what clients would have.
         warm_ups: tasks that wait for their state before they move; None if lags are not known.
         followups: follow-up rebalances that this takes at least, with `max.warmup.replicas` at a time.
         obstacle: why racks do not count, or None.

@@ -38,11 +38,6 @@ _ORDERS: Final[dict[str, tuple[str, Callable[[GroupCost], float]]]] = {
 """Keys, what they order by, and how."""
 
 
-def register(app: typer.Typer) -> None:
-    """Add the subcommand."""
-    app.command("top")(top)
-
-
 def top(
     config: ConfigOption = None,
     bootstrap: BootstrapOption = None,

@@ -15,11 +15,6 @@ from samerack.reporting import findings
 from samerack.reporting.findings import Finding, Verdict
 
 
-def register(app: typer.Typer) -> None:
-    """Add the subcommand."""
-    app.command("verify")(verify)
-
-
 def verify(
     config: ConfigOption = None,
     bootstrap: BootstrapOption = None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -28,3 +28,24 @@ def read(kind: TypeAdapter[Value], text: bytes | str, missing: str) -> Value:
         first = error.errors()[0]
         place = [".".join(map(str, first["loc"]))] if first["loc"] else []
         raise AgentError(": ".join([f"the answer {missing}", *place, first["msg"]])) from None
+
+
+class JsonAnswer(Generic[Value]):
+    """The JSON of one kind of answer: as an agent writes it, and as another program reads it."""
+
+    def __init__(self, kind: type[Value], missing: str) -> None:
+        """Prepare; the arguments are those of `read`."""
+        self._kind = TypeAdapter(kind)
+        self._missing = missing
+
+    def to_json(self, value: Value) -> bytes:
+        """Returns the JSON."""
+        return self._kind.dump_json(value)
+
+    def from_json(self, text: bytes | str) -> Value:
+        """Returns the value in such a JSON text.
+
+        Raises:
+            AgentError: The text contains none.
+        """
+        return read(self._kind, text, self._missing)

@@ -14,9 +14,7 @@ class Token:
     """A token as its source returned it.
 
     Attributes:
-        text: the token that is sent to the brokers.
         seconds: how long it is valid, from now.
-        principal: its principal, if known.
     """
 
     text: str = field(repr=False)

@@ -50,9 +50,6 @@ class ClientCredentials:
     """A client id and its secret, which an endpoint exchanges for tokens (RFC 6749, section 4.4).
 
     Attributes:
-        endpoint: URL of the token endpoint.
-        client_id: id of the client that requests tokens.
-        client_secret: its secret.
         scope: scope to request; "" for none.
         authority: file of CA certificates (PEM) for the endpoint's certificate; "" for the system's.
     """
@@ -69,7 +66,6 @@ class AwsIdentity:
     """The IAM role or user that AWS gives to this process.
 
     Attributes:
-        region: region of the cluster.
         authority: file of CA certificates (PEM) for the certificate of STS; "" for the system's.
     """
 

@@ -26,7 +26,6 @@ class PriceTable:
     """The prices of one provider for bytes between two zones.
 
     Attributes:
-        provider: name of the provider.
         scope: the traffic that the prices are for.
         currency: currency of all amounts; dollars.
         dollars_per_gb_sent: price of traffic that leaves a zone.

@@ -16,8 +16,6 @@ class Column:
     """One column.
 
     Attributes:
-        title: its heading.
-        cells: its text in each row.
         number: whether it is a figure, which stays on one line at the right; a name is folded where it is too long.
         from_width: from how many columns of the terminal on it is shown.
         optional: whether it is left out where no row has something in it.

@@ -24,8 +24,6 @@ class MemberSnapshot:
     Attributes:
         client_id: its `client.id`, for display.
         static: whether it has a `group.instance.id`: such a member does not send LeaveGroup.
-        topics: what it subscribes to.
-        owned: its partitions.
     """
 
     client_id: str

@@ -14,7 +14,8 @@ from typing import Final
 
 import structlog
 
-from samerack.common.attempts import Attempts, RetryPauses
+from samerack.common.attempts import RetryPauses
+from samerack.common.service import Service
 from samerack.common.settings import Settings
 from samerack.events.event_log import EventLog
 from samerack.events.history import Row, TrafficHistory
@@ -33,8 +34,12 @@ _FIRST_PAUSE_SECONDS: Final = 1.0
 _MAX_PAUSE_SECONDS: Final = 30.0
 
 
-class EventWriter(threading.Thread):
+class EventWriter(Service):
     """Writes the event log to a file."""
+
+    failure_event = "events-in-memory"
+    expected_errors = (StoreError,)
+    may_hurry = False  # another event makes the file no better
 
     def __init__(  # noqa: PLR0913 - all named
         self,
@@ -60,7 +65,7 @@ class EventWriter(threading.Thread):
             max_waiting: how many may wait to be written.
             first_pause_seconds: before the first new attempt; later pauses double.
         """
-        super().__init__(name="events", daemon=True)
+        super().__init__("events", retries=RetryPauses(first=first_pause_seconds, most=_MAX_PAUSE_SECONDS))
         self._path = path
         self._open: Callable[[], Store] = lambda: Store(path, max_events=max_events, days=days)
         self._events = events
@@ -69,35 +74,36 @@ class EventWriter(threading.Thread):
         self._waiting: deque[Event] = deque()
         self._rows: deque[Row] = deque(maxlen=_MAX_ROWS_WAITING)
         self._max_waiting = max_waiting
-        self._attempts = Attempts(RetryPauses(first=first_pause_seconds, most=_MAX_PAUSE_SECONDS))
-        self._news = threading.Condition()
-        self._stopping = False
+        self._lock = threading.Lock()
         self._store: Store | None = None
         self._known = self._history_known = False
-        self.trouble = ""
-        """Why events are in memory only; empty while they are written."""
         events.listen(self.take)
         history.listen(self.take_row)
 
+    @property
+    def trouble(self) -> str:
+        """Why events are in memory only; empty while they are written."""
+        return self.last_error
+
     def start(self) -> None:
         """Open the file, so that the log has former events before any new one, and start."""
-        self._safely(self._reopen)
+        self._try(self._reopen)
         super().start()
 
     def take(self, event: Event) -> None:
         """Have an event written; returns at once."""
-        with self._news:
+        with self._lock:
             if len(self._waiting) >= self._max_waiting:
                 self._waiting.popleft()
                 self._metrics.dropped()
             self._waiting.append(event)
-            self._news.notify()
+        self.wake()
 
     def take_row(self, row: Row) -> None:
         """Have a row of the history written; returns at once."""
-        with self._news:
+        with self._lock:
             self._rows.append(row)
-            self._news.notify()
+        self.wake()
 
     def gaps(self) -> tuple[Gap, ...]:
         """What is missing while the file cannot be used."""
@@ -114,67 +120,49 @@ class EventWriter(threading.Thread):
             ),
         )
 
-    def stop(self) -> None:
-        """Write what waits, and end."""
-        with self._news:
-            self._stopping = True
-            self._news.notify()
-
-    def run(self) -> None:
-        """Write until stopped."""
-        if self.trouble:
-            self._attempts.failed()
-        try:
-            while True:
-                stopping = self._rest(self._attempts.pause_seconds)
-                succeeded = self._safely(self._write)
-                if stopping:
-                    return
-                if succeeded:
-                    self._attempts.succeeded()
-                else:
-                    self._attempts.failed()
-        finally:
-            if self._store is not None:
-                self._store.close()
-
-    def _rest(self, pause: float) -> bool:
-        """Wait for something to do, or for the end of a pause; return whether to stop."""
-
-        def has_work() -> bool:
-            return bool(self._waiting or self._rows or not self._history_known)
-
-        with self._news:
-            self._news.wait_for(lambda: self._stopping or (has_work() and not pause), pause or None)
-            return self._stopping
-
-    def _write(self) -> None:
-        """Write all that waits, events first."""
+    def turn(self) -> float:
+        """Write all that waits, events first; return the pause, which whatever comes ends."""
         store = self._store or self._reopen()
         self._write_events(store)
         self._write_history(store)
         if not self._history_known:
             self._history.remember(store.history())
             self._history_known = True
+        self._metrics.stored(succeeded=True)
+        return threading.TIMEOUT_MAX
+
+    def failed(self, error: Exception) -> None:  # noqa: ARG002 - after any error the file is opened anew
+        """Close the file."""
+        self._close()
+        self._metrics.stored(succeeded=False)
+
+    def report(self, trouble: str) -> None:
+        """Log why events are not written."""
+        log.warning(self.failure_event, reason=trouble, consequence="a restart forgets what is not written")
+
+    def ended(self) -> None:
+        """Write what waits, and close the file."""
+        self._try(self.turn)
+        self._close()
 
     def _write_history(self, store: Store) -> None:
-        with self._news:
+        with self._lock:
             written = tuple(self._rows)
         if not written:
             return
         store.add_history(written, keep_seconds=self._history.span_seconds)
-        with self._news:
+        with self._lock:
             gone = {row.at for row in written}
             while self._rows and self._rows[0].at in gone:
                 self._rows.popleft()
 
     def _write_events(self, store: Store) -> None:
-        with self._news:
+        with self._lock:
             written = tuple(self._waiting)
         if not written:
             return
         store.add(written)
-        with self._news:
+        with self._lock:
             gone = {event.id for event in written}
             while self._waiting and self._waiting[0].id in gone:
                 self._waiting.popleft()
@@ -193,25 +181,22 @@ class EventWriter(threading.Thread):
             raise
         self._store, self._known = store, True
         self._events.remember(former)
+        self._metrics.stored(succeeded=True)
         log.info("events-stored", path=str(self._path), events=len(former))
         return store
 
-    def _safely(self, step: Callable[[], object]) -> bool:
-        """Run a step and return whether it succeeded; the reason of a failure is logged once."""
+    def _try(self, step: Callable[[], object]) -> None:
+        """Run a step outside of turns."""
         try:
             step()
         except StoreError as error:
-            if str(error) != self.trouble:
-                log.warning("events-in-memory", reason=str(error), consequence="a restart forgets what is not written")
-            self.trouble = str(error)
-            if self._store is not None:
-                self._store.close()
-                self._store = None
-            self._metrics.stored(succeeded=False)
-            return False
-        self.trouble = ""
-        self._metrics.stored(succeeded=True)
-        return True
+            self._record(error)
+            self.failed(error)
+
+    def _close(self) -> None:
+        if self._store is not None:
+            self._store.close()
+            self._store = None
 
 
 def writer_of(

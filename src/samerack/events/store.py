@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Final, Self
@@ -20,25 +21,18 @@ from typing import Final, Self
 from samerack.common.errors import AgentError
 from samerack.events.history import Row
 from samerack.events.model import Event, from_json, to_json
-from samerack.events.mounts import network_file_system
 
 _BUSY_SECONDS: Final = 2.0
 _WAL_BYTES: Final = 4 << 20
 _DAY: Final = 86_400.0
-
-Step = Callable[[sqlite3.Connection], object]
-
-
-def _create(connection: sqlite3.Connection) -> None:
-    connection.execute(
-        "CREATE TABLE events (number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, at REAL NOT NULL, "
-        "of_group TEXT NOT NULL, kind TEXT NOT NULL, body TEXT NOT NULL)"
-    )
-    connection.execute("CREATE INDEX events_of_group ON events (of_group, at)")
-
-
-STEPS: Final[tuple[Step, ...]] = (_create,)
-"""Migrations from each schema version to the next; the file's version is how many were applied to it."""
+_SCHEMA: Final = 1
+"""The version of the tables, which the file holds as its `user_version`; 0 in a new file."""
+_MOUNTS: Final = Path("/proc/self/mountinfo")
+_NETWORK: Final = re.compile(
+    r"nfs\d*|cifs|smb\d*|smbfs|9p|afs|ceph|lustre|glusterfs|fuse\.(glusterfs|sshfs|s3fs|nfs.*|ceph.*)"
+)
+"""Types of file systems that several machines may have mounted (proc(5), filesystems(5))."""
+_ESCAPED: Final = re.compile(r"\\([0-7]{3})")
 
 
 class StoreError(AgentError):
@@ -52,14 +46,13 @@ class CorruptError(StoreError):
 class Store:
     """The only writer of a file."""
 
-    def __init__(self, path: Path, *, max_events: int, days: float, steps: Sequence[Step] = STEPS) -> None:
+    def __init__(self, path: Path, *, max_events: int, days: float) -> None:
         """Open the file, and create it where there is none.
 
         Args:
             path: The file.
             max_events: How many events are kept.
             days: For how many days.
-            steps: See `STEPS`.
 
         Raises:
             StoreError: It cannot be opened.
@@ -78,7 +71,7 @@ class Store:
                 _touch(path)
                 self._connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, check_same_thread=False)
                 try:
-                    _prepare(self._connection, path, steps)
+                    _prepare(self._connection, path)
                 except BaseException:
                     self._connection.close()
                     raise
@@ -167,11 +160,35 @@ def read(path: Path, max_events: int) -> list[Event]:
     readable = f"{path.resolve().as_uri()}?mode=ro"
     with _explained(path), closing(sqlite3.connect(readable, uri=True, timeout=_BUSY_SECONDS)) as connection:
         version = _version(connection)
-        if not 0 < version <= len(STEPS):
+        if version != _SCHEMA:
             raise StoreError(
-                f"{path}: holds no events of this version of samerack (schema {version}, expected {len(STEPS)})"
+                f"{path}: holds no events of this version of samerack (schema {version}, expected {_SCHEMA})"
             )
         return list(_events(connection, max_events))
+
+
+def network_file_system(path: Path, mounts: Path = _MOUNTS) -> str:
+    """Return the type and mount point of the network file system that holds a path; "" for a local or unknown one.
+
+    Args:
+        path: A file or folder, which need not exist.
+        mounts: The kernel's list of mounts, `/proc/self/mountinfo`.
+    """
+    try:
+        lines = mounts.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return ""
+    found, longest = "", -1
+    whole = path.resolve()
+    for line in lines:
+        fields, _, rest = line.partition(" - ")
+        parts, kind = fields.split(" "), rest.partition(" ")[0]
+        if len(parts) < 5:
+            continue
+        point = Path(_ESCAPED.sub(lambda code: chr(int(code[1], 8)), parts[4]))
+        if len(point.parts) >= longest and whole.is_relative_to(point):  # the later of two at one point hides the other
+            found, longest = (f"{kind} at {point}" if _NETWORK.fullmatch(kind) else ""), len(point.parts)
+    return found
 
 
 def set_aside(path: Path) -> Path:
@@ -221,22 +238,26 @@ def _lock(path: Path) -> int:
     return descriptor
 
 
-def _prepare(connection: sqlite3.Connection, path: Path, steps: Sequence[Step]) -> None:
+def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")  # a kill loses nothing; a power cut may lose the last seconds
     connection.execute(f"PRAGMA journal_size_limit = {_WAL_BYTES}")
     version = _version(connection)
-    if version > len(steps):
+    if version > _SCHEMA:
         raise StoreError(
-            f"{path}: was written by a newer samerack (schema {version}, this one knows {len(steps)}); give "
+            f"{path}: was written by a newer samerack (schema {version}, this one knows {_SCHEMA}); give "
             "events.path another name"
         )
-    for number, step in enumerate(steps[version:], start=version + 1):
+    if version < _SCHEMA:
         with connection:
             connection.execute("BEGIN IMMEDIATE")
-            step(connection)
-            connection.execute(f"PRAGMA user_version = {number}")
-    # no step: a version that knows no history leaves the table alone, and reads and writes the events
+            connection.execute(
+                "CREATE TABLE events (number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, "
+                "at REAL NOT NULL, of_group TEXT NOT NULL, kind TEXT NOT NULL, body TEXT NOT NULL)"
+            )
+            connection.execute("CREATE INDEX events_of_group ON events (of_group, at)")
+            connection.execute(f"PRAGMA user_version = {_SCHEMA}")
+    # of no version: a version that knows no history leaves the table alone, and reads and writes the events
     connection.execute("CREATE TABLE IF NOT EXISTS history (at REAL PRIMARY KEY, body BLOB NOT NULL)")
     if connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
         raise CorruptError(f"{path}: its pages make no sense")

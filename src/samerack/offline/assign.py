@@ -7,7 +7,6 @@ People give one group and get a table. Programs write one JSON question per line
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -18,14 +17,10 @@ from samerack.assignors.consumer.registry import ASSIGNORS
 from samerack.assignors.evaluate import evaluate, known_crossing_by_member
 from samerack.assignors.model import NOBODY, AssignmentError, Int32Array, Problem
 from samerack.common.console import Console
-from samerack.common.words import count, partitions_across, plain
-from samerack.offline.assign_answers import (
-    Solution,
-    answer_line,
-    answer_of,
-    solve,
-)
-from samerack.offline.assign_json import Question, QuestionError, parse
+from samerack.common.words import count, partitions_across
+from samerack.offline.assign_answers import Solution, answer_line, answer_of, solve
+from samerack.offline.assign_json import Question, parse
+from samerack.offline.json_lines import QuestionError, answer_lines, content_of, one_line_errors
 from samerack.planning.group import partitions_by_member
 
 HELP = """Assign a consumer group that is described in JSON.
@@ -64,32 +59,20 @@ def assign(
 ) -> None:
     """Answer a question, or many."""
     if lines:
-        _answer_lines()
+        answer_lines(answer_line)
         return
-    try:
+    with one_line_errors("assign", AssignmentError):
         solution = solve(_question(source, assignor))
-    except (QuestionError, AssignmentError, OSError) as error:
-        typer.echo(f"samerack assign: {plain(str(error))}", err=True)
-        raise typer.Exit(2) from None
     if as_json:
         typer.echo(json.dumps(answer_of(solution)))
     else:
         _show(solution)
 
 
-def _answer_lines() -> None:
-    """Answer every line of standard input at once, for programs that wait for each answer."""
-    for line in sys.stdin.buffer:
-        if line.strip():
-            sys.stdout.write(json.dumps(answer_line(line)) + "\n")
-            sys.stdout.flush()
-
-
 def _question(source: Path | None, assignor: str | None) -> Question:
     if source is None:
         raise QuestionError("no group given; name a file, - for standard input, or --lines")
-    data = sys.stdin.buffer.read() if str(source) == "-" else source.read_bytes()
-    question = parse(data, known_keys_only=True)
+    question = parse(content_of(source), known_keys_only=True)
     return question if assignor is None else question.model_copy(update={"assignor": assignor})
 
 

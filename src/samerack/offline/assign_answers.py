@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import statistics
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -14,11 +11,10 @@ from samerack.assignors.consumer.registry import ASSIGNORS
 from samerack.assignors.evaluate import evaluate
 from samerack.assignors.model import NOBODY, AssignmentError, Int32Array, Problem
 from samerack.assignors.transfer import transferring, withhold
-from samerack.offline.assign_json import RACKS_SINCE, Question, QuestionError, options_of, parse, problem_of
+from samerack.offline.assign_json import RACKS_SINCE, Question, options_of, parse, problem_of
+from samerack.offline.json_lines import Answer, QuestionError, case_in, failure, typical
 from samerack.planning.deadline import FALL_BACK, LateError, assign_in_time, fall_back
 from samerack.planning.group import name_of, partitions_by_member
-
-Answer: TypeAlias = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,8 +22,6 @@ class Solution:
     """The plan for a question.
 
     Attributes:
-        question: What was asked.
-        problem: The group.
         owner: [P] owners once everything has moved.
         sent: [P] owners in this round.
         nanos: Time that the assignor took.
@@ -75,7 +69,7 @@ def _plan(problem: Problem, question: Question) -> tuple[Int32Array, int, str]:
         except LateError as error:
             return fall_back(problem, seconds=question.deadline_seconds), 0, str(error)
         nanos.append(took)
-    return owner, int(statistics.median(nanos[len(nanos) // 2 :])), ""
+    return owner, typical(nanos), ""
 
 
 def _without_racks(problem: Problem) -> Problem:
@@ -109,24 +103,7 @@ def answer_of(solution: Solution) -> Answer:
 def answer_line(line: bytes) -> Answer:
     """Returns the answer to one question; an error becomes `{"error": ..., "message": ...}`."""
     try:
-        question = parse(line)
-    except QuestionError as error:
-        return _failure(error) | _case_in(line)
-    case = {"case": question.case} if "case" in question.model_fields_set else {}
-    try:
-        return answer_of(solve(question)) | case
+        answer = answer_of(solve(parse(line)))
     except (QuestionError, AssignmentError) as error:
-        return _failure(error) | case
-
-
-def _failure(error: Exception) -> Answer:
-    return {"error": type(error).__name__, "message": str(error)}
-
-
-def _case_in(line: bytes) -> Answer:
-    """Returns the case of a question that could not be read otherwise."""
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError):
-        return {}
-    return {"case": value["case"]} if isinstance(value, dict) and "case" in value else {}
+        answer = failure(error)
+    return answer | case_in(line)

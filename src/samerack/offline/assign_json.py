@@ -9,14 +9,14 @@ from __future__ import annotations
 import binascii
 import json
 from collections import Counter
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from samerack.assignors.build import MemberInput, build_problem
 from samerack.assignors.consumer.registry import Options
 from samerack.assignors.model import Problem
-from samerack.offline.wrong_json import explained
+from samerack.offline.json_lines import QuestionError
 from samerack.planning.deadline import DEADLINE_SECONDS
 from samerack.protocol import sticky
 from samerack.protocol.model import to_pairs
@@ -31,22 +31,23 @@ GENERATION_SINCE: Final = 2
 """Version of the subscription that carries the generation of owned partitions (KIP-792)."""
 
 
-class QuestionError(Exception):
-    """A question that no assignor can answer; the message names the key and what belongs there."""
+class Part(BaseModel):
+    """A question about an assignment, or a part of one."""
 
-
-class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, strict=True)
 
 
-class Broker(_Part):
+Asked = TypeVar("Asked", bound=Part)
+
+
+class Broker(Part):
     """A broker and its rack."""
 
     id: int
     rack: str | None = None
 
 
-class Member(_Part):
+class Member(Part):
     """A member with what it owns; `owned` null means that it never had an assignment.
 
     `user_data` (hexadecimal) is what the member's own assignor wrote: it replaces what the member claims, as far as it
@@ -66,7 +67,7 @@ class Member(_Part):
     locality: Locality | None = None
 
 
-class Question(_Part):
+class Question(Part):
     """A group, and the assignor that plans for it.
 
     Kafka's `range` and `roundrobin` are answered decision for decision, so they get of a member what its subscription
@@ -104,16 +105,34 @@ def parse(data: bytes | str, *, known_keys_only: bool = False) -> Question:
     Raises:
         QuestionError: the text is not such a question.
     """
-    try:
-        question = Question.model_validate_json(data)
-    except ValidationError as error:
-        raise QuestionError(f"{explained(error)}; see samerack assign --help") from None
-    unknown = sorted(set(json.loads(data)) - set(Question.model_fields)) if known_keys_only else []
-    if unknown:
-        raise QuestionError(f"key {unknown[0]!r} is unknown; there are {', '.join(Question.model_fields)}")
+    question = read(Question, data, known_keys_only=known_keys_only, see="samerack assign --help")
     ids = Counter(broker.id for broker in question.brokers)
     if twice := [broker for broker, times in ids.items() if times > 1]:
         raise QuestionError(f"broker id {twice[0]} occurs more than once: a broker has one rack")
+    return question
+
+
+def read(kind: type[Asked], data: bytes | str, *, known_keys_only: bool, see: str) -> Asked:
+    """Returns a question of one kind in a JSON text.
+
+    Args:
+        kind: what it must be.
+        data: one JSON object.
+        known_keys_only: see `parse`.
+        see: the command that explains such questions.
+
+    Raises:
+        QuestionError: the text is not such a question.
+    """
+    try:
+        question = kind.model_validate_json(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = f"key {'.'.join(map(str, first['loc']))!r}" if first["loc"] else "question"
+        raise QuestionError(f"{where}: {first['msg'][:1].lower()}{first['msg'][1:]}; see {see}") from None
+    unknown = sorted(set(json.loads(data)) - set(kind.model_fields)) if known_keys_only else []
+    if unknown:
+        raise QuestionError(f"key {unknown[0]!r} is unknown; there are {', '.join(kind.model_fields)}")
     return question
 
 

@@ -22,9 +22,7 @@ from samerack.offline.codec_json import (
     ASSIGNORS,
     COOPERATIVE,
     LINES,
-    Answer,
     Question,
-    QuestionError,
     answer_line,
     assignment_json,
     assignment_of,
@@ -35,6 +33,7 @@ from samerack.offline.codec_json import (
     subscription_of,
     version_of,
 )
+from samerack.offline.json_lines import Answer, QuestionError, answer_lines
 from samerack.protocol import consumer, sticky
 from samerack.protocol.errors import ProtocolError
 
@@ -46,14 +45,6 @@ def register(app: typer.Typer) -> None:
     """Add the commands `decode` and `encode`."""
     app.command("decode", help=DECODE_HELP, no_args_is_help=True)(decode)
     app.command("encode", help=ENCODE_HELP, no_args_is_help=True)(encode)
-
-
-def _answer_lines(default_command: str | None) -> None:
-    """Answer every line of standard input at once, for programs that wait for each answer."""
-    for line in sys.stdin.buffer:
-        if line.strip():
-            sys.stdout.write(json.dumps(answer_line(line, default_command)) + "\n")
-            sys.stdout.flush()
 
 
 # -- for people: one message
@@ -216,7 +207,8 @@ def decode(
             raise QuestionError("--hex and --base64 exclude each other; give one of them, or neither")
         if lines:
             _refuse_argument(message)
-            return _answer_lines(_line_command(kind, (f"decode-{kind}", f"{kind}")))
+            command = _line_command(kind, (f"decode-{kind}", f"{kind}"))
+            return answer_lines(lambda line: answer_line(line, command))
         show = _SHOW.get((kind or "").removeprefix("decode-")) or _refuse_kind(kind, _SHOW)
         form = "hex" if hexadecimal else "base64" if base_64 else None
         typer.echo(_indented(show(read_bytes(_argument_or_stdin(message), form=form))))
@@ -234,7 +226,8 @@ def encode(
     with _ending_well("encode"):
         if lines:
             _refuse_argument(values)
-            return _answer_lines(_line_command(kind, (f"{kind}",)))
+            command = _line_command(kind, (f"{kind}",))
+            return answer_lines(lambda line: answer_line(line, command))
         keys, make = _MAKE.get(kind or "") or _refuse_kind(kind, _MAKE)
         data = make(_question(_argument_or_stdin(values), keys))
         typer.echo(base64.b64encode(data).decode() if base_64 else data.hex())

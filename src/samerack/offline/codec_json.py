@@ -10,6 +10,7 @@ import binascii
 import json
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
+from samerack.offline.json_lines import Answer, QuestionError, failure
 from samerack.protocol import consumer, model, sticky
 from samerack.protocol.errors import ProtocolError
 
@@ -17,14 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 Question: TypeAlias = dict[str, Any]
-Answer: TypeAlias = dict[str, Any]
 
 COOPERATIVE: Final = "cooperative-sticky"
 ASSIGNORS: Final = ("sticky", COOPERATIVE)
-
-
-class QuestionError(Exception):
-    """A question that cannot be put to a codec; the message names the key and what belongs there."""
 
 
 def _value(question: Question, key: str, kind: type, default: object, wanted: str) -> Any:
@@ -186,7 +182,7 @@ def answer_line(line: bytes, default_command: str | None) -> Answer:
             raise QuestionError(f"'cmd' is {command!r}; give one of {', '.join(LINES)}")  # noqa: TRY301 - as above
         answer = LINES[command](question)
     except (QuestionError, ProtocolError, ValueError, RecursionError) as error:
-        answer = {"error": type(error).__name__, "message": str(error)}
+        answer = failure(error)
     if isinstance(question, dict) and "case" in question:
         answer["case"] = question["case"]
     return answer

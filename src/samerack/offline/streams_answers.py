@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import statistics
 import time
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from samerack.assignors.model import AssignmentError
 from samerack.assignors.streams.active import Costs
@@ -18,7 +16,7 @@ from samerack.assignors.streams.model import ProcessId, TaskAssignmentError
 from samerack.assignors.streams.optimize import optimize_rack_aware_active_tasks, optimize_rack_aware_standby_tasks
 from samerack.assignors.streams.plugin import validate_task_assignment
 from samerack.assignors.streams.registry import Outcome, Request
-from samerack.offline.assign_json import QuestionError
+from samerack.offline.json_lines import Answer, QuestionError, case_in, failure, typical
 from samerack.offline.streams_json import Application, Question, parse
 
 if TYPE_CHECKING:
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
 
     from samerack.assignors.streams.params import RackAwareOptimizationParams
 
-Answer: TypeAlias = dict[str, Any]
 Plan: TypeAlias = dict[ProcessId, KafkaStreamsAssignment]
 Result = TypeVar("Result")
 
@@ -185,8 +182,8 @@ def answer_line(line: bytes, commands: Collection[str]) -> Answer:
             raise QuestionError(f"'cmd' is {command!r}; give one of {', '.join(commands)}")  # noqa: TRY301 - answered below, as all
         answer = COMMANDS[command](question)
     except (QuestionError, AssignmentError) as error:
-        answer = {"error": type(error).__name__, "message": str(error)}
-    return answer | _case_in(line)
+        answer = failure(error)
+    return answer | case_in(line)
 
 
 def tasks_by_name(application: Application, plan: Plan, kind: TaskType) -> dict[str, list[str]]:
@@ -204,13 +201,4 @@ def _timed(question: Question, run: Callable[[], Result]) -> tuple[Result, int]:
         start = time.perf_counter_ns()
         result = run()
         nanos.append(time.perf_counter_ns() - start)
-    return result, int(statistics.median(nanos[len(nanos) // 2 :]))
-
-
-def _case_in(line: bytes) -> Answer:
-    """The case, also of a question that could not be understood otherwise."""
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError):
-        return {}
-    return {"case": value["case"]} if isinstance(value, dict) and "case" in value else {}
+    return result, typical(nanos)

@@ -1,4 +1,7 @@
-"""Every strategy of KIP-925 on the same applications: what each reads across racks, moves, and how standbys spread."""
+"""Every strategy of KIP-925 on the same applications: what each reads across racks, moves, and how standbys spread.
+
+`samerack streams compare --page` prints `docs/strategies.md`, and a test holds the file to it.
+"""
 
 from __future__ import annotations
 
@@ -40,10 +43,7 @@ class ActiveRow:
     """What a strategy makes of the actives of an application.
 
     Attributes:
-        instance: the application.
-        strategy: the strategy.
         cross_rack: source partitions read across racks.
-        moved: tasks that moved.
         cost: of both, at `COSTS`.
         crowding: most tasks of one subtopology on a thread, less the fewest.
     """
@@ -61,10 +61,7 @@ class StandbyRow:
     """What a strategy makes of the standbys of an application.
 
     Attributes:
-        instance: the application.
-        strategy: the strategy.
         cross_rack: changelog partitions read across racks.
-        moved: standbys that moved.
         cost: of both, at `COSTS`.
         beside_active_rack: standbys in the rack of their active.
         single_rack: tasks that are in one rack only.
@@ -206,3 +203,51 @@ def as_markdown(headings: Iterable[str], rows: Iterable[ActiveRow | StandbyRow])
         lines.append("| " + " | ".join(cells) + " |")
         last = name
     return "\n".join(lines)
+
+
+_SHOWN: Final = "skewed replicas"
+"""The application of the page; the command shows all."""
+
+_HEAD: Final = """\
+# Which strategy for Streams tasks?
+
+<!-- made by `samerack streams compare --page`; change src/samerack/offline/streams_compare.py instead -->
+
+| You want | Set |
+|---|---|
+| the least traffic across zones | `rack.aware.assignment.strategy=min_traffic` |
+| no client that has most of a subtopology | `balance_subtopology`; it can cost some traffic |
+| few moves | a higher `rack.aware.assignment.non_overlap_cost` |
+| standbys in other zones than their actives | `rack.aware.assignment.tags`, which hold whatever traffic costs |
+
+Without tags, saving traffic puts standbys beside their active, where the data is: a lost zone then loses both.
+
+One of the seven applications of `samerack streams compare`; `samerack streams compare FILE` shows your own. *Cost* is
+10 for each partition read across racks and 1 for each task that moves (KIP-925, 4.B.III). *Crowding* is how many tasks
+of one subtopology the fullest thread has more than the emptiest. `min_traffic, 1 to 10` has StickyTaskAssignor's costs.
+
+## Actives
+
+"""
+
+_STANDBYS: Final = """
+
+## Standbys
+
+`min_traffic` is the exact optimum of what KIP-925 (4.C.I) does by swapping pairs; `racks apart` is the same where no
+task may be in fewer racks than before.
+
+"""
+
+
+def page(instances: list[Instance]) -> str:
+    """The page in Markdown."""
+    shown = [instance for instance in instances if instance.name == _SHOWN]
+    actives = as_markdown(ACTIVE_HEADINGS, (row for row in compare_actives(shown) if _is_shown(row.strategy)))
+    standbys = as_markdown(STANDBY_HEADINGS, (row for row in compare_standbys(shown) if _is_shown(row.strategy)))
+    return f"{_HEAD}{actives}{_STANDBYS}{standbys}\n"
+
+
+def _is_shown(strategy: str) -> bool:
+    """Whether KIP-925 as it was accepted has the strategy, or samerack."""
+    return not strategy.startswith(("version 4", "reliability first"))

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
-from uuid import UUID
+from typing import TYPE_CHECKING, Final
 
-from samerack.assignors.streams.assignment import KafkaStreamsAssignment, assignment_of
-from samerack.assignors.streams.configs import AssignmentConfigs, Strategy
-from samerack.assignors.streams.model import (
-    ApplicationState,
-    KafkaStreamsState,
-    ProcessId,
-    TaskId,
-    TaskInfo,
-    TaskTopicPartition,
-)
+from samerack.assignors.streams.configs import Strategy
+from samerack.assignors.streams.model import ApplicationState, ProcessId
+from samerack.offline.streams_json import Application, Client, Partition, Question, Task
+
+if TYPE_CHECKING:
+    from samerack.assignors.streams.assignment import KafkaStreamsAssignment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +19,6 @@ class Instance:
 
     Attributes:
         name: what is special about it.
-        state: the application.
         plan: actives dealt in turn to the threads.
     """
 
@@ -74,67 +68,73 @@ _SHAPES: Final = (
 SUBTOPOLOGIES: Final = 3
 """The last one has no state."""
 
-STRIDES: Final = (1, 7, 11)
+STRIDES: Final = {"source": 1, "other": 7, "changelog": 11}
 """How replicas of source, second source and changelog run around the racks: unlike each other, as in real clusters."""
 
 
 def instances() -> list[Instance]:
     """All of them."""
-    return [_instance(shape) for shape in _SHAPES]
+    return [instance_of(shape.name, _question(shape)) for shape in _SHAPES]
 
 
-def _instance(shape: _Shape) -> Instance:
-    processes = [ProcessId(uuid=UUID(int=number + 1)) for number in range(len(shape.client_racks))]
-    threads = [shape.threads[number % len(shape.threads)] for number in range(len(processes))]
+def instance_of(name: str, question: Question) -> Instance:
+    """The application of a question.
+
+    Raises:
+        QuestionError: a client is named that is not there, or an id is none.
+        AssignmentError: a value does not fit.
+    """
+    application = Application(question)
+    return Instance(name=name, state=application.state, plan=application.assignments())
+
+
+def _question(shape: _Shape) -> Question:
+    clients = [
+        Client(id=str(number), rack=rack, threads=shape.threads[number % len(shape.threads)])
+        for number, rack in enumerate(shape.client_racks)
+    ]
     tasks = [
-        TaskId(subtopology=subtopology, partition=partition)
+        _task(shape, subtopology, partition)
         for subtopology in range(SUBTOPOLOGIES)
         for partition in range(shape.partitions)
     ]
-    turns = [process for process, count in zip(processes, threads, strict=True) for _ in range(count)]
-    state = ApplicationState(
-        states={
-            process: KafkaStreamsState(process_id=process, num_processing_threads=count, rack_id=rack)
-            for process, count, rack in zip(processes, threads, shape.client_racks, strict=True)
-        },
-        all_tasks={task: _info(shape, task) for task in tasks},
-        assignment_configs=AssignmentConfigs(
-            num_standby_replicas=shape.standbys,
-            rack_aware_assignment_strategy=Strategy.MIN_TRAFFIC.value,
-            rack_aware_traffic_cost=10,
-            rack_aware_non_overlap_cost=1,
-        ),
+    turns = [client.id for client in clients for _ in range(client.threads)]
+    assignment: dict[str, list[str]] = {client.id: [] for client in clients}
+    for number, task in enumerate(tasks):
+        assignment[turns[number % len(turns)]].append(f"{task.subtopology}_{task.partition}")
+    return Question(
+        clients=clients,
+        tasks=tasks,
+        assignment=assignment,
+        num_standby_replicas=shape.standbys,
+        strategy=Strategy.MIN_TRAFFIC.value,
+        traffic_cost=10,
+        non_overlap_cost=1,
     )
-    plan = {
-        process: assignment_of(
-            process, active=[task for number, task in enumerate(tasks) if turns[number % len(turns)] == process]
-        )
-        for process in processes
-    }
-    return Instance(name=shape.name, state=state, plan=plan)
 
 
-def _info(shape: _Shape, task: TaskId) -> TaskInfo:
+def _task(shape: _Shape, subtopology: int, partition: int) -> Task:
     """A task with one source, two in the second subtopology, and a changelog unless it is of the last."""
-    stateful = task.subtopology < SUBTOPOLOGIES - 1
-    topics = ["source", *(["other"] if task.subtopology == 1 else []), *(["changelog"] if stateful else [])]
-    return TaskInfo(
-        id=task,
-        is_stateful=stateful,
-        topic_partitions=tuple(
-            TaskTopicPartition(
-                topic=f"{topic}-{task.subtopology}",
-                partition=task.partition,
-                is_source=topic != "changelog",
-                is_changelog=topic == "changelog",
-                racks=_replicas(shape, task, STRIDES[("source", "other", "changelog").index(topic)]),
+    stateful = subtopology < SUBTOPOLOGIES - 1
+    topics = ["source", *(["other"] if subtopology == 1 else []), *(["changelog"] if stateful else [])]
+    return Task(
+        subtopology=subtopology,
+        partition=partition,
+        stateful=stateful,
+        partitions=[
+            Partition(
+                topic=f"{topic}-{subtopology}",
+                partition=partition,
+                source=topic != "changelog",
+                changelog=topic == "changelog",
+                racks=_replicas(shape, subtopology, partition, STRIDES[topic]),
             )
             for topic in topics
-        ),
+        ],
     )
 
 
-def _replicas(shape: _Shape, task: TaskId, stride: int) -> frozenset[str]:
+def _replicas(shape: _Shape, subtopology: int, partition: int, stride: int) -> list[str]:
     around = shape.replica_racks
-    first = task.partition * stride + task.partition // len(around) + task.subtopology
-    return frozenset(around[(first + step) % len(around)] for step in range(shape.replication))
+    first = partition * stride + partition // len(around) + subtopology
+    return sorted({around[(first + step) % len(around)] for step in range(shape.replication)})

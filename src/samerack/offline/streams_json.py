@@ -5,11 +5,10 @@ The format is the one in which assignors of several languages can be compared li
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any, Final, Literal
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
 from samerack.assignors.model import AssignmentError
 from samerack.assignors.streams.assignment import KafkaStreamsAssignment, assignment_of
@@ -24,8 +23,8 @@ from samerack.assignors.streams.model import (
     task_id,
 )
 from samerack.assignors.streams.params import RackAwareOptimizationParams
-from samerack.offline.assign_json import QuestionError
-from samerack.offline.wrong_json import explained
+from samerack.offline.assign_json import Part, read
+from samerack.offline.json_lines import QuestionError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,11 +32,7 @@ if TYPE_CHECKING:
 CONFIGS: Final = AssignmentConfigs()
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, strict=True)
-
-
-class Partition(_Part):
+class Partition(Part):
     """A topic partition of a task; `racks` null or empty where they are unknown."""
 
     topic: str
@@ -47,7 +42,7 @@ class Partition(_Part):
     changelog: bool = False
 
 
-class Task(_Part):
+class Task(Part):
     """A task."""
 
     subtopology: int
@@ -56,7 +51,7 @@ class Task(_Part):
     partitions: list[Partition] | None = None
 
 
-class Client(_Part):
+class Client(Part):
     """A client; its `uuid` orders clients, by default they keep the order of the list.
 
     `rack` may be a list with the rack of each of its consumers: they have a rack only together.
@@ -69,7 +64,7 @@ class Client(_Part):
     uuid: str | None = None
 
 
-class Question(_Part):
+class Question(Part):
     """An application, where its tasks are, and what is asked about it."""
 
     clients: list[Client]
@@ -111,14 +106,7 @@ def parse(data: bytes | str, *, known_keys_only: bool = False) -> Question:
     Raises:
         QuestionError: it is no such question.
     """
-    try:
-        question = Question.model_validate_json(data)
-    except ValidationError as error:
-        raise QuestionError(f"{explained(error)}; see samerack streams") from None
-    unknown = sorted(set(json.loads(data)) - set(Question.model_fields)) if known_keys_only else []
-    if unknown:
-        raise QuestionError(f"key {unknown[0]!r} is unknown; there are {', '.join(Question.model_fields)}")
-    return question
+    return read(Question, data, known_keys_only=known_keys_only, see="samerack streams")
 
 
 class Application:

@@ -23,13 +23,10 @@ class Kept:
     """The result of maintaining one table.
 
     Attributes:
-        table: its name.
         kept_since: first day that it keeps.
-        days_deleted: number of earlier days that were deleted.
         files_before: data files of the table before.
         files_after: data files now.
         bytes: their size now.
-        seconds: how long it took.
     """
 
     table: str

@@ -10,22 +10,35 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+from pydantic import ValidationError
 
 from samerack.assignors.build import MemberInput, build_problem
-from samerack.assignors.consumer.optimal import Options
-from samerack.assignors.consumer.optimal import assign as assign_optimal
-from samerack.assignors.consumer.own import own_plan
+from samerack.assignors.consumer import optimal
 from samerack.assignors.evaluate import cross_rack_mask
-from samerack.assignors.model import NOBODY, BoolArray, FloatArray, Int32Array, Int64Array, Problem
-from samerack.assignors.streams.whole_tasks import WholeTasks
+from samerack.assignors.model import NOBODY, AssignmentError, BoolArray, FloatArray, Int32Array, Int64Array, Problem
+from samerack.assignors.streams.whole_tasks import WholeTasks, min_traffic_plan, whole_tasks
+from samerack.common.errors import AgentError, one_line
 from samerack.common.records import UNKNOWN, GroupState, TopicState
-from samerack.pipeline.errors import StateError
-from samerack.pipeline.streams_tasks import check_tasks, tasks_of_state
 
 LEADABLE: Final = frozenset({"classic", "consumer"})
 """Kinds of groups that an agent leads, or could if the group used the classic protocol."""
+STREAMS_CLASSIC: Final = "streams-classic"
+STREAMS_KINDS: Final = frozenset({STREAMS_CLASSIC, "streams"})
+"""Kinds of groups whose members get whole tasks."""
 _GREATEST_RATE: Final = 1e15
 """No partition has more bytes per second; a higher rate is an error of the state, and would not fit into weights."""
+
+
+class StateError(AgentError):
+    """A group's state contradicts itself; the message says where."""
+
+
+def reason_of(error: Exception) -> str:
+    """Returns in one line why a group could not be computed."""
+    if isinstance(error, ValidationError):
+        first = error.errors()[0]
+        return f"no state: {'.'.join(map(str, first['loc'])) or 'JSON'}: {first['msg']}"
+    return str(error) if isinstance(error, (StateError, AssignmentError)) else one_line(error)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,8 +149,21 @@ def group_of(state: GroupState) -> Group:
         rates=rates,
         broker_racks=np.array([problem.racks.index(rack) for rack in of_brokers], np.int32),
         tells_rack=np.array([member in tells for member in problem.members], np.bool_),
-        whole=tasks_of_state(state, problem),
+        whole=_tasks_of_state(state, problem),
     )
+
+
+def _tasks_of_state(state: GroupState, problem: Problem) -> WholeTasks | None:
+    """Returns the tasks of a Kafka Streams group; None for other groups, and where clients or tasks are not known."""
+    if state.kind not in STREAMS_KINDS:
+        return None
+    tasks: dict[int, list[tuple[str, int]]] = {}
+    for topic in state.topics:
+        for number, task in enumerate(topic.tasks or ()):
+            if task != UNKNOWN:
+                tasks.setdefault(task, []).append((topic.name, number))
+    clients = {member.id: member.client for member in state.members if member.client is not None}
+    return whole_tasks(problem, [tasks[task] for task in sorted(tasks)], clients)
 
 
 def at_rates_of(group: Group, state: GroupState) -> Group:
@@ -197,7 +223,7 @@ def _check(state: GroupState) -> None:
             raise StateError(f"topics of member {member.id!r}: expected indices below {topics}, got {member.topics}")
     for topic in state.topics:
         _check_lengths(topic)
-        check_tasks(topic)
+        _check_tasks(topic)
         _within(topic.owner, members, f"owners of topic {topic.name!r}", "members")
         _within([rack for row in topic.replicas for rack in row], racks, f"replicas of topic {topic.name!r}", "racks")
         _check_rates(topic)
@@ -209,6 +235,14 @@ def _check_lengths(topic: TopicState) -> None:
         raise StateError(
             f"topic {topic.name!r}: has {count} owners, {len(topic.replicas)} lists of replicas and "
             f"{len(topic.bytes_per_second)} rates; expected one of each for every partition, or no rates"
+        )
+
+
+def _check_tasks(topic: TopicState) -> None:
+    count = len(topic.owner)
+    if topic.tasks is not None and len(topic.tasks) != count:
+        raise StateError(
+            f"topic {topic.name!r}: has {count} owners and {len(topic.tasks)} tasks; expected one for every partition"
         )
 
 
@@ -256,28 +290,15 @@ def _any_near(problem: Problem, owner: Int32Array, rack: Int32Array) -> BoolArra
     return near
 
 
-def present(group: Group) -> Crossing:
-    """Returns what the present assignment reads."""
-    return crossing(group, group.problem.owner)
-
-
-def own(group: Group, assignor: str) -> Crossing | None:
-    """Returns what a plan by the group's own assignor would read; None where that assignor is not known here.
+def best_plan(problem: Problem, kind: str, whole: WholeTasks | None) -> Int32Array | None:
+    """Returns the best balanced plan, of Kafka Streams with whole tasks; None where these are not known.
 
     Raises:
         AssignmentError: as the assignor.
     """
-    plan = own_plan(group.problem, assignor, group.tells_rack)
-    return None if plan is None else crossing(group, plan)
-
-
-def optimal(group: Group, *, max_skew: int = 0) -> Crossing:
-    """Returns what the best plan reads, for byte rates.
-
-    Raises:
-        AssignmentError: as the assignor.
-    """
-    return crossing(group, assign_optimal(group.problem, Options(max_skew=max_skew)))
+    if kind not in STREAMS_KINDS:
+        return optimal.assign(problem)
+    return None if whole is None else min_traffic_plan(problem, whole)
 
 
 def led_plan(problem: Problem, assignor: str) -> Int32Array:
@@ -286,7 +307,7 @@ def led_plan(problem: Problem, assignor: str) -> Int32Array:
     Raises:
         AssignmentError: as the assignor.
     """
-    return assign_optimal(problem, Options(keep_copartitioned=assignor == "range"))
+    return optimal.assign(problem, optimal.Options(keep_copartitioned=assignor == "range"))
 
 
 def cheapest_plan(problem: Problem, assignor: str) -> Int32Array:
@@ -295,4 +316,6 @@ def cheapest_plan(problem: Problem, assignor: str) -> Int32Array:
     Raises:
         AssignmentError: as the assignor.
     """
-    return assign_optimal(problem, Options(keep_copartitioned=assignor == "range", stickiness=False, spread=False))
+    return optimal.assign(
+        problem, optimal.Options(keep_copartitioned=assignor == "range", stickiness=False, spread=False)
+    )

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation calls it
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -164,3 +166,10 @@ QUARANTINE: Final = _table(
 TABLES: Final = {"traffic_by_minute": TRAFFIC_BY_MINUTE, "group_states": GROUP_STATES, "quarantine": QUARANTINE}
 KEY: Final = ("cluster", "group", "topic", "client_rack", "replica_rack", "method", "counted_by", "minute")
 """The key of a row of `traffic_by_minute`."""
+
+
+def state_as_json() -> Column:
+    """Returns a row of `group_states` as an agent publishes it."""
+    columns = [F.unix_millis("at").alias("at") if name == "at" else F.col(f"`{name}`") for name in GROUP_STATE.names]
+    # the contract requires fields that are null too
+    return F.to_json(F.struct(*columns), {"ignoreNullFields": "false"})

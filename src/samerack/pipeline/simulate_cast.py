@@ -40,7 +40,6 @@ class Fleet:
 
     Attributes:
         groups: consumer groups, over all clusters.
-        clusters: Kafka clusters.
         racks: racks of each cluster.
         days: simulated time; fractions are allowed.
         seed: the same seed gives the same records, byte for byte.
@@ -101,7 +100,6 @@ class Topic:
     """A topic.
 
     Attributes:
-        name: its name.
         replicas: racks of each partition's replicas, the leader's first.
         rates: wire bytes per second of each partition, on average over a day.
         moves_at: step at which its replicas move, or None.
@@ -118,14 +116,9 @@ class Group:
     """A group at the start, and its later changes.
 
     Attributes:
-        cluster: its cluster.
-        name: its name.
         kind: as `common.records.GroupState` has it.
-        assignor: its own.
         rack_aware_fetch: whether the cluster's brokers serve from the reader's rack.
-        racks: names of the cluster's racks.
-        members: its members.
-        topics: what all of them read.
+        topics: what all members read.
         record_bytes: average size of a record.
         led_from: step from which an agent leads it, or None.
         loses_at: step at which members lose their `client.rack`, or None.

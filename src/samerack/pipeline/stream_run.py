@@ -39,10 +39,8 @@ class Batch:
         number: its number; numbers continue after a restart.
         records: records read from Kafka.
         samples: samples among them that count.
-        states: states that count.
         bad: records in quarantine.
         repeats: duplicates of earlier records.
-        seconds: how long it took.
         behind: records in Kafka that were not read yet; None where Spark does not know.
     """
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import pandas as pd
-from pydantic import ValidationError
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation calls it
@@ -25,12 +24,11 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from samerack.assignors.model import AssignmentError
-from samerack.common.errors import SettingsError, one_line
+from samerack.common.errors import SettingsError
 from samerack.common.money import SECONDS_PER_MONTH, PriceTable
 from samerack.common.records import GroupState
-from samerack.pipeline.errors import StateError
-from samerack.pipeline.schema import GROUP_STATE
+from samerack.pipeline.problem import reason_of
+from samerack.pipeline.schema import state_as_json
 from samerack.pipeline.simulate_sinks import FILES
 from samerack.pipeline.whatif_group import (
     COPIES,
@@ -100,12 +98,8 @@ def states_in_table(table: DataFrame) -> DataFrame:
     Raises:
         SettingsError: columns are missing.
     """
-    columns = [
-        F.unix_millis("at").alias("at") if name == "at" else F.col(f"`{name}`") for name in GROUP_STATE.fieldNames()
-    ]
     try:
-        # the contract requires fields that are null too
-        return table.select(F.to_json(F.struct(*columns), {"ignoreNullFields": "false"}).alias("value"))
+        return table.select(state_as_json().alias("value"))
     except AnalysisException as error:
         raise SettingsError(f"group_states: is not a table of states ({str(error).splitlines()[0]})") from None
 
@@ -164,15 +158,9 @@ def rows_of(text: str, questions: Questions) -> list[tuple[Any, ...]]:
     try:
         state = GroupState.model_validate_json(text)
         return [_row(state, outcome) for outcome in outcomes(state, questions)]
-    except ValidationError as error:
-        first = error.errors()[0]
-        reason = f"no state: {'.'.join(map(str, first['loc'])) or 'JSON'}: {first['msg']}"
-    except (StateError, AssignmentError) as error:
-        reason = str(error)
     except Exception as error:  # noqa: BLE001 - an error in one group must not stop the others
-        reason = one_line(error)
-    known = {} if state is None else {"cluster": state.cluster, "group": state.group, "at": state.at}
-    return [tuple({**known, "error": reason}.get(name) for name in _NAMES)]
+        known = {} if state is None else {"cluster": state.cluster, "group": state.group, "at": state.at}
+        return [tuple({**known, "error": reason_of(error)}.get(name) for name in _NAMES)]
 
 
 def _row(state: GroupState, outcome: Outcome) -> tuple[Any, ...]:

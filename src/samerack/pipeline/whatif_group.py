@@ -19,8 +19,17 @@ from samerack.assignors.model import NOBODY, Int32Array
 from samerack.common.errors import SettingsError
 from samerack.common.records import LEADING, GroupState
 from samerack.pipeline import whatif_worlds as worlds
-from samerack.pipeline.problem import LEADABLE, Crossing, Group, crossing, group_of, led_plan
-from samerack.pipeline.streams_tasks import STREAMS_CLASSIC, STREAMS_KINDS, best_plan
+from samerack.pipeline.problem import (
+    LEADABLE,
+    STREAMS_CLASSIC,
+    STREAMS_KINDS,
+    Crossing,
+    Group,
+    best_plan,
+    crossing,
+    group_of,
+    led_plan,
+)
 
 PRESENT: Final = "present"
 OWN: Final = "own"
@@ -58,7 +67,6 @@ class Outcome:
     """What a group reads in one scenario.
 
     Attributes:
-        scenario: which one.
         reference: the scenario without this change; "" for a scenario that is only a comparison.
         reads: wire bytes per second.
         before: what the reference would read across racks; for `near`, reads of unknown rack count with 1 - 1/R.

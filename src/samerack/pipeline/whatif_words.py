@@ -20,18 +20,13 @@ class Change:
     """One change of one group, or of one topic that several groups read.
 
     Attributes:
-        scenario: which change.
-        cluster: where.
         group: its group; for copies of a topic, one of the groups.
         topic: the topic that gets copies, or "".
         groups: how many groups it concerns.
         saves_dollars: a month, after its own cost.
         copying_dollars: that cost.
-        kind: the group's kind.
-        assignor: its assignor.
         rack_aware_fetch: whether brokers serve from the reader's rack.
-        members: its members.
-        members_without_rack: those that fetch without a rack.
+        members_without_rack: members that fetch without a rack.
         share: cross-rack share of the reads after the change.
         moves: partitions that change their owner.
     """

@@ -27,8 +27,6 @@ class RackLoad:
     """One rack of brokers or members.
 
     Attributes:
-        rack: its name.
-        members: the group's members in it.
         even_members: how many it would have if members were spread evenly over the racks of brokers.
         near_partitions: partitions of the group that a member in it can read from it: those with a replica there, or
             with their leader where members read leaders only.
@@ -49,7 +47,6 @@ class RackSpread:
     """How even a group is over racks, and the least that balanced plans read across them.
 
     Attributes:
-        racks: each rack, by name.
         partitions: partitions that the group reads.
         across: those that are read across racks in the best balanced plan.
         share: their share of what is read.

@@ -1,4 +1,4 @@
-"""What a group would read across racks under other plans: its own assignor's (what the agent saves), less even ones.
+"""What a group would read across racks under other plans: other assignors', with other replicas, and less even ones.
 
 The plan is computed by running the assignor on the same members, replicas and byte rates. Whether the assignor of the
 group's clients uses racks is taken from what was seen while another member led.
@@ -6,20 +6,22 @@ group's clients uses racks is taken from what was seen while another member led.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
 import numpy as np
 
 from samerack.assignors.consumer.curve import curve
-from samerack.assignors.consumer.own import own_plan
-from samerack.assignors.model import AssignmentError, BoolArray, Problem
+from samerack.assignors.consumer.own import own_plan, server_plan
+from samerack.assignors.model import AssignmentError, BoolArray, Int32Array, Problem
+from samerack.assignors.streams.whole_tasks import min_traffic_plan
 from samerack.events.model import Event
 from samerack.planning.byte_shares import Rates, share_of_owners
 from samerack.planning.deadline import assign_aside
-from samerack.traffic.model import GroupTraffic
+from samerack.planning.members import PlanMember
+from samerack.traffic.model import GroupTraffic, ObservedMember
 
 _MAX_PARTITIONS: Final = 20_000
 """Larger groups get no curve on a page: computing its dozen plans would delay the page for seconds."""
@@ -80,12 +82,16 @@ def own_share(group: GroupTraffic, seen: float | None = None) -> float | None:
         A share between 0 and 1; None if the assignor or the group's members are not known, or if it makes a difference
         whether racks are used and that was not seen.
     """
-    if group.problem is None:
+    problem = group.problem
+    if problem is None:
         return None
-    sending = {member.id for member in group.members if member.rack.source == "subscription"}
-    sends_rack = np.array([member in sending for member in group.problem.members], dtype=np.bool_)
-    without_racks = _dealt_share(group, group.problem, np.zeros_like(sends_rack))
-    with_racks = _dealt_share(group, group.problem, sends_rack) if sends_rack.any() else without_racks
+    sends = sends_rack(problem, group.members)
+
+    def share(tells_rack: BoolArray) -> float | None:
+        return _share_of(group, problem, lambda: own_plan(problem, group.assignor, tells_rack, assign=assign_aside))
+
+    without_racks = share(np.zeros_like(sends))
+    with_racks = share(sends) if sends.any() else without_racks
     if without_racks is None or with_racks is None or abs(with_racks - without_racks) <= _ALIKE:
         return without_racks
     if seen is None:
@@ -113,9 +119,41 @@ def seen_share(events: Iterable[Event], assignor: str) -> float | None:
     return seen
 
 
-def _dealt_share(group: GroupTraffic, problem: Problem, sends_rack: BoolArray) -> float | None:
+def server_share(group: GroupTraffic) -> float | None:
+    """Returns the cross-rack share under samerack's assignor in the brokers (KIP-848); None if there is no plan."""
+    problem = group.problem
+    if problem is None or not problem.members:
+        return None
+    sends = sends_rack(problem, group.members)
+    return _share_of(group, problem, lambda: server_plan(problem, sends, assign=assign_aside))
+
+
+def share_with_every_replica(group: GroupTraffic) -> float | None:
+    """Returns the cross-rack share of the best balanced plan if members read from any replica in their rack.
+
+    Tasks of Kafka Streams stay whole.
+    """
+    problem, whole = group.problem, group.whole_tasks
+    if problem is None:
+        return None
+    ideal = replace(problem, reads_any_replica=np.ones_like(problem.reads_any_replica))
+    return _share_of(
+        group,
+        ideal,
+        lambda: assign_aside("optimal", ideal) if whole is None else min_traffic_plan(ideal, whole),
+    )
+
+
+def sends_rack(problem: Problem, members: Iterable[ObservedMember | PlanMember]) -> BoolArray:
+    """Returns [M] whether a member's subscription contains its rack (KIP-881)."""
+    sending = {member.id for member in members if member.rack.source == "subscription"}
+    return np.array([member in sending for member in problem.members], dtype=np.bool_)
+
+
+def _share_of(group: GroupTraffic, problem: Problem, make: Callable[[], Int32Array | None]) -> float | None:
+    """Returns the cross-rack share of another plan, of bytes where they are measured; None if there is no plan."""
     try:
-        owner = own_plan(problem, group.assignor, sends_rack, assign=assign_aside)
+        owner = make()
     except AssignmentError:
         return None
     return share_of_owners(problem, owner, group.long_run_rates) if owner is not None else None

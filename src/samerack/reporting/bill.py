@@ -73,7 +73,6 @@ class Bill:
 
     Attributes:
         unknown: why neither is known, or "".
-        window_seconds: length of the window.
         partitions: all partitions of the cluster that the agent may describe.
         unknown_partitions: those whose growth cannot be measured now: their bytes are left out.
         replication: None if not known.

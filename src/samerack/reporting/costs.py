@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from samerack.common.money import SECONDS_PER_MONTH, PriceTable
+from samerack.common.money import PriceTable, per_month
 from samerack.common.records import LEADING
 from samerack.reporting.baseline import own_share
 from samerack.reporting.bill import bill
@@ -142,7 +142,7 @@ def group_cost(  # noqa: PLR0913 - what the report has of a group
     avoidable = avoidable_by_plans(group, elsewhere)
 
     def monthly(crossing: float | None) -> float | None:
-        return prices.dollars(crossing) / window * SECONDS_PER_MONTH if crossing is not None and window > 0 else None
+        return None if crossing is None else per_month(prices.dollars(crossing), window)
 
     return GroupCost(
         group=group.group,
@@ -203,10 +203,10 @@ def _guessed_bytes(total: Sum, random: float | None) -> float | None:
 
 def _saved(total: Sum, own_part: float | None, prices: PriceTable, window: float) -> float | None:
     """Returns what the same bytes would have cost under the group's own assignor, minus their cost, per month."""
-    if own_part is None or window <= 0:
+    if own_part is None:
         return None
     would_cross = own_part * (total.wire_bytes - total.unknown)
-    return prices.dollars(would_cross - total.crossing) / window * SECONDS_PER_MONTH
+    return per_month(prices.dollars(would_cross - total.crossing), window)
 
 
 def _pairs(flows: Iterable[Flow], prices: PriceTable) -> tuple[PairCost, ...]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, TypeAlias
 
-from samerack.common.money import SECONDS_PER_MONTH
+from samerack.common.money import per_month
 from samerack.common.settings import LeadingSettings
 from samerack.reporting.costs import broker_racks
 from samerack.reporting.findings import Finding
@@ -26,9 +26,6 @@ class Evidence:
     """The input of the checks.
 
     Attributes:
-        snapshot: what was measured.
-        report: its report.
-        leading: the settings to lead.
         own_rack: the agent's rack; "" if unknown.
         by: who measured: a command, an agent that leads the groups of its settings, or one that leads none.
     """
@@ -73,8 +70,7 @@ def in_group(group: GroupTraffic) -> str:
 
 def dollars_per_month(evidence: Evidence, crossing_bytes: float) -> float | None:
     """Returns the dollars per month for so many bytes in the window; None before a measurement."""
-    window = evidence.snapshot.window_seconds
-    return evidence.report.prices.dollars(crossing_bytes) / window * SECONDS_PER_MONTH if window > 0 else None
+    return per_month(evidence.report.prices.dollars(crossing_bytes), evidence.snapshot.window_seconds)
 
 
 def unexplained_dollars(evidence: Evidence, group: GroupTraffic, cost: GroupCost) -> float | None:

@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from pydantic import TypeAdapter
-
-from samerack.common.answers import read
+from samerack.common.answers import JsonAnswer
 
 
 class Code(Enum):
@@ -38,10 +36,8 @@ class Finding:
     """One problem.
 
     Attributes:
-        code: its kind.
         where: the group, brokers or request that it concerns.
         cause: what is wrong, with the figures that show it.
-        cure: what to do.
         costs: whether it causes avoidable cross-rack traffic at a price above zero.
         dollars_per_month: what it costs, if measured: no dollar is in two findings of a group.
         guessed: whether that is a guess about bytes with an unknown rack, which no other figure includes.
@@ -62,8 +58,6 @@ class Verdict:
 
     Attributes:
         findings: those that cost money first, the most expensive of them first.
-        groups: how many groups were checked.
-        brokers: how many brokers were checked.
         window_seconds: how long bytes were measured.
         prices: the price table, in one line.
         bootstrap: `bootstrap.servers` of the checked cluster.
@@ -91,18 +85,6 @@ class Verdict:
         return any(finding.costs for finding in self.findings)
 
 
-_JSON: Final = TypeAdapter(Verdict)
-
-
-def to_json(verdict: Verdict) -> bytes:
-    """Returns a verdict as JSON, for `GET /v1/findings` and `samerack verify --json`."""
-    return _JSON.dump_json(verdict)
-
-
-def from_json(text: bytes | str) -> Verdict:
-    """Returns the verdict in such a JSON text.
-
-    Raises:
-        AgentError: The text contains none.
-    """
-    return read(_JSON, text, "is no verdict")
+_JSON: Final = JsonAnswer(Verdict, "is no verdict")
+to_json, from_json = _JSON.to_json, _JSON.from_json
+"""The JSON of `GET /v1/findings` and `samerack verify --json`."""

@@ -9,9 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from pydantic import TypeAdapter
-
-from samerack.common.answers import read
+from samerack.common.answers import JsonAnswer
 from samerack.traffic.lag import lag_of_all, oldest_of_all
 from samerack.traffic.model import GroupTraffic, ObservedMember, PartitionTraffic
 
@@ -29,10 +27,6 @@ class MemberLag:
     """One member.
 
     Attributes:
-        member_id: its member id.
-        client_id: its `client.id`.
-        rack: its rack.
-        partitions: number of partitions that it owns.
         bytes_per_second: wire bytes per second that it reads.
         lag_records: records of its partitions that are not read yet; 0 if it has none.
         lag_seconds: the age of the oldest one.
@@ -52,14 +46,9 @@ class PartitionLag:
     """One partition.
 
     Attributes:
-        topic: its topic.
-        partition: its number.
-        committed: the committed offset.
         lag_records: records that are not read yet.
         lag_seconds: the age of the oldest one.
         member_id: the member that reads it; None if there is none.
-        client_id: that member's `client.id`.
-        rack: that member's rack.
         serving_rack: the rack of the replica that serves it.
     """
 
@@ -80,13 +69,9 @@ class GroupLag:
 
     Attributes:
         bootstrap: `bootstrap.servers` of the measured cluster.
-        group: its name.
         state: as the brokers name it.
         lag_records: records that it has not read yet.
         lag_seconds: the age of the oldest one.
-        topics: the same by topic.
-        members: its members.
-        partitions: its partitions, by topic and number.
     """
 
     bootstrap: str
@@ -154,18 +139,6 @@ def _of_partition(one: PartitionTraffic, member: ObservedMember | None) -> Parti
     )
 
 
-_JSON: Final = TypeAdapter(GroupLag)
-
-
-def to_json(lag: GroupLag) -> bytes:
-    """Returns the JSON of `GET /v1/lag` and `samerack lag --json`."""
-    return _JSON.dump_json(lag)
-
-
-def from_json(text: bytes | str) -> GroupLag:
-    """Returns the lag in such a JSON text.
-
-    Raises:
-        AgentError: The text contains none.
-    """
-    return read(_JSON, text, "is no lag of a group")
+_JSON: Final = JsonAnswer(GroupLag, "is no lag of a group")
+to_json, from_json = _JSON.to_json, _JSON.from_json
+"""The JSON of `GET /v1/lag` and `samerack lag --json`."""

@@ -9,10 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from pydantic import TypeAdapter
-
 from samerack.cluster.racks import Hosts, MemberRack
-from samerack.common.answers import read
+from samerack.common.answers import JsonAnswer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,18 +41,6 @@ def host_racks(bootstrap: str, members: Iterable[tuple[str, MemberRack]]) -> Hos
     return HostRacks(bootstrap=bootstrap, agents=by_source["agent"], kubernetes=by_source["kubernetes"])
 
 
-_JSON: Final = TypeAdapter(HostRacks)
-
-
-def to_json(racks: HostRacks) -> bytes:
-    """Returns the JSON of `GET /v1/racks`."""
-    return _JSON.dump_json(racks)
-
-
-def from_json(text: bytes | str) -> HostRacks:
-    """Returns the racks in such a JSON text.
-
-    Raises:
-        AgentError: The text contains none.
-    """
-    return read(_JSON, text, "has no racks")
+_JSON: Final = JsonAnswer(HostRacks, "has no racks")
+to_json, from_json = _JSON.to_json, _JSON.from_json
+"""The JSON of `GET /v1/racks`."""

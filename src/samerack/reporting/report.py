@@ -35,10 +35,8 @@ class TopicCost:
     """What a group read of one topic; what crossed racks and its cost are None if no rack is known.
 
     Attributes:
-        topic: its name.
         wire_bytes: bytes read in the window.
         cross_rack_bytes: those from another rack.
-        dollars: their cost.
         lag_records: records that are not read yet; None if not known.
         lag_seconds: the age of the oldest of them; 0 if there is none, None if not known.
     """
@@ -82,14 +80,10 @@ class GroupCost:
     """One group in the window. Shares are between 0 and 1, None if not known.
 
     Attributes:
-        group: its name.
         kind: its protocol: classic, consumer (KIP-848), streams-classic, streams (KIP-1071), other.
         state: as the brokers name it.
-        assignor: the assignor that the group uses.
         role: the agent's role in it, "" if it only measures.
-        members: number of members.
         members_without_rack: members whose rack no source knows.
-        partitions: number of partitions that it reads.
         wire_bytes: bytes read in the window.
         cross_rack_bytes: those from another rack; None if bytes were read and none of them has both racks known.
         unknown_bytes: those with an unknown rack on either side; neither near nor across.
@@ -193,7 +187,6 @@ class Report:
     Attributes:
         prices: the price table of all dollars.
         bootstrap: `bootstrap.servers` of the measured cluster, which identifies it for readers.
-        racks: racks of brokers.
         window_start: start of the window of bytes and dollars, in seconds since 1970.
         window_end: its end; the same as its start before the first measurement.
         cycle: number of the measuring cycle, 0 before the first.

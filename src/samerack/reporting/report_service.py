@@ -17,12 +17,12 @@ from samerack.common.settings import LeadingSettings
 from samerack.events import EventLog
 from samerack.events.history import TrafficHistory
 from samerack.reporting import costs, verify
-from samerack.reporting.baseline import CurvePoint, curve_of, own_share, seen_share
+from samerack.reporting.baseline import CurvePoint, curve_of, own_share, seen_share, server_share
 from samerack.reporting.evidence import Evidence, MeasuredBy
 from samerack.reporting.findings import Verdict
 from samerack.reporting.group_history import MARKED, GroupHistory, group_history
 from samerack.reporting.report import Report
-from samerack.reporting.server_assignment import server_share, with_servers
+from samerack.reporting.server_assignment import with_servers
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.model import STREAMS_KINDS, Gap, GroupTraffic, TrafficSnapshot
 

@@ -9,14 +9,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-import numpy as np
-
-from samerack.assignors.consumer.own import server_plan
-from samerack.assignors.model import AssignmentError, BoolArray
 from samerack.cluster.server_assignors import ASSIGNOR, LINE, ServerAssignors
-from samerack.common.money import SECONDS_PER_MONTH
-from samerack.planning.byte_shares import share_of_owners
-from samerack.planning.deadline import assign_aside
+from samerack.common.money import per_month
 from samerack.reporting.report import GroupCost, Report, ServerAssignment
 from samerack.reporting.shares import MIN_SHARE, present_share
 from samerack.traffic.model import GroupTraffic, TrafficSnapshot
@@ -77,20 +71,6 @@ def with_servers(
         return replace(cost, server=known)
 
     return replace(report, groups=tuple(map(described, report.groups)))
-
-
-def server_share(group: GroupTraffic) -> float | None:
-    """Returns the cross-rack share under samerack's assignor in the brokers, priced as `share_of_owners` does it."""
-    problem = group.problem
-    if problem is None or not problem.members:
-        return None
-    sending = {member.id for member in group.members if member.rack.source == "subscription"}
-    sends_rack: BoolArray = np.array([member in sending for member in problem.members], dtype=np.bool_)
-    try:
-        owner = server_plan(problem, sends_rack, assign=assign_aside)
-    except AssignmentError:
-        return None
-    return share_of_owners(problem, owner, group.long_run_rates)
 
 
 def missing_change(present: float | None, share: float | None, *, static: bool) -> str:
@@ -157,8 +137,8 @@ def _advice(assignor: str, offered: ServerAssignors, change: str) -> str:
 
 def _saves(report: Report, cost: GroupCost, share: float) -> float | None:
     """Returns what the same bytes would cost less per month with this cross-rack share; None if not known."""
-    if cost.dollars_per_month is None or cost.cross_rack_bytes is None or report.window_seconds <= 0:
+    if cost.dollars_per_month is None or cost.cross_rack_bytes is None:
         return None
     would_cross = share * (cost.wire_bytes - cost.unknown_bytes)
-    dollars = report.prices.dollars(cost.cross_rack_bytes - would_cross)
-    return max(0.0, dollars / report.window_seconds * SECONDS_PER_MONTH)
+    saved = per_month(report.prices.dollars(cost.cross_rack_bytes - would_cross), report.window_seconds)
+    return None if saved is None else max(0.0, saved)

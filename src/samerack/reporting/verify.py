@@ -1,20 +1,23 @@
 """Finds the causes of avoidable cross-rack traffic: pure checks of one snapshot of measured traffic.
 
-Each check is a function of the evidence and does not report what another check reports more precisely. The checks of
-brokers and rack names are here; those of members without rack are in `verify_members`, those of how groups are assigned
-in `verify_assignments`, those of how members and replicas are spread over racks in `verify_spread`, those of which
-replica serves in `verify_serving`.
+Each check is a function of the evidence and does not report what another check reports more precisely. Those of how
+groups are assigned are in `verify_assignments`, those of how members and replicas are spread over racks in
+`verify_spread`, and the others here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import json
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
+from samerack.cluster.racks import sends_rack_only_in_fetch
 from samerack.cluster.view import NoRack
+from samerack.common import words
 from samerack.reporting.evidence import Evidence, dollars_per_month, in_group, priced_within, unexplained_dollars
 from samerack.reporting.findings import Code, Finding, Verdict
+from samerack.reporting.serving import ServedElsewhere
 from samerack.reporting.verify_assignments import (
     assignor_on_some_brokers,
     at_random_baseline,
@@ -22,14 +25,17 @@ from samerack.reporting.verify_assignments import (
     broker_assigned,
     no_common_protocol,
 )
-from samerack.reporting.verify_members import members_without_rack
 from samerack.reporting.verify_racks import RackNames, names_of, rack_names
-from samerack.reporting.verify_serving import followers_do_not_serve
 from samerack.reporting.verify_spread import spread_over_racks
 from samerack.traffic.model import GroupTraffic
 
 _SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
+_SET_RACK: Final = (
+    "set client.rack to the member's availability zone, or name its rack in racks.client_ids or racks.networks; "
+    "clients that send it with fetches only (kafka-python, aiokafka, sarama, kafkajs) need that, and a place in "
+    "racks.fetch_with_rack"
+)
 _PRICE_WHAT_IS_AVOIDABLE: Final = frozenset({Code.AT_RANDOM_BASELINE, Code.BROKER_ASSIGNED, Code.NO_COMMON_PROTOCOL})
 """Findings that name the cause of `avoidable-traffic`, with its price: the same dollars are not told twice."""
 
@@ -109,6 +115,76 @@ def _of_names(evidence: Evidence, group: GroupTraffic, names: RackNames) -> Find
     )
 
 
+def _members_without_rack(evidence: Evidence) -> Iterator[Finding]:
+    """Finds members whose rack no source knows."""
+    for group, cost in evidence.pairs:
+        bare = [member for member in group.members if member.rack.rack is None]
+        if not bare or len(evidence.racks) < 2:
+            continue
+        fetching = [one for one in bare if group.kind == "classic" and sends_rack_only_in_fetch(one.client_id)]
+        others = [member for member in bare if member not in fetching]
+        for members, code, cause, cure in (
+            (others, Code.MEMBERS_WITHOUT_RACK, "have no rack", _SET_RACK),
+            (fetching, Code.RACK_ONLY_IN_FETCH, "send a rack with fetches only, if any", _name_racks(evidence.racks)),
+        ):
+            if not members:
+                continue
+            names = ", ".join(sorted({member.client_id for member in members})[:3])
+            guess = cost.guessed_dollars_per_month
+            yield Finding(
+                code=code,
+                where=in_group(group),
+                cause=f"{len(members)} of {len(group.members)} members {cause} ({names}): they get any partition"
+                + ("" if guess is None else "; priced as read at random"),
+                cure=cure,
+                costs=True,
+                dollars_per_month=None if guess is None else guess * len(members) / len(bare),
+                guessed=guess is not None,
+            )
+
+
+def _name_racks(racks: Sequence[str]) -> str:
+    """Returns how members become known whose client tells the group no rack; with the names of some racks."""
+    patterns = {f"*-{rack}": rack for rack in racks[:3]}
+    return (
+        "give each member its rack (client_rack, RackID or rackId), and a client id that ends with it; then set "
+        f"racks.client_ids={json.dumps(patterns)} and racks.fetch_with_rack={json.dumps(list(patterns))}"
+        + (", and so on" if len(racks) > len(patterns) else "")
+    )
+
+
+def _followers_do_not_serve(evidence: Evidence) -> Iterator[Finding]:
+    """Finds groups whose members fetch with their rack, have replicas in it, and are served from other racks."""
+    for group, _ in evidence.pairs:
+        found = evidence.elsewhere.get(group.group)
+        if found is not None:
+            who, cure = _who_and_cure(found)
+            yield Finding(
+                code=Code.FOLLOWERS_DO_NOT_SERVE,
+                where=in_group(group),
+                cause=f"{found.share:.0%} of its bytes in {words.span(evidence.snapshot.window_seconds)} came from "
+                "other racks, although its members are known to fetch with theirs and every partition has an in-sync "
+                f"replica there: {who}. No assignment changes that",
+                cure=cure,
+                costs=True,
+                dollars_per_month=dollars_per_month(evidence, found.wire_bytes),
+            )
+
+
+def _who_and_cure(found: ServedElsewhere) -> tuple[str, str]:
+    """Returns who says so, and what to do: to brokers that answer so, else to the clients that count it."""
+    if found.partitions:
+        return (
+            f"the brokers answer fetches with these racks so, of {found.partitions} partitions now",
+            "set replica.selector.class on every broker and restart it, also where racks.replica_selector says that it "
+            "is set; then see whether followers lag",
+        )
+    return (
+        "its clients count so" + ("" if found.partitions is None else ", while the brokers let replicas there serve"),
+        "set client.rack in these clients; those that cannot fetch with it do not belong in racks.fetch_with_rack",
+    )
+
+
 def _own_rack(evidence: Evidence) -> Iterator[Finding]:
     """Checks this pod's rack, which applications next to it also use: from the same label, file or variable."""
     own = {evidence.own_rack} - {""}
@@ -136,10 +212,10 @@ def _gaps(evidence: Evidence) -> Iterator[Finding]:
 CHECKS: Final[tuple[Check, ...]] = (
     _brokers_without_rack,
     _selector,
-    members_without_rack,
+    _members_without_rack,
     _racks,
     _own_rack,
-    followers_do_not_serve,
+    _followers_do_not_serve,
     at_random_baseline,
     no_common_protocol,
     broker_assigned,

@@ -12,16 +12,16 @@ from typing import Final
 
 import numpy as np
 
-from samerack.assignors.model import Problem
+from samerack.assignors.model import NOBODY, Problem
 from samerack.common import words
 from samerack.common.cures import command
 from samerack.planning.rack_spread import RackSpread, rack_spread
+from samerack.reporting.baseline import share_with_every_replica
 from samerack.reporting.evidence import Evidence, dollars_per_month, in_group, priced_within, unexplained_dollars
 from samerack.reporting.findings import Code, Finding
 from samerack.reporting.report import GroupCost
 from samerack.reporting.shares import MIN_SHARE
 from samerack.reporting.verify_racks import names_of
-from samerack.reporting.verify_replicas import share_with_every_replica, worst_topics
 from samerack.traffic.model import STREAMS_KINDS, GroupTraffic
 
 _MAX_RACKS: Final = 6
@@ -63,14 +63,12 @@ def spread_over_racks(evidence: Evidence) -> Iterator[Finding]:
             continue
         if not {member.rack.rack for member in group.members} & set(evidence.racks) or names_of(evidence, group):
             continue  # rack names that match none of a broker are another finding, which has the price
-        yield from priced_within(
-            unexplained_dollars(evidence, group, cost), _causes(evidence, group, cost, group.problem)
-        )
+        yield from priced_within(unexplained_dollars(evidence, group, cost), _causes(evidence, group, cost))
 
 
-def _causes(evidence: Evidence, group: GroupTraffic, cost: GroupCost, problem: Problem) -> Iterator[Finding]:
+def _causes(evidence: Evidence, group: GroupTraffic, cost: GroupCost) -> Iterator[Finding]:
     racks = {member.rack.rack for member in group.members}
-    any_replica = share_with_every_replica(problem, group.long_run_rates, group.whole_tasks)
+    any_replica = share_with_every_replica(group)
     # members whose rack may have brokers are no count to compare, and the threads of a Streams instance stay together
     comparable = racks <= set(evidence.racks) and group.kind not in STREAMS_KINDS
     ideal = _spread(evidence, group, any_replica=True) if comparable else None
@@ -134,7 +132,7 @@ def _leaders(
 
 def _replicas(evidence: Evidence, group: GroupTraffic, cost: GroupCost, share: float, *, even: bool) -> Finding:
     also = ", also with members spread evenly" if even else ""
-    worst = "" if group.problem is None else worst_topics(group.problem)
+    worst = "" if group.problem is None else _worst_topics(group.problem)
     return Finding(
         code=Code.REPLICAS_PREVENT_LOCALITY,
         where=in_group(group),
@@ -160,4 +158,18 @@ def _by_rack(spread: RackSpread) -> str:
     ]
     return f"members and partitions near them: {', '.join(texts)}" + (
         ", ..." if len(spread.racks) > len(uneven) else ""
+    )
+
+
+def _worst_topics(problem: Problem, max_topics: int = 3) -> str:
+    """Returns a text with the topics that have most partitions without a replica in some rack of a member."""
+    wanted = np.unique(problem.member_rack[problem.member_rack != NOBODY])
+    lacking = ~problem.replica_racks[:, wanted].all(axis=1)
+    counts = np.bincount(problem.topic_of[lacking], minlength=len(problem.topics))
+    totals = np.bincount(problem.topic_of, minlength=len(problem.topics))
+    worst = [int(topic) for topic in np.argsort(-counts, kind="stable")[:max_topics] if counts[topic]]
+    return "; ".join(
+        f"{counts[topic]} of {totals[topic]} partitions of {problem.topics[topic]} have no replica in some rack of a "
+        "member"
+        for topic in worst
     )

@@ -18,11 +18,11 @@ from samerack.common.money import SECONDS_PER_MONTH, shipped
 from samerack.common.settings import Settings, TrafficSettings
 from samerack.reporting import report
 from samerack.reporting.bill import bill
-from samerack.reporting.bill_metrics import BillCollector
 from samerack.reporting.bill_parts import bill_parts, missing
 from samerack.reporting.costs import report as report_of
 from samerack.reporting.ledger import Ledger
 from samerack.reporting.measuring import Measuring
+from samerack.reporting.money_metrics import BillCollector
 from samerack.reporting.report import PairCost
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.log_growth import Copied, Replication

@@ -22,10 +22,9 @@ from samerack.agent.streams.reporter import StreamsReporter
 from samerack.election.metrics import ElectionCollector
 from samerack.events import EventLog
 from samerack.events.metrics import EventMetrics
-from samerack.reporting.bill_metrics import BillCollector
 from samerack.reporting.findings import Code
 from samerack.reporting.ledger import Ledger
-from samerack.reporting.money_metrics import MoneyCollector
+from samerack.reporting.money_metrics import BillCollector, MoneyCollector
 from samerack.traffic.metrics import TrafficCollector, TrafficMetrics
 from samerack.traffic.model import Family, Shares, Uncounted
 from samerack.traffic.series import SeriesLimits, TopicNames

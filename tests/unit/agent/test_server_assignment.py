@@ -25,9 +25,9 @@ from samerack.common.money import shipped
 from samerack.planning import planner
 from samerack.planning.mode import Mode
 from samerack.reporting import costs
-from samerack.reporting.baseline import curve_of
+from samerack.reporting.baseline import curve_of, server_share
 from samerack.reporting.report import ServerAssignment, from_json, to_json
-from samerack.reporting.server_assignment import server_assignment, server_share, with_servers
+from samerack.reporting.server_assignment import server_assignment, with_servers
 from samerack.traffic.model import GroupTraffic, Shares, TrafficSnapshot
 from samerack.traffic.production import Rate
 from tests.unit.agent.leading.policies import RULES

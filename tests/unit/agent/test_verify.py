@@ -14,12 +14,12 @@ from samerack.common.errors import AgentError
 from samerack.common.money import shipped
 from samerack.common.settings import LeadingSettings, RackSettings
 from samerack.reporting import costs, findings
+from samerack.reporting.baseline import server_share, share_with_every_replica
 from samerack.reporting.evidence import Evidence
 from samerack.reporting.findings import Code, Finding, Verdict
-from samerack.reporting.server_assignment import server_share, with_servers
+from samerack.reporting.server_assignment import with_servers
 from samerack.reporting.verify import verdict
 from samerack.reporting.verify_racks import rack_names, rack_warnings
-from samerack.reporting.verify_replicas import share_with_every_replica
 from samerack.traffic.model import BlindSpot, Family, Flow, Gap, GroupKind, GroupTraffic, Shares, TrafficSnapshot
 from tests.unit.agent.measured import GB, NEAR, RACKS, RANGE, SPREAD, A, B, C, flow, group, problem, snapshot, weighed
 
@@ -321,7 +321,7 @@ def test_what_has_to_cross_is_by_bytes() -> None:
     made = group(made=problem(((A,),) * 6, SPREAD, RANGE))
     made = weighed(made, rates=(3, 3, 1, 1, 1, 1), weights=(4, 4, 1, 1, 1, 1))
     assert made.problem is not None
-    assert share_with_every_replica(made.problem, made.long_run_rates) == pytest.approx(4 / 10)
+    assert share_with_every_replica(made) == pytest.approx(4 / 10)
 
 
 def test_leaders_that_prevent_locality_are_the_selectors_fault() -> None:

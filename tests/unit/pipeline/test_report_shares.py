@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samerack.common.records import GroupState, encode
-from samerack.pipeline.problem import crossing, group_of, led_plan, present
+from samerack.pipeline.problem import crossing, group_of, led_plan
 from samerack.pipeline.report.shares import Shares
 from tests.records import STATE
 from tests.unit.pipeline.fleets import states
@@ -49,7 +49,7 @@ def test_the_possible_share_is_that_of_the_plan_that_an_agent_would_lead(state: 
         found = row.row_of(encode(one).decode())
         assert "error" not in found
         group = group_of(one)
-        now = present(group)
+        now = crossing(group, group.problem.owner)
         if now.known and now.crossing and one.kind in {"classic", "consumer"}:
             led = crossing(group, led_plan(group.problem, one.assignor))
             # weights are whole bytes: plans of equal weight may differ by half a byte for each partition

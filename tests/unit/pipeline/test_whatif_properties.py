@@ -9,17 +9,34 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from samerack.assignors.consumer import optimal as optimal_assignor
 from samerack.assignors.consumer import range as range_assignor
+from samerack.assignors.consumer.own import own_plan
 from samerack.assignors.model import AssignmentError
 from samerack.common.records import GroupState, MemberState, TopicState
 from samerack.pipeline import whatif_worlds as worlds
-from samerack.pipeline.errors import StateError
-from samerack.pipeline.problem import Group, crossing, group_of, optimal, own, present
+from samerack.pipeline.problem import Crossing, Group, StateError, crossing, group_of
 from samerack.pipeline.whatif_group import COPIES, LEAD, NEAR, NEAR_LEAD, OPTIMAL, PRESENT, SKEW, Questions, outcomes
 from tests.records import STATE
 from tests.unit.pipeline.fleets import shuffled, states
 
 TINY = 1e-6
+
+
+def optimal(group: Group, *, max_skew: int = 0) -> Crossing:
+    """What the best plan reads, for byte rates."""
+    return crossing(group, optimal_assignor.assign(group.problem, optimal_assignor.Options(max_skew=max_skew)))
+
+
+def own(group: Group, assignor: str) -> Crossing | None:
+    """What a plan by the group's own assignor would read; None where that assignor is not known."""
+    plan = own_plan(group.problem, assignor, group.tells_rack)
+    return None if plan is None else crossing(group, plan)
+
+
+def present(group: Group) -> Crossing:
+    """What the present assignment reads."""
+    return crossing(group, group.problem.owner)
 
 
 def best(group: Group) -> float:

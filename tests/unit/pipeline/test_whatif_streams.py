@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from samerack.common.records import GroupState, MemberState, TopicState
-from samerack.pipeline.errors import StateError
-from samerack.pipeline.problem import group_of
+from samerack.pipeline.problem import StateError, group_of
 from samerack.pipeline.whatif_group import NEAR, OPTIMAL, OWN, PRESENT, RANGE, STRATEGY, Outcome, Questions, outcomes
 
 

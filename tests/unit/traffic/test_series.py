@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
-from samerack.reporting.bill_metrics import BillCollector
 from samerack.reporting.ledger import Ledger
-from samerack.reporting.money_metrics import MoneyCollector
+from samerack.reporting.money_metrics import BillCollector, MoneyCollector
 from samerack.traffic.metrics import TrafficCollector
 from samerack.traffic.model import FlowKey, GroupTraffic
 from samerack.traffic.series import OTHER, BoundedCounters, Places, SeriesLimits, TopicNames

@@ -54,7 +54,6 @@ class Place:
     """The environment in which this process runs.
 
     Attributes:
-        environment: variables by name.
         region: region of the STS endpoint.
         authority: file of CA certificates for the certificate of STS; "" for the system's.
     """

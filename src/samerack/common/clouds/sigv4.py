@@ -23,7 +23,6 @@ class Credentials:
 
     Attributes:
         key: the access key's id, which is not secret.
-        secret: the secret access key.
         session: session token, for temporary credentials.
         ends: when they expire, in seconds since 1970; None for never.
     """

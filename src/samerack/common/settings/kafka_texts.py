@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from typing import Final
 
 from samerack.common.errors import SettingsError
-from samerack.common.servers import wrong_servers
 from samerack.common.texts import is_utf8
+
+_SERVER: Final = re.compile(
+    r"(?:(?i:PLAINTEXT|SSL|SASL_PLAINTEXT|SASL_SSL)://)?(?:\[[0-9A-Fa-f:.]+(?:%\w+)?\]|[\w.-]+)(?::(?P<port>[0-9]{1,20}))?"
+)
+"""Without a port it is 9092; a protocol of Kafka before it is allowed, and left to `security.protocol`."""
+_MAX_PORTS: Final = 65_535
+_EXPECTED: Final = "expected HOST:PORT[,HOST:PORT...], e.g. kafka-1:9092,kafka-2:9092"
 
 
 def kafka_texts(value: object, place: str) -> object:
@@ -23,7 +31,7 @@ def kafka_texts(value: object, place: str) -> object:
     if not isinstance(value, Mapping):
         return value
     texts = {str(key): _as_text(f"{place}.{key}", item) for key, item in value.items()}
-    if wrong := wrong_servers(texts["bootstrap.servers"]) if texts.get("bootstrap.servers") else "":
+    if wrong := _wrong_servers(texts["bootstrap.servers"]) if texts.get("bootstrap.servers") else "":
         raise SettingsError(f"{place}.bootstrap.servers: {wrong}")
     return texts
 
@@ -38,3 +46,16 @@ def _as_text(place: str, value: object) -> str:
     if not is_utf8(text):
         raise SettingsError(f"{place}: holds what cannot be written in UTF-8; expected a text")
     return text
+
+
+def _wrong_servers(servers: str) -> str:
+    """Returns what is wrong with a list of servers as both clients read it, and what is expected; "" if it is valid."""
+    for server in map(str.strip, servers.split(",")):
+        match = _SERVER.fullmatch(server)
+        if not server:
+            return f"has a comma with no server beside it; {_EXPECTED}"
+        if match is None:
+            return f"{server[:100]!r} is no server; {_EXPECTED}"
+        if match["port"] is not None and not 1 <= int(match["port"]) <= _MAX_PORTS:
+            return f"{server[:100]!r}: a port is a number from 1 to {_MAX_PORTS}; {_EXPECTED}"
+    return ""

@@ -23,5 +23,9 @@ def register(app: typer.Typer) -> None:
 
 def commands(group: typer.Typer) -> None:
     """Add the commands themselves."""
-    for module in (stream, report, whatif, simulate, maintain, package):
-        module.register(group)
+    group.command("stream")(stream.stream)
+    group.command("report")(report.report)
+    group.command("whatif")(whatif.whatif)
+    group.command("simulate", no_args_is_help=True)(simulate.simulate)
+    group.command("maintain")(maintain.maintain)
+    group.command("package", no_args_is_help=True)(package.package)

@@ -18,11 +18,6 @@ if TYPE_CHECKING:
     from samerack.pipeline.maintain import Kept
 
 
-def register(app: typer.Typer) -> None:
-    """Add the subcommand."""
-    app.command("maintain")(maintain)
-
-
 def maintain(
     config: ConfigOption = None,
     *,

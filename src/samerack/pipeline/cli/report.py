@@ -24,11 +24,6 @@ if TYPE_CHECKING:
 _DAYS = 30
 
 
-def register(app: typer.Typer) -> None:
-    """Add the subcommand."""
-    app.command("report")(report)
-
-
 def report(
     config: ConfigOption = None,
     days: Annotated[

@@ -30,11 +30,6 @@ _KINDS = ("sample", "state")
 _GOOD = ("", "late")
 
 
-def register(app: typer.Typer) -> None:
-    """Add the subcommand."""
-    app.command("simulate", no_args_is_help=True)(simulate)
-
-
 def simulate(
     target: Annotated[
         str,

@@ -20,11 +20,6 @@ if TYPE_CHECKING:
     from samerack.pipeline.stream_run import Batch
 
 
-def register(app: typer.Typer) -> None:
-    """Add the subcommand."""
-    app.command("stream")(stream)
-
-
 def stream(
     config: ConfigOption = None,
     bootstrap: BootstrapOption = None,

@@ -28,11 +28,6 @@ _MAX_FAILURES = 10
 _DAYS = ["%Y-%m-%d", "%Y-%m-%dT%H:%M"]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the subcommand."""
-    app.command("whatif")(whatif)
-
-
 def whatif(
     source: Annotated[
         Path | None,

@@ -17,7 +17,7 @@ from pyspark.sql.types import DateType, LongType, StringType, StructField, Struc
 from samerack.common.records import LEADING
 from samerack.pipeline.report.figures import GROUP, GROUP_DAY
 from samerack.pipeline.report.shares import Shares
-from samerack.pipeline.schema import GROUP_STATE
+from samerack.pipeline.schema import state_as_json
 
 _TASKS_PER_CORE: Final = 8
 """Groups differ in size: small tasks keep all cores busy to the end, and show progress."""
@@ -95,15 +95,10 @@ def picked(states: DataFrame, keep: Callable[[DataFrame], DataFrame] = lambda fr
     )
     # states are large and chapters small: where these fit into every worker, the others need not be sent around
     few = chapters.count() <= _MAX_SENT
-    columns = [
-        F.unix_millis("at").alias("at") if name == "at" else F.col(f"`{name}`") for name in GROUP_STATE.fieldNames()
-    ]
-    # the contract requires fields that are null too
-    text = F.to_json(F.struct(*columns), {"ignoreNullFields": "false"})
     found = states.withColumn("structure", _structure()).join(
         F.broadcast(chapters) if few else chapters, [*GROUP_DAY, "id", "structure"]
     )
-    values = found.select(*GROUP_DAY, "first", "states", "structure", text.alias("value"))
+    values = found.select(*GROUP_DAY, "first", "states", "structure", state_as_json().alias("value"))
     tasks = states.sparkSession.sparkContext.defaultParallelism * _TASKS_PER_CORE
     # a publisher may give one id to many states: each chapter must still be one row
     return values.repartition(tasks, *GROUP).dropDuplicates([*GROUP_DAY, "structure"]).drop("structure")

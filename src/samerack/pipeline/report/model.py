@@ -19,7 +19,6 @@ class Period:
     """The period of the report.
 
     Attributes:
-        first: first day.
         last: last day, included.
         begin: first minute that has traffic.
         end: end of the last such minute.
@@ -57,9 +56,7 @@ class Headline:
         share: cross-rack share of the bytes with known racks.
         dollars: cost of cross-rack bytes in the period.
         month: this cost and the savings for a month.
-        groups: how many.
-        led_groups: how many of them an agent led at the end.
-        clusters: how many.
+        led_groups: groups that an agent led at the end.
     """
 
     bytes: int
@@ -84,7 +81,6 @@ class Pair:
     Attributes:
         client_rack: rack of the clients; "" if it is unknown.
         replica_rack: rack of the replicas; "" if it is unknown.
-        bytes: bytes read in the period.
         dollars: their price in the period.
     """
 
@@ -100,8 +96,7 @@ class Moment:
 
     Attributes:
         at: when the minute, hour or day begins.
-        bytes: bytes read in it.
-        crossing_bytes: those of them that crossed racks.
+        crossing_bytes: bytes that crossed racks.
         dollars_per_month: the price of a month at this rate.
     """
 
@@ -117,9 +112,7 @@ class Day:
 
     Attributes:
         day: in UTC.
-        groups: number of groups that read.
-        bytes: bytes read.
-        crossing_bytes: those of them that crossed racks.
+        crossing_bytes: bytes that crossed racks.
         dollars: their price on that day.
         saved_dollars: what the agents saved on that day; None without states of groups.
         possible_dollars: what the best plans would save beyond that; None without states of groups.
@@ -178,10 +171,7 @@ class Loss:
     """A group that lost rack awareness.
 
     Attributes:
-        at: when.
-        cause: what changed.
-        before: cross-rack share of its bytes before that.
-        after: the share after it.
+        before: cross-rack share of its bytes before the loss.
         random: the share of a placement that ignores racks.
         now: the share at the end of the period.
         lasts: whether the loss is still there.
@@ -243,8 +233,6 @@ class Report:
     """Everything that is shown.
 
     Attributes:
-        prices: the price table behind all dollars.
-        made: when the report was made.
         unit: of the timeline: minute, hour or day.
         groups: the most expensive first; lists hold as many as were asked for.
         savers: the groups with most saved and possible together.
@@ -252,7 +240,6 @@ class Report:
         twice: groups that agents without a common election measured at the same time.
         failed: number of groups whose plans could not be computed.
         failure: the error of one of them.
-        bad: records in quarantine.
     """
 
     period: Period

@@ -9,14 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from pydantic import ValidationError
 
 from samerack.assignors.consumer.own import own_plan
 from samerack.assignors.evaluate import cross_rack_mask
-from samerack.assignors.model import NOBODY, AssignmentError, BoolArray, Problem
-from samerack.common.errors import one_line
+from samerack.assignors.model import NOBODY, BoolArray, Problem
 from samerack.common.records import LEADING, UNKNOWN, GroupState
-from samerack.pipeline.errors import StateError
 from samerack.pipeline.problem import (
     LEADABLE,
     Crossing,
@@ -27,6 +24,7 @@ from samerack.pipeline.problem import (
     group_of,
     led_plan,
     reads,
+    reason_of,
 )
 
 _SAME = ("cluster", "group", "kind", "assignor", "role", "rack_aware_fetch", "racks", "broker_racks", "members")
@@ -46,13 +44,8 @@ class Shares:
         """Returns the facts of one state as JSON; only `error` where they cannot be computed."""
         try:
             return self._facts(GroupState.model_validate_json(text))
-        except ValidationError as error:
-            first = error.errors()[0]
-            return {"error": f"no state: {'.'.join(map(str, first['loc'])) or 'JSON'}: {first['msg']}"}
-        except (StateError, AssignmentError) as error:
-            return {"error": str(error)}
         except Exception as error:  # noqa: BLE001 - an error in one group must not stop the others
-            return {"error": one_line(error)}
+            return {"error": reason_of(error)}
 
     def _facts(self, state: GroupState) -> dict[str, Any]:
         last = self._last

@@ -1,4 +1,4 @@
-"""Writes the text of docs/pipeline-tables.md from the schemas: `python -m samerack.pipeline.tables_page`."""
+"""Writes the text of docs/pipeline-tables.md from the schemas: `python -m tests.pipeline_tables`."""
 
 from __future__ import annotations
 
