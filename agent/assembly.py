@@ -27,6 +27,7 @@ from samerack.agent.streams.client_racks import client_racks
 from samerack.agent.streams.metrics import StreamsMetrics
 from samerack.agent.streams.reporter import StreamsReporter
 from samerack.agent.streams.service import StreamsService
+from samerack.auth.kafka_config import for_kafka_python
 from samerack.cluster.group_poller import GroupPoller
 from samerack.cluster.group_type import GroupTypes
 from samerack.cluster.racks import NO_HOSTS, Hosts
@@ -34,10 +35,7 @@ from samerack.cluster.view import SettlingTimes
 from samerack.cluster.watch import ClusterWatch
 from samerack.cluster.wire import Wire
 from samerack.common.errors import SettingsError
-from samerack.common.kafka_config import for_kafka_python
-from samerack.common.money import price_table
 from samerack.common.patterns import is_pattern
-from samerack.common.settings import Settings
 from samerack.election.addresses import of_this_host
 from samerack.election.election import Election
 from samerack.election.identity import identity_of
@@ -49,6 +47,8 @@ from samerack.events.history import TrafficHistory
 from samerack.events.metrics import EventMetrics
 from samerack.events.place import path_of
 from samerack.events.rebalance_tracker import RebalanceTracker
+from samerack.settings import Settings
+from samerack.settings.prices import price_table
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.metrics import TrafficCollector, TrafficMetrics
 from samerack.traffic.series import SeriesLimits, TopicNames

@@ -19,16 +19,16 @@ from samerack.agent.web import page as web_page
 from samerack.agent.web import requests as web_requests
 from samerack.agent.web import streams as web_streams
 from samerack.agent.web import takeover as web_takeover
+from samerack.auth.kafka_config import for_kafka_python
 from samerack.cluster.client import close, connect
 from samerack.common.errors import AgentError, RefusedError
-from samerack.common.kafka_config import for_kafka_python
 from samerack.common.service import Service
-from samerack.common.settings import Settings
 from samerack.election.election import Election
 from samerack.election.metrics import ElectionCollector
 from samerack.reporting.ledger import Ledger
 from samerack.reporting.money_metrics import BillCollector, MoneyCollector
 from samerack.reporting.report_service import ReportService
+from samerack.settings import Settings
 
 log = structlog.get_logger("agent")
 

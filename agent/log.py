@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import structlog
 
-from samerack.common.kafka_config import secrets_of
-from samerack.common.settings import Settings
+from samerack.auth.kafka_config import secrets_of
+from samerack.settings import Settings
 
 _MASK: Final = "***"
 _BYTES: Final = "kafka.protocol.parser"

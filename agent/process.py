@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 if TYPE_CHECKING:
     from samerack.agent.settings_source import SettingsSource
-    from samerack.common.settings import Settings
+    from samerack.settings import Settings
 
 ENVIRONMENT: Final[Mapping[str, str]] = {
     "OPENBLAS_NUM_THREADS": "1",
@@ -64,8 +64,8 @@ def main(request: Request) -> int:
     gc.disable()  # all that is loaded stays
     from samerack.common.errors import AgentError, SettingsError  # noqa: PLC0415 - not before signals are handled
     from samerack.common.exits import report_error  # noqa: PLC0415 - see above
-    from samerack.common.flags import settings_from  # noqa: PLC0415 - see above
-    from samerack.common.sources import CONFIG_VARIABLE  # noqa: PLC0415 - see above
+    from samerack.settings.flags import settings_from  # noqa: PLC0415 - see above
+    from samerack.settings.sources import CONFIG_VARIABLE  # noqa: PLC0415 - see above
 
     read = partial(
         settings_from,

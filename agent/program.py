@@ -32,8 +32,8 @@ from samerack.agent.web.cluster_metrics import ClusterMetrics
 from samerack.agent.web.server import WebServer, application
 from samerack.cluster.client import reception
 from samerack.common.patterns import EVERY
-from samerack.common.settings import OtelSettings, Settings
 from samerack.planning import planner
+from samerack.settings import OtelSettings, Settings
 
 log = structlog.get_logger("agent")
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from samerack.common.errors import SettingsError
 from samerack.common.patterns import selects
-from samerack.common.settings import Settings, of_cluster
-from samerack.common.settings.difference import difference
-from samerack.common.settings.events import IN_MEMORY
 from samerack.election.identity import identity_of
 from samerack.events.place import path_of
+from samerack.settings import Settings, of_cluster
+from samerack.settings.difference import difference
+from samerack.settings.events import IN_MEMORY
 
 
 class SettingsSource:

@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from samerack.cli.main import app
-from samerack.common.flags import settings_from
+from samerack.settings.flags import settings_from
 
 _COMMAND = re.compile(r"`(samerack [^`]*)`")
 _ASKS_BROKERS = ("plan", "run", "streams plan")

@@ -18,8 +18,8 @@ from samerack.agent.streams.service import StreamsService
 from samerack.agent.web import page as web_page
 from samerack.agent.web import streams as web_streams
 from samerack.agent.web.server import WebServer, application
-from samerack.common.settings import StreamsSettings
 from samerack.events import EventLog
+from samerack.settings import StreamsSettings
 from tests.unit.agent.measured import reports
 
 Json = dict[str, Any]

@@ -17,14 +17,14 @@ from samerack.agent.leading.roles import OBSERVING
 from samerack.agent.policy.back_off import BackOff
 from samerack.cluster.group import CONSUMER, EMPTY_STATES, GroupView, endangers, topics_of
 from samerack.cluster.watch import ClusterWatch
-from samerack.common.settings import LeadingSettings
-from samerack.common.settings.leading import STREAMS_PROTOCOLS
 from samerack.planning.coverage import (
     denied_topics_reason,
     owned_topics,
     unpolled_topics_reason,
     unreadable_member_reason,
 )
+from samerack.settings import LeadingSettings
+from samerack.settings.leading import STREAMS_PROTOCOLS
 
 NO_PLACE: Final = "its leader would give partitions to a member without topics, whatever its place"
 """Why the agent stays out of a group with a sticky assignor until its members have other ids."""

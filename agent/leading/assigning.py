@@ -23,7 +23,6 @@ from samerack.cluster.racks import NO_HOSTS, Hosts, client_id_of
 from samerack.cluster.view import SettledCluster
 from samerack.cluster.watch import ClusterWatch
 from samerack.common.errors import AgentError
-from samerack.common.settings import Settings
 from samerack.planning import planner
 from samerack.planning.coverage import (
     coverage,
@@ -40,6 +39,7 @@ from samerack.protocol.bulk import SubscriptionReader
 from samerack.protocol.consumer import decode_subscription, encode_assignment
 from samerack.protocol.errors import ProtocolError
 from samerack.protocol.model import NO_PARTITIONS, Assignment, Subscription, TopicPartitions
+from samerack.settings import Settings
 from samerack.traffic.weights import Weights
 
 Weigh = Callable[[str], Weights | None]

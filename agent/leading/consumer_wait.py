@@ -19,11 +19,11 @@ from kafka.net.compat import KafkaNetClient
 from samerack.agent.leading.membership import Membership
 from samerack.agent.leading.parts import GroupParts
 from samerack.agent.leading.roles import WAITING
+from samerack.auth.kafka_config import client_id, for_kafka_python
 from samerack.cluster.client import close, connect
 from samerack.cluster.group import EMPTY_STATES, GroupView, MemberView, is_agent
 from samerack.cluster.group_poller import GroupPoll, GroupPoller
 from samerack.common.errors import AgentError
-from samerack.common.kafka_config import client_id, for_kafka_python
 
 _T = TypeVar("_T")
 _BACK_OFF_CHECK_SECONDS: Final = 2.0

@@ -21,13 +21,13 @@ from samerack.cluster.group import GroupView
 from samerack.cluster.racks import Hosts
 from samerack.cluster.refusals import explained
 from samerack.cluster.view import SettledCluster
-from samerack.common.settings import Settings
 from samerack.common.words import when
 from samerack.events import EventLog
 from samerack.events.rebalance_tracker import RebalanceTracker
 from samerack.events.rebalances import Rebalances
 from samerack.planning.members import members_of_view
 from samerack.reporting.verify_racks import rack_warnings
+from samerack.settings import Settings
 
 
 class GroupReporter:

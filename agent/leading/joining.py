@@ -23,9 +23,9 @@ from samerack.agent.leading.parts import GroupParts
 from samerack.agent.leading.roles import FOLLOWING, LEADING
 from samerack.agent.policy.back_off_causes import BackOffError, Cause
 from samerack.agent.policy.plan_health import PlanRecord
+from samerack.auth.kafka_config import client_id
 from samerack.cluster.group import GroupView
 from samerack.cluster.view import topics_differ
-from samerack.common.kafka_config import client_id
 
 PARKED_SECONDS: Final = 0.15
 """While JoinGroup is parked the group is described this often: only the description has the hosts of new members."""

@@ -27,13 +27,13 @@ from samerack.agent.leading.session import TURN_SECONDS, Session
 from samerack.agent.policy.back_off_causes import BackOffError, Cause
 from samerack.agent.supervisor.line import MemberIdentity
 from samerack.assignors.model import AssignmentError
+from samerack.auth.kafka_config import for_kafka_python
 from samerack.cluster.client import close, connect
 from samerack.cluster.coordinator_requests import EndedError
 from samerack.cluster.group_poller import GroupPoller
 from samerack.cluster.refusals import explained
 from samerack.common.attempts import REQUESTS, Attempts
 from samerack.common.errors import AgentError
-from samerack.common.kafka_config import for_kafka_python
 from samerack.common.service import Service
 from samerack.election.leadership_state import Alone, LeadershipState
 from samerack.planning import planner

@@ -14,10 +14,10 @@ from kafka.errors import KafkaError, RetriableError
 
 from samerack.agent.leading.membership import Membership
 from samerack.agent.supervisor.line import MemberIdentity
+from samerack.auth.kafka_config import for_kafka_python
 from samerack.cluster.client import close, connect
 from samerack.common.errors import AgentError, one_line
-from samerack.common.kafka_config import for_kafka_python
-from samerack.common.settings import LeadingSettings
+from samerack.settings import LeadingSettings
 
 _PATIENCE_SECONDS: Final = 5.0
 _AGAIN_SECONDS: Final = 0.2

@@ -29,9 +29,9 @@ from samerack.cluster.group import CONSUMER, GroupView, view_group
 from samerack.cluster.group_member import LEAVE_SECONDS, LEFT, Assign, GroupMember, left_error
 from samerack.cluster.group_questions import describe_groups
 from samerack.common.errors import AgentError
-from samerack.common.settings import LeadingSettings
 from samerack.protocol.consumer import decode_assignment
 from samerack.protocol.model import NO_PARTITIONS
+from samerack.settings import LeadingSettings
 
 RESERVE_SECONDS: Final = 2.0
 RESERVED_SECONDS: Final = 6.0

@@ -27,9 +27,9 @@ from samerack.agent.policy.measured import UNMEASURED, Measured
 from samerack.agent.policy.requests import Wish
 from samerack.cluster.racks import NO_HOSTS, Hosts
 from samerack.cluster.watch import ClusterWatch
-from samerack.common.settings import Settings
 from samerack.events import EventLog
 from samerack.events.rebalances import Rebalances
+from samerack.settings import Settings
 
 _REBALANCES: Final = 5
 """A pause is expected to be like the median of so many."""

@@ -30,12 +30,12 @@ from samerack.cluster.group import GroupView, topics_of
 from samerack.cluster.racks import Hosts
 from samerack.cluster.view import SettledCluster, topics_differ
 from samerack.cluster.watch import ClusterWatch
-from samerack.common.money import price_table
-from samerack.common.settings import Settings
 from samerack.planning import planner
 from samerack.planning.coverage import owned_counts
 from samerack.planning.members import members_of_view
 from samerack.planning.problem import partitions_changed, problem_of
+from samerack.settings import Settings
+from samerack.settings.prices import price_table
 from samerack.traffic.weights import Weights
 
 _RATES_SECONDS: Final = 5.0

@@ -10,9 +10,9 @@ from samerack.agent.leading.assigning import Sent
 from samerack.agent.policy import GroupCondition
 from samerack.cluster.group import EMPTY_STATES, GroupView
 from samerack.cluster.view import SettledCluster
-from samerack.common.settings import LeadingSettings
 from samerack.events.group_snapshots import clients_of, of_plan, of_view
 from samerack.events.rebalances import Plan, Rebalances
+from samerack.settings import LeadingSettings
 
 
 class RebalanceObserver:

@@ -22,9 +22,9 @@ from samerack.agent.leading.rebalance_evaluator import Evaluation
 from samerack.agent.leading.roles import LEADING
 from samerack.agent.policy import Action
 from samerack.agent.policy.back_off_causes import BackOffError, Cause
+from samerack.auth.kafka_config import client_id
 from samerack.cluster.coordinator_requests import EndedError
 from samerack.cluster.group import EMPTY_STATES, GroupView, is_agent
-from samerack.common.kafka_config import client_id
 from samerack.planning.coverage import denied_topics_reason, unreadable_member_reason
 
 TURN_SECONDS: Final = 0.2

@@ -8,7 +8,7 @@ from samerack.agent.leading.takeover import HELD_SECONDS, REBALANCES, longest_pa
 from samerack.agent.policy import Action, Decision, Reason
 from samerack.cluster.group import GroupView
 from samerack.common import words
-from samerack.common.cures import command
+from samerack.settings.cures import command
 
 
 def gain_of(view: GroupView, evaluation: Evaluation, policy_status: PolicyStatus, rejoin_seconds: float | None) -> Gain:

@@ -11,7 +11,7 @@ from samerack.agent.pod.cloud import zones_of_this_machine
 from samerack.agent.pod.kubernetes import zones_of_this_pod
 from samerack.agent.pod.local import from_file, from_label, from_variable
 from samerack.agent.pod.model import Answer, OwnRack, rack_of
-from samerack.common.settings import PodSettings, RackSource, Settings
+from samerack.settings import PodSettings, RackSource, Settings
 
 _SOURCES: Final[Mapping[RackSource, Callable[[PodSettings, Mapping[str, str]], Answer]]] = {
     "env": from_variable,

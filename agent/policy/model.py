@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Final
 
 from samerack.agent.policy.reasons import Reason
-from samerack.common.settings import PolicyRules, WindowSettings
+from samerack.settings import PolicyRules, WindowSettings
 
 SECONDS_PER_DAY: Final = 86_400.0
 

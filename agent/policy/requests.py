@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from samerack.common.cures import command
 from samerack.common.words import when
+from samerack.settings.cures import command
 
 MAX_SECONDS: Final = 366 * 86_400.0
 """The longest request with an end."""

@@ -27,8 +27,8 @@ from samerack.common.attempts import RetryPauses
 from samerack.common.errors import SettingsError
 from samerack.common.records import GroupEvent, GroupState, Record, TrafficSample, encode
 from samerack.common.service import Service
-from samerack.common.settings import Settings
 from samerack.events import Event
+from samerack.settings import Settings
 from samerack.traffic.board import Published
 from samerack.traffic.model import Gap, GroupTraffic, TrafficSnapshot
 

@@ -20,9 +20,9 @@ from samerack.agent.publishing.metrics import Loss, PublishingMetrics
 from samerack.agent.publishing.outbox import Kind, Outbox, OutgoingRecord
 from samerack.agent.publishing.refusals import Trouble, kafka_error
 from samerack.agent.publishing.topics import TopicAvailability
-from samerack.common.bearer import TokenError
+from samerack.auth.bearer import TokenError
+from samerack.auth.kafka_config import for_librdkafka, get_token, nearest
 from samerack.common.errors import RefusedError, SettingsError
-from samerack.common.kafka_config import for_librdkafka, get_token, nearest
 
 log = structlog.get_logger("publishing")
 

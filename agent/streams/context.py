@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanRules:
-    """The settings of one application; see `common.settings.streams.StreamsRules`."""
+    """The settings of one application; see `settings.streams.StreamsRules`."""
 
     assignor: str = ""
     strategy: str | None = None

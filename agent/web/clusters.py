@@ -20,9 +20,9 @@ from samerack.agent.web.groups_table import OF_SEVERAL, ShownGroup, groups_table
 from samerack.agent.web.lag_tables import group_address
 from samerack.agent.web.page import css_route, headline, rendered
 from samerack.agent.web.server import CONTENT_TYPE, Check, application
-from samerack.common.settings import cluster_path
 from samerack.reporting.report import Report
 from samerack.reporting.report_service import ReportService
+from samerack.settings import cluster_path
 
 _NOT_FOUND: Final = 404
 

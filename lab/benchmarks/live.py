@@ -29,10 +29,10 @@ from samerack.assignors.consumer import optimal
 from samerack.assignors.evaluate import evaluate
 from samerack.assignors.model import NOBODY, Int32Array, Problem
 from samerack.cluster.group_member import Joined
-from samerack.common.settings import load
 from samerack.planning import planner
 from samerack.protocol.consumer import decode_assignment, encode_subscription
 from samerack.protocol.model import Subscription
+from samerack.settings import load
 from tests.parity.peer import Peer
 from tests.parity.plans import rank
 

@@ -25,12 +25,12 @@ from lab.benchmarks.shared import Found, Parts, measured_on, show_progress, tabl
 from lab.sandbox.admin import Admin
 from lab.sandbox.cluster import Cluster
 from samerack.common.money import shipped
-from samerack.common.settings import load
-from samerack.common.settings.pipeline import PipelineSettings
 from samerack.pipeline.simulate import Kind, messages
 from samerack.pipeline.simulate_cast import Fleet
 from samerack.pipeline.simulate_faults import Faults, with_faults
 from samerack.pipeline.simulate_sinks import kafka
+from samerack.settings import load
+from samerack.settings.pipeline import PipelineSettings
 
 MASTER: Final = "local[2]"
 HEAP: Final = "4g"

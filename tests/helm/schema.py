@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from samerack.common.kafka_config import KNOWN
-from samerack.common.settings.schema import json_schema
+from samerack.auth.kafka_config import KNOWN
+from samerack.settings.schema import json_schema
 from tests.helm.chart import CHART
 
 PATH: Final = CHART / "values.schema.json"

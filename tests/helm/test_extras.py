@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from samerack.common.fetching import address
-from samerack.common.flags import settings_from
-from samerack.common.settings import load
+from samerack.settings import load
+from samerack.settings.flags import settings_from
 from tests.helm.chart import (
     CHART,
     SCENARIOS,

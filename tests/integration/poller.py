@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from lab.sandbox.contract import KafkaCluster
 from lab.sandbox.members.process import Member
 from lab.sandbox.patience import PATIENCE
-from samerack.common.money import price_table
-from samerack.common.settings import MoneySettings, Settings, load
 from samerack.reporting.costs import report
+from samerack.settings import MoneySettings, Settings, load
+from samerack.settings.prices import price_table
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.metrics import TrafficMetrics
 from samerack.traffic.model import GroupTraffic, TrafficSnapshot

@@ -9,9 +9,9 @@ from typing import Final, Self
 from kafka import errors as kafka_errors
 
 from lab.sandbox.members.lines import Partition
+from samerack.auth.kafka_config import for_kafka_python
 from samerack.cluster.client import close, connect
 from samerack.cluster.group_member import GroupMember, Joined
-from samerack.common.kafka_config import for_kafka_python
 from samerack.protocol.consumer import decode_assignment, encode_assignment
 from samerack.protocol.model import NO_PARTITIONS, Assignment, from_pairs, to_pairs
 

@@ -14,10 +14,10 @@ from kafka.structs import MemberState
 from lab.sandbox.admin import wait_until
 from lab.sandbox.contract import KafkaCluster
 from samerack.agent.leading.membership import Membership
+from samerack.auth.kafka_config import for_kafka_python
 from samerack.cluster.client import close, connect
 from samerack.cluster.group_member import Joined
-from samerack.common.kafka_config import for_kafka_python
-from samerack.common.settings import LeadingSettings
+from samerack.settings import LeadingSettings
 
 _EMPTY = b"\x00\x00\x00\x00\x00\x00\xff\xff\xff\xff"
 """An assignment without partitions."""

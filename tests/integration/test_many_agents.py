@@ -10,11 +10,11 @@ from uuid import uuid4
 import pytest
 
 from lab.sandbox.admin import wait_until
-from samerack.common.settings import Settings, load
 from samerack.election import reader, waiting
 from samerack.election.election import Election
 from samerack.election.model import Advertisement, lead
 from samerack.election.places import ROOM
+from samerack.settings import Settings, load
 from tests.integration.cluster import ContainerCluster
 from tests.integration.scenario import holds_for
 

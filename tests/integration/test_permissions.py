@@ -37,10 +37,10 @@ from lab.sandbox.cluster import Cluster
 from lab.sandbox.commands import samerack_json
 from lab.sandbox.jvm import command
 from lab.sandbox.members.process import Member
+from samerack.auth.kafka_config import for_kafka_python
 from samerack.cluster.client import close, connect
-from samerack.common.kafka_config import for_kafka_python
-from samerack.common.settings import Settings, load
 from samerack.election.asking import GroupAsker
+from samerack.settings import Settings, load
 from tests.docs import ROOT
 from tests.integration.secured import LIMITED_USERS, Secured, led, member
 

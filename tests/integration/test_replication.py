@@ -11,8 +11,8 @@ from confluent_kafka import Producer
 
 from lab.sandbox.admin import wait_until
 from lab.sandbox.contract import RACKS, KafkaCluster
+from samerack.auth.kafka_config import for_kafka_python
 from samerack.cluster.wire import Wire
-from samerack.common.kafka_config import for_kafka_python
 from samerack.traffic import cluster_logs, collect
 from samerack.traffic.log_growth import Copied, Logs, copied, first_growth, growth
 from tests.integration.poller import settings_for

@@ -11,9 +11,9 @@ from lab.sandbox.contract import KafkaCluster
 from lab.sandbox.feeder import Feeder
 from lab.sandbox.members.lines import MemberSettings
 from lab.sandbox.members.process import Member
-from samerack.common.money import price_table
-from samerack.common.settings import MoneySettings
 from samerack.reporting.costs import report
+from samerack.settings import MoneySettings
+from samerack.settings.prices import price_table
 from samerack.traffic.model import BlindSpot, Family, TrafficSnapshot
 from samerack.traffic.statistics import StatisticsError
 from tests.integration.poller import Poller, costs_what_crosses, measured, named

@@ -33,8 +33,8 @@ from samerack.agent.metrics import Metrics
 from samerack.agent.policy.back_off_causes import Cause
 from samerack.cluster import client, connections, coordinator_requests, group_member, group_poller
 from samerack.cluster.diagnosis import Diagnoses
-from samerack.common.settings import Settings
 from samerack.events import EventLog
+from samerack.settings import Settings
 from tests.simulator.loop import SimulatedConnections, VirtualLoop
 from tests.simulator.membership import ObservedMembership, polling
 from tests.simulator.place import RACKS, Watch

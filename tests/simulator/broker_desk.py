@@ -12,8 +12,8 @@ from kafka.protocol.admin.groups import DescribeGroupsRequest
 from kafka.protocol.consumer.group import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 from kafka.protocol.metadata import FindCoordinatorRequest
 
+from samerack.auth.kafka_config import for_kafka_python
 from samerack.cluster.client import close, connect
-from samerack.common.kafka_config import for_kafka_python
 from tests.simulator.desk import PARKED, PATIENCE, Answer, Desk, Record, Scenario, play
 from tests.simulator.group import Described, DescribedMember, Error, Join, Joined, Sync, Synced
 

@@ -15,7 +15,7 @@ from typer.testing import CliRunner, Result
 
 from lab.sandbox.cluster import Cluster
 from samerack.cli.main import app
-from samerack.common.settings.pipeline import PipelineSettings
+from samerack.settings.pipeline import PipelineSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

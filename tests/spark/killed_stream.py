@@ -16,7 +16,7 @@ from samerack.pipeline import tables
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from samerack.common.settings.pipeline import PipelineSettings
+    from samerack.settings.pipeline import PipelineSettings
 
 BATCH: Final = 1
 """The number of the batch from which on the program dies: the one before is complete."""

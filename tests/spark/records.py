@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from samerack.common.records import Record, encode
-from samerack.common.settings.pipeline import PipelineSettings
+from samerack.settings.pipeline import PipelineSettings
 from tests.records import SAMPLE, STATE
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
 
-from samerack.common.settings.pipeline import PipelineSettings
 from samerack.pipeline import schema, tables
 from samerack.pipeline.maintain import maintain
+from samerack.settings.pipeline import PipelineSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from samerack.common.settings.pipeline import PipelineSettings
 from samerack.pipeline import tables
+from samerack.settings.pipeline import PipelineSettings
 from tests.spark.conftest import Typed
 from tests.spark.records import state
 from tests.spark.stream_process import COMMAND_SECONDS, command

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from samerack.common.errors import AgentError, SettingsError
-from samerack.common.settings.pipeline import PipelineSettings
 from samerack.pipeline import session
+from samerack.settings.pipeline import PipelineSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,9 +15,9 @@ from pyspark.sql.types import ArrayType, DataType, StructType
 
 from samerack.common.errors import AgentError
 from samerack.common.records import GroupState, MemberState, TopicState, TrafficSample
-from samerack.common.settings.pipeline import PipelineSettings
 from samerack.pipeline import schema, stream, tables
 from samerack.pipeline.sums import FULL
+from samerack.settings.pipeline import PipelineSettings
 from tests import pipeline_tables
 from tests.spark.records import SETTINGS, raw, state
 

@@ -11,12 +11,12 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation calls it
 
-from samerack.common.settings.pipeline import PipelineSettings
 from samerack.pipeline import tables
 from samerack.pipeline.schema import GROUP_STATE
 from samerack.pipeline.simulate import messages
 from samerack.pipeline.simulate_cast import Fleet
 from samerack.pipeline.simulate_sinks import FILES, folder
+from samerack.settings.pipeline import PipelineSettings
 from tests.docs import blocks
 from tests.spark.conftest import Typed
 from tests.spark.stream_process import COMMAND_SECONDS, command

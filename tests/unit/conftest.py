@@ -8,9 +8,8 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from samerack.common import cures
 from samerack.common.service import Service
-from samerack.common.settings import load
+from samerack.settings import cures, load
 from tests.unit.waiting import LONGEST_SECONDS
 
 _USUAL = load(flags={}, environment={}, needs_kafka=False)

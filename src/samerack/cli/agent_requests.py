@@ -9,12 +9,12 @@ from typing import Annotated, Final
 import typer
 
 from samerack.agent import log
-from samerack.common.cures import agent_url, reach_agent
 from samerack.common.errors import AgentError, SettingsError
 from samerack.common.fetching import HttpAnswer, NoAnswerError, ask
-from samerack.common.flags import settings_from
-from samerack.common.options import BootstrapOption, ConfigOption, SetOption
-from samerack.common.settings import Settings
+from samerack.settings import Settings
+from samerack.settings.cures import agent_url, reach_agent
+from samerack.settings.flags import settings_from
+from samerack.settings.options import BootstrapOption, ConfigOption, SetOption
 
 _ANSWER_SECONDS: Final = 5.0
 _JSON: Final = {"content-type": "application/json"}

@@ -21,18 +21,18 @@ import typer
 from samerack.cli.agent_requests import is_same_cluster, reason, servers_of
 from samerack.cluster.racks import NO_HOSTS, Hosts
 from samerack.common import fetching
-from samerack.common.cures import agent_url, command
 from samerack.common.errors import AgentError, SettingsError
 from samerack.common.fetching import NoAnswerError, NotListeningError
-from samerack.common.flags import settings_from
-from samerack.common.options import BootstrapOption, ConfigOption, SetOption
 from samerack.common.patterns import exactly
-from samerack.common.settings import Settings, only_cluster
 from samerack.reporting import findings, group_lag, host_racks, report
 from samerack.reporting.findings import Verdict
 from samerack.reporting.group_lag import GroupLag
 from samerack.reporting.measuring import Measuring
 from samerack.reporting.report import Report
+from samerack.settings import Settings, only_cluster
+from samerack.settings.cures import agent_url, command
+from samerack.settings.flags import settings_from
+from samerack.settings.options import BootstrapOption, ConfigOption, SetOption
 
 _ANSWER_SECONDS: Final = 5.0
 _MAX_BYTES: Final = 256 * 1024 * 1024
@@ -79,7 +79,7 @@ def place(config: ConfigOption, bootstrap: BootstrapOption, assignments: SetOpti
     """Settings of the shared options; a cluster need not be named where an agent can be asked.
 
     Raises:
-        SettingsError: As `common.flags.settings_from`, but for a missing cluster.
+        SettingsError: As `settings.flags.settings_from`, but for a missing cluster.
     """
     settings = only_cluster(settings_from(config, bootstrap, assignments, needs_kafka=False))
     return Place(settings=settings, assigned=tuple(one.partition("=")[0] for one in assignments or ()))

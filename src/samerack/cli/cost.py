@@ -17,10 +17,10 @@ from samerack.common import words
 from samerack.common.console import USUAL, WIDE, Console
 from samerack.common.errors import AgentError
 from samerack.common.money import per_month
-from samerack.common.options import BootstrapOption, ConfigOption, SetOption
 from samerack.common.records import LEADING
 from samerack.reporting.bill_parts import bill_parts, missing
 from samerack.reporting.report import GroupCost, PairCost, Report, ServerAssignment, to_json
+from samerack.settings.options import BootstrapOption, ConfigOption, SetOption
 from samerack.traffic.evenness import busiest_in_words, share_in_words
 
 _UNKNOWN_RACK = "(none)"

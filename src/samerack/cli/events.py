@@ -20,12 +20,12 @@ from samerack.cli.asking import ask
 from samerack.common import words
 from samerack.common.console import USUAL, WIDE, Console
 from samerack.common.errors import AgentError, SettingsError
-from samerack.common.flags import settings_from
-from samerack.common.options import BootstrapOption, ConfigOption, SetOption
 from samerack.common.spans import seconds_of
 from samerack.events import EventLog, model, store
 from samerack.events.model import MAX_ASKED, Event, Kind
 from samerack.events.words import figures, happened, reason
+from samerack.settings.flags import settings_from
+from samerack.settings.options import BootstrapOption, ConfigOption, SetOption
 
 KINDS: Final = get_args(Kind)
 _FOLLOW_SECONDS: Final = 1.0

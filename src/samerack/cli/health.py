@@ -9,8 +9,8 @@ import typer
 
 from samerack.common.errors import AgentError
 from samerack.common.fetching import NoAnswerError, address, ask
-from samerack.common.flags import settings_from
-from samerack.common.options import ConfigOption, SetOption
+from samerack.settings.flags import settings_from
+from samerack.settings.options import ConfigOption, SetOption
 
 _SECONDS: Final = 3.0
 

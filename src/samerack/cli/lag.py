@@ -8,6 +8,7 @@ import typer
 from rich.table import Table
 
 from samerack.agent import log
+from samerack.auth.kafka_config import for_kafka_python
 from samerack.cli import asking
 from samerack.cli.asking import MeasureOption, place
 from samerack.cli.member_names import short_names
@@ -15,10 +16,9 @@ from samerack.cli.plan_subject import unknown_group
 from samerack.cluster.wire import Wire
 from samerack.common import words
 from samerack.common.console import WIDE, Console
-from samerack.common.kafka_config import for_kafka_python
-from samerack.common.options import BootstrapOption, ConfigOption, SetOption
 from samerack.common.tables import Column, table_of
 from samerack.reporting.group_lag import GroupLag, largest_first, to_json
+from samerack.settings.options import BootstrapOption, ConfigOption, SetOption
 
 
 def lag(

@@ -16,10 +16,10 @@ from samerack.agent.web.takeover import PATH
 from samerack.cli.agent_requests import UrlOption, agent_address, look, refusal, send
 from samerack.common import words
 from samerack.common.console import Console
-from samerack.common.cures import command
 from samerack.common.errors import AgentError
 from samerack.common.fetching import HttpAnswer, NoAnswerError
-from samerack.common.options import BootstrapOption, ConfigOption, SetOption
+from samerack.settings.cures import command
+from samerack.settings.options import BootstrapOption, ConfigOption, SetOption
 
 _LOOK_SECONDS: Final = 0.1
 _LOST_SECONDS: Final = 15.0

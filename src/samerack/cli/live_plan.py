@@ -17,6 +17,7 @@ from samerack.assignors.consumer.own import server_plan
 from samerack.assignors.consumer.registry import Options
 from samerack.assignors.evaluate import known_crossing_by_member
 from samerack.assignors.model import NOBODY, Cost, Int32Array, Problem
+from samerack.auth.kafka_config import for_kafka_python
 from samerack.cli.asking import agent_says, hosts_known
 from samerack.cli.curve import points_of
 from samerack.cli.plan_subject import how_led, subject_of
@@ -27,9 +28,7 @@ from samerack.cluster.server_assignors import ASSIGNOR
 from samerack.cluster.view import ClusterView, NoRack, SettledCluster, Settling, SettlingTimes, settle
 from samerack.cluster.wire import Wire
 from samerack.common.errors import AgentError
-from samerack.common.kafka_config import for_kafka_python
 from samerack.common.patterns import exactly
-from samerack.common.settings import Settings
 from samerack.planning import planner
 from samerack.planning.byte_shares import Rates
 from samerack.planning.members import PlanMember
@@ -40,6 +39,7 @@ from samerack.reporting.baseline import sends_rack
 from samerack.reporting.server_assignment import missing_change, server_assignment
 from samerack.reporting.verify_racks import rack_warnings
 from samerack.reporting.verify_spread import cure_of_uneven, members_uneven, uneven_in_words
+from samerack.settings import Settings
 from samerack.traffic.evenness import busiest, topic_share
 from samerack.traffic.watch import observe
 from samerack.traffic.weights import weights_of_rates

@@ -18,11 +18,11 @@ from samerack.cli.curve import show_points
 from samerack.cli.live_plan import examine, measured_rates
 from samerack.cli.member_names import short_names
 from samerack.common.console import USUAL, WIDE, Console
-from samerack.common.flags import settings_from
-from samerack.common.options import BootstrapOption, ConfigOption, SetOption
 from samerack.common.tables import Column, table_of
 from samerack.common.words import UNKNOWN, count, partitions_across, percent, plain, rate
 from samerack.reporting.report import ServerAssignment
+from samerack.settings.flags import settings_from
+from samerack.settings.options import BootstrapOption, ConfigOption, SetOption
 from samerack.traffic.evenness import BusiestMember, TopicShare, busiest_in_words, share_in_words
 
 _EVENNESS: Final[dict[str, tuple[str, Callable[[dict[str, Any]], str]]]] = {

@@ -12,6 +12,7 @@ from kafka import errors as kafka_errors
 from samerack.agent.leading.admission import is_settled
 from samerack.agent.leading.membership import Membership
 from samerack.agent.leading.prospect import prospect
+from samerack.auth.kafka_config import for_kafka_python
 from samerack.cluster.broker_configs import read_broker_configs
 from samerack.cluster.client import close, connect
 from samerack.cluster.group import CONSUMER, GroupView
@@ -21,12 +22,11 @@ from samerack.cluster.racks import Hosts
 from samerack.cluster.server_assignors import ServerAssignors, from_values
 from samerack.cluster.wire import Wire
 from samerack.common.errors import AgentError, one_line
-from samerack.common.kafka_config import for_kafka_python
 from samerack.common.patterns import exactly
 from samerack.common.records import LEADING
-from samerack.common.settings import Settings
 from samerack.common.words import nearest
 from samerack.planning.members import PlanMember, members_of_view
+from samerack.settings import Settings
 from samerack.traffic.describe import described, listed
 from samerack.traffic.groups import ObservedGroup, managed
 

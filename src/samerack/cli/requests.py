@@ -17,11 +17,11 @@ from samerack.agent.web.requests import PATH, RESUME
 from samerack.cli.agent_requests import UrlOption, agent_address, look, reason, refusal, send
 from samerack.common import words
 from samerack.common.console import Console
-from samerack.common.cures import command
 from samerack.common.errors import AgentError, SettingsError
 from samerack.common.fetching import HttpAnswer, NoAnswerError
-from samerack.common.options import BootstrapOption, ConfigOption, SetOption
 from samerack.common.spans import seconds_of
+from samerack.settings.cures import command
+from samerack.settings.options import BootstrapOption, ConfigOption, SetOption
 
 _LOOK_SECONDS: Final = 0.1
 _OUT_SECONDS: Final = 15.0

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from samerack.agent.process import Request, become
-from samerack.common.options import BootstrapOption, ConfigOption, SetOption
+from samerack.settings.options import BootstrapOption, ConfigOption, SetOption
 
 
 def run(

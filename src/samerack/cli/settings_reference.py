@@ -14,9 +14,9 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from samerack.common.kafka_config import FOR_BOTH, MECHANISMS
-from samerack.common.settings import sections
-from samerack.common.settings.schema import json_schema
+from samerack.auth.kafka_config import FOR_BOTH, MECHANISMS
+from samerack.settings import sections
+from samerack.settings.schema import json_schema
 
 _OPENING = """# Configuration
 

@@ -65,7 +65,7 @@ def is_healthy(arguments: Sequence[str], environment: Mapping[str, str]) -> bool
 
 
 def _web(environment: Mapping[str, str]) -> Web | None:
-    """Returns host and port from environment and file, as `common.settings` reads them; None if that is not simple."""
+    """Returns host and port from environment and file, as `settings` reads them; None if that is not simple."""
     found: dict[str, Any] = {"host": "127.0.0.1", "port": 9464}
     if name := environment.get("SAMERACK_CONFIG"):
         try:

@@ -17,10 +17,10 @@ from samerack.cli.streams_report import report_of
 from samerack.cli.streams_show import show
 from samerack.common.console import Console
 from samerack.common.errors import SettingsError
-from samerack.common.flags import settings_from
-from samerack.common.money import price_table
-from samerack.common.options import BootstrapOption, ConfigOption, SetOption
 from samerack.offline.streams import PLAN_HELP, plan_of_file, streams
+from samerack.settings.flags import settings_from
+from samerack.settings.options import BootstrapOption, ConfigOption, SetOption
+from samerack.settings.prices import price_table
 
 _DEFAULTS: Final = AssignmentConfigs()
 

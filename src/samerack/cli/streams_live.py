@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from samerack.assignors.streams.configs import AssignmentConfigs
 from samerack.assignors.streams.weighing import Partition
+from samerack.auth.kafka_config import for_kafka_python
 from samerack.cli.asking import hosts_known
 from samerack.cli.live_plan import measured_rates, rack_aware_fetch
 from samerack.cli.streams_options import Rates
@@ -21,11 +22,10 @@ from samerack.cluster.metadata import read_metadata, topic_names
 from samerack.cluster.racks import Hosts
 from samerack.cluster.view import ClusterView
 from samerack.cluster.wire import Wire
-from samerack.common.cures import command
 from samerack.common.errors import AgentError
-from samerack.common.kafka_config import for_kafka_python
-from samerack.common.settings import Settings
 from samerack.common.words import nearest
+from samerack.settings import Settings
+from samerack.settings.cures import command
 from samerack.traffic import collect, describe, groups, streams_instances
 from samerack.traffic.collect import Offsets, plain_key
 from samerack.traffic.curve import LogExtent, bytes_between, extend

@@ -22,10 +22,10 @@ from samerack.cli.asking import MeasureOption, live, place
 from samerack.cli.cost import groups_table, not_in_totals
 from samerack.common import words
 from samerack.common.console import Console
-from samerack.common.cures import command
 from samerack.common.errors import SettingsError
-from samerack.common.options import BootstrapOption, ConfigOption, SetOption
 from samerack.reporting.report import GroupCost, Report
+from samerack.settings.cures import command
+from samerack.settings.options import BootstrapOption, ConfigOption, SetOption
 
 _LINES_AROUND: Final = 7
 """Lines that the view needs beside the rows of groups."""

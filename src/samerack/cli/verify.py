@@ -10,9 +10,9 @@ from samerack.agent import log
 from samerack.cli.asking import MeasureOption, WindowOption, place, verdict
 from samerack.common import words
 from samerack.common.console import Console
-from samerack.common.options import BootstrapOption, ConfigOption, SetOption
 from samerack.reporting import findings
 from samerack.reporting.findings import Finding, Verdict
+from samerack.settings.options import BootstrapOption, ConfigOption, SetOption
 
 
 def verify(

@@ -13,12 +13,12 @@ from typing import Any, Final
 from kafka import errors as kafka_errors
 from kafka.protocol.admin.configs import DescribeConfigsRequest
 
+from samerack.auth.kafka_config import for_kafka_python
 from samerack.cluster.errors import error_class, error_text
 from samerack.cluster.metadata import LOOK_SECONDS, read_metadata
 from samerack.cluster.wire import Question, Wire
 from samerack.common.errors import AgentError
-from samerack.common.kafka_config import for_kafka_python
-from samerack.common.settings import Settings
+from samerack.settings import Settings
 
 RACK_AWARE_SELECTOR: Final = "RackAwareReplicaSelector"
 _SELECTOR_KEY: Final = "replica.selector.class"

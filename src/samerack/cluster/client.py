@@ -12,10 +12,10 @@ from kafka.future import Future
 from kafka.net.compat import KafkaNetClient
 from kafka.net.selector import NetworkSelector
 
+from samerack.auth.bearer import TokenError
 from samerack.cluster.connections import Connections, Refusals, identity_of
 from samerack.cluster.diagnosis import Diagnoses, why_hopeless
 from samerack.cluster.refusals import refusal
-from samerack.common.bearer import TokenError
 from samerack.common.errors import AgentError, one_line
 
 _REFUSALS: Final = Refusals()

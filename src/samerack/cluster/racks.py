@@ -11,8 +11,8 @@ from typing import Final, Literal, NamedTuple
 from urllib.parse import unquote
 
 from samerack.common.patterns import first_match, fits
-from samerack.common.settings import RackSettings
 from samerack.protocol.model import Subscription
+from samerack.settings import RackSettings
 
 Source = Literal[
     "subscription", "agent", "client-tag", "client-id", "client-convention", "network", "kubernetes", "none"

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from kafka import errors as kafka_errors
 
+from samerack.auth.bearer import TokenError
 from samerack.cluster.errors import NotAllowedError
-from samerack.common.bearer import TokenError
 from samerack.common.errors import AgentError, RefusedError, one_line
 
 _UNTRUSTED: Final = (

@@ -11,12 +11,12 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Final
 
+from samerack.auth.kafka_config import for_kafka_python
 from samerack.cluster.broker_configs import ASSIGNORS_KEY, read_broker_configs
 from samerack.cluster.metadata import read_metadata
 from samerack.cluster.wire import Wire
 from samerack.common.errors import AgentError
-from samerack.common.kafka_config import for_kafka_python
-from samerack.common.settings import Settings
+from samerack.settings import Settings
 
 ASSIGNOR: Final = "samerack"
 """The name of samerack's assignor in the brokers, by which members may ask for it."""

@@ -87,7 +87,7 @@ class Wire:
         """Prepare; the first request connects.
 
         Args:
-            config: kafka-python's settings (`common.kafka_config.for_kafka_python`).
+            config: kafka-python's settings (`auth.kafka_config.for_kafka_python`).
         """
         self._config = {**config, "receive_message_max_bytes": _LARGEST_ANSWER_BYTES}
         self._client: KafkaNetClient | None = None

@@ -1,4 +1,4 @@
-"""The code that the agent and the pipeline share: settings, errors, prices, and the records between them.
+"""The code that all rooms share: errors, words, prices, services, and the records between agent and pipeline.
 
 Values and data only.
 """

@@ -14,11 +14,10 @@ from typing import Any, Final
 import yaml
 
 from samerack.common.errors import SettingsError
-from samerack.common.settings import MoneySettings
 
 SECONDS_PER_MONTH: Final = 730 * 3600.0
 """A month as providers count it: 730 hours."""
-_DECIMAL_GB: Final = 1_000_000_000
+DECIMAL_GB: Final = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,35 +92,4 @@ def shipped(name: str) -> PriceTable:
         bytes_per_gb=int(entries["bytes_per_gb"]),
         source=str(entries["source"]),
         as_of=entries["date"],
-    )
-
-
-def price_table(settings: MoneySettings) -> PriceTable:
-    """Returns the table that the settings name, or a table of their own prices.
-
-    Raises:
-        SettingsError: Custom prices without a price, or a price beside a provider's table.
-    """
-    given = (settings.dollars_per_gb_sent, settings.dollars_per_gb_received)
-    if settings.prices != "custom":
-        if given != (None, None):
-            raise SettingsError(
-                f"money.prices: is {settings.prices}, whose prices are known; say custom to give "
-                "money.dollars_per_gb_sent and money.dollars_per_gb_received"
-            )
-        return shipped(settings.prices)
-    if given == (None, None):
-        raise SettingsError(
-            "money.prices: is custom; give money.dollars_per_gb_sent, money.dollars_per_gb_received or both"
-        )
-    sent, received = given
-    return PriceTable(
-        provider="custom",
-        scope="between racks",
-        currency="USD",
-        dollars_per_gb_sent=sent or 0.0,
-        dollars_per_gb_received=received or 0.0,
-        bytes_per_gb=_DECIMAL_GB,
-        source="settings",
-        as_of=None,
     )

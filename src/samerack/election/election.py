@@ -16,11 +16,10 @@ import structlog
 from kafka import errors as kafka_errors
 from kafka.net.compat import KafkaNetClient
 
+from samerack.auth.kafka_config import for_kafka_python
 from samerack.cluster.client import close, connect
 from samerack.common.errors import AgentError, one_line
-from samerack.common.kafka_config import for_kafka_python
 from samerack.common.service import Service
-from samerack.common.settings import Settings
 from samerack.election.counting import Claims
 from samerack.election.member import ElectionMember
 from samerack.election.model import NO_MEMBERS, Advertisement, ReportingMember, Verdict, lead
@@ -28,6 +27,7 @@ from samerack.election.places import ROOM, UNREGISTERED_ROOM
 from samerack.election.reader import RegistryReader
 from samerack.election.results import ElectionResults
 from samerack.election.waiting import Waiting
+from samerack.settings import Settings
 
 log = structlog.get_logger("election")
 

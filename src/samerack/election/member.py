@@ -14,7 +14,6 @@ from typing import Any, Final
 from kafka.net.compat import KafkaNetClient
 
 from samerack.cluster.group_member import GroupMember, Joined
-from samerack.common.settings import ElectionSettings
 from samerack.election.choice import choose
 from samerack.election.model import (
     NO_MEMBERS,
@@ -29,6 +28,7 @@ from samerack.election.model import (
     encode,
 )
 from samerack.election.places import waiting_group, waiting_instance
+from samerack.settings import ElectionSettings
 
 WAITING_SESSION_SECONDS: Final = 30.0
 WAITING_HEARTBEAT_SECONDS: Final = 5.0

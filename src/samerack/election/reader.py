@@ -14,15 +14,15 @@ from typing import Final
 import structlog
 from kafka import errors as kafka_errors
 
+from samerack.auth.kafka_config import for_kafka_python
 from samerack.cluster.client import close, connect
 from samerack.common.errors import AgentError, one_line
-from samerack.common.kafka_config import for_kafka_python
 from samerack.common.service import Service
-from samerack.common.settings import Settings
 from samerack.election.asking import Answer, GroupAsker
 from samerack.election.places import ROOM, waiting_groups
 from samerack.election.registry import Registry
 from samerack.election.waiting import LEASE_SECONDS
+from samerack.settings import Settings
 
 log = structlog.get_logger("election")
 

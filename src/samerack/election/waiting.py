@@ -17,7 +17,6 @@ from kafka import errors as kafka_errors
 from kafka.net.compat import KafkaNetClient
 
 from samerack.cluster.group import STABLE, DescribedGroup
-from samerack.common.settings import ElectionSettings
 from samerack.election.asking import GroupAsker
 from samerack.election.counting import Claim
 from samerack.election.member import WaitingMember
@@ -31,6 +30,7 @@ from samerack.election.places import (
     waiting_group,
     waiting_instance,
 )
+from samerack.settings import ElectionSettings
 
 log = structlog.get_logger("election")
 

@@ -16,13 +16,13 @@ import structlog
 
 from samerack.common.attempts import RetryPauses
 from samerack.common.service import Service
-from samerack.common.settings import Settings
 from samerack.events.event_log import EventLog
 from samerack.events.history import Row, TrafficHistory
 from samerack.events.metrics import EventMetrics
 from samerack.events.model import Event
 from samerack.events.place import path_of
 from samerack.events.store import CorruptError, Store, StoreError, set_aside
+from samerack.settings import Settings
 from samerack.traffic.model import Gap
 
 log = structlog.get_logger("events")

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Final
 from zlib import crc32
 
-from samerack.common.settings import Settings
-from samerack.common.settings.events import IN_MEMORY
+from samerack.settings import Settings
+from samerack.settings.events import IN_MEMORY
 
 _HOMELESS: Final = Path("/var/lib")
 """For a user without a home directory, as in a container."""

@@ -13,9 +13,9 @@ from datetime import date, timedelta
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
-from samerack.common.settings.pipeline import PipelineSettings
 from samerack.pipeline import tables
 from samerack.pipeline.schema import TABLES
+from samerack.settings.pipeline import PipelineSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

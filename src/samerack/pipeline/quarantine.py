@@ -14,8 +14,8 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.sql.types import StructType
 
 from samerack.common.records import SCHEMA
-from samerack.common.settings.pipeline import PipelineSettings
 from samerack.pipeline.schema import GROUP_STATE, MEMBERS, QUARANTINE, TOPICS, TRAFFIC_SAMPLE
+from samerack.settings.pipeline import PipelineSettings
 
 Rules: TypeAlias = Iterator[tuple[Column, str | Column]]
 """Pairs of a condition under which a record is bad, and the reason."""

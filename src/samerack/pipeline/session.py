@@ -22,8 +22,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from samerack.common.errors import AgentError, SettingsError
-from samerack.common.settings.pipeline import PipelineSettings
 from samerack.pipeline import jars
+from samerack.settings.pipeline import PipelineSettings
 
 MIN_JAVA: Final = 17
 REDACTED: Final = (

@@ -14,10 +14,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.sql.types import StringType, StructField, StructType
 
-from samerack.common.settings.pipeline import PipelineSettings
 from samerack.pipeline.quarantine import BROKEN, reason
 from samerack.pipeline.schema import GROUP_STATE, GROUP_STATES, KEPT_BYTES, KEY, TRAFFIC_BY_MINUTE, TRAFFIC_SAMPLE
 from samerack.pipeline.sums import total
+from samerack.settings.pipeline import PipelineSettings
 
 SAMPLE: Final = "sample"
 STATE: Final = "state"

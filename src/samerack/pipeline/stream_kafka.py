@@ -10,9 +10,9 @@ from typing import Final
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined]  # exported in fact
 
+from samerack.auth.identities import AWS_MSK_IAM
+from samerack.auth.kafka_config import for_librdkafka, secrets_of
 from samerack.common.errors import AgentError, SettingsError
-from samerack.common.identities import AWS_MSK_IAM
-from samerack.common.kafka_config import for_librdkafka, secrets_of
 
 _SAME: Final = frozenset(
     {

@@ -19,12 +19,12 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.sql.streaming.query import StreamingQuery
 
 from samerack.common.errors import AgentError
-from samerack.common.settings import Settings
-from samerack.common.settings.pipeline import PipelineSettings
 from samerack.pipeline import tables
 from samerack.pipeline.quarantine import quarantined
 from samerack.pipeline.stream import BAD, NEEDED_BEFORE, SAMPLE, STATE, by_minute, once, parsed, states
 from samerack.pipeline.stream_kafka import source_options
+from samerack.settings import Settings
+from samerack.settings.pipeline import PipelineSettings
 
 _WAIT_SECONDS: Final = 0.2
 _MINUTE: Final = "yyyy-MM-dd HH:mm"

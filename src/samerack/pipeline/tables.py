@@ -16,9 +16,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from samerack.common.errors import AgentError
-from samerack.common.settings.pipeline import PipelineSettings
 from samerack.pipeline.schema import KEY, TABLES
 from samerack.pipeline.sums import FULL
+from samerack.settings.pipeline import PipelineSettings
 
 _TRIES: Final = 10
 _PAUSE_SECONDS: Final = 0.5

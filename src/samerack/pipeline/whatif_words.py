@@ -8,8 +8,8 @@ from types import MappingProxyType
 from typing import Final
 
 from samerack.common import words
-from samerack.common.cures import command
 from samerack.pipeline.whatif_group import COPIES, LEAD, MOVE, NEAR, NEAR_LEAD, SKEW, STRATEGY, Questions
+from samerack.settings.cures import command
 
 _BROKERS: Final = "HOST:PORT"
 _SELECTOR: Final = "replica.selector.class=org.apache.kafka.common.replica.RackAwareReplicaSelector"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from samerack.assignors.consumer.registry import Options
-from samerack.common.settings import LeadingSettings
 from samerack.planning.deadline import DEADLINE_SECONDS
+from samerack.settings import LeadingSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,11 +11,11 @@ from functools import cached_property
 from typing import Literal, TypeAlias
 
 from samerack.common.money import per_month
-from samerack.common.settings import LeadingSettings
 from samerack.reporting.costs import broker_racks
 from samerack.reporting.findings import Finding
 from samerack.reporting.report import GroupCost, Report
 from samerack.reporting.serving import ServedElsewhere, served_elsewhere
+from samerack.settings import LeadingSettings
 from samerack.traffic.model import GroupTraffic, TrafficSnapshot
 
 MeasuredBy: TypeAlias = Literal["command", "leading-agent", "observing-agent"]

@@ -9,11 +9,11 @@ from typing import Final, Self
 
 from samerack.cluster.broker_configs import ask_selector
 from samerack.cluster.server_assignors import ask_assignors
-from samerack.common.money import price_table
 from samerack.common.patterns import EVERY
-from samerack.common.settings import Settings
 from samerack.events import EventLog
 from samerack.reporting.report_service import ReportService
+from samerack.settings import Settings
+from samerack.settings.prices import price_table
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.metrics import TrafficMetrics
 from samerack.traffic.model import TrafficSnapshot

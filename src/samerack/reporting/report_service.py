@@ -13,7 +13,6 @@ from typing import Final
 
 from samerack.cluster.server_assignors import ServerAssignors
 from samerack.common.money import PriceTable
-from samerack.common.settings import LeadingSettings
 from samerack.events import EventLog
 from samerack.events.history import TrafficHistory
 from samerack.reporting import costs, verify
@@ -23,6 +22,7 @@ from samerack.reporting.findings import Verdict
 from samerack.reporting.group_history import MARKED, GroupHistory, group_history
 from samerack.reporting.report import Report
 from samerack.reporting.server_assignment import with_servers
+from samerack.settings import LeadingSettings
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.model import STREAMS_KINDS, Gap, GroupTraffic, TrafficSnapshot
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from samerack.common.cures import command
+from samerack.settings.cures import command
 
 CLASSIC: Final = (
     "set rack.aware.assignment.strategy=min_traffic and client.rack in every instance; {command} shows what each "

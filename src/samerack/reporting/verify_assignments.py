@@ -11,14 +11,14 @@ from typing import Final
 
 from samerack.cluster.group import EAGER
 from samerack.cluster.server_assignors import ASSIGNOR
-from samerack.common.cures import command
 from samerack.common.records import FOLLOWING, LEADING
-from samerack.common.settings import LeadingSettings
 from samerack.reporting.evidence import Evidence, in_group
 from samerack.reporting.findings import Code, Finding
 from samerack.reporting.report import GroupCost
 from samerack.reporting.shares import present_share
 from samerack.reporting.streams_advice import advice
+from samerack.settings import LeadingSettings
+from samerack.settings.cures import command
 from samerack.traffic.model import GroupTraffic
 
 _NEAR_RANDOM: Final = 0.9

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from samerack.cluster.view import Rack
-from samerack.common.settings import RackSettings
 from samerack.reporting.evidence import Evidence
 from samerack.reporting.findings import Code
+from samerack.settings import RackSettings
 from samerack.traffic.model import GroupTraffic
 
 _AWS_NAMES: Final = "zone names of AWS"

@@ -14,7 +14,6 @@ import numpy as np
 
 from samerack.assignors.model import NOBODY, Problem
 from samerack.common import words
-from samerack.common.cures import command
 from samerack.planning.rack_spread import RackSpread, rack_spread
 from samerack.reporting.baseline import share_with_every_replica
 from samerack.reporting.evidence import Evidence, dollars_per_month, in_group, priced_within, unexplained_dollars
@@ -22,6 +21,7 @@ from samerack.reporting.findings import Code, Finding
 from samerack.reporting.report import GroupCost
 from samerack.reporting.shares import MIN_SHARE
 from samerack.reporting.verify_racks import names_of
+from samerack.settings.cures import command
 from samerack.traffic.model import STREAMS_KINDS, GroupTraffic
 
 _MAX_RACKS: Final = 6

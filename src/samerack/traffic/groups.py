@@ -13,9 +13,9 @@ from typing import Any, Final
 from samerack.cluster.group import CONSUMER, MemberView, view_member
 from samerack.cluster.racks import NO_HOSTS, Hosts, MemberRack, member_rack
 from samerack.cluster.view import ClusterView
-from samerack.common.settings import RackSettings
 from samerack.protocol.errors import ProtocolError
 from samerack.protocol.model import NO_PARTITIONS, TopicPartitions, from_pairs
+from samerack.settings import RackSettings
 from samerack.traffic import streams_client, streams_tasks
 from samerack.traffic.collect import KeyOf, Partition, plain_key
 from samerack.traffic.model import GroupKind, ObservedMember

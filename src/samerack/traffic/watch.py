@@ -12,15 +12,15 @@ from typing import Final
 
 import structlog
 
+from samerack.auth.kafka_config import for_kafka_python
 from samerack.cluster.broker_configs import ask_selector
 from samerack.cluster.racks import NO_HOSTS, Hosts
 from samerack.cluster.wire import Wire
 from samerack.common.attempts import RetryPauses
 from samerack.common.errors import AgentError
-from samerack.common.kafka_config import for_kafka_python
 from samerack.common.service import Service
-from samerack.common.settings import ClientEndpoint, Settings
 from samerack.election.leadership_state import Alone, LeadershipState
+from samerack.settings import ClientEndpoint, Settings
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.cycle import Cycle
 from samerack.traffic.exact import ExactReads

@@ -14,11 +14,11 @@ from samerack.assignors.model import Problem
 from samerack.cluster.racks import MemberRack, Source
 from samerack.cluster.view import ClusterView, PartitionView, Rack
 from samerack.common.money import PriceTable, shipped
-from samerack.common.settings import LeadingSettings
 from samerack.events import EventLog
 from samerack.events.history import Figures, Row, TrafficHistory
 from samerack.protocol.model import NO_PARTITIONS
 from samerack.reporting.report_service import ReportService
+from samerack.settings import LeadingSettings
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.evenness import BusiestMember, TopicShare
 from samerack.traffic.log_growth import NOT_MEASURED, Copied, Replication

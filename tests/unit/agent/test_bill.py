@@ -15,7 +15,6 @@ from samerack.agent.web import page as web_page
 from samerack.agent.web.page import Cell, matrix
 from samerack.common import words
 from samerack.common.money import SECONDS_PER_MONTH, shipped
-from samerack.common.settings import Settings, TrafficSettings
 from samerack.reporting import report
 from samerack.reporting.bill import bill
 from samerack.reporting.bill_parts import bill_parts, missing
@@ -24,6 +23,7 @@ from samerack.reporting.ledger import Ledger
 from samerack.reporting.measuring import Measuring
 from samerack.reporting.money_metrics import BillCollector
 from samerack.reporting.report import PairCost
+from samerack.settings import Settings, TrafficSettings
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.log_growth import Copied, Replication
 from samerack.traffic.series import OTHER, SeriesLimits

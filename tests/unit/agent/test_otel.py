@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from samerack.agent.metrics import Metrics
 from samerack.agent.otel import MetricsExport
 from samerack.common.errors import AgentError, SettingsError
-from samerack.common.settings import OtelSettings, load
+from samerack.settings import OtelSettings, load
 from tests.collector import Collector
 
 

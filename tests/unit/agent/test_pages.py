@@ -24,7 +24,7 @@ from samerack.cli.main import app
 from samerack.cluster.racks import SOURCES, Source
 from samerack.cluster.server_assignors import LINE
 from samerack.common.records import TrafficSample
-from samerack.common.settings import PolicySettings, Settings, load
+from samerack.settings import PolicySettings, Settings, load
 from tests import doc_tables
 from tests.docs import ROOT, Command, dead_links, named_tests, pages, spans, yaml_of
 

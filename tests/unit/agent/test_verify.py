@@ -12,7 +12,6 @@ from samerack.cluster.server_assignors import LINE, ServerAssignors
 from samerack.cluster.view import NoRack, PartitionView, Rack
 from samerack.common.errors import AgentError
 from samerack.common.money import shipped
-from samerack.common.settings import LeadingSettings, RackSettings
 from samerack.reporting import costs, findings
 from samerack.reporting.baseline import server_share, share_with_every_replica
 from samerack.reporting.evidence import Evidence
@@ -20,6 +19,7 @@ from samerack.reporting.findings import Code, Finding, Verdict
 from samerack.reporting.server_assignment import with_servers
 from samerack.reporting.verify import verdict
 from samerack.reporting.verify_racks import rack_names, rack_warnings
+from samerack.settings import LeadingSettings, RackSettings
 from samerack.traffic.model import BlindSpot, Family, Flow, Gap, GroupKind, GroupTraffic, Shares, TrafficSnapshot
 from tests.unit.agent.measured import GB, NEAR, RACKS, RANGE, SPREAD, A, B, C, flow, group, problem, snapshot, weighed
 

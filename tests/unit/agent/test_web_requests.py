@@ -20,8 +20,8 @@ from samerack.agent.web import takeover as web_takeover
 from samerack.cli import lead
 from samerack.cli import requests as commands
 from samerack.cli.main import app
-from samerack.common.cures import reach_agent
 from samerack.common.errors import AgentError
+from samerack.settings.cures import reach_agent
 from tests.commands import commands_in, parsed
 from tests.unit.agent.serving import post, served
 

@@ -19,9 +19,9 @@ from samerack.cli.main import app
 from samerack.cli.top import view
 from samerack.cluster.server_assignors import LINE, ServerAssignors
 from samerack.common import words
-from samerack.common.settings import Settings
 from samerack.reporting.report_service import ReportService
 from samerack.reporting.server_assignment import server_assignment
+from samerack.settings import Settings
 from tests.unit.agent.measured import busy, reports, snapshot
 
 SHOWN = reports(busy(), roles={"orders": "leading"})

@@ -14,16 +14,15 @@ from samerack.agent.leading.prospect import prospect
 from samerack.agent.leading.takeover_gain import worth_refusal
 from samerack.agent.policy import Action, Decision, Reason
 from samerack.agent.policy.requests import Request, Wish, in_words
-from samerack.common import flags
 from samerack.common.console import Console
-from samerack.common.cures import command
 from samerack.common.money import shipped
-from samerack.common.settings import LeadingSettings
 from samerack.pipeline.whatif_group import LEAD, STRATEGY, Questions
 from samerack.pipeline.whatif_words import cure
 from samerack.reporting import costs
 from samerack.reporting.evidence import Evidence, MeasuredBy
 from samerack.reporting.verify import verdict
+from samerack.settings import LeadingSettings, flags
+from samerack.settings.cures import command
 from samerack.traffic.model import GroupKind, GroupTraffic, TrafficSnapshot
 from tests.commands import commands_in, parsed
 from tests.docs import ROOT, sources
@@ -176,6 +175,6 @@ def test_what_is_incomplete_is_noticed(line: str) -> None:
 
 
 def test_no_message_makes_a_command_by_itself() -> None:
-    """A command with a name in it is made by `common.cures`, which quotes it, and has its brokers or agent."""
+    """A command with a name in it is made by `settings.cures`, which quotes it, and has its brokers or agent."""
     made = re.compile(r"samerack (?:[a-z]+ )+(?:--[a-z]+ )*\{[^}]*\}(?!:)")  # a colon follows where it names itself
     assert [str(path) for path in sources() if made.search(path.read_text("utf-8"))] == []

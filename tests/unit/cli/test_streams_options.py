@@ -17,9 +17,9 @@ from samerack.cli.streams_options import Option, Rates, Reads, bill_of, options_
 from samerack.cli.streams_report import report_of
 from samerack.cli.streams_show import show
 from samerack.common.console import Console
-from samerack.common.money import price_table
-from samerack.common.settings import MoneySettings
 from samerack.common.words import money
+from samerack.settings import MoneySettings
+from samerack.settings.prices import price_table
 from samerack.traffic.streams_application import Brokers, application_of, standbys_now
 from samerack.traffic.streams_changelogs import match
 from tests.unit.agent.values import Described

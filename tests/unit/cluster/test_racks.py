@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from samerack.cluster.racks import Hosts, MemberRack, Source, client_id_of, member_rack
-from samerack.common.settings import RackSettings
 from samerack.protocol.model import Subscription
+from samerack.settings import RackSettings
 
 SETTINGS = RackSettings(
     client_ids={"orders-a-*": "rack-a", "orders-*": "rack-b", "pod-[0-9]": "rack-c"},

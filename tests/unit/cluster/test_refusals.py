@@ -7,12 +7,12 @@ import ssl
 import pytest
 from kafka import errors as kafka_errors
 
+from samerack.auth.bearer import TokenError
+from samerack.auth.identities import AwsIdentity
+from samerack.auth.tokens import tokens
 from samerack.cluster.errors import CoordinatorMovesError, NotAllowedError
 from samerack.cluster.refusals import NotAcceptedError, explained, is_refusal, refusal
-from samerack.common.bearer import TokenError
 from samerack.common.errors import AgentError, RefusedError
-from samerack.common.identities import AwsIdentity
-from samerack.common.tokens import tokens
 
 CONFIG = {"sasl_mechanism": "PLAIN"}
 

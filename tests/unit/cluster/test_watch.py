@@ -14,13 +14,13 @@ from kafka.protocol.broker_version_data import BROKER_API_VERSIONS
 from kafka.protocol.metadata import ApiVersionsRequest
 from structlog.testing import capture_logs
 
+from samerack.auth.kafka_config import for_kafka_python
 from samerack.cluster import broker_configs, metadata, watch
 from samerack.cluster.errors import NotAllowedError
 from samerack.cluster.view import ClusterView, SettlingTimes
 from samerack.cluster.watch import ClusterWatch
 from samerack.cluster.wire import Question, Wire
 from samerack.common.errors import AgentError, RefusedError
-from samerack.common.kafka_config import for_kafka_python
 from tests.unit.agent.values import RACKS, UNSET, cluster, partition, view_of
 from tests.unit.cluster.scripted_wire import ScriptedWire, configs_response, metadata_response, versions_response
 from tests.unit.cluster.scripted_wire import partition as response_partition

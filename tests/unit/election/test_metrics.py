@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry
 
-from samerack.common.settings import load
 from samerack.election.election import Election
 from samerack.election.metrics import ElectionCollector
 from samerack.election.model import Advertisement, Verdict, lead, observe
+from samerack.settings import load
 
 SETTINGS = load(flags={"kafka": {"bootstrap.servers": "127.0.0.1:1"}}, environment={})
 

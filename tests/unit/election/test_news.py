@@ -8,9 +8,9 @@ import pytest
 from kafka.net.compat import KafkaNetClient
 
 from samerack.cluster.client import close
-from samerack.common.settings import load
 from samerack.election.member import ElectionMember
 from samerack.election.model import Advertisement, lead
+from samerack.settings import load
 
 FIRST = Advertisement(identity="me", responsibilities=(lead("payments"),))
 

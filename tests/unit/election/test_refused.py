@@ -10,12 +10,12 @@ from typing import Any, cast
 import pytest
 from kafka import errors as kafka_errors
 
-from samerack.common.settings import Settings, load
 from samerack.election.asking import Answer, GroupAsker
 from samerack.election.model import Advertisement, encode
 from samerack.election.places import ROOM, UNREGISTERED_ROOM
 from samerack.election.reader import RegistryReader
 from samerack.election.waiting import Waiting
+from samerack.settings import Settings, load
 from tests.unit.election.described import agent, agents_group
 
 

@@ -20,11 +20,11 @@ from samerack.agent.web.server import WebServer, application
 from samerack.cli.events import local, moment, table
 from samerack.cli.main import app
 from samerack.common.errors import SettingsError
-from samerack.common.settings import Settings
 from samerack.events import EventLog
 from samerack.events.place import path_of
 from samerack.events.store import Store
 from samerack.events.words import figures, happened, reason
+from samerack.settings import Settings
 from tests.docs import Command, blocks
 from tests.unit.agent.measured import busy, reports
 from tests.unit.cli.tables import lines_of

@@ -21,7 +21,6 @@ from samerack.assignors.model import NOBODY, AssignmentError
 from samerack.cluster.group import MemberView
 from samerack.cluster.group_member import Joined
 from samerack.cluster.view import SettledCluster
-from samerack.common.settings import Settings
 from samerack.planning import planner
 from samerack.planning.coverage import coverage, members_without_partitions, owned_topics, unreadable_member_reason
 from samerack.planning.members import PlanMember
@@ -30,6 +29,7 @@ from samerack.planning.planner import make_plan
 from samerack.planning.problem import problem_of
 from samerack.protocol.consumer import decode_assignment, encode_subscription
 from samerack.protocol.model import Subscription, from_pairs, from_runs, to_pairs
+from samerack.settings import Settings
 from tests.unit.agent.values import cluster, group, member
 from tests.unit.planning.test_planner import EAGER, owner
 from tests.unit.planning.test_planner_properties import MODES, groups, settled_clusters

@@ -12,7 +12,6 @@ from samerack.assignors.consumer import optimal
 from samerack.assignors.consumer import range as range_assignor
 from samerack.assignors.model import NOBODY, AssignmentError
 from samerack.cluster.racks import MemberRack
-from samerack.common.settings import LeadingSettings, RackSettings
 from samerack.planning import planner
 from samerack.planning.members import PlanMember, members_of_join, members_of_view
 from samerack.planning.mode import Mode, mode_of
@@ -21,6 +20,7 @@ from samerack.planning.problem import partitions_changed, problem_of
 from samerack.protocol.consumer import decode_assignment
 from samerack.protocol.model import NO_PARTITIONS, Subscription, from_pairs, from_runs, to_pairs
 from samerack.protocol.sticky import decode_sticky
+from samerack.settings import LeadingSettings, RackSettings
 from tests.unit.agent.values import cluster, group, member
 
 EAGER = Mode(cooperative=False, keep_copartitioned=False, rack_aware_fetch=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from samerack.cluster.wire import Wire
-from samerack.common.settings import Settings
 from samerack.election.counting import NOTHING, Claim, Claims
 from samerack.election.model import ReportingMember, observe
+from samerack.settings import Settings
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.broker_poller import BrokerPoller, Poll
 from samerack.traffic.collect import Partition

@@ -12,11 +12,11 @@ from kio.schema.errors import ErrorCode
 from kio.schema.types import GroupId, TopicName
 from kio.static.primitive import i32
 
-from samerack.common.settings import RackSettings
 from samerack.protocol.consumer import encode_assignment, encode_subscription
 from samerack.protocol.model import Assignment, Subscription, from_pairs, to_pairs
 from samerack.protocol.streams_model import LATEST_OFFSET, StreamsTask, SubscriptionInfo
 from samerack.protocol.streams_subscription import encode_subscription_info
+from samerack.settings import RackSettings
 from samerack.traffic import groups
 from samerack.traffic.groups import ListedGroup
 from samerack.traffic.model import ObservedMember

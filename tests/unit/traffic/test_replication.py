@@ -14,9 +14,9 @@ from kafka.protocol.consumer.offsets import ListOffsetsRequest
 from samerack.cluster.raw_request import RawRequest
 from samerack.cluster.view import ClusterView
 from samerack.cluster.wire import Question
-from samerack.common.settings import TrafficSettings
 from samerack.election.counting import EVERYTHING, NOTHING, Claim, Claims
 from samerack.election.model import observe
+from samerack.settings import TrafficSettings
 from samerack.traffic import cluster_logs
 from samerack.traffic.broker_poller import State
 from samerack.traffic.collect import Offsets, Partition

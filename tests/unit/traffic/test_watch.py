@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from samerack.common.settings import load
 from samerack.election.counting import EVERYTHING, NOTHING, Claims
 from samerack.election.leadership_state import Alone
+from samerack.settings import load
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.metrics import TrafficMetrics
 from samerack.traffic.model import TrafficSnapshot

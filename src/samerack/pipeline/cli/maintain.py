@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from samerack.common.flags import settings_from
-from samerack.common.options import ConfigOption, SetOption
 from samerack.pipeline.cli.spark import need_spark
+from samerack.settings.flags import settings_from
+from samerack.settings.options import ConfigOption, SetOption
 
 if TYPE_CHECKING:
     from samerack.pipeline.maintain import Kept

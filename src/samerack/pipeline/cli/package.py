@@ -12,7 +12,7 @@ import typer
 from samerack.common.errors import SettingsError
 from samerack.pipeline import jars
 
-ROOMS: Final = ("assignors", "common", "pipeline")
+ROOMS: Final = ("assignors", "auth", "common", "pipeline", "settings")
 ZIP: Final = "samerack-pipeline.zip"
 PROGRAM: Final = "samerack_pipeline.py"
 _LINES: Final = '''"""Runs samerack's pipeline under spark-submit; the zip beside it holds the code."""

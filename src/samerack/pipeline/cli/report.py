@@ -13,10 +13,10 @@ import typer
 from samerack.common import words
 from samerack.common.console import Console
 from samerack.common.errors import AgentError, SettingsError
-from samerack.common.flags import settings_from
-from samerack.common.money import price_table
-from samerack.common.options import ConfigOption, SetOption
 from samerack.pipeline.cli.spark import need_spark
+from samerack.settings.flags import settings_from
+from samerack.settings.options import ConfigOption, SetOption
+from samerack.settings.prices import price_table
 
 if TYPE_CHECKING:
     from samerack.pipeline.report.model import Report

@@ -16,12 +16,12 @@ import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from samerack.common.console import Console
-from samerack.common.flags import settings_from
-from samerack.common.options import BootstrapOption, ConfigOption, SetOption
 from samerack.pipeline import simulate_sinks
 from samerack.pipeline.simulate import Kind, Message, messages
 from samerack.pipeline.simulate_cast import START, Fleet
 from samerack.pipeline.simulate_faults import SORTS, Faults, with_faults
+from samerack.settings.flags import settings_from
+from samerack.settings.options import BootstrapOption, ConfigOption, SetOption
 
 _STANDARD_OUTPUT = "-"
 _KAFKA = "kafka"

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from samerack.common.flags import settings_from
-from samerack.common.options import BootstrapOption, ConfigOption, SetOption
 from samerack.pipeline.cli.spark import need_spark
 from samerack.pipeline.stream_kafka import check_topics, source_options, without_secrets
+from samerack.settings.flags import settings_from
+from samerack.settings.options import BootstrapOption, ConfigOption, SetOption
 
 if TYPE_CHECKING:
     from samerack.pipeline.stream_run import Batch

@@ -12,14 +12,14 @@ import typer
 
 from samerack.common.console import Console
 from samerack.common.errors import AgentError, SettingsError
-from samerack.common.flags import settings_from
-from samerack.common.money import price_table
-from samerack.common.options import ConfigOption, SetOption
-from samerack.common.settings import Settings
 from samerack.pipeline.cli.spark import need_spark
 from samerack.pipeline.whatif_group import MOVE, Questions
 from samerack.pipeline.whatif_show import Answer, Failure, KindOfChange, Totals, show, to_json
 from samerack.pipeline.whatif_words import Change
+from samerack.settings import Settings
+from samerack.settings.flags import settings_from
+from samerack.settings.options import ConfigOption, SetOption
+from samerack.settings.prices import price_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

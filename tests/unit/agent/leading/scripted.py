@@ -10,13 +10,13 @@ from samerack.agent.leading.group_reporter import GroupReporter
 from samerack.agent.leading.leader import GroupLeader
 from samerack.agent.leading.parts import build_group_parts
 from samerack.agent.metrics import Metrics
+from samerack.auth.kafka_config import for_kafka_python
 from samerack.cluster.group_poller import GroupPoller
 from samerack.cluster.view import SettlingTimes
 from samerack.cluster.watch import ClusterWatch
 from samerack.cluster.wire import Wire
-from samerack.common.kafka_config import for_kafka_python
-from samerack.common.settings import Settings
 from samerack.events import EventLog
+from samerack.settings import Settings
 from tests.unit.cluster.scripted_broker import ScriptedBroker
 
 

@@ -15,9 +15,9 @@ from samerack.agent.leading.prospect import prospect
 from samerack.agent.leading.roles import OBSERVING
 from samerack.agent.policy.back_off_causes import RULES, Cause
 from samerack.cluster.group import GroupView
-from samerack.common.settings import LeadingSettings, Settings
 from samerack.events import EventLog
 from samerack.protocol.model import Subscription
+from samerack.settings import LeadingSettings, Settings
 from tests.unit.agent.leading.scripted import reporter_of
 from tests.unit.agent.values import group, member
 

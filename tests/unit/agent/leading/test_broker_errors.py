@@ -24,8 +24,8 @@ from structlog.testing import capture_logs
 
 from samerack.agent.metrics import Metrics
 from samerack.agent.supervisor.line import MemberIdentity
+from samerack.auth.kafka_config import for_kafka_python
 from samerack.cluster.wire import Wire
-from samerack.common.kafka_config import for_kafka_python
 from samerack.traffic.describe import committed
 from samerack.traffic.groups import ListedGroup
 from samerack.traffic.model import Family

@@ -18,8 +18,8 @@ from samerack.agent.policy import Breaker
 from samerack.cluster.group import GroupView
 from samerack.cluster.group_poller import GroupPoll
 from samerack.cluster.racks import NO_HOSTS
-from samerack.common.settings import Settings
 from samerack.election.leadership_state import Alone
+from samerack.settings import Settings
 from tests.unit.agent.leading.scripted import reporter_of
 from tests.unit.agent.values import cluster, group, member
 

@@ -14,10 +14,10 @@ from samerack.agent.leading.roles import FOLLOWING, OBSERVING
 from samerack.agent.metrics import Metrics
 from samerack.agent.policy import Action, Breaker, Decision, Reason
 from samerack.cluster.group import GroupView
-from samerack.common.settings import Settings
 from samerack.events import EventLog
 from samerack.events.rebalance_tracker import RebalanceTracker
 from samerack.protocol.model import from_pairs
+from samerack.settings import Settings
 from tests.unit.agent.leading.policies import MIDNIGHT
 from tests.unit.agent.leading.scripted import reporter_of
 from tests.unit.agent.values import cluster, group, member

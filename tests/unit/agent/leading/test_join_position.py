@@ -16,9 +16,9 @@ from samerack.agent.metrics import Metrics
 from samerack.agent.policy.back_off_causes import BackOffError, Cause
 from samerack.cluster.group import GroupView
 from samerack.common.errors import AgentError
-from samerack.common.settings import LeadingSettings
 from samerack.protocol.java import spread_hash
 from samerack.protocol.model import NO_PARTITIONS, TopicPartitions, from_pairs
+from samerack.settings import LeadingSettings
 from tests.unit.agent.values import group, member
 
 LEADING = LeadingSettings()

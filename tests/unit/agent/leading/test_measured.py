@@ -15,10 +15,10 @@ from samerack.assignors.consumer.registry import Options
 from samerack.cli.curve import points_of
 from samerack.common.errors import SettingsError
 from samerack.common.money import shipped
-from samerack.common.settings import load
 from samerack.planning import planner
 from samerack.planning.mode import Mode
 from samerack.reporting.baseline import curve_of
+from samerack.settings import load
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.model import Shares
 from samerack.traffic.weights import WeightBook, weights_of_rates

@@ -26,10 +26,10 @@ from samerack.cluster import client, diagnosis
 from samerack.cluster.client import close, connect
 from samerack.cluster.group_member import JOIN_VERSION, STUCK_SECONDS, Joined
 from samerack.common.errors import AgentError
-from samerack.common.settings import LeadingSettings
 from samerack.protocol.claims import claims
 from samerack.protocol.consumer import decode_subscription
 from samerack.protocol.model import NO_PARTITIONS
+from samerack.settings import LeadingSettings
 from tests.unit.agent.leading.conftest import WAIT_SECONDS, Coordinator
 
 OFFERED = ("range", "roundrobin", "sticky", "cooperative-sticky", "RoundRobinAssigner")

@@ -10,9 +10,9 @@ import pytest
 from samerack.agent.leading.assigning import Assigning
 from samerack.cluster.group import GroupView, MemberView
 from samerack.cluster.group_member import Joined
-from samerack.common.settings import Settings
 from samerack.protocol.consumer import encode_subscription
 from samerack.protocol.model import Subscription
+from samerack.settings import Settings
 from tests.unit.agent.values import cluster, member
 
 GENERATION = 7

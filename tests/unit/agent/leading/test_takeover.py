@@ -21,9 +21,9 @@ from samerack.agent.leading.takeover import (
     refusal,
 )
 from samerack.cluster.group import GroupView, MemberView
-from samerack.common.settings import LeadingSettings
 from samerack.protocol.java import spread_hash
 from samerack.protocol.model import from_pairs
+from samerack.settings import LeadingSettings
 from tests.unit.agent.values import group, member
 
 STANDING = TakeoverParties(me="agent", leader="m-1", static=True)

@@ -11,7 +11,7 @@ import yaml
 from typer.testing import CliRunner
 
 from samerack.cli.main import app
-from samerack.common.settings import PodSettings, load
+from samerack.settings import PodSettings, load
 from tests.docs import ROOT, Command, blocks
 from tests.unit.agent.pod.api_server import ApiServer
 

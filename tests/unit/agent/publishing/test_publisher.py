@@ -18,8 +18,8 @@ from samerack.agent.publishing.states import LastPublished, state_record
 from samerack.assignors.streams.whole_tasks import WholeTasks
 from samerack.common.errors import SettingsError
 from samerack.common.records import GroupEvent, GroupState, TrafficSample
-from samerack.common.settings import Settings, load
 from samerack.events import EventLog
+from samerack.settings import Settings, load
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.model import TrafficSnapshot
 from tests.unit.agent.measured import A, B, C, flow, group, member, publish, snapshot

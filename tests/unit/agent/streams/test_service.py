@@ -26,8 +26,8 @@ from samerack.agent.streams.service import StreamsService
 from samerack.agent.streams.workers import NoPlanError
 from samerack.agent.web.streams import MAX_BYTES
 from samerack.assignors.streams.plugin import AssignmentError
-from samerack.common.settings import StreamsSettings
 from samerack.events.words import happened, reason
+from samerack.settings import StreamsSettings
 from tests.parity.streams_cases import random_case
 from tests.streams_http import Endpoint, Json, endpoint, question_of
 

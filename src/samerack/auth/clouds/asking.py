@@ -1,0 +1,164 @@
+"""The code shared by the requests to all clouds: mounted files, JSON answers, clock checks, one-line error texts."""
+
+from __future__ import annotations
+
+import json
+import ssl
+import time
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from samerack.auth.bearer import TokenError
+from samerack.common.fetching import HttpAnswer, NoAnswerError, ask
+
+METADATA_SECONDS: Final = 1.0
+"""Timeout of a request to an address that is local to this machine."""
+SECONDS: Final = 3.0
+"""Timeout of a request that leaves the machine; a longer one could delay the leader of a group too much."""
+MAX_SKEW_SECONDS: Final = 300.0
+"""AWS refuses signatures that are five minutes old, and the other clouds tokens that are not valid yet."""
+_MAX_BYTES: Final = 1 << 18
+_MAX_SHOWN: Final = 300
+_MAX_SECONDS: Final = 86_400.0
+"""A longer life of a token than a day is not trusted."""
+
+
+def asked(who: str, url: str, path: str, **question: Any) -> HttpAnswer:
+    """Sends a request and returns the answer, whatever its status.
+
+    Args:
+        who: name of the server, for error messages.
+        url: URL of the server.
+        path: path of the request.
+        question: the other arguments of `common.fetching.ask`.
+
+    Raises:
+        TokenError: There is no answer.
+    """
+    try:
+        return ask(url, path, max_bytes=_MAX_BYTES, **question)
+    except NoAnswerError as error:
+        raise TokenError(f"{who} does not answer: {error}") from None
+
+
+def parsed(who: str, answer: HttpAnswer) -> Mapping[str, Any]:
+    """Returns the JSON object in an answer.
+
+    Raises:
+        TokenError: The answer is not a JSON object.
+    """
+    try:
+        found = json.loads(answer.body)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise TokenError(f"{who} answers with no JSON object; is it that?")
+    return found
+
+
+def bearer(who: str, answer: HttpAnswer) -> tuple[str, float]:
+    """Returns the OAuth access token in an answer, and for how many seconds it is valid.
+
+    Raises:
+        TokenError: The answer has no token.
+    """
+    found = parsed(who, answer)
+    try:
+        text, seconds = str(found["access_token"]), float(found["expires_in"])
+    except (KeyError, TypeError, ValueError):
+        raise TokenError(f"{who} answers without access_token and expires_in; is it that?") from None
+    if not text or not seconds > 0:  # refuses NaN too
+        raise TokenError(f"{who} answers with a token that is empty or has ended; check the clocks")
+    return text, min(seconds, _MAX_SECONDS)
+
+
+def reason_of(answer: HttpAnswer, *keys: str) -> str:
+    """Returns the reason in an error answer, on one line: the first of the keys that its JSON has, else its text."""
+    try:
+        found = json.loads(answer.body)
+    except ValueError:
+        found = None
+    texts = [str(found[key]) for key in keys if found.get(key)] if isinstance(found, dict) else []
+    text = texts[0] if texts else answer.body.decode(errors="replace")
+    return line(text) or "no reason given"
+
+
+def line(text: str) -> str:
+    """Returns a foreign text on one line, printable and shortened."""
+    shown = "".join(one if one.isprintable() else " " for one in text)
+    return " ".join(shown.split())[:_MAX_SHOWN]
+
+
+def file_text(variable: str, path: str) -> str:
+    """Reads a file that an environment variable names; not cached, because clouds replace the file.
+
+    Raises:
+        TokenError: It cannot be read, or is empty.
+    """
+    try:
+        with Path(path).open(encoding="ascii") as file:
+            text = file.read(_MAX_BYTES).strip()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "it is no text"
+        raise TokenError(f"{variable}: {path} cannot be read ({reason}); is the pod's token mounted?") from None
+    if not text:
+        raise TokenError(f"{variable}: {path} is empty; is the pod's token mounted?")
+    return text
+
+
+def check_clock(who: str, answer: HttpAnswer) -> None:
+    """Compares this machine's clock with the server's, if the answer has a date.
+
+    Raises:
+        TokenError: They differ too much for signatures made here, and for tokens with a limited life.
+    """
+    try:
+        ahead = time.time() - parsedate_to_datetime(answer.date).timestamp()
+    except (ValueError, TypeError, OverflowError):
+        return
+    if abs(ahead) > MAX_SKEW_SECONDS:
+        raise TokenError(
+            f"the clock of this machine is {abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} that of {who}; "
+            "set it (NTP): what is signed or valid by one clock is refused by the other"
+        )
+
+
+def trust(authority: str) -> ssl.SSLContext:
+    """Returns a TLS context that trusts the CA certificates in a file, or the system's for "".
+
+    Raises:
+        TokenError: The file cannot be used.
+    """
+    try:
+        return ssl.create_default_context(cafile=authority or None)
+    except OSError as error:  # an SSLError is one
+        raise TokenError(
+            f"kafka.https.ca.location: {authority}: {error.strerror or error}; it must be a file in PEM"
+        ) from None
+
+
+def secure(variable: str, url: str, *, near: tuple[str, ...] = ()) -> str:
+    """Checks a URL of the environment: https, or http to this machine or to the local addresses `near`.
+
+    Raises:
+        TokenError: Secrets would cross a network unencrypted.
+    """
+    try:
+        address = urlsplit(url)
+        host = address.hostname or ""
+    except ValueError:
+        raise TokenError(f"{variable}: is no URL; correct it") from None
+    if host and (address.scheme == "https" or (address.scheme == "http" and (host in near or _is_loopback(host)))):
+        return url
+    raise TokenError(f"{variable}: {url} is no URL that begins with https://; correct it")
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,240 @@
+"""Finds the AWS credentials of this process, in the order of AWS's own libraries.
+
+From the environment, a web identity (IRSA), a container (EKS Pod Identity, ECS) or the instance's metadata (IMDSv2).
+
+Profile files are not read: they are for people. The names of variables and the addresses are AWS's (AWS SDKs and
+Tools Reference Guide, "Standardized credential providers").
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+from urllib.parse import quote, urlencode, urlsplit
+from xml.etree import ElementTree as ET
+
+from samerack.auth.bearer import TokenError
+from samerack.auth.clouds.asking import (
+    METADATA_SECONDS,
+    SECONDS,
+    asked,
+    check_clock,
+    file_text,
+    line,
+    parsed,
+    reason_of,
+    secure,
+    trust,
+)
+from samerack.auth.clouds.sigv4 import Credentials
+from samerack.common.fetching import HttpAnswer
+
+_ECS: Final = "169.254.170.2"
+_NEAR: Final = (_ECS, "169.254.170.23", "fd00:ec2::23")
+"""Addresses at which ECS and EKS give credentials to containers; they are local to this machine."""
+_INSTANCE: Final = "http://169.254.169.254"
+_ROLES: Final = "/latest/meta-data/iam/security-credentials/"
+_STS: Final = "STS"
+_STS_CURES: Final[Mapping[str, str]] = {
+    "AccessDenied": "the role's trust policy must allow sts:AssumeRoleWithWebIdentity to this cluster's OIDC provider "
+    "and to system:serviceaccount:NAMESPACE:NAME of this pod",
+    "ExpiredTokenException": "the token in AWS_WEB_IDENTITY_TOKEN_FILE has ended; check the clocks, and restart the "
+    "pod if Kubernetes does not renew it",
+    "InvalidIdentityToken": "make the OIDC issuer of this Kubernetes cluster an identity provider of the account, with "
+    "the audience sts.amazonaws.com",
+}
+_SET: Final = "give the ServiceAccount a role (docs/clouds.md)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """The environment in which this process runs.
+
+    Attributes:
+        region: region of the STS endpoint.
+        authority: file of CA certificates for the certificate of STS; "" for the system's.
+    """
+
+    environment: Mapping[str, str]
+    region: str
+    authority: str = ""
+
+
+def find(place: Place) -> Credentials:
+    """Returns the credentials of the first source that is configured, or the instance's if none is.
+
+    Raises:
+        TokenError: No source is configured and the instance has none, or the configured source gives none.
+    """
+    for source in _SOURCES:
+        found = source(place)
+        if found is not None:
+            return found
+    try:
+        return _of_instance(place)
+    except TokenError as error:
+        raise TokenError(
+            "no AWS credentials: neither AWS_ACCESS_KEY_ID, AWS_WEB_IDENTITY_TOKEN_FILE nor "
+            f"AWS_CONTAINER_CREDENTIALS_FULL_URI is set, and {error}"
+        ) from None
+
+
+def _of_environment(place: Place) -> Credentials | None:
+    """Returns access key, secret and session token from the environment variables."""
+    key, secret = (place.environment.get(name, "") for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"))
+    if not key and not secret:
+        return None
+    if not key or not secret:
+        missing = "AWS_SECRET_ACCESS_KEY" if key else "AWS_ACCESS_KEY_ID"
+        raise TokenError(f"{missing}: is missing, and the other half is set; set both or neither")
+    return Credentials(key=key, secret=secret, session=place.environment.get("AWS_SESSION_TOKEN", ""))
+
+
+def _of_web_identity(place: Place) -> Credentials | None:
+    """Gets credentials of a role from STS for the token of a Kubernetes ServiceAccount (IRSA)."""
+    role, path = (place.environment.get(name, "") for name in ("AWS_ROLE_ARN", "AWS_WEB_IDENTITY_TOKEN_FILE"))
+    if not path:
+        return None
+    if not role:
+        raise TokenError("AWS_ROLE_ARN: is missing, and AWS_WEB_IDENTITY_TOKEN_FILE is set; set both or neither")
+    form = {
+        "Action": "AssumeRoleWithWebIdentity",
+        "Version": "2011-06-15",
+        "RoleArn": role,
+        "RoleSessionName": place.environment.get("AWS_ROLE_SESSION_NAME") or "samerack",
+        "WebIdentityToken": file_text("AWS_WEB_IDENTITY_TOKEN_FILE", path),
+    }
+    url = _sts_url(place)
+    answer = asked(
+        _STS,
+        url,
+        "/",
+        seconds=SECONDS,
+        method="POST",
+        headers={"Content-Type": "application/x-www-form-urlencoded"},
+        body=urlencode(form).encode(),
+        tls=trust(place.authority) if url.startswith("https://") else None,
+    )
+    check_clock(f"{_STS} ({url})", answer)
+    fields = _xml(answer)
+    if answer.status != 200:
+        code, message = (fields.get(name, "") for name in ("Code", "Message"))
+        answer_text = f"{line(code)}: {line(message)}" if code else f"answers {answer.status}"
+        raise TokenError(
+            f"{_STS} ({url}) refuses the role {role}: {answer_text}; "
+            f"{_STS_CURES.get(code, 'check AWS_ROLE_ARN and AWS_WEB_IDENTITY_TOKEN_FILE')}"
+        )
+    return _credentials(f"{_STS} ({url})", {**fields, "Token": fields.get("SessionToken", "")})
+
+
+def _sts_url(place: Place) -> str:
+    given = place.environment.get("AWS_ENDPOINT_URL_STS", "")
+    if given:
+        return secure("AWS_ENDPOINT_URL_STS", given)
+    region = place.environment.get("AWS_REGION") or place.environment.get("AWS_DEFAULT_REGION") or place.region
+    return f"https://sts.{region}.amazonaws.com{'.cn' if region.startswith('cn-') else ''}"
+
+
+def _of_container(place: Place) -> Credentials | None:
+    """Gets the credentials that EKS Pod Identity or ECS gives to this container."""
+    variable = "AWS_CONTAINER_CREDENTIALS_FULL_URI"
+    relative, url = place.environment.get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", ""), place.environment.get(variable)
+    if relative:
+        variable, url = "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", f"http://{_ECS}{relative}"
+    if not url:
+        return None
+    address = urlsplit(secure(variable, url, near=_NEAR))
+    who = f"{variable} {url}"
+    path = f"{address.path or '/'}?{address.query}" if address.query else address.path or "/"
+    answer = asked(
+        who,
+        f"{address.scheme}://{address.netloc}",
+        path,
+        seconds=METADATA_SECONDS,
+        headers=_authorization(place.environment),
+        tls=trust("") if address.scheme == "https" else None,
+    )
+    if answer.status != 200:
+        raise TokenError(
+            f"{who} answers {answer.status}: {reason_of(answer, 'message', 'Message')}; check the Pod Identity "
+            "association of this ServiceAccount (aws eks list-pod-identity-associations), or the task's role, and its "
+            "trust policy"
+        )
+    check_clock(who, answer)
+    return _credentials(who, parsed(who, answer))
+
+
+def _authorization(environment: Mapping[str, str]) -> dict[str, str]:
+    path = environment.get("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", "")
+    token = file_text("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", path) if path else ""
+    token = token or environment.get("AWS_CONTAINER_AUTHORIZATION_TOKEN", "")
+    return {"Authorization": token} if token else {}
+
+
+def _of_instance(place: Place) -> Credentials:
+    """Gets the credentials of the instance's role from IMDSv2, which requires a token; IMDSv1 is not used."""
+    if place.environment.get("AWS_EC2_METADATA_DISABLED", "").lower() == "true":
+        raise TokenError(f"AWS_EC2_METADATA_DISABLED is true; {_SET}")
+    given = place.environment.get("AWS_EC2_METADATA_SERVICE_ENDPOINT", "").rstrip("/")
+    url = secure("AWS_EC2_METADATA_SERVICE_ENDPOINT", given, near=("169.254.169.254", "fd00:ec2::254")) if given else ""
+    url = url or _INSTANCE
+    who = f"instance metadata ({url})"
+    try:
+        life = {"X-aws-ec2-metadata-token-ttl-seconds": "60"}
+        proof = asked(who, url, "/latest/api/token", seconds=METADATA_SECONDS, method="PUT", headers=life)
+    except TokenError as error:
+        raise TokenError(f"{error}; {_SET}, or let containers reach it (a hop limit of 2)") from None
+    headers = {"X-aws-ec2-metadata-token": _text(who, proof)}
+    role = _text(who, asked(who, url, _ROLES, seconds=METADATA_SECONDS, headers=headers)).partition("\n")[0].strip()
+    answer = asked(who, url, _ROLES + quote(role, safe=""), seconds=METADATA_SECONDS, headers=headers)
+    check_clock(who, answer)
+    _text(who, answer)
+    return _credentials(who, parsed(who, answer))
+
+
+def _text(who: str, answer: HttpAnswer) -> str:
+    text = answer.body.decode(errors="replace").strip()
+    if answer.status == 404:
+        raise TokenError(f"{who} knows no role of this instance; {_SET}, or the instance a profile")
+    if answer.status != 200 or not text:
+        raise TokenError(f"{who} answers {answer.status}; {_SET}")
+    return text
+
+
+def _xml(answer: HttpAnswer) -> dict[str, str]:
+    """Returns the texts in an answer by element name; none if it is not XML."""
+    try:
+        root = ET.fromstring(answer.body)  # noqa: S314 - short, over TLS; expat bounds entities
+    except ET.ParseError:
+        return {}
+    return {one.tag.rpartition("}")[2]: one.text.strip() for one in root.iter() if one.text and one.text.strip()}
+
+
+def _credentials(who: str, found: Mapping[str, Any]) -> Credentials:
+    """Reads credentials from a mapping with AWS's names.
+
+    Raises:
+        TokenError: They are incomplete or expired.
+    """
+    if found.get("Code", "Success") != "Success":
+        raise TokenError(f"{who} gives no credentials: {line(str(found['Code']))}; check the role's trust policy")
+    try:
+        ends = datetime.fromisoformat(str(found["Expiration"])).timestamp()
+        key, secret, session = (str(found[name]) for name in ("AccessKeyId", "SecretAccessKey", "Token"))
+    except (KeyError, ValueError, OverflowError):
+        raise TokenError(
+            f"{who} answers without AccessKeyId, SecretAccessKey, token and Expiration; is it AWS's?"
+        ) from None
+    if not key or not secret or not session:
+        raise TokenError(f"{who} answers with empty credentials; is it AWS's?")
+    now = time.time()
+    if ends <= now:
+        ended, here = (datetime.fromtimestamp(one, UTC).isoformat(timespec="seconds") for one in (ends, now))
+        raise TokenError(f"{who} gives credentials that ended at {ended}, and here it is {here}; check the clocks")
+    return Credentials(key=key, secret=secret, session=session, ends=ends)
+
+
+_SOURCES: Final[tuple[Callable[[Place], Credentials | None], ...]] = (_of_environment, _of_web_identity, _of_container)

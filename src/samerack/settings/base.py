@@ -1,0 +1,35 @@
+"""The base class and common types of the sections of the settings."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+from samerack.settings.sources import IN_QUOTES, is_like_a_list
+
+Seconds = Annotated[float, Field(gt=0)]
+
+
+def _split(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    if is_like_a_list(value):
+        raise ValueError(IN_QUOTES)
+    return [part.strip() for part in value.split(",") if part.strip()]
+
+
+def _all_named(names: tuple[str, ...]) -> tuple[str, ...]:
+    if not all(name.strip() for name in names):
+        raise ValueError("has an empty name; remove it")
+    return names
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_split), AfterValidator(_all_named)]
+"""Several names, as a list or as one comma-separated text."""
+
+
+class Section(BaseModel):
+    """A named part of the settings: no unknown keys, no later changes."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)

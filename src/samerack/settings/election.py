@@ -1,0 +1,54 @@
+"""Settings of the election with which the agents of one cluster choose the active one and exchange their racks."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+
+from pydantic import Field, field_validator
+
+from samerack.settings.base import Names, Seconds, Section
+
+
+class ElectionSettings(Section):
+    """The agents' own Kafka group: one of them is active for each group to lead, the others stand by."""
+
+    group: str = Field(
+        default="samerack",
+        description="Kafka group of the agents' election, the same for all that may lead the same group. Empty: no "
+        "election.",
+    )
+    identity: str = Field(
+        default="",
+        description="This agent's name among the others, unique and the same after a restart. Empty: made of the "
+        "host's name, the port and the groups.",
+    )
+    session_timeout_seconds: Seconds = Field(
+        default=6.0, description="After so long without a sign of life another agent takes over."
+    )
+    heartbeat_seconds: Seconds = Field(
+        default=0.2, description="Time between two heartbeats; about how long a hand-over takes."
+    )
+    rebalance_timeout_seconds: Seconds = Field(
+        default=5.0, description="How long an election waits for an agent that does not answer."
+    )
+    hand_over_seconds: float = Field(
+        default=1.5,
+        ge=0,
+        description="How long an agent that ends leads on until the next one has taken over.",
+    )
+    addresses: Names = Field(
+        default=(),
+        description="Addresses of this host as the brokers see it. Empty: those the host knows.",
+        examples=[["10.1.2.3"]],
+    )
+
+    def owns(self, group: str) -> bool:
+        """Returns whether a group is the agents' own: that of the election, or one in which agents wait outside it."""
+        return bool(self.group) and (group == self.group or group.startswith(f"{self.group}-waiting-"))
+
+    @field_validator("addresses")
+    @classmethod
+    def _addresses_parse(cls, addresses: tuple[str, ...]) -> tuple[str, ...]:
+        for address in addresses:
+            ip_address(address)  # its ValueError names what is wrong
+        return addresses

@@ -1,0 +1,178 @@
+"""Settings of the agent's membership in the groups that it leads, of its polling, and of members' racks."""
+
+from __future__ import annotations
+
+import re
+from ipaddress import ip_network
+from typing import Final, Literal
+
+from pydantic import Field, field_validator
+
+from samerack.settings.base import Seconds, Section
+
+STREAMS_PROTOCOLS: Final = frozenset({"stream"})
+"""Protocol names of Kafka Streams (its StreamsPartitionAssignor): a Streams leader decodes every member's user data and
+fails on a member without any, so the agent never joins such a group."""
+
+CLIENT_CONVENTIONS: Final = ("ws_az", "warpstream_az", "diskless_az", "inkless_az", "automq_az")
+"""Keys that servers without rack-aware fetches read in a client id (`KEY=ZONE`) to route the client within its zone.
+
+Of WarpStream (its page on client id features; pairs are separated by commas), Aiven (its page on availability zones of
+diskless topics, and Inkless' ClientAZExtractor: commas or spaces; `inkless_az` is the older name) and AutoMQ (its
+AzAwareClientConfigurator: `&`, and values are encoded as in URLs), as of November 2026.
+"""
+
+
+class RackSettings(Section):
+    """Where the rack of a member comes from when its subscription names none."""
+
+    client_ids: dict[str, str] = Field(
+        default_factory=dict,
+        description="Rack by client id: shell patterns to racks; the first that matches counts.",
+        examples=[{"*-rack-a": "rack-a"}],
+    )
+    client_conventions: tuple[str, ...] = Field(
+        default=CLIENT_CONVENTIONS,
+        description="Rack in the client id: keys of `KEY=ZONE`, as in `orders,diskless_az=use1-az1`; empty: none.",
+        examples=[["zone"]],
+    )
+    networks: dict[str, str] = Field(
+        default_factory=dict,
+        description="Rack by client host: networks to racks; the longest prefix counts.",
+        examples=[{"10.1.0.0/16": "rack-a"}],
+    )
+    client_tags: tuple[str, ...] = Field(
+        default=("rack", "zone"),
+        description="Kafka Streams: client tags (`client.tag.NAME`) that hold a rack; the first that a member has "
+        "counts.",
+        examples=[["availability-zone"]],
+    )
+    fetch_with_rack: tuple[str, ...] = Field(
+        default=(),
+        description="Client id patterns of members that fetch with their rack (KIP-392) although their subscription "
+        "names none.",
+        examples=[["orders-*"]],
+    )
+    replica_selector: Literal["auto", "rack-aware", "leader"] = Field(
+        default="auto",
+        description="Which replicas may serve a fetch: `auto` reads the brokers' `replica.selector.class`.",
+    )
+
+    @field_validator("client_ids", "networks")
+    @classmethod
+    def _racks_are_named(cls, racks: dict[str, str]) -> dict[str, str]:
+        for key, rack in racks.items():
+            if not rack.strip():
+                raise ValueError(f"{key!r} has an empty rack; name one, or remove it")
+        return racks
+
+    @field_validator("client_conventions")
+    @classmethod
+    def _conventions_are_keys(cls, keys: tuple[str, ...]) -> tuple[str, ...]:
+        for key in keys:
+            if not re.fullmatch(r"[^=,;& ]+", key):
+                raise ValueError(f"{key!r} is no key of a client id's KEY=ZONE; write the key alone, such as ws_az")
+        return keys
+
+    @field_validator("networks")
+    @classmethod
+    def _networks_parse(cls, networks: dict[str, str]) -> dict[str, str]:
+        for network in networks:
+            ip_network(network)  # its ValueError names what is wrong
+        return networks
+
+
+class LeadingSettings(Section):
+    """How the agent is present in a group."""
+
+    instance_id: str = Field(
+        default="samerack",
+        min_length=1,
+        description="`group.instance.id` of the agent in every group it leads.",
+    )
+    session_timeout_seconds: Seconds = Field(
+        default=9.0,
+        description="Session timeout of the agent's membership, longer than `election.session_timeout_seconds`; "
+        "brokers refuse less than `group.min.session.timeout.ms`.",
+    )
+    heartbeat_seconds: Seconds = Field(default=0.5, description="Time between two heartbeats of the agent.")
+    rebalance_timeout_seconds: Seconds = Field(default=10.0, description="The agent's own rebalance timeout.")
+    protocols: tuple[str, ...] = Field(
+        default=("range", "roundrobin", "sticky", "cooperative-sticky", "RoundRobinAssigner"),
+        min_length=1,
+        description="Protocol names the agent offers; a group can only be joined when all its members share one.",
+    )
+    cooperative_protocols: tuple[str, ...] = Field(
+        default=("cooperative-sticky",),
+        description="Protocols that rebalance incrementally (KIP-429).",
+    )
+    allow_roundrobin_v0: bool = Field(
+        default=False,
+        description="Join `roundrobin` groups with members of subscription v0: only where no member is kafka-python 3.",
+    )
+    keep_copartitioned: Literal["auto", "always", "never"] = Field(
+        default="auto",
+        description="Whether partition i of co-partitioned topics stays on one member; `auto`: where the group's "
+        "protocol is `range`.",
+    )
+    weigh_by: Literal["bytes", "partitions"] = Field(
+        default="bytes",
+        description="What a partition read across racks costs: its measured bytes per second, or one each.",
+    )
+    max_skew: int = Field(
+        default=0,
+        ge=0,
+        description="Partitions beyond its fair share that a member may get, so that fewer are read across racks. Not"
+        " where co-partitioned topics stay together.",
+    )
+    spread_moves: int = Field(
+        default=0,
+        ge=0,
+        description="Partitions a plan may move beyond the fewest, so that no member has too many of one topic.",
+    )
+    deadline_seconds: Seconds = Field(
+        default=5.0,
+        description="Longest time for a plan; keep it below the members' session timeout.",
+    )
+    position_retry_seconds: Seconds = Field(
+        default=30.0, description="Pause after a failed attempt to get to the front of the brokers' order."
+    )
+    takeover: Literal["patient", "clean"] = Field(
+        default="patient",
+        description="`patient` waits until the group's leader leaves; `clean` takes over in eager groups where the "
+        "policy allows a rebalance.",
+    )
+    takeover_wait_seconds: Seconds = Field(
+        default=5.0,
+        description="How long members may take to rejoin in a takeover.",
+    )
+
+    @field_validator("protocols", "cooperative_protocols")
+    @classmethod
+    def _is_not_streams(cls, protocols: tuple[str, ...]) -> tuple[str, ...]:
+        for protocol in protocols:
+            if protocol in STREAMS_PROTOCOLS:
+                raise ValueError(
+                    f"{protocol!r} is Kafka Streams, which assigns its tasks itself: its leader fails on a member that "
+                    "is not Streams, and the application stops; leave the name out"
+                )
+        return protocols
+
+
+class WatchSettings(Section):
+    """How often the agent looks."""
+
+    cluster_seconds: Seconds = Field(
+        default=0.5,
+        description="Time between two polls of racks and replicas, stretched so that polling takes a tenth of the "
+        "time at most.",
+    )
+    group_seconds: Seconds = Field(default=1.0, description="Time between two polls of a group.")
+    waiting_seconds: Seconds = Field(
+        default=0.2,
+        description="Time between two polls of groups without consumers, stretched to half a second so that polling "
+        "takes a tenth of the time at most.",
+    )
+    groups_seconds: Seconds = Field(
+        default=10.0, description="Time between two looks for groups that match a pattern of `groups`."
+    )

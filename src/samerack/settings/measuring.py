@@ -1,0 +1,123 @@
+"""Settings of the measurement of consumer traffic, of its prices, and of several clusters that one agent measures."""
+
+from __future__ import annotations
+
+from typing import Literal
+from urllib.parse import urlsplit
+
+from pydantic import Field, field_validator
+
+from samerack.common.patterns import EVERY, wrong_selection
+from samerack.settings.base import Names, Seconds, Section
+
+
+class ClientEndpoint(Section):
+    """Where one Java client shows its own metrics."""
+
+    url: str = Field(description="Address of its metrics in the text format of Prometheus.")
+    group: str = Field(description="Its consumer group.")
+    client_id: str = Field(default="", description="Its `client.id`, where the page shows several clients.")
+
+    @field_validator("url")
+    @classmethod
+    def _url_parses(cls, url: str) -> str:
+        address = urlsplit(url)  # its ValueError names what is wrong; so does that of the port
+        if address.scheme not in ("http", "https") or not address.hostname or address.port == 0:
+            raise ValueError("expected http://HOST:PORT/PATH")
+        return url
+
+
+class TrafficSettings(Section):
+    """What is measured of consumer traffic."""
+
+    enabled: bool = Field(default=True, description="Whether to measure.")
+    groups: Names = Field(
+        default=(),
+        description="Groups to observe, as in `groups`; by default those that are led. They are never joined.",
+        examples=[["orders-*", "payments"]],
+    )
+    topics: Names = Field(
+        default=(EVERY,),
+        description="Topics with metrics of their own, as in `groups`; others are added up as topic `(other)`.",
+        examples=[["*", "!*-changelog", "!tmp-*"]],
+    )
+    poll_seconds: Seconds = Field(
+        default=5.0,
+        description="Time between two polls of offsets and log sizes, stretched so that polling takes a third of the "
+        "time at most.",
+    )
+    window_seconds: Seconds = Field(
+        default=60.0, description="Length of the window that shares and rates are shown for."
+    )
+    history_step_seconds: float = Field(
+        default=300.0,
+        ge=1,
+        le=86_400,
+        description="Time of one point of a group's history, of which 288 are kept.",
+    )
+    probe_seconds: Seconds = Field(
+        default=60.0,
+        description="How often the leader is asked anew which replica serves a rack.",
+    )
+    rack: str = Field(
+        default="",
+        description="The agent's own rack: logs are sampled from a replica there.",
+    )
+    sample_bytes: int = Field(
+        default=4_194_304,
+        ge=0,
+        description="Most bytes of logs that one poll may read; 0 reads none.",
+    )
+    client_endpoints: tuple[ClientEndpoint, ...] = Field(
+        default=(),
+        description="Metrics of Java clients, whose bytes are then exact.",
+        examples=[[{"url": "http://127.0.0.1:9404/metrics", "group": "orders"}]],
+    )
+    replication: bool = Field(
+        default=True,
+        description="Whether to measure replication and producers where `groups` contain `*`, by two polls of all logs "
+        "in `window_seconds`.",
+    )
+    max_series: int = Field(
+        default=50_000,
+        ge=100,
+        description="Most series of traffic and money together; what is beyond is added up as group `(other)`.",
+    )
+
+    @field_validator("groups", "topics")
+    @classmethod
+    def _something_is_included(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        if wrong := wrong_selection(names):
+            raise ValueError(wrong)
+        return names
+
+
+class MoneySettings(Section):
+    """What a byte costs that crosses racks."""
+
+    prices: Literal["aws", "google-cloud", "azure", "custom"] = Field(
+        default="aws",
+        description="Price table of a provider, or `custom` for negotiated prices, other regions and clouds.",
+    )
+    dollars_per_gb_sent: float | None = Field(
+        default=None, ge=0, description="Custom prices: dollars per 10^9 bytes that leave a rack for another."
+    )
+    dollars_per_gb_received: float | None = Field(
+        default=None, ge=0, description="Custom prices: dollars per 10^9 bytes that enter a rack from another."
+    )
+
+
+class ClusterSettings(Section):
+    """One of several clusters that an agent observes."""
+
+    kafka: dict[str, str] = Field(
+        description="Kafka settings of this cluster, which go before those of `kafka` in the same place; one of the "
+        "two has `bootstrap.servers`.",
+        examples=[{"bootstrap.servers": "east-1:9092"}],
+    )
+    groups: Names = Field(
+        default=(),
+        description="Groups to observe there, as in `traffic.groups`, which counts where this is empty; all where "
+        "both are.",
+        examples=[["payments-*"]],
+    )

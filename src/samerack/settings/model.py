@@ -1,0 +1,172 @@
+"""All settings of the agent: one model, filled from flags, environment, a YAML file and defaults, in that order.
+
+The descriptions here are the reference documentation (docs/configuration.md is generated from them). The packages that
+use a setting implement it; nothing here connects to a broker.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, cast, get_args, get_origin
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from samerack.common.patterns import wrong_selection
+from samerack.settings.base import Names
+from samerack.settings.election import ElectionSettings
+from samerack.settings.events import EventSettings
+from samerack.settings.kafka_texts import kafka_texts
+from samerack.settings.leading import LeadingSettings, RackSettings, WatchSettings
+from samerack.settings.measuring import ClusterSettings, MoneySettings, TrafficSettings
+from samerack.settings.pipeline import PipelineSettings
+from samerack.settings.pod import PodSettings
+from samerack.settings.policy import PolicySettings
+from samerack.settings.publishing import PublishingSettings
+from samerack.settings.showing import LogSettings, OtelSettings, WebSettings
+from samerack.settings.streams import StreamsSettings
+from samerack.settings.supervisor import SupervisorSettings
+
+_SECRET: Final = (("kafka",), ("clusters", "*", "kafka"), ("publishing", "kafka"), ("pipeline", "conf"))
+"""Settings that may hold passwords, `*` for any key: error messages do not repeat their values."""
+
+_MAX_PLACE: Final = 200
+
+
+class Settings(BaseModel):
+    """The whole."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kafka: dict[str, str] = Field(
+        description="Kafka settings in librdkafka's names, for both clients; `bootstrap.servers` is required. In the "
+        "environment dots are underscores: `SAMERACK_KAFKA__BOOTSTRAP_SERVERS`.",
+        examples=[{"bootstrap.servers": "127.0.0.1:9092"}],
+    )
+    groups: Names = Field(
+        default=(),
+        description="Consumer groups to lead: names and shell patterns; `!` before one leaves groups out, `\\!` is a "
+        "name's own. A named group that does not exist is waited for, and never created.",
+        examples=[["orders", "payments-*", "!payments-test-*"]],
+    )
+    clusters: dict[str, ClusterSettings] = Field(
+        default_factory=dict,
+        description="Several Kafka clusters by name, which one agent observes, each for itself: what fails in one "
+        "concerns no other. Such an agent leads no groups. Page, API and metrics name the cluster.",
+        examples=[{"east": {"kafka": {"bootstrap.servers": "east-1:9092"}}}],
+    )
+    cluster: str = Field(
+        default="",
+        description="The one of `clusters` that a command is about, or the name of one that the agent it asks has; "
+        "`samerack run` observes that one alone.",
+        examples=["east"],
+    )
+    racks: RackSettings = RackSettings()
+    pod: PodSettings = PodSettings()
+    leading: LeadingSettings = LeadingSettings()
+    policy: PolicySettings = PolicySettings()
+    election: ElectionSettings = ElectionSettings()
+    supervisor: SupervisorSettings = SupervisorSettings()
+    watch: WatchSettings = WatchSettings()
+    web: WebSettings = WebSettings()
+    otel: OtelSettings = OtelSettings()
+    traffic: TrafficSettings = TrafficSettings()
+    streams: StreamsSettings = StreamsSettings()
+    money: MoneySettings = MoneySettings()
+    publishing: PublishingSettings = PublishingSettings()
+    events: EventSettings = EventSettings()
+    log: LogSettings = LogSettings()
+    pipeline: PipelineSettings = PipelineSettings()
+
+    @field_validator("kafka", mode="before")
+    @classmethod
+    def _kafka_as_text(cls, value: object) -> object:
+        return kafka_texts(value, "kafka")
+
+    @field_validator("clusters", mode="before")
+    @classmethod
+    def _clusters_kafka_as_text(cls, clusters: object) -> object:
+        """Returns each cluster with texts; the section itself does not know the cluster's name, which errors have."""
+        if not isinstance(clusters, Mapping):
+            return clusters
+        return {
+            name: {**cluster, "kafka": kafka_texts(cluster["kafka"], f"clusters.{name}.kafka"[:_MAX_PLACE])}
+            if isinstance(cluster, Mapping) and "kafka" in cluster
+            else cluster
+            for name, cluster in clusters.items()
+        }
+
+    @field_validator("groups")
+    @classmethod
+    def _each_group_once(cls, groups: tuple[str, ...]) -> tuple[str, ...]:
+        if twice := [group for group, count in Counter(groups).items() if count > 1]:
+            raise ValueError(f"{twice[0]!r} is listed twice; keep one")
+        if wrong := wrong_selection(groups):
+            raise ValueError(wrong)
+        return groups
+
+
+def sections() -> dict[str, type[BaseModel]]:
+    """Returns the models by section name: "" for the top level, then each section."""
+    return {
+        "": Settings,
+        **{
+            name: info.annotation
+            for name, info in Settings.model_fields.items()
+            if isinstance(info.annotation, type) and issubclass(info.annotation, BaseModel)
+        },
+    }
+
+
+def model_at(place: Sequence[int | str]) -> type[BaseModel]:
+    """Returns the model of a part of the settings, by the keys above it; a list's or map's values have one model."""
+    found: Any = Settings
+    for part in place:
+        if isinstance(found, type) and issubclass(found, BaseModel):
+            found = found.model_fields[str(part)].annotation
+        else:
+            found = next(of for of in get_args(found) if isinstance(of, type) and issubclass(of, BaseModel))
+    return cast("type[BaseModel]", found)
+
+
+def may_hold_secrets(place: Sequence[int | str]) -> bool:
+    """Returns whether a setting may hold passwords, by its keys: it is in such a section, or contains one."""
+    return any(all(key in ("*", part) for key, part in zip(keys, place, strict=False)) for keys in _SECRET)
+
+
+def as_map(dotted: str, value: object) -> str:
+    """Returns a key below SECTION.KEY as SECTION.KEY=MAP, which sets the same; "" for any other key.
+
+    Args:
+        dotted: The key, with dots between its parts; names such as those of groups may have dots too.
+        value: What it is set to; a text is repeated, unless it may be a secret.
+    """
+    first, *parts = dotted.split(".")
+    if first not in Settings.model_fields or not parts:
+        return ""
+    of = Settings.model_fields[first].annotation
+    shown = value if isinstance(value, str) and not may_hold_secrets([first, parts[0]]) else "VALUE"
+    nested = _nested(of, parts, shown)
+    if not isinstance(nested, dict) or nested == {".".join(parts): shown}:
+        return ""
+    ((key, below),) = nested.items()
+    return f"{first}.{key}={yaml.safe_dump(below, default_flow_style=True, width=math.inf).strip()}"
+
+
+def _nested(of: Any, parts: Sequence[str], value: str) -> Any:
+    """Returns a value within maps, by the keys above it; None where the type has no such keys."""
+    if not parts:
+        return value
+    if isinstance(of, type) and issubclass(of, BaseModel):
+        field = of.model_fields.get(parts[0])
+        below = _nested(field.annotation, parts[1:], value) if field else None
+        return None if below is None else {parts[0]: below}
+    if get_origin(of) is not dict:
+        return None
+    _, values = get_args(of)
+    if values is str:
+        return {".".join(parts): value}
+    at = next((at for at in range(1, len(parts)) if parts[at] in values.model_fields), None)
+    return None if at is None else {".".join(parts[:at]): _nested(values, parts[at:], value)}

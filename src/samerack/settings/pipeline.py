@@ -1,0 +1,96 @@
+"""Settings of the fleet pipeline: where it runs, what it reads and where its tables are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field
+
+from samerack.common.errors import SettingsError
+from samerack.common.texts import kind_of
+from samerack.settings.base import Names, Seconds, Section
+
+
+def _texts(value: object) -> object:
+    """Converts values such as `true` and 2 in YAML to text, because Spark takes only text."""
+    if not isinstance(value, Mapping):
+        # not a ValueError: pydantic would show that with the value, which may hold the storage's password
+        raise SettingsError(
+            f"pipeline.conf: is {kind_of(value)}; expected Spark's keys and their texts, e.g. "
+            "pipeline.conf={spark.driver.memory: 4g}"
+        )
+    return {str(key): _text(str(key), item) for key, item in value.items()}
+
+
+def _text(key: str, value: object) -> str:
+    if value is None or isinstance(value, (Mapping, list)):
+        raise SettingsError(
+            f"pipeline.conf: {key[:100]} {'has no value' if value is None else 'is a list or a map'}; expected a text"
+        )
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+class PipelineSettings(Section):
+    """The fleet on Spark."""
+
+    master: str = Field(
+        default="",
+        description="Spark master: `local[2]`, `spark://HOST:7077`, `k8s://...`, `yarn`. Empty: what `spark-submit` "
+        "says, else `local[*]`.",
+    )
+    conf: Annotated[dict[str, str], BeforeValidator(_texts)] = Field(
+        default_factory=dict,
+        description="Any setting of Spark's own; wins over ours.",
+        examples=[{"spark.driver.memory": "4g"}],
+    )
+    jars: Names = Field(
+        default=(),
+        description="Jars for Kafka and Delta, or a folder of them. Empty: what `scripts/setup --pipeline` fetched.",
+        examples=[["s3a://bucket/samerack/jars/delta-storage-4.4.0.jar"]],
+    )
+    start_seconds: Seconds = Field(
+        default=60.0, description="Longest wait for a standalone master and its first worker."
+    )
+    tables: str = Field(
+        default="samerack-tables",
+        description="Folder or address of the tables, which all workers must see.",
+        examples=["s3a://bucket/samerack"],
+    )
+    checkpoint: str = Field(
+        default="",
+        description="How far the stream has come; belongs to the tables. Empty: the folder `_checkpoint` beside them.",
+    )
+    traffic_topic: str = Field(
+        default="samerack-traffic", min_length=1, description="Topic that agents publish samples of traffic to."
+    )
+    states_topic: str = Field(
+        default="samerack-states", min_length=1, description="Topic that agents publish states of groups to."
+    )
+    trigger_seconds: Seconds = Field(default=30.0, description="Time between the beginnings of two batches.")
+    batch_records: int = Field(default=2_000_000, ge=1, description="Most records in one batch.")
+    repeat_seconds: Seconds = Field(
+        default=3600.0,
+        description="How long the stream remembers a record: one that comes again counts once.",
+    )
+    future_seconds: Seconds = Field(default=300.0, description="A record from further in the future is bad.")
+    late_days: int = Field(
+        default=30,
+        ge=1,
+        le=36_500,
+        description="A record from more days ago is bad.",
+    )
+    longest_window_seconds: Seconds = Field(default=3600.0, description="A sample of a longer window is bad.")
+    lost_records: Literal["stop", "skip"] = Field(
+        default="stop",
+        description="When unread records are gone from Kafka: `stop` with an error, or `skip` them.",
+    )
+    traffic_days: int = Field(default=400, ge=1, description="Days that `traffic_by_minute` keeps.")
+    states_days: int = Field(default=90, ge=1, description="Days that `group_states` keeps.")
+    quarantine_days: int = Field(default=30, ge=1, description="Days that `quarantine` keeps.")
+    vacuum_hours: float = Field(
+        default=168.0,
+        ge=0,
+        description="Age at which files that no table version needs are deleted; longer than any query and any pause "
+        "of the stream.",
+    )

@@ -1,0 +1,92 @@
+"""Settings of the sources from which a pod reads its own rack, and the leading agent the racks of other pods."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, field_validator
+
+from samerack.settings.base import Seconds, Section
+
+RackSource = Literal["env", "file", "label", "kubernetes", "cloud"]
+
+
+class PodSettings(Section):
+    """Where the rack of the pod that the agent runs in comes from; `samerack rack` shows what each source says."""
+
+    sources: tuple[RackSource, ...] = Field(
+        default=("env", "file", "label"),
+        description="Where the rack of this pod is looked for; the first source that has one counts. `kubernetes` and"
+        " `cloud` use the network.",
+    )
+    rack_variable: str = Field(default="CLIENT_RACK", description="`env`: the environment variable that has the rack.")
+    rack_file: str = Field(
+        default="",
+        description="`file`: a file whose first line is the rack, such as `samerack rack --write` makes.",
+        examples=["/run/samerack/rack"],
+    )
+    label: str = Field(
+        default="topology.kubernetes.io/zone",
+        description="`label`, `kubernetes`: the label of pods and nodes that has the zone.",
+    )
+    label_variable: str = Field(
+        default="POD_ZONE",
+        description="`label`: the variable that the downward API fills from the label.",
+    )
+    label_file: str = Field(
+        default="/etc/podinfo/labels",
+        description='`label`: the file that the downward API fills with all labels, one `key="value"` a line.',
+    )
+    zones: dict[str, str] = Field(
+        default_factory=dict,
+        description="Racks as the brokers name them, by zone name or id.",
+        examples=[{"us-east-1a": "use1-az4"}],
+    )
+    kubernetes_url: str = Field(
+        default="",
+        description="`kubernetes`: the API server; else that of KUBERNETES_SERVICE_HOST.",
+        examples=["https://10.96.0.1:443"],
+    )
+    kubernetes_account: str = Field(
+        default="/var/run/secrets/kubernetes.io/serviceaccount",
+        description="`kubernetes`: the folder with `token`, `ca.crt` and `namespace` of the pod's service account.",
+    )
+    kubernetes_members: bool = Field(
+        default=False,
+        description="Ask the Kubernetes API for the racks of members that no other source knows.",
+    )
+    kubernetes_namespaces: tuple[str, ...] = Field(
+        default=(),
+        description="Namespaces of members' pods, `*` for all; empty: the agent's own.",
+        examples=[["orders", "payments"]],
+    )
+    kubernetes_refresh_seconds: Seconds = Field(
+        default=300.0, description="How long the API's answer for an address counts."
+    )
+    cloud: Literal["auto", "aws", "google-cloud", "azure"] = Field(
+        default="auto", description="`cloud`: whose instance metadata to ask; `auto` asks one after the other."
+    )
+    cloud_url: str = Field(
+        default="",
+        description="`cloud`: address of the metadata service, if not the provider's.",
+        examples=["http://127.0.0.1:1338"],
+    )
+    cloud_zone: Literal["name", "id"] = Field(
+        default="name",
+        description="`cloud`: whether zones count by name or, on AWS, by id.",
+    )
+    timeout_seconds: Seconds = Field(default=1.0, description="`kubernetes`, `cloud`: how long one question may take.")
+
+    @field_validator("sources")
+    @classmethod
+    def _each_once(cls, sources: tuple[RackSource, ...]) -> tuple[RackSource, ...]:
+        if len(set(sources)) < len(sources):
+            raise ValueError("names a source twice")
+        return sources
+
+    @field_validator("kubernetes_url", "cloud_url")
+    @classmethod
+    def _has_scheme(cls, url: str) -> str:
+        if url and not url.startswith(("https://", "http://")):
+            raise ValueError("is no address; expected https://HOST:PORT or http://HOST:PORT")
+        return url.rstrip("/")

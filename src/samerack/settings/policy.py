@@ -1,0 +1,125 @@
+"""Settings that decide when the agent itself triggers a rebalance, for all groups and for single ones."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Literal
+from zoneinfo import ZoneInfo
+
+from cronsim import CronSim, CronSimError
+from pydantic import Field, field_validator
+
+from samerack.common.patterns import first_match
+from samerack.settings.base import Seconds, Section
+
+
+class WindowSettings(Section):
+    """A time of day, week or month that comes again and again."""
+
+    cron: str = Field(
+        description="When it opens, as in a crontab: minute, hour, day of month, month, day of week.",
+        examples=["0 2 * * *"],
+    )
+    minutes: float = Field(gt=0, description="How long it is open.", examples=[120])
+    timezone: str = Field(
+        default="UTC", description="Time zone of `cron`, by its name in the IANA database.", examples=["Europe/Berlin"]
+    )
+
+    @field_validator("cron")
+    @classmethod
+    def _cron_comes(cls, cron: str) -> str:
+        if len(cron.split()) != 5:
+            raise ValueError("expected five fields: minute, hour, day of month, month, day of week")
+        try:
+            coming = next(CronSim(cron, datetime.now(UTC)), None)
+        except CronSimError as error:
+            raise ValueError(f"is no crontab's time ({error})") from None
+        if coming is None:
+            raise ValueError("does not come within fifty years")
+        return cron
+
+    @field_validator("timezone")
+    @classmethod
+    def _timezone_is_known(cls, timezone: str) -> str:
+        try:
+            ZoneInfo(timezone)
+        except (KeyError, OSError, ValueError):
+            raise ValueError("no such time zone here; names are as Europe/Berlin, from the system's tzdata") from None
+        return timezone
+
+
+class PolicyRules(Section):
+    """What may differ by group."""
+
+    mode: Literal["act", "propose"] = Field(
+        default="act",
+        description="`act` triggers rebalances that are worth it; `propose` triggers none for racks or traffic and "
+        "reports them.",
+    )
+    min_saving: float = Field(
+        default=0.05,
+        ge=0,
+        le=1,
+        description="Minimum saving for a rebalance, as a share of the group's partitions, and of its bytes where they "
+        "are measured. Every minimum must be exceeded.",
+    )
+    min_saving_bytes_per_second: float = Field(
+        default=0.0, ge=0, description="Minimum saving in measured bytes per second; 0: whatever it is."
+    )
+    min_saving_dollars_per_day: float = Field(
+        default=0.0, ge=0, description="Minimum saving in dollars per day, by `money.prices`; 0: whatever it is."
+    )
+    unmeasured_seconds: float = Field(
+        default=600.0,
+        ge=0,
+        description="Longest wait for bytes to be measured, where a minimum needs them.",
+    )
+    max_pause_seconds: float = Field(
+        default=10.0,
+        ge=0,
+        description="Longest pause that a rebalance for racks or traffic may cost, by the group's last rebalances; "
+        "0: whatever it is.",
+    )
+    burst: int = Field(default=3, ge=1, description="Rebalances that may follow each other without a pause.")
+    refill_seconds: Seconds = Field(default=60.0, description="Time in which the budget gains one rebalance.")
+    max_per_hour: int = Field(default=12, ge=1, description="Maximum of rebalances within any hour.")
+    windows: tuple[WindowSettings, ...] = Field(
+        default=(),
+        description="Times in which rebalances may be triggered; empty: always.",
+        examples=[[{"cron": "0 2 * * *", "minutes": 120, "timezone": "Europe/Berlin"}]],
+    )
+    breaker_failures: int = Field(
+        default=2,
+        ge=1,
+        description="Failed rebalances in a row after which the agent triggers none.",
+    )
+    breaker_seconds: Seconds = Field(
+        default=3600.0,
+        description="How long it triggers none then; after that one on trial.",
+    )
+
+
+class PolicySettings(PolicyRules):
+    """When a rebalance is worth it, for all groups."""
+
+    settling_seconds: float = Field(
+        default=1.0, ge=0, description="How long a change of racks or replicas must persist before it counts."
+    )
+    leader_settling_seconds: float = Field(
+        default=600.0,
+        ge=0,
+        description="How long leadership must stay away from the preferred replica before it counts.",
+    )
+    groups: dict[str, PolicyRules] = Field(
+        default_factory=dict,
+        description="Other rules for some groups: shell patterns of group names to keys of this section, without the "
+        "settling times; the first that matches counts.",
+        examples=[{"orders-*": {"mode": "propose", "min_saving": 0.1}}],
+    )
+
+    def of(self, group: str) -> PolicyRules:
+        """Returns the rules for one group."""
+        rules = first_match(self.groups, group)
+        if rules is None:
+            return self
+        return self.model_copy(update={name: getattr(rules, name) for name in rules.model_fields_set})

@@ -1,0 +1,70 @@
+"""Settings of the traffic samples and group states that the agent publishes for a whole fleet, and of their Kafka."""
+
+from __future__ import annotations
+
+from typing import Final, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from samerack.settings.base import Section
+from samerack.settings.kafka_texts import kafka_texts
+
+_MINUTE: Final = 60
+
+
+class PublishingSettings(Section):
+    """Samples of traffic and states of groups, as records for the fleet pipeline; off without topics."""
+
+    traffic_topic: str = Field(
+        default="", description="Topic for samples of traffic; empty publishes none.", examples=["samerack-traffic"]
+    )
+    states_topic: str = Field(
+        default="", description="Topic for states of groups; empty publishes none.", examples=["samerack-states"]
+    )
+    every_seconds: int = Field(
+        default=60,
+        ge=1,
+        le=_MINUTE,
+        description="Length of a sample's window, and time between two states; a divisor of 60.",
+    )
+    cluster: str = Field(
+        default="",
+        description="Name of the cluster in all records, the same in all its agents. Empty: the cluster's id.",
+        examples=["orders-eu"],
+    )
+    kafka: dict[str, str] = Field(
+        default_factory=dict,
+        description="Kafka settings of the producer alone, over those of `kafka`.",
+        examples=[{"bootstrap.servers": "fleet:9092"}],
+    )
+    create_topics: bool = Field(
+        default=False,
+        description="Create a missing topic, with the brokers' defaults.",
+    )
+    max_buffered_records: int = Field(default=100_000, ge=1, description="Most records that wait for Kafka.")
+    max_buffered_bytes: int = Field(default=67_108_864, ge=1, description="Most bytes that wait for Kafka.")
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """Returns the topics that are written to."""
+        return tuple(dict.fromkeys(filter(None, (self.traffic_topic, self.states_topic))))
+
+    @field_validator("every_seconds")
+    @classmethod
+    def _parts_of_a_minute(cls, seconds: int) -> int:
+        if _MINUTE % seconds:
+            raise ValueError("60 is no multiple of it; take 1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30 or 60")
+        return seconds
+
+    @model_validator(mode="after")
+    def _two_topics(self) -> Self:
+        if self.traffic_topic and self.traffic_topic == self.states_topic:
+            raise ValueError(
+                f"traffic_topic and states_topic are both {self.traffic_topic}; samples and states need a topic each"
+            )
+        return self
+
+    @field_validator("kafka", mode="before")
+    @classmethod
+    def _kafka_as_text(cls, value: object) -> object:
+        return kafka_texts(value, "publishing.kafka")

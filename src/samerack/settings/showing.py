@@ -1,0 +1,59 @@
+"""Settings of the agent's HTTP port, its metrics for OpenTelemetry, and its log."""
+
+from __future__ import annotations
+
+from typing import Literal
+from urllib.parse import urlsplit
+
+from pydantic import Field, field_validator
+
+from samerack.settings.base import Names, Seconds, Section
+
+
+class WebSettings(Section):
+    """The agent's own HTTP port: the page, `/v1/…`, `/metrics`, `/healthz`, `/readyz`."""
+
+    host: str = Field(default="127.0.0.1", description="Address to listen on.")
+    hosts: Names = Field(
+        default=(),
+        description="Further names by which the port may be asked.",
+        examples=[["samerack.example.org"]],
+    )
+    port: int = Field(default=9464, ge=0, le=65535, description="Port to listen on; 0 takes a free one and logs it.")
+    socket: str = Field(
+        default="",
+        description="Path of a Unix socket to listen on as well, for programs of the agent's user and group.",
+        examples=["/run/samerack/agent.sock"],
+    )
+
+
+class OtelSettings(Section):
+    """Metrics for an OpenTelemetry collector, beside `/metrics`.
+
+    The variables `OTEL_EXPORTER_OTLP_HEADERS`, `OTEL_EXPORTER_OTLP_CERTIFICATE` and `OTEL_RESOURCE_ATTRIBUTES` count.
+    """
+
+    endpoint: str = Field(
+        default="",
+        description="Where to send metrics by OTLP over HTTP (`samerack[otel]`, which the image has). Empty: nowhere. "
+        "OpenTelemetry's variables for headers, certificates and resource attributes count.",
+        examples=["http://collector:4318/v1/metrics"],
+    )
+    every_seconds: Seconds = Field(default=60.0, description="How often.")
+
+    @field_validator("endpoint")
+    @classmethod
+    def _endpoint_is_an_address(cls, endpoint: str) -> str:
+        address = urlsplit(endpoint)  # its ValueError names what is wrong; so does that of the port
+        if endpoint and (address.scheme not in ("http", "https") or not address.hostname or address.port == 0):
+            raise ValueError("expected http://HOST:PORT/v1/metrics")
+        return endpoint
+
+
+class LogSettings(Section):
+    """Structured logs on standard error."""
+
+    level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="Least level shown.")
+    format: Literal["auto", "console", "json"] = Field(
+        default="auto", description="`auto`: colours on a terminal, one JSON object a line otherwise."
+    )

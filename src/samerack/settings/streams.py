@@ -1,0 +1,96 @@
+"""Settings of the plans that Kafka Streams applications ask the agent for (`POST /v1/streams/assign`)."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, Literal
+
+from pydantic import Field, field_validator
+
+from samerack.common.patterns import first_match
+from samerack.settings.base import Names, Seconds, Section
+
+BUILT_IN: Final = ("ha", "sticky", "legacy-sticky", "fallback-prior")
+"""Names of the task assignors that are part of samerack."""
+_CLASS: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
+
+Weights = Literal["partitions", "bytes"]
+
+
+class StreamsRules(Section):
+    """What is planned otherwise than the application's own configuration says; unset keys are the application's."""
+
+    assignor: str = Field(
+        default="",
+        description="`ha`, `sticky`, `legacy-sticky`, `fallback-prior`, or a class of your own as "
+        "`package.module:Class` (docs/streams-python.md).",
+        examples=["zones:VipAssignor"],
+    )
+    strategy: Literal["none", "min_traffic", "balance_subtopology"] | None = Field(
+        default=None, description="In place of `rack.aware.assignment.strategy`."
+    )
+    traffic_cost: int | None = Field(
+        default=None, ge=0, description="In place of `rack.aware.assignment.traffic_cost`."
+    )
+    non_overlap_cost: int | None = Field(
+        default=None, ge=0, description="In place of `rack.aware.assignment.non_overlap_cost`."
+    )
+    standby: Literal["configured", "apart"] = Field(
+        default="configured",
+        description="`apart`: standbys go to other racks than their actives.",
+    )
+    standbys: int | None = Field(default=None, ge=0, description="In place of `num.standby.replicas`.")
+    warmups: int | None = Field(default=None, ge=1, description="In place of `max.warmup.replicas`.")
+    weights: Weights | None = Field(default=None, description="In place of `streams.weights`.")
+    must_preserve_active: bool = Field(
+        default=False, description="`sticky` only: active tasks stay where they were, whatever the balance."
+    )
+    compatible: bool = Field(
+        default=False,
+        description="Plan exactly as Kafka's own assignors do (docs/streams-differences.md).",
+    )
+    options: dict[str, str] = Field(
+        default_factory=dict, description="Passed to `configure` of a class of your own.", examples=[{"vip": "gold"}]
+    )
+
+    @field_validator("assignor")
+    @classmethod
+    def _assignor_is_one(cls, name: str) -> str:
+        if name and name not in BUILT_IN and not _CLASS.fullmatch(name):
+            raise ValueError(f"expected one of {', '.join(BUILT_IN)}, or package.module:Class")
+        return name
+
+
+class StreamsSettings(Section):
+    """Plans for Kafka Streams applications whose `task.assignor.class` is samerack's."""
+
+    enabled: bool = Field(default=True, description="Whether to answer applications.")
+    deadline_seconds: Seconds = Field(
+        default=1.8,
+        description="Time for one plan; less than the jar's `samerack.timeout.ms`.",
+    )
+    max_processes: int = Field(
+        default=2,
+        ge=1,
+        description="Most processes that plan, one for each application.",
+    )
+    weights: Weights = Field(
+        default="partitions",
+        description="What counts as cross-rack traffic: partitions alike, or by measured bytes (the application must "
+        "be among `traffic.groups`).",
+    )
+    python_path: Names = Field(
+        default=(),
+        description="Folders in which classes of your own are found.",
+        examples=[["/etc/samerack/assignors"]],
+    )
+    applications: dict[str, StreamsRules] = Field(
+        default_factory=dict,
+        description="Other rules for some applications: shell patterns of `application.id` to keys; the first that "
+        "matches counts.",
+        examples=[{"orders-*": {"strategy": "min_traffic", "traffic_cost": 10, "non_overlap_cost": 1}}],
+    )
+
+    def of(self, application: str) -> StreamsRules:
+        """Returns the rules for one application."""
+        return first_match(self.applications, application) or StreamsRules()

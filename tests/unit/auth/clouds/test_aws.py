@@ -1,0 +1,84 @@
+"""Tokens for Amazon MSK: their form, their lifetime, and how long credentials are reused."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from lab.sandbox.clouds import Aws
+from samerack.auth.bearer import TokenError
+from samerack.auth.clouds.aws import Signer
+from samerack.auth.identities import AwsIdentity
+
+SECRET = "wJalr/secret+of=aws"  # noqa: S105 - of this test
+SESSION = "session/of+aws=="
+
+
+@pytest.fixture
+def aws() -> Iterator[Aws]:
+    """A cloud that knows one role."""
+    with Aws(key="ASIAEXAMPLE", secret=SECRET, session=SESSION) as server:
+        yield server
+
+
+def signer(aws: Aws, folder: Path) -> Signer:
+    """A signer in a pod with EKS Pod Identity."""
+    return Signer(AwsIdentity(region="eu-central-1"), aws.for_container(folder))
+
+
+def test_the_form_of_a_token(aws: Aws, tmp_path: Path) -> None:
+    """A token is a presigned request in base64 without padding, as from AWS's own signers."""
+    token = signer(aws, tmp_path).token()
+    assert not set(token.text) & set("=+/")
+    url = urlsplit(base64.urlsafe_b64decode(token.text + "=" * (-len(token.text) % 4)).decode())
+    assert (url.scheme, url.netloc, url.path) == ("https", "kafka.eu-central-1.amazonaws.com", "/")
+    query = {name: values[0] for name, values in parse_qs(url.query, strict_parsing=True).items()}
+    stamp, signature = query.pop("X-Amz-Date"), query.pop("X-Amz-Signature")
+    assert query == {
+        "Action": "kafka-cluster:Connect",
+        "X-Amz-Algorithm": "AWS4-HMAC-SHA256",
+        "X-Amz-Credential": f"ASIAEXAMPLE/{stamp[:8]}/eu-central-1/kafka-cluster/aws4_request",
+        "X-Amz-Expires": "900",
+        "X-Amz-SignedHeaders": "host",
+        "X-Amz-Security-Token": SESSION,
+        "User-Agent": "samerack",
+    }
+    assert len(signature) == 64
+    assert token.seconds == 900
+    assert token.text not in repr(token)
+
+
+def test_credentials_are_kept_while_they_last(aws: Aws, tmp_path: Path) -> None:
+    """Credentials are reused for new tokens until they end in less than half an hour."""
+    mine = signer(aws, tmp_path)
+    mine.token()
+    mine.token()
+    assert aws.given == 1
+    aws.seconds = 1700
+    other = signer(aws, tmp_path)
+    other.token()
+    other.token()
+    assert aws.given == 3
+
+
+def test_a_token_ends_with_its_credentials(aws: Aws, tmp_path: Path) -> None:
+    """With credentials that end in less than 900 seconds, the token ends with them."""
+    aws.seconds = 600
+    assert 590 < signer(aws, tmp_path).token().seconds <= 600
+
+
+def test_old_credentials_do_until_their_end(aws: Aws, tmp_path: Path) -> None:
+    """While the source fails, the credentials are used until they end; after that its failure is raised."""
+    lasting, ending = signer(aws, tmp_path), signer(aws, tmp_path)
+    aws.seconds = 600
+    lasting.token()
+    aws.seconds = 20
+    ending.token()
+    aws.account_token = "another-token"  # noqa: S105 - of this test
+    assert lasting.token().seconds <= 600
+    with pytest.raises(TokenError, match="answers 400"):
+        ending.token()
