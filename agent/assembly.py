@@ -69,7 +69,7 @@ class AgentParts:
     """All parts of one agent; a part that the settings turn off is None."""
 
     def __init__(self, settings: Settings, *, notify_supervisor: Callable[[], None]) -> None:
-        """Builds all parts; wrong settings fail here.
+        """Build all parts; wrong settings fail here.
 
         Args:
             settings: all settings.
@@ -132,11 +132,11 @@ class AgentParts:
             self.events.listen(self.publisher.take_event)
 
     def roles(self) -> dict[str, str]:
-        """Returns the agent's present role in each group that it is to lead."""
+        """Return the agent's present role in each group that it is to lead."""
         return {status.group: status.role for status in self.metrics.board.all()}
 
     def _in_rack(self, settings: Settings) -> Settings:
-        """Returns the settings with the rack of this pod, if it is known and none is set."""
+        """Return the settings with the rack of this pod, if it is known and none is set."""
         own = own_rack(settings.pod)
         self.metrics.in_rack(own.rack or "", own.source or "none")
         self.rack_answers = {answer.source: answer.detail for answer in own.answers}
@@ -144,7 +144,7 @@ class AgentParts:
         return with_own_rack(settings, own)
 
     def _known_hosts(self) -> Hosts:
-        """Returns what other agents and the Kubernetes API know about hosts."""
+        """Return what other agents and the Kubernetes API know about hosts."""
         pods = self.pods.hosts() if self.pods is not None else NO_HOSTS
         election = self.election
         if election is None:
@@ -167,7 +167,7 @@ class AgentParts:
         )
 
     def _leader_factory(self, notify_supervisor: Callable[[], None]) -> Callable[[str], GroupLeader]:
-        """Returns what makes the leader of a group; all leaders share what is made here."""
+        """Return what makes the leader of a group; all leaders share what is made here."""
         settings = self.settings
         takeover_lock = TakeoverLock()
         types = GroupTypes(Wire(for_kafka_python(settings.kafka)))
@@ -238,7 +238,7 @@ class AgentParts:
         )
 
     def _is_counted(self, group: str) -> bool:
-        """Returns whether this agent counts the group's traffic."""
+        """Return whether this agent counts the group's traffic."""
         return self.leadership.claims.of_group(group) is not None
 
     def _bytes_per_second(self, group: str) -> float | None:
@@ -247,7 +247,7 @@ class AgentParts:
 
 
 def _advertisement(settings: Settings) -> Advertisement:
-    """Returns what this agent advertises in the election."""
+    """Return what this agent advertises in the election."""
     return Advertisement(
         identity=identity_of(settings),
         rack=settings.traffic.rack,

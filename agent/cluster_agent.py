@@ -40,7 +40,7 @@ class ClusterAgent:
     """One cluster's services, and what is shown of it."""
 
     def __init__(self, settings: Settings, *, notify_supervisor: Callable[[], None] = lambda: None) -> None:
-        """Builds all parts; wrong settings fail here.
+        """Build all parts; wrong settings fail here.
 
         Args:
             settings: Those of this cluster.
@@ -57,7 +57,7 @@ class ClusterAgent:
         self._ending: tuple[Service, ...] = ()
 
     def _reports(self) -> ReportService:
-        """Returns the reports of traffic and money, and registers their metrics."""
+        """Return the reports of traffic and money, and registers their metrics."""
         parts, settings = self.parts, self.parts.settings
         reports = ReportService(
             board=parts.traffic,
@@ -88,7 +88,7 @@ class ClusterAgent:
         return reports
 
     def routes(self) -> tuple[BaseRoute, ...]:
-        """Returns the page and the API of this cluster."""
+        """Return the page and the API of this cluster."""
         parts = self.parts
         return (
             *web_api.routes(self.reports, status=self.health.status, statuses=parts.metrics.board.all),
@@ -109,11 +109,11 @@ class ClusterAgent:
         )
 
     def member_ids(self) -> frozenset[MemberIdentity]:
-        """Returns every member id of the agent in the groups that it leads or is to lead."""
+        """Return every member id of the agent in the groups that it leads or is to lead."""
         return frozenset(one for leader in self.parts.led.values() for one in leader.member_ids())
 
     def probe_brokers(self) -> None:
-        """Connects to the brokers once, so that an agent that they refuse fails at its start.
+        """Connect to the brokers once, so that an agent that they refuse fails at its start.
 
         Raises:
             RefusedError: TLS or SASL fails.
@@ -126,7 +126,7 @@ class ClusterAgent:
             log.warning("kafka-unreachable", error=str(error))
 
     def start(self) -> None:
-        """Starts all services, and before them what they record to."""
+        """Start all services, and before them what they record to."""
         if self.parts.writer is not None:
             self.parts.writer.start()
         if self.parts.streams is not None:
@@ -136,7 +136,7 @@ class ClusterAgent:
         self.parts.led.start()
 
     def in_stopping_order(self) -> tuple[Service, ...]:
-        """Returns the services as they stop.
+        """Return the services as they stop.
 
         The leaders stop first, then the election: other agents elect and take the memberships over while the leaders
         still wait. What is measured last is published last.
@@ -170,7 +170,7 @@ class ClusterAgent:
                 service.stop()
 
     def join(self, deadline: float) -> None:
-        """Waits for the services until a moment of the monotonic clock, and ends what they record to."""
+        """Wait for the services until a moment of the monotonic clock, and end what they record to."""
         for service in self._ending:
             if service.is_awaited:
                 service.join(_left(deadline))
@@ -182,12 +182,12 @@ class ClusterAgent:
 
 
 def stop_deadline() -> float:
-    """Returns when everything that is asked to stop now must have ended, on the monotonic clock."""
+    """Return when everything that is asked to stop now must have ended, on the monotonic clock."""
     return time.monotonic() + STOP_SECONDS
 
 
 def _services(parts: AgentParts) -> Iterator[Service]:
-    """Yields the services other than leaders, in the order in which they start."""
+    """Yield the services other than leaders, in the order in which they start."""
     if parts.publisher is not None:
         yield parts.publisher
     if parts.measuring is not None:
@@ -203,5 +203,5 @@ def _services(parts: AgentParts) -> Iterator[Service]:
 
 
 def _left(deadline: float) -> float:
-    """Returns the seconds until the deadline, or a moment if it is over."""
+    """Return the seconds until the deadline, or a moment if it is over."""
     return max(_MIN_JOIN_SECONDS, deadline - time.monotonic())

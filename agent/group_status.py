@@ -55,12 +55,12 @@ class StatusBoard(Collector):
         self._lock = Lock()
 
     def publish(self, status: GroupStatus) -> None:
-        """Replaces the status of one group."""
+        """Replace the status of one group."""
         with self._lock:
             self._statuses[status.group] = status
 
     def become(self, group: str, role: str, why: str = "") -> None:
-        """Changes the agent's role in a group at once, not with the next poll of the group: there may be none."""
+        """Change the agent's role in a group at once, not with the next poll of the group: there may be none."""
         with self._lock:
             status = self._statuses.get(group, GroupStatus(group=group))
             if role == "standby":  # the active agent reports the group's state
@@ -71,17 +71,17 @@ class StatusBoard(Collector):
             self._statuses[group] = replace(status, role=role, first_in_order=first, why=why)
 
     def forget(self, group: str) -> None:
-        """Shows a group no longer."""
+        """Show a group no longer."""
         with self._lock:
             self._statuses.pop(group, None)
 
     def all(self) -> tuple[GroupStatus, ...]:
-        """Returns every group's status, sorted by name."""
+        """Return every group's status, sorted by name."""
         with self._lock:
             return tuple(status for _, status in sorted(self._statuses.items()))
 
     def collect(self) -> Iterator[Metric]:
-        """Yields the gauges of all groups from one snapshot."""
+        """Yield the gauges of all groups from one snapshot."""
         statuses = self.all()
         yield _labelled("samerack_group_state", _STATE, "state", statuses)
         yield _labelled("samerack_group_role", "1 for what the agent is to the group.", "role", statuses)

@@ -23,7 +23,7 @@ class Health:
     """The health of one agent; any thread may ask for it."""
 
     def __init__(self, parts: AgentParts, services: Sequence[Service]) -> None:
-        """Keeps what the checks read.
+        """Keep what the checks read.
 
         Args:
             parts: the parts of the agent.
@@ -34,13 +34,13 @@ class Health:
         self._named = frozenset(named(parts.settings))
 
     def unhealthy(self) -> dict[str, str]:
-        """Returns the parts whose thread has ended."""
+        """Return the parts whose thread has ended."""
         writer = self._parts.writer
         services = (*self._services, *self._parts.led.values(), *([] if writer is None else [writer]))
         return {service.name: "its thread has ended" for service in services if not service.is_alive()}
 
     def unready(self) -> dict[str, str]:
-        """Returns the parts that do not work at the moment, with the reason."""
+        """Return the parts that do not work at the moment, with the reason."""
         parts = self._parts
         wrong = self.unhealthy()
         if stale := self._stale_metadata():
@@ -61,7 +61,7 @@ class Health:
         return wrong
 
     def notes(self) -> dict[str, str]:
-        """Returns what the agent waits for, which may be a name that is written wrong: nothing that does not work."""
+        """Return what the agent waits for, which may be a name that is written wrong: nothing that does not work."""
         notes = {
             f"group {status.group}": status.why
             for status in self._parts.metrics.board.all()
@@ -70,11 +70,11 @@ class Health:
         return notes | {f"groups {pattern}": _UNMATCHED for pattern in self._parts.led.unmatched}
 
     def makes_progress(self) -> bool:
-        """Returns whether no group waits for an overdue plan."""
+        """Return whether no group waits for an overdue plan."""
         return not any(leader.is_overdue() for leader in self._parts.led.values())
 
     def status(self) -> dict[str, Any]:
-        """Returns what the brokers support; of each group the agent's role, what prevents a better one, and a pause."""
+        """Return what the brokers support; of each group the agent's role, what prevents a better one, and a pause."""
         troubles = self._troubles()
         groups = [
             {
@@ -90,7 +90,7 @@ class Health:
         return {"bootstrap": bootstrap, "brokers": self._parts.watch.versions.summary(), "groups": groups}
 
     def gaps(self) -> tuple[Gap, ...]:
-        """Returns what the brokers do not allow, apart from traffic measurement."""
+        """Return what the brokers do not allow, apart from traffic measurement."""
         parts = self._parts
         gaps = parts.publisher.gaps() if parts.publisher is not None else ()
         gaps += parts.writer.gaps() if parts.writer is not None else ()
@@ -109,11 +109,11 @@ class Health:
         return gaps
 
     def _troubles(self) -> dict[str, str]:
-        """Returns by group what prevents the agent from leading it."""
+        """Return by group what prevents the agent from leading it."""
         return {leader.group: leader.trouble for leader in self._parts.led.values()}
 
     def _stale_metadata(self) -> str:
-        """Returns why the agent has no current metadata of the cluster; empty if it has."""
+        """Return why the agent has no current metadata of the cluster; empty if it has."""
         watch = self._parts.watch
         if watch.was_refused:
             return watch.last_error

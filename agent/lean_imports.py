@@ -32,7 +32,7 @@ def skip_unused_imports() -> None:
 
 
 def _package(name: str) -> ModuleType | None:
-    """Returns a package of which modules can be imported, without running its own code; None if it is loaded."""
+    """Return a package of which modules can be imported, without running its own code; None if it is loaded."""
     spec = find_spec(name) if name not in sys.modules else None
     if spec is None:
         return None

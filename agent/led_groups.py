@@ -37,7 +37,7 @@ _TYPES: Final = frozenset({"", "classic", "unknown"})
 
 
 def named(settings: Settings) -> tuple[str, ...]:
-    """Returns the groups that the settings name, and not those that their patterns match."""
+    """Return the groups that the settings name, and not those that their patterns match."""
     return tuple(group for group in settings.groups if not is_pattern(group))
 
 
@@ -45,7 +45,7 @@ class LedGroups(Mapping[str, GroupLeader]):
     """The leaders by group; any thread may read it."""
 
     def __init__(self, make: Callable[[str], GroupLeader], *, forget: Callable[[str], None]) -> None:
-        """Starts empty.
+        """Start empty.
 
         Args:
             make: Returns the leader of a group, which is not started yet.
@@ -60,7 +60,7 @@ class LedGroups(Mapping[str, GroupLeader]):
         """Patterns of the settings that match no group of the brokers."""
 
     def __getitem__(self, group: str) -> GroupLeader:
-        """Returns the leader of a group.
+        """Return the leader of a group.
 
         Raises:
             KeyError: The agent does not lead a group of this name.
@@ -68,11 +68,11 @@ class LedGroups(Mapping[str, GroupLeader]):
         return self._leaders[group]
 
     def __iter__(self) -> Iterator[str]:
-        """Yields the groups as they are now."""
+        """Yield the groups as they are now."""
         return iter(self._leaders)
 
     def __len__(self) -> int:
-        """Returns how many they are."""
+        """Return how many they are."""
         return len(self._leaders)
 
     def add(self, group: str) -> None:
@@ -95,14 +95,14 @@ class LedGroups(Mapping[str, GroupLeader]):
         self._forget(group)
 
     def start(self) -> None:
-        """Starts every leader."""
+        """Start every leader."""
         with self._lock:
             self._runs = True
             for leader in self._leaders.values():
                 leader.start()
 
     def close(self) -> None:
-        """Starts no leader from now on: the agent ends."""
+        """Start no leader from now on: the agent ends."""
         with self._lock:
             self._runs = False
 
@@ -140,7 +140,7 @@ class GroupFinder(Service):
         self._too_many = 0
 
     def turn(self) -> float:
-        """Looks once; returns the pause.
+        """Look once; return the pause.
 
         Raises:
             AgentError: No broker can be reached.
@@ -195,7 +195,7 @@ class GroupFinder(Service):
         return not self._led[name].member_ids()
 
     def _note_unmatched(self, found: Collection[str]) -> None:
-        """Keeps the patterns that match no group, and warns of each that did so far."""
+        """Keep the patterns that match no group, and warns of each that did so far."""
         patterns = [entry for entry in included(self._settings.groups) if is_pattern(entry)]
         unmatched = tuple(entry for entry in patterns if not any(fits(entry, name) for name in found))
         for pattern in sorted({*unmatched} - {*self._led.unmatched}):

@@ -31,7 +31,7 @@ class _Speakable(logging.Filter):
     """Passes only what a library may log."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Returns whether the record contains no bytes of a connection, and no request of SASL."""
+        """Return whether the record contains no bytes of a connection, and no request of SASL."""
         values = record.args.values() if isinstance(record.args, dict) else record.args or ()
         return record.name != _BYTES and not any(type(one).__name__.startswith(_SASL) for one in values)
 
@@ -40,24 +40,24 @@ class _Masked:
     """Replaces secrets with asterisks in the text of a renderer."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        """Prepares the secrets of the settings; the longest are masked first, as one may contain another."""
+        """Prepare the secrets of the settings; the longest are masked first, as one may contain another."""
         written = {form for secret in secrets for form in (secret, json.dumps(secret)[1:-1], repr(secret)[1:-1])}
         self._secrets = sorted(written, key=len, reverse=True)
 
     def __call__(self, _logger: object, _method: str, text: str) -> str:
-        """Returns the line without secrets."""
+        """Return the line without secrets."""
         for secret in self._secrets:
             text = text.replace(secret, _MASK)
         return text
 
 
 def _time_first(_logger: object, _method: str, event: MutableMapping[str, Any]) -> dict[str, Any]:
-    """Returns the event with what a reader of lines looks for first: when, how severe, and what."""
+    """Return the event with what a reader of lines looks for first: when, how severe, and what."""
     return {**{key: event[key] for key in _FIRST if key in event}, **event}
 
 
 def configure(whole: Settings) -> None:
-    """Sets up structlog, and sends the Kafka libraries' own warnings to the same output."""
+    """Set up structlog, and send the Kafka libraries' own warnings to the same output."""
     settings = whole.log
     console = settings.format == "console" or (settings.format == "auto" and sys.stderr.isatty())
     level = logging.getLevelNamesMapping()[settings.level.upper()]

@@ -122,7 +122,7 @@ class Metrics:
         self._suppressed.labels("", BROKER_ABSENT)
 
     def expect(self, group: str) -> None:
-        """Shows a group from the start with its counters at 0: without that 0 a rate misses the first event."""
+        """Show a group from the start with its counters at 0: without that 0 a rate misses the first event."""
         self.board.publish(GroupStatus(group=group))
         self._plan_seconds.labels(group)
         self._join_to_sync.labels(group)
@@ -141,7 +141,7 @@ class Metrics:
             self._errors.labels(group, kind)
 
     def forget(self, group: str) -> None:
-        """Shows a group no longer that has ceased to exist."""
+        """Show a group no longer that has ceased to exist."""
         self.board.forget(group)
         for family in (
             self._plan_seconds,
@@ -157,59 +157,59 @@ class Metrics:
             family.remove_by_labels({"group": group})
 
     def planned(self, group: str, assignor: str, seconds: float) -> None:
-        """Records a plan that was made and sent."""
+        """Record a plan that was made and sent."""
         self._plan_seconds.labels(group).observe(seconds)
         self._plans.labels(group, assignor).inc()
 
     def rebalanced(self, group: str, reason: str) -> None:
-        """Counts a rebalance that the agent triggered."""
+        """Count a rebalance that the agent triggered."""
         self._rebalances.labels(group, reason).inc()
 
     def proposed(self, group: str, reason: str) -> None:
-        """Counts a rebalance that the agent would have triggered in mode act, but only proposes."""
+        """Count a rebalance that the agent would have triggered in mode act, but only proposes."""
         self._proposals.labels(group, reason).inc()
 
     def suppressed(self, group: str, reason: str) -> None:
-        """Counts a trigger that the agent did not follow."""
+        """Count a trigger that the agent did not follow."""
         self._suppressed.labels(group, reason).inc()
 
     def failed(self, group: str, kind: str) -> None:
-        """Counts a failure."""
+        """Count a failure."""
         self._errors.labels(group, kind).inc()
 
     def answered(self, group: str, seconds: float) -> None:
-        """Records how long the agent, as the leader, took between the JoinGroup response and SyncGroup."""
+        """Record how long the agent, as the leader, took between the JoinGroup response and SyncGroup."""
         self._join_to_sync.labels(group).observe(seconds)
 
     def backed_off(self, group: str, cause: Cause) -> None:
-        """Counts a back-off of the agent from a group."""
+        """Count a back-off of the agent from a group."""
         self._back_offs.labels(group, cause.value).inc()
 
     def rejoined_for_position(self, group: str) -> None:
-        """Counts a rejoin of the agent for another position in the broker's order."""
+        """Count a rejoin of the agent for another position in the broker's order."""
         self._position_rejoins.labels(group).inc()
 
     def looked(self, seconds: float) -> None:
-        """Records the duration of a poll of the cluster."""
+        """Record the duration of a poll of the cluster."""
         self._poll_seconds.observe(seconds)
 
     def watch_failed(self) -> None:
-        """Counts a failed poll of the cluster."""
+        """Count a failed poll of the cluster."""
         self._errors.labels("", WATCH_ERROR).inc()
 
     def ignored(self, reason: str) -> None:
-        """Counts something that a poll found but that is not a change of the cluster."""
+        """Count something that a poll found but that is not a change of the cluster."""
         self._suppressed.labels("", reason).inc()
 
     def in_rack(self, rack: str, source: str) -> None:
-        """Sets the rack of the agent's own pod and its source."""
+        """Set the rack of the agent's own pod and its source."""
         self._pod_rack.clear()
         self._pod_rack.labels(rack, source).set(1)
 
     def pod_asked(self, outcome: str) -> None:
-        """Counts a request to the Kubernetes API for a member's address."""
+        """Count a request to the Kubernetes API for a member's address."""
         self._pod_questions.labels(outcome).inc()
 
     def exposition(self) -> bytes:
-        """Returns all metrics in Prometheus' text format."""
+        """Return all metrics in Prometheus' text format."""
         return generate_latest(self.registry)

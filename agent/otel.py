@@ -34,7 +34,7 @@ class MetricsExport(Service):
     failure_event = "otel-export-failed"
 
     def __init__(self, settings: OtelSettings, collect: Callable[[], Iterable[Metric]]) -> None:
-        """Prepares the exporter; `start` begins to send.
+        """Prepare the exporter; `start` begins to send.
 
         Args:
             settings: where to, and how often.
@@ -64,7 +64,7 @@ class MetricsExport(Service):
         self._began_ns = time.time_ns()
 
     def turn(self) -> float:
-        """Sends once; returns the pause.
+        """Send once; return the pause.
 
         Raises:
             AgentError: The collector does not take it.
@@ -81,7 +81,7 @@ class MetricsExport(Service):
         return self._pause
 
     def stop(self) -> None:
-        """Ends a try that is under way, and the thread."""
+        """End a try that is under way, and the thread."""
         super().stop()
         self._exporter.shutdown()
 
@@ -92,7 +92,7 @@ class _LastWords(logging.Handler):
     last = ""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keeps one."""
+        """Keep one."""
         self.last = " ".join(record.getMessage().split())
 
 
@@ -107,7 +107,7 @@ class Distribution:
 
 
 def distributions(family: Metric) -> Iterator[Distribution]:
-    """Yields the histograms of a family, one for each combination of labels.
+    """Yield the histograms of a family, one for each combination of labels.
 
     Args:
         family: with samples in Prometheus' form: `_bucket` with all observations up to the label `le`, and `_sum`.
@@ -132,7 +132,7 @@ def distributions(family: Metric) -> Iterator[Distribution]:
 
 
 def metrics_data(families: Iterable[Metric], *, began_ns: int, now_ns: int) -> sdk.MetricsData:
-    """Returns metrics in OpenTelemetry's form: counters are monotonic sums since the start.
+    """Return metrics in OpenTelemetry's form: counters are monotonic sums since the start.
 
     Args:
         families: those of a registry.

@@ -47,7 +47,7 @@ class Request:
 
 
 def become(request: Request) -> NoReturn:
-    """Replaces this program with the agent's first process.
+    """Replace this program with the agent's first process.
 
     A signal meanwhile is not lost: it waits until that process can end.
     """
@@ -57,7 +57,7 @@ def become(request: Request) -> NoReturn:
 
 
 def main(request: Request) -> int:
-    """Runs the agent; returns the exit code."""
+    """Run the agent; return the exit code."""
     # nothing has begun that would have to be ended in order; process 1 of a container gets no signal without a handler
     signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(0))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _HANDLED)
@@ -108,7 +108,7 @@ def _supervise(read: Callable[[], Settings], path: Path | None, *, observe: bool
 
 
 def _work(source: SettingsSource, observe: bool, line: socket.socket, /, *, observing: bool, why: str) -> None:  # noqa: FBT001 - a part of `_supervise`
-    """The process that works, by the settings in force when it begins.
+    """Run the process that works, by the settings in force when it begins.
 
     Args:
         source: The settings.

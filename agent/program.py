@@ -44,7 +44,7 @@ class Agent:
     """One agent: what it does in each of its clusters, what it shows, and what it reports to its supervisor."""
 
     def __init__(self, settings: Settings) -> None:
-        """Builds all parts; wrong settings fail here.
+        """Build all parts; wrong settings fail here.
 
         Raises:
             SettingsError: No group is named, or a client refuses a Kafka setting.
@@ -63,7 +63,7 @@ class Agent:
         self.web = WebServer(app, host=settings.web.host, port=settings.web.port, unix=settings.web.socket)
 
     def _named(self, cluster: str) -> AbstractContextManager[None]:
-        """Returns a context of one cluster: what begins in it, threads too, is logged with the cluster's name."""
+        """Return a context of one cluster: what begins in it, threads too, is logged with the cluster's name."""
         return bound_contextvars(cluster=cluster) if cluster else nullcontext()
 
     def _metrics_export(self, settings: OtelSettings) -> MetricsExport:
@@ -96,22 +96,22 @@ class Agent:
         return web_clusters.application_of(shown, hosts=next(iter(self.clusters.values())).parts.settings.web.hosts)
 
     def member_ids(self) -> frozenset[MemberIdentity]:
-        """Returns every member id of the agent in the groups that it leads or is to lead."""
+        """Return every member id of the agent in the groups that it leads or is to lead."""
         return frozenset(one for cluster in self.clusters.values() for one in cluster.member_ids())
 
     def _notify_supervisor(self) -> None:
         self.on_member_ids()
 
     def reception(self) -> str | None:
-        """Returns whether brokers accept the agent, see `Lifeline`; those of one of several clusters end no agent."""
+        """Return whether brokers accept the agent, see `Lifeline`; those of one of several clusters end no agent."""
         return _ACCEPTED if self._has_several else reception()
 
     def makes_progress(self) -> bool:
-        """Returns whether no group waits for an overdue plan."""
+        """Return whether no group waits for an overdue plan."""
         return all(one.health.makes_progress() for one in self.clusters.values())
 
     def probe_brokers(self) -> None:
-        """Connects to the brokers once, so that an agent that they refuse fails at its start.
+        """Connect to the brokers once, so that an agent that they refuse fails at its start.
 
         An agent of several clusters starts in any case, and shows which of them refuse it.
 
@@ -124,7 +124,7 @@ class Agent:
             one.probe_brokers()
 
     def start(self) -> None:
-        """Starts what shows the clusters, and their services."""
+        """Start what shows the clusters, and their services."""
         self.web.start()
         for name, one in self.clusters.items():
             with self._named(name):
@@ -139,7 +139,7 @@ class Agent:
         self._end()
 
     def stop_for_successor(self, continues: Callable[[str], bool]) -> None:
-        """Ends everything as `stop` does, for another process of this agent that begins at once.
+        """End everything as `stop` does, for another process of this agent that begins at once.
 
         Args:
             continues: Whether that process continues the membership of a group; the others are left.
@@ -159,14 +159,14 @@ class Agent:
 
 
 def only_observing(settings: Settings) -> Settings:
-    """Returns the settings of an agent that leads no group and measures those that it would lead, or all."""
+    """Return the settings of an agent that leads no group and measures those that it would lead, or all."""
     groups = settings.traffic.groups or settings.groups or (EVERY,)
     traffic = settings.traffic.model_copy(update={"groups": groups})
     return settings.model_copy(update={"groups": (), "traffic": traffic})
 
 
 def get_ready(settings: Settings) -> None:
-    """Loads what an agent of these settings needs and this module does not load, before processes are forked."""
+    """Load what an agent of these settings needs and this module does not load, before processes are forked."""
     if not settings.election.group:
         planner.warm_up()  # it leads from its start; with an election it may never lead
     if topics_of(settings):
@@ -174,7 +174,7 @@ def get_ready(settings: Settings) -> None:
 
 
 def run(source: SettingsSource, *, line: socket.socket, observing: bool, why: str = "") -> None:
-    """Runs an agent until SIGTERM or SIGINT, until its supervisor has ended, or until its settings have changed.
+    """Run an agent until SIGTERM or SIGINT, until its supervisor has ended, or until its settings have changed.
 
     Args:
         source: All settings, and where they come from.

@@ -22,7 +22,7 @@ class SettingsSource:
     """The settings in force and their source; a worker's copy is that of the moment in which it was forked."""
 
     def __init__(self, settings: Settings, read: Callable[[], Settings], *, path: Path | None = None) -> None:
-        """Puts the settings in force that were read first.
+        """Put the settings in force that were read first.
 
         Args:
             settings: These.
@@ -40,7 +40,7 @@ class SettingsSource:
         """Why the last settings that were tried are not in force; empty if they are."""
 
     def reread(self) -> Settings | None:
-        """Returns the settings as they are now; None if they are those in force, or were tried before in vain.
+        """Return the settings as they are now; None if they are those in force, or were tried before in vain.
 
         Raises:
             SettingsError: They are wrong.
@@ -49,7 +49,7 @@ class SettingsSource:
         return None if found in (self._as_read, self._rejected) else carried_over(found, self.settings)
 
     def renew(self) -> str:
-        """Puts the settings as they are now in force; returns the keys that differ, empty if none does."""
+        """Put the settings as they are now in force; return the keys that differ, empty if none does."""
         try:
             found = self._read()
         except SettingsError:
@@ -61,7 +61,7 @@ class SettingsSource:
         return ", ".join(difference(before, self.settings))
 
     def revert(self, why: str) -> bool:
-        """Puts the former settings in force again, once; returns whether there are any.
+        """Put the former settings in force again, once; return whether there are any.
 
         Args:
             why: Why the present ones are of no use.
@@ -74,7 +74,7 @@ class SettingsSource:
 
 
 def cluster_settings(settings: Settings) -> Mapping[str, Settings]:
-    """Returns the settings of each cluster by its name; those of a single one as they are, by an empty name."""
+    """Return the settings of each cluster by its name; those of a single one as they are, by an empty name."""
     if not settings.clusters:
         return {"": settings}
     path = path_of(settings)  # one place of events, in which each cluster has a file
@@ -85,7 +85,7 @@ def cluster_settings(settings: Settings) -> Mapping[str, Settings]:
 
 
 def carried_over(found: Settings, former: Settings) -> Settings:
-    """Returns settings with what a running agent keeps where they leave it open: its identity and its store of events.
+    """Return settings with what a running agent keeps where they leave it open: its identity and its store of events.
 
     Both have names that are made of other settings, such as `groups`.
     """
@@ -101,7 +101,7 @@ def carried_over(found: Settings, former: Settings) -> Settings:
 
 
 def continues(group: str, before: Settings, now: Settings) -> bool:
-    """Returns whether an agent that goes over to other settings keeps its membership of a group meanwhile."""
+    """Return whether an agent that goes over to other settings keeps its membership of a group meanwhile."""
     same = (
         before.kafka.get("bootstrap.servers") == now.kafka.get("bootstrap.servers")
         and (before.election.group, identity_of(before)) == (now.election.group, identity_of(now))

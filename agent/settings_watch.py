@@ -47,12 +47,12 @@ class SettingsWatch(Service):
         metrics.settings_refused.set(bool(self.refused))
 
     def ask(self) -> None:
-        """Reads the settings soon, whether the file has changed or not; a signal handler may call it."""
+        """Read the settings soon, whether the file has changed or not; a signal handler may call it."""
         self._asked = True
         self.wake()
 
     def turn(self) -> float:
-        """Looks once; returns the pause."""
+        """Look once; return the pause."""
         version, asked, self._asked = self._look(), self._asked, False
         if asked or version not in (None, self._version):
             self._version = version
@@ -60,7 +60,7 @@ class SettingsWatch(Service):
         return _LOOK_SECONDS
 
     def _look(self) -> _Version | None:
-        """Returns what tells one version of the file from another; None without one, or while it is replaced."""
+        """Return what tells one version of the file from another; None without one, or while it is replaced."""
         try:
             found = self._source.path.stat() if self._source.path is not None else None
         except OSError:

@@ -25,7 +25,7 @@ SCATTER: Final = 2_654_435_761
 
 
 def stable_order(keys: IntArray, bound: int) -> Int64Array:
-    """Returns the permutation that sorts `keys` (all in 0..bound-1), stably.
+    """Return the permutation that sorts `keys` (all in 0..bound-1), stably.
 
     Args:
         keys: [N] any integer type.
@@ -62,7 +62,7 @@ def dense_rank(keys: IntArray, bound: int) -> tuple[Int32Array, Int64Array]:
 
 
 def combine(left: IntArray, left_bound: int, right: IntArray, right_bound: int) -> tuple[Int32Array, int]:
-    """Makes one dense key for each pair of keys that occurs, in the order of the pairs.
+    """Make one dense key for each pair of keys that occurs, in the order of the pairs.
 
     Returns:
         The [N] keys and their number.
@@ -73,7 +73,7 @@ def combine(left: IntArray, left_bound: int, right: IntArray, right_bound: int) 
 
 
 def is_in(keys: IntArray, chosen: IntArray, bound: int) -> BoolArray:
-    """Returns [N] whether each key is one of `chosen`; all are in 0..bound-1.
+    """Return [N] whether each key is one of `chosen`; all are in 0..bound-1.
 
     Complexity: O(N + bound) while `bound` is not much greater than N, else by sorting.
     """
@@ -104,20 +104,20 @@ def row_codes(columns: Sequence[BoolArray]) -> tuple[Int32Array, BoolArray]:
 
 
 def first_of_each(keys: IntArray, bound: int) -> Int64Array:
-    """Returns, for each key in 0..bound-1 (each must occur), the position where it occurs first."""
+    """Return, for each key in 0..bound-1 (each must occur), the position where it occurs first."""
     first = np.empty(bound, np.int64)
     first[keys[::-1]] = np.arange(len(keys) - 1, -1, -1)  # the last write wins
     return first
 
 
 def starts_of(counts: IntArray) -> Int64Array:
-    """Returns the offsets of consecutive runs of the given lengths, then the total: [N] → [N + 1]."""
+    """Return the offsets of consecutive runs of the given lengths, then the total: [N] → [N + 1]."""
     starts = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=starts[1:])
     return starts
 
 
 def ranges(starts: IntArray, lengths: IntArray) -> Int64Array:
-    """Returns the concatenation of start, start+1, …, start+length-1 for every pair."""
+    """Return the concatenation of start, start+1, …, start+length-1 for every pair."""
     offsets = starts_of(lengths)
     return np.arange(offsets[-1], dtype=np.int64) + np.repeat(starts - offsets[:-1], lengths)

@@ -87,7 +87,7 @@ class _Bands:
 def least_unequal(
     *, supply: Int64Array, edge_kind: Int32Array, edge_group: Int32Array, edge_limit: Int64Array, size: Int64Array
 ) -> Spread:
-    """Computes the least unequal loads when units of several kinds are given to groups of members.
+    """Compute the least unequal loads when units of several kinds are given to groups of members.
 
     Args:
         supply: [K] units of each kind; each kind with units has an edge.
@@ -132,7 +132,7 @@ def least_unequal(
 def _even(
     supply: Int64Array, edge_kind: Int32Array, edge_group: Int32Array, edge_limit: Int64Array, size: Int64Array
 ) -> Spread | None:
-    """Returns equal loads (or one more), found with a few edges of each group; None where these edges do not suffice.
+    """Return equal loads (or one more), found with a few edges of each group; None where these edges do not suffice.
 
     If they suffice, all such loads are least unequal, so there is one band and every edge is usable.
     """
@@ -161,7 +161,7 @@ def _even(
 
 
 def _a_few(edge_group: Int32Array, groups: int) -> BoolArray:
-    """Returns some edges of each group, spread over its edges, and different ones for neighbouring groups."""
+    """Return some edges of each group, spread over its edges, and different ones for neighbouring groups."""
     count = np.bincount(edge_group, minlength=groups)
     order = stable_order(edge_group, groups)
     rank = np.empty(len(edge_group), np.int64)
@@ -172,7 +172,7 @@ def _a_few(edge_group: Int32Array, groups: int) -> BoolArray:
 
 
 def least_unequal_loads(ways: Ways) -> Spread:
-    """Computes the least unequal loads of the groups' members that a flow can have.
+    """Compute the least unequal loads of the groups' members that a flow can have.
 
     Raises:
         AssignmentError: no flow is feasible.
@@ -196,7 +196,7 @@ def least_unequal_loads(ways: Ways) -> Spread:
 
 
 def _first_bands(ways: Ways) -> _Bands:
-    """Returns one band of all open groups, and one closed band for each pinned load."""
+    """Return one band of all open groups, and one closed band for each pinned load."""
     pinned = np.full(len(ways.size), NOBODY) if ways.pinned is None else ways.pinned
     of, value = dense_rank(pinned - NOBODY, int(pinned.max(initial=0)) + 2)
     value += NOBODY
@@ -214,7 +214,7 @@ def _first_bands(ways: Ways) -> _Bands:
 
 
 def _cuts(bands: _Bands, size: Int64Array, *, at_mean: bool) -> Int64Array:
-    """Returns [B] a load strictly between low and high for each open band, and high for the others."""
+    """Return [B] a load strictly between low and high for each open band, and high for the others."""
     members = np.bincount(bands.of, weights=size, minlength=len(bands.total)).astype(np.int64)
     mean = bands.total // np.maximum(members, 1)
     # above the mean first: if no member needs more than one above it, the next round cuts at the mean itself
@@ -262,7 +262,7 @@ def _split(ways: Ways, settled: BoolArray, bands: _Bands, cut: Int64Array) -> tu
 
 
 def _refine(bands: _Bands, cut: Int64Array, above: BoolArray, load: Int64Array, most: Int64Array | None) -> _Bands:
-    """Splits every open band at its cut into the groups above and the rest; full groups get bands of their own.
+    """Split every open band at its cut into the groups above and the rest; full groups get bands of their own.
 
     A group counts as full if it is above and its members' limit is not beyond the cut: each has as many as it may.
     """
@@ -283,7 +283,7 @@ def _refine(bands: _Bands, cut: Int64Array, above: BoolArray, load: Int64Array, 
 
 
 def _with_full(bands: _Bands, full: BoolArray, most: Int64Array, load: Int64Array) -> _Bands:
-    """Returns the bands with each full group (all members at their limit) moved to a closed band of its limit."""
+    """Return the bands with each full group (all members at their limit) moved to a closed band of its limit."""
     if not full.any():
         return bands
     keys = np.where(full, len(bands.total) + most, bands.of)

@@ -67,7 +67,7 @@ def build_problem(
     members: Sequence[MemberInput],
     weights: Mapping[str, Sequence[int]] | None = None,
 ) -> Problem:
-    """Builds the `Problem` of one group; equal groups give equal problems, whatever the order of the input.
+    """Build the `Problem` of one group; equal groups give equal problems, whatever the order of the input.
 
     If several members claim a partition, the claim of the newest generation counts; if two members claim it in that
     generation, it has no owner and is contested (KIP-792: the generation separates claims of successive owners). It is
@@ -92,7 +92,7 @@ def build_problem(
 def assemble(
     table: TopicTable, members: Sequence[MemberInput], claims: Claims, *, weights: Int64Array | None = None
 ) -> Problem:
-    """Builds the `Problem` of one group as `build_problem` does, from arrays.
+    """Build the `Problem` of one group as `build_problem` does, from arrays.
 
     Args:
         table: The topics; the arrays become the problem's.
@@ -145,7 +145,7 @@ def _reject_twins(ids: Iterable[str]) -> None:
 
 
 def _subscriptions(members: Sequence[MemberInput], table: TopicTable) -> tuple[Int32Array, BoolArray]:
-    """Returns [M] each member's subscription, and [S, T] the distinct ones, of the topics that exist.
+    """Return [M] each member's subscription, and [S, T] the distinct ones, of the topics that exist.
 
     Most members have the same topics, and often the same object: each distinct one is read once.
     """
@@ -166,7 +166,7 @@ def _subscriptions(members: Sequence[MemberInput], table: TopicTable) -> tuple[I
 
 
 def weights_of(weights: Mapping[str, Sequence[int]], table: TopicTable) -> Int64Array:
-    """Returns [P] the weights of the table's partitions; 1 for topics without any.
+    """Return [P] the weights of the table's partitions; 1 for topics without any.
 
     Raises:
         AssignmentError: Weights do not fit their topic.
@@ -217,7 +217,7 @@ def _present_owners(  # noqa: PLR0913 - claims, and what decides between them
     subscriptions: BoolArray,
     subscription_of: Int32Array,
 ) -> tuple[Int32Array, BoolArray]:
-    """Returns [P] current owners, and [P] true where several claims are newest or the claimant does not subscribe.
+    """Return [P] current owners, and [P] true where several claims are newest or the claimant does not subscribe.
 
     Args:
         table: The topics.
@@ -253,7 +253,7 @@ def _present_owners(  # noqa: PLR0913 - claims, and what decides between them
 
 
 def _claims(members: Sequence[MemberInput], table: TopicTable) -> Claims:
-    """Returns what the members own, as arrays."""
+    """Return what the members own, as arrays."""
     position = table.position
     given: list[Int64Array | Int32Array] = [np.empty(0, np.int64)]
     topics, claimants = [NOBODY], [0]

@@ -17,7 +17,7 @@ from samerack.assignors.solvers import Network, reduced_costs, solve
 
 
 def cheapest_spread(ways: Ways, cost: Int64Array, *, portable: bool = False) -> Spread:
-    """Computes the least unequal loads of the groups' members among all minimum-cost flows.
+    """Compute the least unequal loads of the groups' members among all minimum-cost flows.
 
     Args:
         ways: how units get to the groups; the limit of an arc is either real or greater than any flow on it.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def check(problem: Problem, owner: Int32Array, *, cooperative: bool, cover: Mapping[str, int] | None = None) -> None:
-    """Checks a plan, and raises an error if it is invalid.
+    """Check a plan, and raise an error if it is invalid.
 
     Args:
         problem: the group, with current owners.

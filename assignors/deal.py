@@ -61,7 +61,7 @@ class Arcs:
 def hand_out(
     classes: Classes, layers: tuple[Arcs, ...], flows: list[Int64Array], *, interleaved: bool = False
 ) -> Int32Array:
-    """Returns a seat for every unit.
+    """Return a seat for every unit.
 
     Args:
         classes: the units.
@@ -79,7 +79,7 @@ def hand_out(
 
 
 def _keep(classes: Classes, claims: Arcs, flow: Int64Array) -> Int32Array:
-    """Returns the seats of the units that keep one, NOBODY for the others; the first units of a class stay."""
+    """Return the seats of the units that keep one, NOBODY for the others; the first units of a class stay."""
     seat_of_class = np.full(len(classes.size), NOBODY, np.int32)
     whole = flow == classes.size[claims.holder]
     seat_of_class[claims.holder[whole]] = claims.target[whole]
@@ -98,7 +98,7 @@ def _keep(classes: Classes, claims: Arcs, flow: Int64Array) -> Int32Array:
 def _deal(
     keys: IntArray, holder: IntArray, target: IntArray, count: Int64Array, *, interleaved: bool = False
 ) -> Int32Array:
-    """Replaces every key by a target: units with a key, in ascending order, take the units on its holder's arcs."""
+    """Replace every key by a target: units with a key, in ascending order, take the units on its holder's arcs."""
     dealt = np.empty(len(keys), np.int32)
     order = stable_order(keys, int(holder.max(initial=-1)) + 1)
     if interleaved:
@@ -110,7 +110,7 @@ def _deal(
 
 
 def _in_turns(holder: IntArray, count: Int64Array, arc: Int64Array) -> Int64Array:
-    """Returns the arcs of each holder in turns, each repeated by its count at even distances.
+    """Return the arcs of each holder in turns, each repeated by its count at even distances.
 
     Args:
         holder: [A] ascending.
@@ -138,7 +138,7 @@ def _in_turns(holder: IntArray, count: Int64Array, arc: Int64Array) -> Int64Arra
 
 
 def _tiled(count: Int64Array, arc: Int64Array) -> Int64Array:
-    """Returns the arcs of one large holder in turns: a short sequence many times, then what is left over."""
+    """Return the arcs of one large holder in turns: a short sequence many times, then what is left over."""
     times = int(count.min()) if count.max() - count.min() <= 1 else max(1, int(count.sum()) // _TILE)
     whole, rest = np.divmod(count, times)
     parts = [np.tile(_in_turns_of_one(whole, arc), times), _in_turns_of_one(rest, arc)]
@@ -152,7 +152,7 @@ def _in_turns_of_one(count: Int64Array, arc: Int64Array) -> Int64Array:
 
 
 def _in_turns_together(holder: IntArray, count: Int64Array, arc: Int64Array) -> Int64Array:
-    """Returns what `_in_turns` does, by sorting all entries."""
+    """Return what `_in_turns` does, by sorting all entries."""
     if not len(holder):
         return np.empty(0, np.int64)
     new = np.flatnonzero(np.diff(holder, prepend=-1))

@@ -11,7 +11,7 @@ from samerack.assignors.model import NOBODY, BoolArray, Cost, Int32Array, Proble
 
 
 def cross_rack_mask(problem: Problem, owner: Int32Array) -> BoolArray:
-    """Returns [P] true where a partition is read across racks.
+    """Return [P] true where a partition is read across racks.
 
     That is where its owner has a rack, and no replica in that rack may serve it (any replica if the member reads from
     any, KIP-392, else only the leader replica). Partitions without an owner, and those of members without a rack, are
@@ -33,7 +33,7 @@ def cross_rack_mask(problem: Problem, owner: Int32Array) -> BoolArray:
 
 
 def known_mask(problem: Problem, owner: Int32Array) -> BoolArray:
-    """Returns [P] true where it is known whether the owner reads across racks.
+    """Return [P] true where it is known whether the owner reads across racks.
 
     That is where the owner has a rack, and either a replica there serves it or the rack of the leader replica, which
     serves it then, is known.
@@ -50,7 +50,7 @@ def known_mask(problem: Problem, owner: Int32Array) -> BoolArray:
 
 
 def known_crossing_by_member(problem: Problem, owner: Int32Array) -> list[int | None]:
-    """Returns how many partitions each member is known to read across racks.
+    """Return how many partitions each member is known to read across racks.
 
     None for a member without a rack, and for one of whose partitions it is known of none.
 
@@ -71,7 +71,7 @@ def known_crossing_by_member(problem: Problem, owner: Int32Array) -> list[int | 
 
 
 def evaluate(problem: Problem, owner: Int32Array) -> Cost:
-    """Computes the `Cost` of a plan.
+    """Compute the `Cost` of a plan.
 
     Args:
         problem: the group, with current owners.

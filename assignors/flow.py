@@ -52,7 +52,7 @@ def place(  # noqa: PLR0913 - units and seats, and switches for speed or order
     sampled: bool = False,
     portable: bool = False,
 ) -> Int32Array:
-    """Returns the seat of every unit, [U]: all demands met, least `OBJECTIVE`; exact and deterministic.
+    """Return the seat of every unit, [U]: all demands met, least `OBJECTIVE`; exact and deterministic.
 
     Units of a pool are given in ascending order to seats in ascending order, so that neighbours mostly stay together;
     with `interleaved` they are dealt in turns.
@@ -96,7 +96,7 @@ def place(  # noqa: PLR0913 - units and seats, and switches for speed or order
 def place_with_prices(
     units: Units, seats: Seats, *, portable: bool = False
 ) -> tuple[Int32Array, Int64Array, Int64Array]:
-    """Returns what `place` does with `sampled`, and node prices of the groups, [S], and of the caller's nodes, [X].
+    """Return what `place` does with `sampled`, and node prices of the groups, [S], and of the caller's nodes, [X].
 
     Another seat of a group would improve the placement only if it led to a node of a higher price.
 
@@ -117,7 +117,7 @@ def place_with_prices(
 
 
 def _ends(network: Network, seats: Seats) -> Ends:
-    """Returns the seats and the caller's nodes in the network; those of one column are alike."""
+    """Return the seats and the caller's nodes in the network; those of one column are alike."""
     first = len(network.supply) - len(seats.demand)
     group = np.zeros(len(seats.demand) - len(seats.group), np.int32)
     group[seats.head - len(seats.group)] = seats.column[seats.group[seats.tail]]
@@ -125,7 +125,7 @@ def _ends(network: Network, seats: Seats) -> Ends:
 
 
 def _worth_while(network: Network, flow: Int64Array, hubs: _Hubs, seats: Seats, nodes: tuple[int, int]) -> BoolArray:
-    """Returns [E] true for edges that could improve the flow: the hub's node price is below the group's."""
+    """Return [E] true for edges that could improve the flow: the hub's node price is below the group's."""
     folded = fold(network)
     if folded is None:
         return np.ones(len(seats.edge_kind), np.bool_)
@@ -164,7 +164,7 @@ def _classes(units: Units, seats: Seats) -> Classes:
 def _network(
     units: Units, seats: Seats, classes: Classes, hubs: _Hubs, used: Int64Array
 ) -> tuple[Network, tuple[Arcs, ...], tuple[int, int]]:
-    """Returns the network with these edges, its arcs by layer, and the first node of hubs and of groups.
+    """Return the network with these edges, its arcs by layer, and the first node of hubs and of groups.
 
     The caller's own arcs come last and are not in any layer.
     """

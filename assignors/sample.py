@@ -53,7 +53,7 @@ class Ends:
 
 
 def solve_by_sample(network: Network, ends: Ends, *, portable: bool = False) -> Int64Array:
-    """Computes an optimal flow, as `solve`; the flow may be another one of equal cost.
+    """Compute an optimal flow, as `solve`; the flow may be another one of equal cost.
 
     Args:
         network: the problem.
@@ -84,7 +84,7 @@ def solve_by_sample(network: Network, ends: Ends, *, portable: bool = False) -> 
 
 
 def _prices_of_sample(network: Network, ends: Ends, size: int) -> Int64Array:
-    """Returns the prices of the nodes before the seats if the network had only some of the ends, [first seat].
+    """Return the prices of the nodes before the seats if the network had only some of the ends, [first seat].
 
     The units that enter are in proportion to what these ends take. So that all numbers are integers, they are
     multiplied by the number of all units.
@@ -110,7 +110,7 @@ def _prices_of_sample(network: Network, ends: Ends, size: int) -> Int64Array:
 
 
 def _sample(stratum: Int32Array, size: int) -> Int64Array:
-    """Returns some ends, the same share of every stratum but at least one, and not at equal distances."""
+    """Return some ends, the same share of every stratum but at least one, and not at equal distances."""
     scattered = np.argsort(np.arange(len(stratum)) * SCATTER % (1 << 32), kind="stable")
     order = scattered[np.argsort(stratum[scattered], kind="stable")]
     count = np.bincount(stratum)
@@ -119,7 +119,7 @@ def _sample(stratum: Int32Array, size: int) -> Int64Array:
 
 
 def _all_prices(network: Network, ends: Ends, first: Int64Array) -> Int64Array:
-    """Returns the prices of all nodes, [N], from those before the seats: ends take the units of least price.
+    """Return the prices of all nodes, [N], from those before the seats: ends take the units of least price.
 
     A seat takes its cheapest units up to the capacity of its arc, and has the price of the last one; an end takes the
     cheapest units of its seats, and has the price of the last one. A seat is not more expensive than its end.
@@ -140,7 +140,7 @@ def _all_prices(network: Network, ends: Ends, first: Int64Array) -> Int64Array:
 def _cheapest(
     taker: IntArray, price: Int64Array, offered: Int64Array, wanted: Int64Array
 ) -> tuple[Int64Array, Int64Array]:
-    """Returns the price of the last unit that each taker takes, and how many units of each offer it takes.
+    """Return the price of the last unit that each taker takes, and how many units of each offer it takes.
 
     Args:
         taker: [A] taker to whom the units are offered, each at least once.
@@ -168,7 +168,7 @@ def _cheapest(
 
 
 def _complementary(network: Network, price: Int64Array) -> Int64Array | None:
-    """Returns an optimal flow, [A], if these node prices need few corrections, else None.
+    """Return an optimal flow, [A], if these node prices need few corrections, else None.
 
     As long as the arcs without reduced cost do not carry all units, the nodes that units left over can reach become
     cheaper, by as much as opens one more arc to the others (the primal-dual method of Ford and Fulkerson).

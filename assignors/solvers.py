@@ -46,7 +46,7 @@ class Network:
 
 @cache
 def min_cost_flow() -> Any:
-    """Returns OR-Tools without its type stubs (they refuse its own examples), or None if it is not installed.
+    """Return OR-Tools without its type stubs (they refuse its own examples), or None if it is not installed.
 
     The first call loads it, with 12 MiB of its libraries: an agent that stands by solves nothing.
     """
@@ -61,7 +61,7 @@ class _OutOfRangeError(Exception):
 
 
 def solve(network: Network, *, portable: bool = False) -> Int64Array:
-    """Computes an optimal flow: least total cost of level 0, then of level 1, and so on; exact.
+    """Compute an optimal flow: least total cost of level 0, then of level 1, and so on; exact.
 
     If they fit in 64 bits, the levels are folded into one cost with integer weights: one unit of level k weighs more
     than the levels after it can cost on any cycle by which flows differ. Otherwise the levels are solved one after the
@@ -93,7 +93,7 @@ def solve(network: Network, *, portable: bool = False) -> Int64Array:
 
 
 def fold(network: Network) -> Int64Array | None:
-    """Returns one cost per arc that orders flows like all levels together, or None if it could leave 64 bits."""
+    """Return one cost per arc that orders flows like all levels together, or None if it could leave 64 bits."""
     folded = np.zeros(len(network.tail), np.int64)
     greatest = rise = 0
     for number, level in enumerate(network.costs[::-1]):
@@ -108,7 +108,7 @@ def fold(network: Network) -> Int64Array | None:
 
 
 def _greatest_rise(network: Network, level: Int64Array) -> int:
-    """Returns a bound for the cost at this level that one unit can add on its way around a simple cycle.
+    """Return a bound for the cost at this level that one unit can add on its way around a simple cycle.
 
     A flow is optimal if no residual cycle improves it, so a unit of the level above need not weigh more than this. A
     simple cycle enters and leaves a node once: it has at most one arc with cost for each of their tails, and for each
@@ -141,7 +141,7 @@ def _solve_by_level(network: Network, solver: Callable[[Network], Int64Array]) -
 
 
 def reduced_costs(network: Network, flow: Int64Array) -> Int64Array:
-    """Returns the reduced cost of each arc at level 0 under optimal node prices, [A].
+    """Return the reduced cost of each arc at level 0 under optimal node prices, [A].
 
     All optimal flows fill the arcs below zero, leave those above zero empty, and are free on the others (complementary
     slackness).
@@ -156,7 +156,7 @@ def reduced_costs(network: Network, flow: Int64Array) -> Int64Array:
 
 
 def node_prices(network: Network, flow: Int64Array) -> Int64Array:
-    """Returns optimal node prices at level 0, [N]: no arc with free capacity has a negative reduced cost.
+    """Return optimal node prices at level 0, [N]: no arc with free capacity has a negative reduced cost.
 
     Args:
         network: the problem.
@@ -177,7 +177,7 @@ def node_prices(network: Network, flow: Int64Array) -> Int64Array:
 
 
 def left_over(network: Network, flow: Int64Array) -> Int64Array:
-    """Returns the units of each node that a flow does not carry away, negative where units are missing, [N]."""
+    """Return the units of each node that a flow does not carry away, negative where units are missing, [N]."""
     rest = network.supply.copy()
     used = np.flatnonzero(flow)
     np.subtract.at(rest, network.tail[used], flow[used])
@@ -186,7 +186,7 @@ def left_over(network: Network, flow: Int64Array) -> Int64Array:
 
 
 def greatest_flow(network: Network) -> Int64Array:
-    """Returns [A] a flow that takes as many units as possible from supplies to demands, whatever it costs.
+    """Return [A] a flow that takes as many units as possible from supplies to demands, whatever it costs.
 
     Only with OR-Tools.
     """
@@ -238,7 +238,7 @@ def _networkx_flow(network: Network) -> Int64Array:
 def residual_closure(
     *, tail: Int32Array, head: Int32Array, more: BoolArray, less: BoolArray, start: BoolArray
 ) -> BoolArray:
-    """Returns [N] true for `start` and all nodes that are reachable from it in the residual network.
+    """Return [N] true for `start` and all nodes that are reachable from it in the residual network.
 
     Args:
         tail: [A] node where the arc starts.

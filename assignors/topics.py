@@ -44,7 +44,7 @@ class TopicTable:
     leader_rack: Int32Array
 
     def with_racks(self, racks: tuple[str, ...]) -> tuple[BoolArray, Int32Array]:
-        """Returns `replica_racks` and `leader_rack` for these racks, which must include those of the replicas."""
+        """Return `replica_racks` and `leader_rack` for these racks, which must include those of the replicas."""
         if racks == self.racks:
             return self.replica_racks, self.leader_rack
         index = {rack: number for number, rack in enumerate(racks)}
@@ -55,7 +55,7 @@ class TopicTable:
 
 
 def topic_table(topics: Mapping[str, Sequence[Sequence[str | None]]]) -> TopicTable:
-    """Makes the table of topics that are given by the racks of each partition's replicas, the leader's first.
+    """Make the table of topics that are given by the racks of each partition's replicas, the leader's first.
 
     None (or empty) is a rack that is unset or unknown; a partition without a known replica has an empty sequence.
 
@@ -74,7 +74,7 @@ def table_of_patterns(
     codes: Int64Array,
     patterns: Sequence[Sequence[str | None]],
 ) -> TopicTable:
-    """Makes a table from replica lists that are numbered: a cluster has few distinct ones.
+    """Make a table from replica lists that are numbered: a cluster has few distinct ones.
 
     Args:
         names: T names, sorted.

@@ -11,7 +11,7 @@ from samerack.assignors.model import NOBODY, BoolArray, Int32Array, Problem
 
 
 def transferring(problem: Problem, owner: Int32Array) -> BoolArray:
-    """Returns [P] true where the plan gives a partition to a member while another member may still read it.
+    """Return [P] true where the plan gives a partition to a member while another member may still read it.
 
     The other member is the current owner, one of several that claim the partition in the newest generation, or one that
     claims it and no longer subscribes to its topic (as in Java's `computePartitionsTransferringOwnership`).
@@ -24,7 +24,7 @@ def transferring(problem: Problem, owner: Int32Array) -> BoolArray:
 
 
 def withhold(problem: Problem, owner: Int32Array) -> Int32Array:
-    """Returns the first cooperative round of a plan: transferring partitions are withheld until they are revoked.
+    """Return the first cooperative round of a plan: transferring partitions are withheld until they are revoked.
 
     Args:
         problem: the group, with current owners.

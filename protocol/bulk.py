@@ -72,7 +72,7 @@ class SubscriptionReader:
         self._lists: dict[bytes, tuple[str, ...]] = {}
 
     def read(self, messages: Sequence[bytes]) -> list[Subscription]:
-        """Decodes the subscriptions of all members of the group, as `decode_subscription` does.
+        """Decode the subscriptions of all members of the group, as `decode_subscription` does.
 
         Equal topic lists are one object, and the owned partitions of all members share their `names`.
 
@@ -130,7 +130,7 @@ def _head(message: bytes, lists: _TopicLists) -> _Head:
 
 
 def _subscription(message: bytes, head: _Head, owned: TopicPartitions, at: int) -> Subscription:
-    """Reads the fields after the owned partitions, and returns the whole."""
+    """Read the fields after the owned partitions, and return the whole."""
     generation, rack = NO_GENERATION, None
     if head.version >= GENERATION_SINCE and at < len(message):
         (generation,) = _INT32(message, at)
@@ -163,7 +163,7 @@ class _TopicLists:
         self.used: dict[bytes, tuple[str, ...]] = {}
 
     def read(self, message: bytes, begin: int) -> tuple[tuple[str, ...], int]:
-        """Returns the topics that begin at an offset, and the offset after them."""
+        """Return the topics that begin at an offset, and the offset after them."""
         for data, topics in self._recent:
             if message.startswith(data, begin):
                 self.used[data] = topics
@@ -177,7 +177,7 @@ class _TopicLists:
 
 
 def _read_owned(messages: Sequence[bytes], at: Sequence[int]) -> tuple[list[TopicPartitions], list[int]]:
-    """Reads the owned partitions that begin at these offsets; returns them, and the offsets after them."""
+    """Read the owned partitions that begin at these offsets; return them, and the offsets after them."""
     rest = [memoryview(message)[begin:] for message, begin in zip(messages, at, strict=True)]
     joined = b"".join((*rest, bytes(_WORD)))
     sizes = np.fromiter(map(len, rest), np.int64, len(rest))
@@ -205,7 +205,7 @@ def _read_owned(messages: Sequence[bytes], at: Sequence[int]) -> tuple[list[Topi
 
 
 def _walk(joined: bytes, position: Int64Array, ends: Int64Array) -> tuple[_Runs, Int64Array, Int64Array]:
-    """Finds all runs: those that come first in their messages in one step, then the second ones, and so on.
+    """Find all runs: those that come first in their messages in one step, then the second ones, and so on.
 
     Lengths are checked afterwards, all at once: until then a forged one leads to other bytes, or beyond them.
 
@@ -253,7 +253,7 @@ def _require(regular: npt.NDArray[np.bool_]) -> None:
 
 
 def _numbers(joined: bytes, runs: _Runs) -> Int32Array:
-    """Returns the partition numbers of all runs."""
+    """Return the partition numbers of all runs."""
     int32 = np.ndarray((len(joined) - INT32.size + 1,), BIG_INT32, joined, strides=(1,))
     before = np.cumsum(runs.size) - runs.size
     places = np.repeat(runs.number_at - before * INT32.size, runs.size)
@@ -264,7 +264,7 @@ def _numbers(joined: bytes, runs: _Runs) -> Int32Array:
 
 
 def _names(joined: bytes, runs: _Runs) -> tuple[tuple[str, ...], Int32Array]:
-    """Returns the distinct names, and [K] the index of each run's name."""
+    """Return the distinct names, and [K] the index of each run's name."""
     names: list[str] = []
     index = np.empty(len(runs.size), np.int32)
     for length in np.flatnonzero(np.bincount(runs.name_size)).tolist():
@@ -292,7 +292,7 @@ class _Known:
         self.first_at: list[int] = []
 
     def numbers(self, joined: bytes, at: Int64Array) -> Int32Array:
-        """Returns the number of the name at each place; new names get the next numbers."""
+        """Return the number of the name at each place; new names get the next numbers."""
         words = np.ndarray((len(joined) - _WORD + 1,), "<u8", joined, strides=(1,))
         read = [self._word(words, at, number) for number in range(self._words)]
         hashes: Words = np.zeros(len(at), np.uint64)
@@ -311,7 +311,7 @@ class _Known:
         return numbers
 
     def _word(self, words: Words, at: Int64Array, number: int) -> Words:
-        """Returns a word of the names at these places; of the last one only the bytes that belong to the name."""
+        """Return a word of the names at these places; of the last one only the bytes that belong to the name."""
         word = words[at + number * _WORD]
         return word & self._last if number == self._words - 1 else word
 

@@ -17,7 +17,7 @@ COOPERATIVE_STICKY: Final = "cooperative-sticky"
 
 
 def claims(subscription: Subscription, assignor: str) -> tuple[TopicPartitions, int]:
-    """Returns the partitions that a member claims and the generation in which it got them, -1 if unknown.
+    """Return the partitions that a member claims and the generation in which it got them, -1 if unknown.
 
     Both are read from the same place, so that claims are never combined with the generation of another field: from
     sticky user data that contains partitions, else from the subscription.

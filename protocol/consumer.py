@@ -45,7 +45,7 @@ NO_GENERATION: Final = -1
 
 
 def decode_subscription(data: bytes) -> Subscription:
-    """Decodes the subscription in a member's metadata.
+    """Decode the subscription in a member's metadata.
 
     As in Kafka's reader, an empty rack means no rack, a negative generation becomes -1, and a negative length makes an
     optional field absent. Unlike Kafka's reader, it refuses bytes that are not UTF-8 (Kafka replaces them by U+FFFD)
@@ -78,7 +78,7 @@ def decode_subscription(data: bytes) -> Subscription:
 
 
 def encode_subscription(subscription: Subscription) -> bytes:
-    """Encodes a subscription in its own version, with topics and owned partitions in Kafka's order.
+    """Encode a subscription in its own version, with topics and owned partitions in Kafka's order.
 
     Fields newer than the version are left out, as in Kafka. A version above MAX_VERSION is written unchanged, with the
     newest known fields and then the trailing bytes, so that a message of a newer client keeps its content; Kafka's
@@ -105,7 +105,7 @@ def encode_subscription(subscription: Subscription) -> bytes:
 
 
 def decode_assignment(data: bytes) -> Assignment:
-    """Decodes the assignment that a member gets from SyncGroup; the user data at the end may be missing.
+    """Decode the assignment that a member gets from SyncGroup; the user data at the end may be missing.
 
     Raises:
         ProtocolError: The bytes are not an assignment of version 0 or newer, or they end within a field. An empty
@@ -120,7 +120,7 @@ def decode_assignment(data: bytes) -> Assignment:
 
 
 def encode_assignment(assignment: Assignment) -> bytes:
-    """Encodes an assignment in its own version: one run per topic, in the order in which the topics first occur.
+    """Encode an assignment in its own version: one run per topic, in the order in which the topics first occur.
 
     Raises:
         ProtocolError: A value does not fit its field.
@@ -136,7 +136,7 @@ def encode_assignment(assignment: Assignment) -> bytes:
 
 
 def with_user_data(message: bytes, user_data: bytes) -> bytes:
-    """Returns an encoded assignment without user data with these instead."""
+    """Return an encoded assignment without user data with these instead."""
     empty = write_optional_bytes(None, "user_data")
     if not message.endswith(empty):
         raise ProtocolError("the message has user data already", field="user_data")
@@ -153,7 +153,7 @@ def encode_assignments(  # noqa: PLR0913 - the arrays of a plan belong together,
     version: int = MAX_VERSION,
     user_data: bytes | None = None,
 ) -> list[bytes]:
-    """Encodes the assignments of all members at once: O(P) numpy work, no Python step per partition or run.
+    """Encode the assignments of all members at once: O(P) numpy work, no Python step per partition or run.
 
     All messages share one buffer. Partitions are sorted by owner, the lengths of the runs give the position of each
     header and number, and these are copied there as items of 4 bytes (numbers, lengths) or of a header's size.
@@ -207,12 +207,12 @@ def encode_assignments(  # noqa: PLR0913 - the arrays of a plan belong together,
 
 @lru_cache(maxsize=8)
 def _headers(topics: tuple[str, ...]) -> list[bytes]:
-    """Returns the encoded names of topics: a group's topics are the same in most generations."""
+    """Return the encoded names of topics: a group's topics are the same in most generations."""
     return [write_text(name, f"topics[{index}]") for index, name in enumerate(topics)]
 
 
 def read_version(data: bytes) -> tuple[int, int]:
-    """Reads the version of a message."""
+    """Read the version of a message."""
     version, at = read_integer(data, 0, INT16, "version")
     if version < 0:
         message = f"version {version}; the versions of the consumer protocol start at 0"
@@ -221,7 +221,7 @@ def read_version(data: bytes) -> tuple[int, int]:
 
 
 def read_topics(data: bytes, at: int) -> tuple[tuple[str, ...], int]:
-    """Reads the topics of a subscription."""
+    """Read the topics of a subscription."""
     count, at = read_count(data, at, "topics", smallest=INT16.size)
     topics: list[str] = []
     for index in range(count):
@@ -238,12 +238,12 @@ def _write_version(version: int) -> bytes:
 
 
 def _java_order(text: str) -> bytes:
-    """Returns a key that sorts like Java's String.compareTo: by UTF-16 code units (an emoji comes before U+FF5E)."""
+    """Return a key that sorts like Java's String.compareTo: by UTF-16 code units (an emoji comes before U+FF5E)."""
     return text.encode("utf-16-be", "surrogatepass")
 
 
 def _by_topic(partitions: TopicPartitions) -> dict[str, Int32Array]:
-    """Returns the numbers of each topic, in order, by topic in order of first occurrence; empty runs are dropped."""
+    """Return the numbers of each topic, in order, by topic in order of first occurrence; empty runs are dropped."""
     runs: dict[str, list[Int32Array]] = {}
     for topic, numbers in zip(partitions.topics, partitions.numbers, strict=True):
         if len(numbers):
@@ -266,7 +266,7 @@ def _check_plan(topics: int, topic_of: Int32Array, number_of: Int32Array, owner:
 
 
 def _stable_order(owner: Int32Array, members: int) -> npt.NDArray[np.int64]:
-    """Returns the partitions that have an owner, sorted by owner; the order is otherwise unchanged.
+    """Return the partitions that have an owner, sorted by owner; the order is otherwise unchanged.
 
     numpy radix-sorts 16-bit keys, several times faster than wider ones, so more members take two such passes.
     """
@@ -278,7 +278,7 @@ def _stable_order(owner: Int32Array, members: int) -> npt.NDArray[np.int64]:
 
 
 def _first_of_runs(member: Int32Array, topic: Int32Array) -> npt.NDArray[np.int64]:
-    """Returns the indices at which the member or the topic differs from the previous entry."""
+    """Return the indices at which the member or the topic differs from the previous entry."""
     changes = np.empty(len(member), dtype=np.bool_)
     changes[:1] = True
     np.not_equal(topic[1:], topic[:-1], out=changes[1:])
@@ -287,7 +287,7 @@ def _first_of_runs(member: Int32Array, topic: Int32Array) -> npt.NDArray[np.int6
 
 
 def _scatter(buffer: npt.NDArray[np.uint8], at: npt.NDArray[np.int64], items: npt.NDArray[np.generic]) -> None:
-    """Copies items of one size to byte positions, through a view of the buffer with one item starting at each byte."""
+    """Copy items of one size to byte positions, through a view of the buffer with one item starting at each byte."""
     size = items.dtype.itemsize
     if len(at):
         form = np.dtype(f"V{size}")
@@ -302,7 +302,7 @@ def _scatter_headers(
     headers: list[bytes],
     header_size: npt.NDArray[np.int64],
 ) -> None:
-    """Copies each run's header (topic length and name) to the run's start, one pass per distinct header size."""
+    """Copy each run's header (topic length and name) to the run's start, one pass per distinct header size."""
     run_header_size = header_size[run_topic]
     # sizes are below 2 + 2**15, so they fit the 16-bit keys that numpy radix-sorts
     by_size = np.argsort(run_header_size.astype(np.uint16), kind="stable")

@@ -22,7 +22,7 @@ Key = TypeVar("Key")
 
 
 def string_hash(text: str) -> int:
-    """Returns String.hashCode (over UTF-16 code units), as an unsigned 32-bit number."""
+    """Return String.hashCode (over UTF-16 code units), as an unsigned 32-bit number."""
     code = 0
     for unit in np.frombuffer(text.encode("utf-16-le", "surrogatepass"), dtype="<u2").tolist():
         code = (31 * code + unit) & WORD
@@ -30,12 +30,12 @@ def string_hash(text: str) -> int:
 
 
 def spread_hash(text: str) -> int:
-    """Returns the hash of a string with its upper half mixed into the lower one, as in HashMap."""
+    """Return the hash of a string with its upper half mixed into the lower one, as in HashMap."""
     return _spread(string_hash(text))
 
 
 def list_hash(*codes: int) -> int:
-    """Returns the hash of a list with these hashes of its elements (`Objects.hash`), as an unsigned 32-bit number."""
+    """Return the hash of a list with these hashes of its elements (`Objects.hash`), as an unsigned 32-bit number."""
     result = 1
     for code in codes:
         result = (31 * result + code) & WORD
@@ -43,7 +43,7 @@ def list_hash(*codes: int) -> int:
 
 
 def buckets_for(keys: int) -> int:
-    """Returns the number of buckets of a HashMap that never held more than this number of keys."""
+    """Return the number of buckets of a HashMap that never held more than this number of keys."""
     buckets = FIRST_TABLE
     while keys > buckets * 3 // 4:
         buckets *= 2
@@ -51,14 +51,14 @@ def buckets_for(keys: int) -> int:
 
 
 def put_order(keys: Iterable[Key], hash_of: Callable[[Key], int]) -> list[Key]:
-    """Returns the iteration order of a HashMap or HashSet into which keys were put in this order."""
+    """Return the iteration order of a HashMap or HashSet into which keys were put in this order."""
     found = list(dict.fromkeys(keys))
     buckets = buckets_for(len(found))
     return sorted(found, key=lambda key: _spread(hash_of(key)) & (buckets - 1))
 
 
 def computed_order(keys: list[Key], hash_of: Callable[[Key], int], *, asked_again: bool) -> list[Key]:
-    """Returns the iteration order of a HashMap filled by `computeIfAbsent` with these keys in this order.
+    """Return the iteration order of a HashMap filled by `computeIfAbsent` with these keys in this order.
 
     `computeIfAbsent` puts a new key at the head of its bucket, and growing keeps the order within a bucket, so a bucket
     lists its keys latest first. The map grows before the lookup, if it already has more keys than three quarters of its

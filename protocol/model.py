@@ -59,7 +59,7 @@ class TopicPartitions:
         return tuple(self.flat[begin:end] for begin, end in zip([0, *ends], ends, strict=False))
 
     def __len__(self) -> int:
-        """Returns the number of partitions."""
+        """Return the number of partitions."""
         return len(self.flat)
 
     def __eq__(self, other: object) -> bool:
@@ -76,7 +76,7 @@ class TopicPartitions:
 
 
 def from_runs(topics: Sequence[str], numbers: Sequence[Int32Array]) -> TopicPartitions:
-    """Makes runs of topics and the partition numbers of each.
+    """Make runs of topics and the partition numbers of each.
 
     Raises:
         ProtocolError: The lengths differ, or an array is not one-dimensional int32, which would be written wrong.
@@ -93,7 +93,7 @@ def from_runs(topics: Sequence[str], numbers: Sequence[Int32Array]) -> TopicPart
 
 
 def from_flat(topics: Sequence[str], sizes: Sequence[int], numbers: Int32Array) -> TopicPartitions:
-    """Makes runs of the given sizes from one array of all numbers; the array is frozen and shared, not copied."""
+    """Make runs of the given sizes from one array of all numbers; the array is frozen and shared, not copied."""
     numbers.setflags(write=False)
     return TopicPartitions(
         names=tuple(topics),
@@ -104,7 +104,7 @@ def from_flat(topics: Sequence[str], sizes: Sequence[int], numbers: Int32Array) 
 
 
 def from_pairs(pairs: Iterable[tuple[str, int]]) -> TopicPartitions:
-    """Makes runs of (topic, number) pairs: adjacent pairs of one topic form a run, so `to_pairs` returns the same list.
+    """Make runs of (topic, number) pairs: adjacent pairs of one topic form a run, so `to_pairs` returns the same list.
 
     Raises:
         ProtocolError: A number does not fit into 32 bits.
@@ -126,7 +126,7 @@ def from_pairs(pairs: Iterable[tuple[str, int]]) -> TopicPartitions:
 
 
 def to_pairs(partitions: TopicPartitions) -> list[tuple[str, int]]:
-    """Returns the (topic, number) pairs in the order of the message."""
+    """Return the (topic, number) pairs in the order of the message."""
     runs = zip(partitions.topics, partitions.numbers, strict=True)
     return [(topic, number) for topic, run in runs for number in run.tolist()]
 

@@ -23,7 +23,7 @@ UNKNOWN_GENERATION: Final = -1
 
 
 def encode_sticky(owned: TopicPartitions, generation: int | None, version: int = 1) -> bytes:
-    """Encodes the user data of Kafka's `sticky` assignor.
+    """Encode the user data of Kafka's `sticky` assignor.
 
     Version 1 (since Kafka 2.3) lists the topics in HashMap order and ends with the generation, -1 for None. Version 0
     has no generation and lists the topics in the order in which they first occur.
@@ -50,7 +50,7 @@ def encode_sticky(owned: TopicPartitions, generation: int | None, version: int =
 
 
 def decode_sticky(data: bytes | None) -> StickyUserData:
-    """Decodes the user data of a member's `sticky` assignor, as leniently as Kafka.
+    """Decode the user data of a member's `sticky` assignor, as leniently as Kafka.
 
     Version 1 is tried first, then version 0; bytes after either are ignored. Bytes that are neither mean no partitions
     in generation -1. Bytes that are not UTF-8 become U+FFFD, and so name a topic that does not exist.
@@ -68,7 +68,7 @@ def decode_sticky(data: bytes | None) -> StickyUserData:
 
 
 def encode_cooperative_sticky(generation: int | None) -> bytes:
-    """Encodes the user data of Kafka's `cooperative-sticky` assignor: its generation, -1 for None.
+    """Encode the user data of Kafka's `cooperative-sticky` assignor: its generation, -1 for None.
 
     Raises:
         ProtocolError: The generation does not fit into 32 bits.
@@ -77,7 +77,7 @@ def encode_cooperative_sticky(generation: int | None) -> bytes:
 
 
 def decode_cooperative_sticky(data: bytes | None) -> int | None:
-    """Decodes the generation in a `cooperative-sticky` member's user data; None without user data, -1 if unreadable.
+    """Decode the generation in a `cooperative-sticky` member's user data; None without user data, -1 if unreadable.
 
     Kafka uses the user data only if the subscription itself has no generation (before version 2).
     """

@@ -36,7 +36,7 @@ Hosts = tuple[tuple[tuple[str, int], Pairs], ...]
 
 
 def decode_assignment_info(data: bytes) -> AssignmentInfo:
-    """Decodes the info in the user data of a Streams client's assignment.
+    """Decode the info in the user data of a Streams client's assignment.
 
     Raises:
         ProtocolError: The bytes are not such an info, or its version is not known.
@@ -77,7 +77,7 @@ def decode_assignment_info(data: bytes) -> AssignmentInfo:
 
 
 def encode_assignment_info(info: AssignmentInfo) -> bytes:
-    """Encodes an info in its own version; newer fields are left out, as in Kafka.
+    """Encode an info in its own version; newer fields are left out, as in Kafka.
 
     Raises:
         ProtocolError: A value does not fit its field, the version is not known, or a task belongs to a named topology,
@@ -134,7 +134,7 @@ def _read_hosts(data: bytes, at: int, field: str, topics: dict[int, str] | None)
 
 
 def _read_pairs(data: bytes, at: int, field: str, topics: dict[int, str] | None) -> tuple[Pairs, int]:
-    """Reads partitions, with topics as names or as numbers of the dictionary."""
+    """Read partitions, with topics as names or as numbers of the dictionary."""
     smallest = SMALLEST_TEXT if topics is None else INT32.size
     count, at = read_count(data, at, field, smallest=smallest + INT32.size)
     pairs = []
@@ -206,19 +206,19 @@ def _write_hosts(hosts: Hosts, write_topic: Callable[[str], bytes]) -> bytes:
 
 
 def _write_pairs(pairs: Iterable[tuple[str, int]], write_topic: Callable[[str], bytes]) -> bytes:
-    """Writes partitions, each once."""
+    """Write partitions, each once."""
     once = dict.fromkeys(pairs)
     parts = [write_topic(topic) + write_integer(partition, INT32, "partition") for topic, partition in once]
     return INT32.pack(len(parts)) + b"".join(parts)
 
 
 def _pair_hash(pair: tuple[str, int]) -> int:
-    """Returns Java's `TopicPartition.hashCode`."""
+    """Return Java's `TopicPartition.hashCode`."""
     return list_hash(pair[1], string_hash(pair[0]))
 
 
 def _write_text(text: str) -> bytes:
-    """Writes a string like `DataOutput.writeUTF`: each UTF-16 unit separately, and no zero byte."""
+    """Write a string like `DataOutput.writeUTF`: each UTF-16 unit separately, and no zero byte."""
     units = text.encode("utf-16-be", "surrogatepass")
     alone = "".join(chr(unit) for (unit,) in UINT16.iter_unpack(units))
     encoded = alone.encode("utf-8", "surrogatepass").replace(b"\0", b"\xc0\x80")
@@ -229,7 +229,7 @@ def _write_text(text: str) -> bytes:
 
 
 def _read_text(data: bytes, at: int, field: str) -> tuple[str, int]:
-    """Reads a string like `DataInput.readUTF`."""
+    """Read a string like `DataInput.readUTF`."""
     size, start = read_integer(data, at, UINT16, field)
     end = start + size
     if end > len(data):

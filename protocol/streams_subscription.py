@@ -54,7 +54,7 @@ Offsets = list[tuple[StreamsTask, int]]
 
 
 def decode_subscription_info(data: bytes) -> SubscriptionInfo:
-    """Decodes the info in the user data of a Streams client's subscription.
+    """Decode the info in the user data of a Streams client's subscription.
 
     An empty endpoint means none. Bytes that are not UTF-8 are refused; Kafka's reader replaces them by U+FFFD.
 
@@ -100,7 +100,7 @@ def decode_subscription_info(data: bytes) -> SubscriptionInfo:
 
 
 def encode_subscription_info(info: SubscriptionInfo) -> bytes:
-    """Encodes an info in its own version; newer fields are left out, as in Kafka.
+    """Encode an info in its own version; newer fields are left out, as in Kafka.
 
     Raises:
         ProtocolError: A value does not fit its field, the version is not known, or a task belongs to a named topology,
@@ -148,7 +148,7 @@ def _read_process(data: bytes, at: int) -> tuple[UUID, int]:
 
 
 def _read_encoded_text(data: bytes, at: int, field: str) -> tuple[str, int]:
-    """Reads a byte string that holds UTF-8 and may not be absent."""
+    """Read a byte string that holds UTF-8 and may not be absent."""
     value, end = read_optional_bytes(data, at, field)
     if value is None:
         message = "negative length; these bytes may be empty (0) but not absent"
@@ -167,7 +167,7 @@ def _write_encoded_text(text: str, field: str) -> bytes:
 
 
 def _read_old_tasks(data: bytes, at: int) -> tuple[Offsets, int]:
-    """Reads the tasks of versions 1 to 6: previous actives, then standbys."""
+    """Read the tasks of versions 1 to 6: previous actives, then standbys."""
     offsets: Offsets = []
     for field, offset in (("prev_tasks", LATEST_OFFSET), ("standby_tasks", UNKNOWN_OFFSET_SUM)):
         count, at = read_count(data, at, field, smallest=TASK.size)
@@ -187,7 +187,7 @@ def _write_old_tasks(offsets: Offsets) -> bytes:
 
 
 def _read_nested_offsets(data: bytes, at: int) -> tuple[Offsets, int]:
-    """Reads the tasks of versions 7 to 9: partitions by subtopology."""
+    """Read the tasks of versions 7 to 9: partitions by subtopology."""
     offsets: Offsets = []
     count, at = read_count(data, at, "task_offset_sums", smallest=2 * INT32.size)
     for index in range(count):
@@ -219,7 +219,7 @@ def _write_nested_offsets(offsets: Offsets) -> bytes:
 
 
 def _read_offsets(data: bytes, at: int) -> tuple[Offsets, int]:
-    """Reads the tasks since version 10: one entry per task."""
+    """Read the tasks since version 10: one entry per task."""
     offsets: Offsets = []
     count, at = read_count(data, at, "task_offset_sums", smallest=TASK.size + INT64.size + INT16.size)
     for index in range(count):

@@ -34,7 +34,7 @@ BadUtf8 = Literal["strict", "replace"]
 
 
 def read_integer(data: bytes, at: int, form: Struct, field: str, index: int = 0) -> tuple[int, int]:
-    """Reads one integer of the given form."""
+    """Read one integer of the given form."""
     end = at + form.size
     if end > len(data):
         message = f"needs {form.size} bytes, {len(data) - at} are left; the message was cut short"
@@ -43,7 +43,7 @@ def read_integer(data: bytes, at: int, form: Struct, field: str, index: int = 0)
 
 
 def read_count(data: bytes, at: int, field: str, *, smallest: int, index: int = 0) -> tuple[int, int]:
-    """Reads the length of an array whose elements have at least `smallest` bytes each."""
+    """Read the length of an array whose elements have at least `smallest` bytes each."""
     count, start = read_integer(data, at, INT32, field, index)
     if count < 0:
         message = f"array length {count}; this array may be empty (0) but not absent"
@@ -55,7 +55,7 @@ def read_count(data: bytes, at: int, field: str, *, smallest: int, index: int = 
 
 
 def read_text(data: bytes, at: int, field: str, *, index: int = 0, bad_utf8: BadUtf8 = "strict") -> tuple[str, int]:
-    """Reads a string that may not be absent."""
+    """Read a string that may not be absent."""
     text, end = read_optional_text(data, at, field, index=index, bad_utf8=bad_utf8)
     if text is None:
         message = "negative string length; this string may be empty (0) but not absent"
@@ -66,7 +66,7 @@ def read_text(data: bytes, at: int, field: str, *, index: int = 0, bad_utf8: Bad
 def read_optional_text(
     data: bytes, at: int, field: str, *, index: int = 0, bad_utf8: BadUtf8 = "strict"
 ) -> tuple[str | None, int]:
-    """Reads a string, or None for any negative length (Kafka writes -1, and reads all of them as absent)."""
+    """Read a string, or None for any negative length (Kafka writes -1, and read all of them as absent)."""
     size, start = read_integer(data, at, INT16, field, index)
     if size < 0:
         return None, start
@@ -82,7 +82,7 @@ def read_optional_text(
 
 
 def read_optional_bytes(data: bytes, at: int, field: str) -> tuple[bytes | None, int]:
-    """Reads a byte string, or None for any negative length (Kafka writes -1, and reads all of them as absent)."""
+    """Read a byte string, or None for any negative length (Kafka writes -1, and read all of them as absent)."""
     size, start = read_integer(data, at, INT32, field)
     if size < 0:
         return None, start
@@ -94,7 +94,7 @@ def read_optional_bytes(data: bytes, at: int, field: str) -> tuple[bytes | None,
 
 
 def read_runs(data: bytes, at: int, field: str, *, bad_utf8: BadUtf8 = "strict") -> tuple[TopicPartitions, int]:
-    """Reads runs of partitions: O(runs) in Python, all numbers are converted at once."""
+    """Read runs of partitions: O(runs) in Python, all numbers are converted at once."""
     count, at = read_count(data, at, field, smallest=SMALLEST_RUN)
     topic_field, numbers_field = f"{field}[{{}}].topic", f"{field}[{{}}].partitions"
     topics: list[str] = []
@@ -112,7 +112,7 @@ def read_runs(data: bytes, at: int, field: str, *, bad_utf8: BadUtf8 = "strict")
 
 
 def write_integer(value: int, form: Struct, field: str) -> bytes:
-    """Writes one signed integer of the given form."""
+    """Write one signed integer of the given form."""
     limit = 1 << (8 * form.size - 1)
     if not -limit <= value < limit:
         raise ProtocolError(f"{value} is outside {-limit}..{limit - 1}", field=field)
@@ -120,7 +120,7 @@ def write_integer(value: int, form: Struct, field: str) -> bytes:
 
 
 def write_text(text: str, field: str) -> bytes:
-    """Writes a string with its length."""
+    """Write a string with its length."""
     try:
         encoded = text.encode()
     except UnicodeEncodeError:
@@ -132,12 +132,12 @@ def write_text(text: str, field: str) -> bytes:
 
 
 def write_optional_text(text: str | None, field: str) -> bytes:
-    """Writes a string with its length, or the length -1."""
+    """Write a string with its length, or the length -1."""
     return INT16.pack(-1) if text is None else write_text(text, field)
 
 
 def write_optional_bytes(value: bytes | None, field: str) -> bytes:
-    """Writes a byte string with its length, or the length -1."""
+    """Write a byte string with its length, or the length -1."""
     if value is None:
         return INT32.pack(-1)
     if len(value) > LONGEST_BYTES:
@@ -146,7 +146,7 @@ def write_optional_bytes(value: bytes | None, field: str) -> bytes:
 
 
 def write_runs(runs: Iterable[tuple[str, Int32Array]], field: str) -> bytes:
-    """Writes runs of partitions in the given order."""
+    """Write runs of partitions in the given order."""
     parts: list[bytes] = [b""]
     for topic, numbers in runs:
         parts += (write_text(topic, f"{field}.topic"), INT32.pack(len(numbers)), numbers.astype(BIG_INT32).tobytes())

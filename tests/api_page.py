@@ -13,7 +13,7 @@ _BEGIN: Final = "<!-- reference: made by `python -m tests.api_page` from the doc
 
 
 def replaced(page: str) -> str:
-    """Returns the page with its reference made anew."""
+    """Return the page with its reference made anew."""
     return page.partition(_BEGIN)[0] + _BEGIN + "\n" + "".join(map(_entry, samerack.__all__))
 
 
@@ -26,7 +26,7 @@ def _entry(name: str) -> str:
 
 
 def _parameters(given: inspect.Signature) -> str:
-    """Returns the names of the parameters; those after `*` are given by name."""
+    """Return the names of the parameters; those after `*` are given by name."""
     shown: list[str] = []
     for parameter in given.parameters.values():
         if parameter.kind is parameter.KEYWORD_ONLY and "*" not in shown:

@@ -31,7 +31,7 @@ class Collector:
             """Answers one request."""
 
             def do_POST(self) -> None:
-                """Takes it."""
+                """Take it."""
                 body = self.rfile.read(int(self.headers["content-length"]))
                 if self.headers.get("content-encoding") == "gzip":
                     body = gzip.decompress(body)
@@ -72,13 +72,13 @@ class Collector:
         return found
 
     def __enter__(self) -> Self:
-        """Returns the collector."""
+        """Return the collector."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None:
-        """Ends it."""
+        """End it."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()

@@ -26,7 +26,7 @@ _MESSAGE_CHARACTERS = 1_500
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Looks for no garbage while modules are loaded, a fifth of the time, and never in what they have loaded."""
+    """Look for no garbage while modules are loaded, a fifth of the time, and never in what they have loaded."""
     gc.disable()
     try:
         return (yield)
@@ -36,7 +36,7 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Marks as `extended` a test on real brokers or Spark that names no promise."""
+    """Mark as `extended` a test on real brokers or Spark that names no promise."""
     if any(item.path.is_relative_to(room) for room in _PROMISED) and item.get_closest_marker("promise") is None:
         item.add_marker(pytest.mark.extended)
 
@@ -45,7 +45,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 def pytest_runtest_makereport(
     call: pytest.CallInfo[None],
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Notes a failure that no second try excuses: its exception has the attribute `final`."""
+    """Note a failure that no second try excuses: its exception has the attribute `final`."""
     report = yield
     if call.excinfo is not None and getattr(call.excinfo.value, "final", False):
         report.user_properties.append((_FINAL, True))
@@ -53,7 +53,7 @@ def pytest_runtest_makereport(
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Appends the results to the file that TEST_RESULTS names: a JSON line for each failure, and one with counts."""
+    """Append the results to the file that TEST_RESULTS names: a JSON line for each failure, and one with counts."""
     file = os.environ.get("TEST_RESULTS")
     if file is None or "PYTEST_XDIST_WORKER" in os.environ:
         return

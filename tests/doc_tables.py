@@ -18,12 +18,12 @@ _TABLE: Final = re.compile(
 
 
 def replaced(page: str) -> str:
-    """Returns the page with its tables made anew."""
+    """Return the page with its tables made anew."""
     return _TABLE.sub(lambda found: found[0].removesuffix(found["rows"]) + TABLES[found["name"]](), page)
 
 
 def _table(columns: Mapping[str, str], rows: Iterable[tuple[str, ...]]) -> str:
-    """Returns a table; `columns` are titles and alignments."""
+    """Return a table; `columns` are titles and alignments."""
     lines = (tuple(columns), *rows)
     head, *rest = (f"| {' | '.join(cells)} |\n" for cells in lines)
     return head + f"|{'|'.join(columns.values())}|\n" + "".join(rest)

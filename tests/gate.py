@@ -115,7 +115,7 @@ def _in_room(room: str, line: Sequence[str], *options: str, every: bool) -> tupl
 
 
 def steps(room: str, more: Sequence[str], *, every: bool, beside: bool = False) -> list[Step]:
-    """Returns what a room runs.
+    """Return what a room runs.
 
     Args:
         room: one of `ROOMS`, or `leading`.
@@ -190,13 +190,13 @@ class Programs:
     """The programs that run now, in several threads; all of them end with this one."""
 
     def __init__(self) -> None:
-        """Creates an empty set."""
+        """Create an empty set."""
         self._running: set[subprocess.Popen[bytes]] = set()
         self._lock = threading.Lock()
         self._stopped = False
 
     def run(self, line: Sequence[str], environment: Mapping[str, str], *, shown: bool) -> int:
-        """Runs a program to its end; what it says is shown at once, or in one piece at its end.
+        """Run a program to its end; what it says is shown at once, or in one piece at its end.
 
         Returns:
             Its exit code; that of an interrupted one after `stop`.
@@ -233,7 +233,7 @@ class Programs:
 
 
 def _results(file: Path) -> Outcome:
-    """Reads what pytests have added to a file."""
+    """Read what pytests have added to a file."""
     outcome = Outcome()
     for line in file.read_text(encoding="utf-8").splitlines():
         result = json.loads(line)
@@ -254,7 +254,7 @@ class Runner:
     """
 
     def __init__(self, environment: Mapping[str, str], *, every: bool, may_be_empty: bool = False) -> None:
-        """Creates a runner.
+        """Create a runner.
 
         Args:
             environment: what programs get beside ours.
@@ -271,7 +271,7 @@ class Runner:
         self._programs = Programs()
 
     def lanes(self, lanes: Sequence[Sequence[Step]]) -> None:
-        """Runs steps lane by lane, beside each other, then those that run alone; the first lane is shown as it runs."""
+        """Run steps lane by lane, beside each other, then those that run alone; the first lane is shown as it runs."""
         with ThreadPoolExecutor(max(1, len(lanes))) as pool:
             try:
                 list(pool.map(self._lane, lanes, [True, *[False] * len(lanes)]))
@@ -287,13 +287,13 @@ class Runner:
                 self.add(step, shown=shown)
 
     def add(self, step: Step, *, shown: bool = True) -> None:
-        """Runs a step."""
+        """Run a step."""
         outcome = self.execute(step, shown=shown)
         self.table.append(_row(step, outcome))
         (self._again if step.retried else self.failed).extend(outcome.failed)
 
     def execute(self, step: Step, *, shown: bool = True) -> Outcome:
-        """Runs a step and returns what it came to."""
+        """Run a step and return what it came to."""
         begun = time.monotonic()
         _show(f"--- {step.name}")
         line = _in_room(step.room, step.line, every=self._every)
@@ -311,7 +311,7 @@ class Runner:
         return outcome
 
     def second_tries(self) -> None:
-        """Runs live tests that failed once more, alone, after all others.
+        """Run live tests that failed once more, alone, after all others.
 
         At most three tests of a run have a second try, and never what is final: a record that is lost or read twice.
         """
@@ -327,7 +327,7 @@ class Runner:
 
 
 def run(rooms: Sequence[str], more: Sequence[str], *, every: bool) -> bool:
-    """Runs rooms, keeps and prints the result; returns whether all passed."""
+    """Run rooms, keep and print the result; return whether all passed."""
     begun, commit, clean = time.monotonic(), _git("rev-parse", "HEAD"), not _git("status", "--porcelain")
     environment = {**_PATIENT, **({"TEST_ALL": "1"} if every else {})}
     ordered = [[room for room in lane if room in rooms] for lane in (*LANES, ("leading",))]
@@ -386,7 +386,7 @@ def _git(*arguments: str) -> str:
 
 @contextmanager
 def _cluster(*, every: bool) -> Iterator[dict[str, str]]:
-    """Keeps the cluster that live tests share; it ends with this program, however that ends."""
+    """Keep the cluster that live tests share; it ends with this program, however that ends."""
     with tempfile.TemporaryDirectory(prefix="samerack-cluster-") as folder:
         file = Path(folder) / "cluster.json"
         keep = (sys.executable, "-m", "tests.integration.shared_cluster", str(file))
@@ -402,7 +402,7 @@ def _cluster(*, every: bool) -> Iterator[dict[str, str]]:
 
 @contextmanager
 def _busy() -> Iterator[None]:
-    """Keeps processors busy meanwhile."""
+    """Keep processors busy meanwhile."""
     loops = [subprocess.Popen((sys.executable, "-c", "while True: pass")) for _ in range(_BUSY_LOOPS)]
     try:
         yield
@@ -413,7 +413,7 @@ def _busy() -> Iterator[None]:
 
 
 def repeat(times: int, more: Sequence[str]) -> bool:
-    """Runs tests several times beside busy loops; returns whether they passed each time."""
+    """Run tests several times beside busy loops; return whether they passed each time."""
     runner = Runner(_PATIENT, every=True)
     with _busy():
         for number in range(1, times + 1):
@@ -422,7 +422,7 @@ def repeat(times: int, more: Sequence[str]) -> bool:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs what the arguments name; returns the exit code."""
+    """Run what the arguments name; return the exit code."""
     parser = argparse.ArgumentParser(prog="tests.gate")
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--gate", action="store_true")

@@ -23,7 +23,7 @@ _ABOUT: Final = {
 
 
 def page() -> str:
-    """Returns the page in Markdown."""
+    """Return the page in Markdown."""
     parts = [_OPENING]
     for name, shape in TABLES.items():
         parts.append(f"## `{name}`\n\n{_ABOUT[name]}\n\n{_columns(shape)}\n")

@@ -24,7 +24,7 @@ Made by `python -m tests.promises`. Each line is a promise of the product and th
 
 
 def page() -> str:
-    """Returns the page."""
+    """Return the page."""
     parts = [_HEAD]
     for room, title in _ROOMS.items():
         parts.append(f"\n## {title}\n\n| promise | test |\n|---|---|\n")
@@ -34,7 +34,7 @@ def page() -> str:
 
 
 def _promises(file: Path) -> Iterator[tuple[str, str]]:
-    """Yields the promises of a file, each with its test's name; one that several tests share names the first."""
+    """Yield the promises of a file, each with its test's name; one that several tests share names the first."""
     for statement in ast.parse(file.read_text(encoding="utf-8")).body:
         name = statement.name if isinstance(statement, ast.FunctionDef) else "several"
         for node in ast.walk(statement):
@@ -44,7 +44,7 @@ def _promises(file: Path) -> Iterator[tuple[str, str]]:
 
 
 def main(arguments: list[str]) -> int:
-    """Writes or checks the page; returns the exit code."""
+    """Write or check the page; return the exit code."""
     made = page()
     if arguments == ["--check"]:
         if _PAGE.exists() and _PAGE.read_text(encoding="utf-8") == made:

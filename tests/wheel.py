@@ -32,7 +32,7 @@ class Environment:
 
 
 def install(folder: Path) -> Environment:
-    """Builds the wheel and installs it as its format says; needs no network, and neither pip nor compiled modules."""
+    """Build the wheel and installs it as its format says; needs no network, and neither pip nor compiled modules."""
     _run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder), cwd=ROOT)
     (wheel,) = folder.glob("*.whl")
     home = folder / "environment"
@@ -59,7 +59,7 @@ def install(folder: Path) -> Environment:
 
 
 def trapped(folder: Path) -> Path:
-    """Makes a working directory whose files have the names of modules and fail when they are imported."""
+    """Make a working directory whose files have the names of modules and fail when they are imported."""
     folder.mkdir()
     for name in TRAPS:
         (folder / f"{name}.py").write_text(

@@ -32,7 +32,7 @@ _CLASSIC: Final = "classic"
 
 
 def no_reason() -> str:
-    """Returns an empty reason: nothing prevents it."""
+    """Return an empty reason: nothing prevents it."""
     return ""
 
 
@@ -52,7 +52,7 @@ class Admission:
         requested: Callable[[], str] = no_reason,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Starts without a decision.
+        """Start without a decision.
 
         Args:
             group: The group's name.
@@ -84,11 +84,11 @@ class Admission:
         return bool(self._refusal) or self.back_off.is_out
 
     def forget(self) -> None:
-        """Makes the next `admits` decide again."""
+        """Make the next `admits` decide again."""
         self._decided_for = None
 
     def admits_at_birth(self) -> bool:
-        """Returns whether the agent may join while the group forms and the protocols of its members are not visible."""
+        """Return whether the agent may join while the group forms and the protocols of its members are not visible."""
         if self.back_off.is_out or self._watch.denied_topics(self._group) or self._unsupported_reason():
             return False
         protocol = self._foreign_protocols.of(self._group)
@@ -98,7 +98,7 @@ class Admission:
         return not protocol
 
     def admits(self, view: GroupView) -> bool:
-        """Returns whether the rule and the brokers allow joining; False while the group has not settled."""
+        """Return whether the rule and the brokers allow joining; False while the group has not settled."""
         if view.stable and view.protocol_type == CONSUMER:
             known = view.protocol in self._leading.protocols
             self._foreign_protocols.note(self._group, view.protocol, foreign=not known)
@@ -138,12 +138,12 @@ class Admission:
 
 
 def is_settled(view: GroupView) -> bool:
-    """Returns whether the group is not rebalancing: only then does its description have what the rule needs."""
+    """Return whether the group is not rebalancing: only then doe its description have what the rule needs."""
     return view.stable or view.state in EMPTY_STATES
 
 
 def refusal(view: GroupView, leading: LeadingSettings) -> str:
-    """Returns why the agent stays out of this group; empty if it may join.
+    """Return why the agent stays out of this group; empty if it may join.
 
     It joins only groups of protocol type `consumer` that share a protocol name with it and whose present leader
     supports a member without topics. This does not check whether brokers assign the group (`cluster.group_type`).
@@ -169,7 +169,7 @@ def refusal(view: GroupView, leading: LeadingSettings) -> str:
 
 
 def unsound(protocol: str) -> str:
-    """Returns why the agent never follows a leader with this assignor; empty if it may."""
+    """Return why the agent never follows a leader with this assignor; empty if it may."""
     if protocol not in UNSOUND_PROTOCOLS:
         return ""
     return (
@@ -179,7 +179,7 @@ def unsound(protocol: str) -> str:
 
 
 def _foreign_protocol(protocol: str) -> str:
-    """Returns why the agent stays out of a group with a protocol that it does not offer.
+    """Return why the agent stays out of a group with a protocol that it does not offer.
 
     It does not suggest offering the name: leaders with some assignors, such as Kafka Streams', fail on a member
     without the user data that they expect.
@@ -190,7 +190,7 @@ def _foreign_protocol(protocol: str) -> str:
 
 
 def foreign(view: GroupView, leading: LeadingSettings, member_id: str = "") -> str:
-    """Returns a text that names another agent in the group; empty if there is none.
+    """Return a text that names another agent in the group; empty if there is none.
 
     Another agent is a member without topics and with another instance id: with the same id, joining would just take
     that membership over. In groups with a sound protocol agents are static members; a dynamic member without topics

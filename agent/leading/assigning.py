@@ -60,7 +60,7 @@ class NoConsumersError(AgentError):
 
 
 def unweighed(_: str) -> Weights | None:
-    """Returns None: every partition has the same weight."""
+    """Return None: every partition has the same weight."""
     return None
 
 
@@ -114,7 +114,7 @@ class Assigning:
         """When the plan that is being made was requested (monotonic); None while no plan is being made."""
 
     def see(self, others: GroupView) -> None:
-        """Stores a description of the group without the agent itself."""
+        """Store a description of the group without the agent itself."""
         with self._lock:
             self._view = others
             owned = {member.id: member.assigned for member in others.members} | {
@@ -131,18 +131,18 @@ class Assigning:
             )
 
     def evicts(self, members: Iterable[MemberView]) -> None:
-        """Stores members that the agent evicts: what they own is theirs when they come back under other ids."""
+        """Store members that the agent evicts: what they own is theirs when they come back under other ids."""
         with self._lock:
             self._evicted = tuple(members)
 
     def _remembered(self) -> Mapping[str, TopicPartitions]:
-        """Returns what each member owns by the assignment in force; the lock is held."""
+        """Return what each member owns by the assignment in force; the lock is held."""
         if self._unread is not None:
             self._owned, self._unread = planner.sent_partitions(self._unread), None
         return self._owned
 
     def may_be_of(self, generation: int, others: GroupView) -> bool:
-        """Returns whether a description can be of this generation: one planned here must have exactly its members.
+        """Return whether a description can be of this generation: one planned here must have exactly its members.
 
         A coordinator that has just taken the group over may describe an earlier generation as stable until the other
         brokers have followed it.
@@ -157,15 +157,15 @@ class Assigning:
         }
 
     def mode(self, protocol: str) -> Mode:
-        """Returns how to plan for a group that uses this protocol."""
+        """Return how to plan for a group that uses this protocol."""
         return mode_of(protocol, self._settings.leading, rack_aware_fetch=self._watch.rack_aware_fetch)
 
     def weights(self) -> Weights | None:
-        """Returns the measured weights if they are used and known; the same object while they do not change."""
+        """Return the measured weights if they are used and known; the same object while they do not change."""
         return self._weigh(self._group) if self._settings.leading.weigh_by == "bytes" else None
 
     def assign(self, joined: Joined) -> dict[str, bytes]:
-        """Returns the encoded assignment of every member in the JoinGroup response.
+        """Return the encoded assignment of every member in the JoinGroup response.
 
         Raises:
             NoConsumersError: The agent is the only member.
@@ -229,7 +229,7 @@ class Assigning:
         return {member: encoded.get(member, _EMPTY_ASSIGNMENT) for member, _, _ in joined.members}
 
     def _subscriptions(self, joined: Joined) -> list[tuple[str, str | None, Subscription]]:
-        """Returns member id, instance id and subscription of every member except the agent.
+        """Return member id, instance id and subscription of every member except the agent.
 
         Raises:
             BackOffError: A subscription cannot be read.
@@ -243,7 +243,7 @@ class Assigning:
         return [(member, instance, one) for (member, instance, _), one in zip(others, decoded, strict=True)]
 
     def _wait_for(self, topics: frozenset[str], members: Sequence[PlanMember], deadline: float) -> None:
-        """Waits until all topics are known, or known not to exist."""
+        """Wait until all topics are known, or known not to exist."""
         if topics <= self._watch.cluster.topics.keys():
             return
         spare = min(_PLANNING_SECONDS, self._settings.leading.deadline_seconds / 2)
@@ -259,7 +259,7 @@ class Assigning:
 
 
 def _unreadable(members: Iterable[tuple[str, str | None, bytes]]) -> Iterator[tuple[str, ProtocolError]]:
-    """Yields the members whose subscription cannot be read, with the error."""
+    """Yield the members whose subscription cannot be read, with the error."""
     for member, _, metadata in members:
         try:
             decode_subscription(metadata)

@@ -56,7 +56,7 @@ class ConsumerWait:
         """When the group was empty after this agent had left it, monotonic seconds; None if it was not."""
 
     def wait(self, wake: threading.Event, is_wanted: Callable[[], bool]) -> GroupPoll | None:
-        """Waits until the group has consumers; returns the poll that shows them, or None if no longer wanted.
+        """Wait until the group has consumers; return the poll that shows them, or None if no longer wanted.
 
         Args:
             wake: Set when something has changed.
@@ -76,7 +76,7 @@ class ConsumerWait:
     def wait_fenced(
         self, wake: threading.Event, is_wanted: Callable[[], bool], may_return: Callable[[bool], bool]
     ) -> bool:
-        """Waits until the membership may be taken again; returns False if no longer wanted.
+        """Wait until the membership may be taken again; return False if no longer wanted.
 
         Args:
             wake: Set when something has changed.
@@ -99,7 +99,7 @@ class ConsumerWait:
         *,
         empty_at: float | None = None,
     ) -> _T | None:
-        """Polls the group until `decide` has an answer; returns it, or None if the agent is no longer wanted."""
+        """Poll the group until `decide` has an answer; return it, or None if the agent is no longer wanted."""
         group = self._parts.group
         self._poller.watch(group, wake.set, empty_at=empty_at)
         try:
@@ -116,14 +116,14 @@ class ConsumerWait:
         return None
 
     def check_empty(self, member: Membership) -> None:
-        """Describes the group that was just left: the next consumers may join before the poller's first poll."""
+        """Describe the group that was just left: the next consumers may join before the poller's first poll."""
         asked_at = time.monotonic()
         with suppress(kafka_errors.KafkaError):  # the poller sees it a little later
             if member.describe().state in EMPTY_STATES:
                 self._empty_at = asked_at
 
     def _has_consumers(self, poll: GroupPoll) -> bool:
-        """Returns whether the poll shows consumers; removes a former membership of this agent if it shows only that.
+        """Return whether the poll shows consumers; remove a former membership of this agent if it shows only that.
 
         Raises:
             KafkaError, AgentError: The group is not described, or the brokers did not accept the removal.
@@ -144,7 +144,7 @@ class ConsumerWait:
         return False
 
     def _remove(self, own: Iterable[MemberView]) -> None:
-        """Removes memberships of this instance id that an earlier process did not leave.
+        """Remove memberships of this instance id that an earlier process did not leave.
 
         Raises:
             KafkaError, AgentError: The brokers did not accept it.

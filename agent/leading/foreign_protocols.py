@@ -20,7 +20,7 @@ class ForeignProtocols:
     """The last foreign protocol by group; shared by all leaders of an agent."""
 
     def __init__(self, path: Path | None) -> None:
-        """Reads what an earlier agent has stored.
+        """Read what an earlier agent has stored.
 
         Args:
             path: The file; None remembers in memory only.
@@ -30,11 +30,11 @@ class ForeignProtocols:
         self._protocols = self._stored()
 
     def of(self, group: str) -> str:
-        """Returns the foreign protocol that the group used last, "" if there is none."""
+        """Return the foreign protocol that the group used last, "" if there is none."""
         return self._protocols.get(group, "")
 
     def note(self, group: str, protocol: str, *, foreign: bool) -> None:
-        """Stores a group's protocol if it is foreign; removes an earlier one if not."""
+        """Store a group's protocol if it is foreign; remove an earlier one if not."""
         with self._lock:
             if self._protocols.get(group, "") == (protocol if foreign else ""):
                 return

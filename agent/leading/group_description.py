@@ -23,7 +23,7 @@ class GroupDescription:
     """The last description of one group during one membership."""
 
     def __init__(self, parts: GroupParts, member: Membership) -> None:
-        """Starts without a description; a poll is due.
+        """Start without a description; a poll is due.
 
         Args:
             parts: What outlives this membership.
@@ -47,18 +47,18 @@ class GroupDescription:
         return self._parts.clock() >= self._poll_at
 
     def forget(self) -> None:
-        """Drops what was seen, so that the group is polled again before anything is decided."""
+        """Drop what was seen, so that the group is polled again before anything is decided."""
         self.view = self.others = self.stable_at = None
         self._poll_at = float("-inf")
         self._parts.evaluator.forget()
         self._parts.admission.forget()
 
     def poll_within(self, seconds: float) -> None:
-        """Makes the next poll due after this time at the latest."""
+        """Make the next poll due after this time at the latest."""
         self._poll_at = min(self._poll_at, self._parts.clock() + seconds)
 
     def poll(self) -> GroupView | None:
-        """Polls the group once; after a temporary failure the last poll stays valid, as leaving costs a rebalance.
+        """Poll the group once; after a temporary failure the last poll stays valid, as leaving costs a rebalance.
 
         Returns:
             The description; None if the poll failed.
@@ -96,7 +96,7 @@ class GroupDescription:
         self.publish(others, first=is_first(view, member.member_id, member.leader_id))
 
     def publish(self, others: GroupView, *, first: bool) -> None:
-        """Publishes the group's status.
+        """Publish the group's status.
 
         Args:
             others: The group without the agent.

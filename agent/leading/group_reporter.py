@@ -44,7 +44,7 @@ class GroupReporter:
         paused: Callable[[], str] = lambda: "",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Starts in role outside.
+        """Start in role outside.
 
         Args:
             group: The group's name.
@@ -75,7 +75,7 @@ class GroupReporter:
         """Whether the trouble is that the brokers do not allow something."""
 
     def become(self, role: str) -> None:
-        """Sets and reports the agent's role in the group."""
+        """Set and reports the agent's role in the group."""
         detail = self.trouble if role == OBSERVING else ""
         if (role, detail) == (self.role, self._observes_for):
             return
@@ -88,19 +88,19 @@ class GroupReporter:
             self.trouble = ""
 
     def waits_for(self, what: str) -> None:
-        """Records what the agent waits for if not for consumers of a group that exists; warns once."""
+        """Record what the agent waits for if not for consumers of a group that exists; warns once."""
         if what and what != self._waits_for:
             self.log.warning("waiting", reason=what)
         self._waits_for = what
 
     def _why(self, role: str) -> str:
-        """Returns why the agent neither leads nor follows the group; empty if it does, or just waits for consumers."""
+        """Return why the agent neither leads nor follows the group; empty if it does, or just waits for consumers."""
         return self._waits_for if role == WAITING else self.trouble if role in (OBSERVING, OUTSIDE) else ""
 
     # what goes wrong
 
     def failed(self, kind: str, error: Exception, retry_seconds: float) -> None:
-        """Counts a failure, and logs it unless logged before."""
+        """Count a failure, and log it unless logged before."""
         self.metrics.failed(self._group, kind)
         text = explained(error)
         if text != self.trouble or (kind == "refused") != self.refused:
@@ -108,12 +108,12 @@ class GroupReporter:
         self.trouble, self.refused = text, kind == "refused"
 
     def broke(self, error: Exception, retry_seconds: float) -> None:
-        """Counts and logs an error in the agent."""
+        """Count and log an error in the agent."""
         self.metrics.failed(self._group, "internal")
         self.log.exception("failed", kind="internal", error=str(error), retry_seconds=retry_seconds)
 
     def backs_off(self, error: BackOffError, seconds: float) -> None:
-        """Reports that the agent stays out of the group for a while."""
+        """Report that the agent stays out of the group for a while."""
         self.metrics.backed_off(self._group, error.cause)
         self.log.error("backs-off", cause=error.cause.value, reason=str(error), seconds=seconds)
         self.trouble, self.refused = str(error), error.cause is Cause.NOT_ALLOWED
@@ -123,19 +123,19 @@ class GroupReporter:
         self.become(OBSERVING)
 
     def is_left(self, reason: str) -> None:
-        """Reports that the agent has left the group on request, which is no failure."""
+        """Report that the agent has left the group on request, which is no failure."""
         self.trouble, self.refused = reason, False
         self.become(OBSERVING)
 
     def requested(self, action: str, request: Request | None, *, by: str, why: str = "") -> None:
-        """Reports what an operator asks: leave, pause or resume; or that the time of a request is over."""
+        """Report what an operator asks: leave, pause or resume; or that the time of a request is over."""
         until = f"until {when(request.until)} UTC" if request is not None and request.until is not None else ""
         reason = f"{by}: {why}" if by and why else by or why
         self.log.info("request", action=action, reason=reason or None, until=until or None)
         self._events.add("decision", self._group, action=action, reason=reason, detail=until)
 
     def is_fenced(self) -> None:
-        """Reports that another agent has taken the membership without a handover."""
+        """Report that another agent has taken the membership without a handover."""
         self.become(FENCED)
         self.metrics.backed_off(self._group, Cause.FENCED)
         cause = RULES[Cause.FENCED].symptom
@@ -150,12 +150,12 @@ class GroupReporter:
     # what is done
 
     def joined(self, *, generation: int, leader: str) -> None:
-        """Reports that the agent has joined the group without sending a plan."""
+        """Report that the agent has joined the group without sending a plan."""
         self.observer.joined(generation)
         self.log.info("joined", role=self.role, generation=generation, leader=leader)
 
     def planned(self, sent: Sent) -> None:
-        """Reports a plan that was sent to the group."""
+        """Report a plan that was sent to the group."""
         plan = sent.plan
         self.observer.planned(sent)
         self.metrics.planned(self._group, plan.assignor, sent.seconds)
@@ -191,7 +191,7 @@ class GroupReporter:
         )
 
     def decided(self, decision: Decision) -> None:
-        """Reports a decision of the policy: to rebalance, to propose it, or to suppress it."""
+        """Report a decision of the policy: to rebalance, to propose it, or to suppress it."""
         until = when(decision.until) if decision.until is not None else None
         self._events.add(
             "decision",
@@ -221,7 +221,7 @@ class GroupReporter:
             self.metrics.suppressed(self._group, decision.reason.value)
 
     def broken(self, policy_status: PolicyStatus) -> None:
-        """Reports that the breaker has opened (also again after a failed trial) or closed."""
+        """Report that the breaker has opened (also again after a failed trial) or closed."""
         breaker = policy_status.breaker
         if breaker.opened == self._broken:
             return
@@ -239,7 +239,7 @@ class GroupReporter:
         )
 
     def takeover(self, action: str, *, reason: str = "", seconds: float | None = None, detail: str = "") -> None:
-        """Reports a step of a takeover, or its end."""
+        """Report a step of a takeover, or its end."""
         self.log.info("takeover", action=action, reason=reason or None, seconds=seconds, detail=detail or None)
         self._events.add("takeover", self._group, action=action, reason=reason, seconds=seconds, detail=detail)
 
@@ -255,7 +255,7 @@ class GroupReporter:
         hosts: Hosts,
         policy_status: PolicyStatus,
     ) -> None:
-        """Publishes the group's status on the board.
+        """Publish the group's status on the board.
 
         Args:
             view: The group without the agent.

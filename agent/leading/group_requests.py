@@ -42,12 +42,12 @@ _STATUS: Final = TypeAdapter(RequestStatus)
 
 
 def to_json(status: RequestStatus) -> bytes:
-    """Returns the JSON that `/v1/requests` and `samerack leave --json` show."""
+    """Return the JSON that `/v1/requests` and `samerack leave --json` show."""
     return _STATUS.dump_json(status)
 
 
 def from_json(text: bytes | str) -> RequestStatus:
-    """Returns the status in such a JSON text.
+    """Return the status in such a JSON text.
 
     Raises:
         AgentError: The text contains none.
@@ -59,7 +59,7 @@ class GroupRequests:
     """The requests for all groups of one agent; thread-safe."""
 
     def __init__(self, path: Path | None = None, *, wall: Callable[[], float] = time.time) -> None:
-        """Reads what an earlier process has stored.
+        """Read what an earlier process has stored.
 
         Args:
             path: The file; None remembers in memory only.
@@ -71,7 +71,7 @@ class GroupRequests:
         self._requests = {(one.group, one.wish): one for one in self._stored()}
 
     def ask(self, group: str, wish: Wish, *, seconds: float | None = None, by: str = "", why: str = "") -> Request:
-        """Puts a request into force, in place of an earlier one of its kind.
+        """Put a request into force, in place of an earlier one of its kind.
 
         Args:
             group: The group's name.
@@ -89,26 +89,26 @@ class GroupRequests:
         return request
 
     def end(self, group: str) -> tuple[Request, ...]:
-        """Ends all requests for a group; returns those that were in force."""
+        """End all requests for a group; return those that were in force."""
         return self._remove(group, lambda _: True)
 
     def end_overdue(self, group: str) -> tuple[Request, ...]:
-        """Removes and returns the requests for a group whose time is over."""
+        """Remove and return the requests for a group whose time is over."""
         now = self._wall()
         return self._remove(group, lambda request: request.is_over(now))
 
     def of(self, group: str, wish: Wish) -> Request | None:
-        """Returns the request of this kind that is in force."""
+        """Return the request of this kind that is in force."""
         request = self._requests.get((group, wish))
         return None if request is None or request.is_over(self._wall()) else request
 
     def reason(self, group: str, wish: Wish) -> str:
-        """Returns the same in words; empty if there is none."""
+        """Return the same in words; empty if there is none."""
         request = self.of(group, wish)
         return in_words(request) if request is not None else ""
 
     def status(self, group: str, role: str) -> RequestStatus:
-        """Returns the requests that are in force, with the agent's role in the group."""
+        """Return the requests that are in force, with the agent's role in the group."""
         requests = tuple(one for wish in Wish if (one := self.of(group, wish)) is not None)
         return RequestStatus(group=group, role=role, requests=requests, reasons=tuple(map(in_words, requests)))
 

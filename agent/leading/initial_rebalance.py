@@ -52,7 +52,7 @@ class Sighting:
 
 
 def is_forming(view: GroupView, *, empty_at: float | None, delay_seconds: float | None, now: float) -> bool:
-    """Returns whether the group's members certainly wait for their first generation, so that none owns partitions.
+    """Return whether the group's members certainly wait for their first generation, so that none owns partitions.
 
     The description alone is no proof: a rebalance that follows another one before its SyncGroup also clears all
     assignments, and cooperative members own partitions then.
@@ -78,12 +78,12 @@ def _awaits_generation(view: GroupView) -> bool:
 
 
 def safe_to_join_until(empty_at: float, delay_seconds: float) -> float:
-    """Returns until when a member may join without a further delay, in monotonic seconds."""
+    """Return until when a member may join without a further delay, in monotonic seconds."""
     return empty_at + _SAFE_PART * delay_seconds
 
 
 def safe_until(empty_at: float, delay_seconds: float) -> float:
-    """Returns until when the first rebalance of a group certainly stays open, in monotonic seconds.
+    """Return until when the first rebalance of a group certainly stays open, in monotonic seconds.
 
     The first consumer joined after `empty_at`; since another member, the agent, joined within the delay, the
     coordinator waits for a second delay.
@@ -92,7 +92,7 @@ def safe_until(empty_at: float, delay_seconds: float) -> float:
 
 
 def earliest_eviction(empty_at: float, seen_at: float, delay_seconds: float) -> float:
-    """Returns when to evict members at the earliest, in monotonic seconds, so that no retry extends the rebalance.
+    """Return when to evict members at the earliest, in monotonic seconds, so that no retry extends the rebalance.
 
     A member that joins in the second delay makes the coordinator wait for a third one. Clients that retry at once must
     be evicted in the first delay; clients that retry after `_SLOW_RETRY_SECONDS` so late in it that they join after the
@@ -153,7 +153,7 @@ class InitialRebalance:
         return self._clock() < self._until and self._evictions < _MAX_EVICTIONS
 
     def turn(self, member: Membership, view: GroupView) -> bool:
-        """Joins again for its position, or evicts the members that may lead instead of the agent.
+        """Join again for its position, or evict the members that may lead instead of the agent.
 
         Args:
             member: The agent's membership, its JoinGroup parked.
@@ -182,12 +182,12 @@ class InitialRebalance:
         return self._evict(member, view, members_ahead)
 
     def _first(self, view: GroupView, mine: MemberView) -> tuple[MemberView, ...]:
-        """Returns the members of which one leads: those of the first look, or all if none of these is left."""
+        """Return the members of which one leads: those of the first look, or all if none of these is left."""
         others = tuple(one for one in view.members if one is not mine)
         return tuple(one for one in others if one.id in self._sighting.members) or others
 
     def _newcomers(self, view: GroupView, mine: MemberView) -> tuple[MemberView, ...]:
-        """Returns the members that may lead since the last eviction.
+        """Return the members that may lead since the last eviction.
 
         The evicted ones are in the group again with new ids, and joined after the agent, whatever their place in the
         order. A member that joined between the description and the eviction leads if it comes before the agent in the
@@ -230,7 +230,7 @@ class InitialRebalance:
         return True
 
     def _has_other_agent(self, view: GroupView, mine: MemberView) -> bool:
-        """Returns whether another agent is in the group: two agents would evict each other forever."""
+        """Return whether another agent is in the group: two agents would evict each other forever."""
         return any(is_agent(one, self._own_client_id) for one in view.members if one is not mine)
 
 

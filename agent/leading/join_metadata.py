@@ -25,16 +25,16 @@ class JoinMetadata:
         self._changes = 0
 
     def offer(self, present: str) -> None:
-        """Puts the group's present protocol first, so that joining does not change the vote."""
+        """Put the group's present protocol first, so that joining does not change the vote."""
         rest = tuple(name for name in self._offered if name != present)
         self._names = (present, *rest) if present in self._offered else self._offered
 
     def change(self) -> None:
-        """Changes the user data, so that the next JoinGroup starts a rebalance also if the agent follows."""
+        """Change the user data, so that the next JoinGroup starts a rebalance also if the agent follows."""
         self._changes += 1
 
     def protocols(self) -> list[tuple[str, bytes]]:
-        """Returns the offered names, each with an empty subscription.
+        """Return the offered names, each with an empty subscription.
 
         The subscription has version 0, which contains all that the agent needs: leaders such as kafka-go's refuse bytes
         after the user data, and Java's sticky assignors plan the same with it as with newer versions (2.8, 3.4 and
@@ -47,7 +47,7 @@ class JoinMetadata:
 
 
 def user_data(protocol: str, changes: int) -> bytes | None:
-    """Returns user data that differs each time and means nothing to the assignor of the group's leader.
+    """Return user data that differs each time and means nothing to the assignor of the group's leader.
 
     Sticky assignors read former partitions and their generation in it, or the generation alone. It must be
     well-formed: aiokafka's leader fails on a list of length -1, which others read as no data.

@@ -56,7 +56,7 @@ class JoinPosition:
         self._returned = 0
 
     def reconsider(self) -> None:
-        """Allows the next attempt at once: after a rebalance the order is different."""
+        """Allow the next attempt at once: after a rebalance the order is different."""
         self._retry_at = float("-inf")
 
     def enter(self, membership: Membership, view: GroupView) -> None:
@@ -91,7 +91,7 @@ class JoinPosition:
         self._log.info("position-chosen", members_before=members_before(view, chosen))
 
     def keep(self, membership: Membership, view: GroupView) -> bool:
-        """Takes the best available position and gives partitions back; returns whether the membership has changed.
+        """Take the best available position and give partitions back; return whether the membership has changed.
 
         Raises:
             BackOffError: No position is safe, or the group's leader gives partitions to the agent: under a sound
@@ -178,7 +178,7 @@ class JoinPosition:
 
 
 def gives_to_agents(protocol: str, count: int = 0) -> str:
-    """Returns why the agent stays out of a group whose leader gave it partitions under a sound protocol."""
+    """Return why the agent stays out of a group whose leader gave it partitions under a sound protocol."""
     what = f"{count} partitions" if count else "partitions"
     return (
         f"its leader's {protocol} gave {what} to the agent, which has no topics; the agent leads such a group only "
@@ -187,7 +187,7 @@ def gives_to_agents(protocol: str, count: int = 0) -> str:
 
 
 def _in_place(view: GroupView, membership: Membership, *, front: bool) -> bool:
-    """Returns whether the agent's position is good: next to lead, or else behind enough other members."""
+    """Return whether the agent's position is good: next to lead, or else behind enough other members."""
     mine = membership.member_id
     if is_exposed(view, mine):
         return False

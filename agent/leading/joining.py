@@ -55,12 +55,12 @@ class Joining:
         """Whether the agent itself has asked for the next rebalance, so that it does not count as a rejected plan."""
 
     def is_expected(self, view: GroupView) -> bool:
-        """Returns whether the group has this instance id and waits for it, so a restarted agent continues there."""
+        """Return whether the group has this instance id and waits for it, so a restarted agent continues there."""
         instance_id = self._parts.settings.leading.instance_id
         return any(member.instance_id == instance_id for member in view.members)
 
     def begins_at_birth(self, view: GroupView) -> bool:
-        """Returns whether the group is just forming and the agent may lead it from its first generation."""
+        """Return whether the group is just forming and the agent may lead it from its first generation."""
         delay, empty_at = self._parts.watch.initial_delay_seconds, self._sighting.empty_at
         if not is_forming(view, empty_at=empty_at, delay_seconds=delay, now=self._parts.clock()):
             return False
@@ -78,7 +78,7 @@ class Joining:
         return True
 
     def rejoin(self) -> float:
-        """Waits a moment for the JoinGroup response; returns how many seconds to wait for the next turn.
+        """Wait a moment for the JoinGroup response; return how many seconds to wait for the next turn.
 
         Raises:
             BackOffError: The agent must stay out of the group for a while.
@@ -102,14 +102,14 @@ class Joining:
         return 0.0
 
     def _join_seconds(self) -> float:
-        """Returns how long to wait for the JoinGroup response at a time: not beyond the time of an eviction."""
+        """Return how long to wait for the JoinGroup response at a time: not beyond the time of an eviction."""
         now = self._parts.clock()
         if self._initial_rebalance is None or self._initial_rebalance.begin <= now:
             return _JOIN_SECONDS
         return min(_JOIN_SECONDS, self._initial_rebalance.begin - now)
 
     def joined(self) -> None:
-        """Reports the result after SyncGroup.
+        """Report the result after SyncGroup.
 
         Raises:
             BackOffError: The group has no classic leader any more, or does not accept the agent's plans.
@@ -131,7 +131,7 @@ class Joining:
         parts.takeovers.joined(member)
 
     def _record_plan(self, sent: Sent, before: Sent | None) -> None:
-        """Passes a plan to the back-off, which counts plans that the group did not accept."""
+        """Pass a plan to the back-off, which counts plans that the group did not accept."""
         asked, self.asked = self.asked, False
         plan = sent.plan
         self._parts.admission.back_off.planned(

@@ -30,7 +30,7 @@ class KeptFile:
         self._name = name
 
     def read(self) -> object:
-        """Returns the content; None if there is none, or it cannot be read."""
+        """Return the content; None if there is none, or it cannot be read."""
         if self._path is None:
             return None
         try:
@@ -48,7 +48,7 @@ class KeptFile:
         log.warning(f"{self._name}-not-read", path=str(self._path), error=error)
 
     def write(self, content: object) -> None:
-        """Replaces the content, as a whole or not at all."""
+        """Replace the content, as a whole or not at all."""
         if self._path is None:
             return
         temporary = self._path.with_name(f"{self._path.name}.new")

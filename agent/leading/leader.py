@@ -121,7 +121,7 @@ class GroupLeader(Service):
         return progress
 
     def member_ids(self) -> frozenset[MemberIdentity]:
-        """Returns the agent's current member ids in this group, as far as it knows them."""
+        """Return the agent's current member ids in this group, as far as it knows them."""
         membership = self._membership
         pending = self._parts.takeovers.orphans | (membership.pending if membership is not None else frozenset())
         ids = {MemberIdentity(group=self.group, member_id=one, pending=True) for one in pending}
@@ -131,7 +131,7 @@ class GroupLeader(Service):
         return frozenset(ids) | self._unleft
 
     def is_overdue(self) -> bool:
-        """Returns whether the group waits for a plan beyond the deadline, so that only a new process can help."""
+        """Return whether the group waits for a plan beyond the deadline, so that only a new process can help."""
         since = self._parts.assigning.since
         deadline = self._parts.settings.leading.deadline_seconds
         return since is not None and time.monotonic() - since > deadline + _OVERDUE_SECONDS
@@ -139,7 +139,7 @@ class GroupLeader(Service):
     # the thread
 
     def turn(self) -> float:
-        """Runs one membership; returns the pause after it. Every error is counted, logged and followed by a retry."""
+        """Run one membership; return the pause after it. Every error is counted, logged and followed by a retry."""
         try:
             self._stay()
         except BackOffError as error:
@@ -162,20 +162,20 @@ class GroupLeader(Service):
         return _RETRY_SECONDS
 
     def ended(self) -> None:
-        """Listens no more: a group that has ceased to exist is dropped while the agent runs on."""
+        """Listen no more: a group that has ceased to exist is dropped while the agent runs on."""
         self._parts.watch.unlisten(self.wake)
         self._parts.watch.show_interest(self.group, frozenset())
         self._leadership.unlisten(self.wake)
 
     def rest(self, seconds: float) -> None:
-        """Waits for the next membership; only an agent that is not active for the group waits for an election."""
+        """Wait for the next membership; only an agent that is not active for the group waits for an election."""
         (self._stopping if self._responsibility.is_active() else self._wake).wait(seconds)
 
     def _back_off(self, error: BackOffError) -> None:
         self._reporter.backs_off(error, self._parts.admission.back_off.start(error.cause, str(error)))
 
     def _stay(self) -> None:
-        """Runs one membership, while this agent is the active one and the group has consumers."""
+        """Run one membership, while this agent is the active one and the group has consumers."""
         if self._responsibility.is_fenced:
             self._wait_fenced()
         poll = self._consumers.wait(self._wake, lambda: self._is_wanted() and not self._stopping.is_set())
@@ -203,7 +203,7 @@ class GroupLeader(Service):
             close(client)
 
     def _wait_fenced(self) -> None:
-        """Waits until no other agent has the membership, or until an election has decided anew."""
+        """Wait until no other agent has the membership, or until an election has decided anew."""
         responsibility = self._responsibility
         if self._consumers.wait_fenced(
             self._wake,
@@ -213,7 +213,7 @@ class GroupLeader(Service):
             responsibility.end_fence()
 
     def _new_membership(self, client: KafkaNetClient) -> Membership:
-        """Returns a membership of the group on this client; nothing is sent yet."""
+        """Return a membership of the group on this client; nothing is sent yet."""
         return Membership(
             client,
             group=self.group,
@@ -223,7 +223,7 @@ class GroupLeader(Service):
         )
 
     def _turn(self, session: Session, membership: Membership) -> None:
-        """Runs one turn and the pause after it; an error after which the membership is still valid causes only a pause.
+        """Run one turn and the pause after it; an error after which the membership is still valid causes only a pause.
 
         Leaving and joining again would cost all members two rebalances.
 
@@ -248,12 +248,12 @@ class GroupLeader(Service):
         self._wake.clear()
 
     def _is_wanted(self) -> bool:
-        """Returns whether this agent is the active one for the group; ends requests whose time is over."""
+        """Return whether this agent is the active one for the group; end requests whose time is over."""
         self.operators.end_overdue()
         return self._responsibility.is_active()
 
     def _ends(self, membership: Membership) -> bool:
-        """Returns whether to leave: asked to, or stopped and not waiting for another agent to take the membership."""
+        """Return whether to leave: asked to, or stopped and not waiting for another agent to take the membership."""
         if self.operators.left and not membership.is_outside:
             return True
         waits = membership.is_static and self._responsibility.is_handing_over()
@@ -293,5 +293,5 @@ class GroupLeader(Service):
 
 @cache
 def _load_solver() -> None:
-    """Loads the solver, before a group waits for its plan: a standby does without."""
+    """Load the solver, before a group waits for its plan: a standby does without."""
     planner.warm_up()

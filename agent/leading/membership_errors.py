@@ -20,10 +20,10 @@ _NOT_ACCEPTED: Final = (
 
 
 def is_refused(error: Exception) -> bool:
-    """Returns whether the brokers refuse the agent: for missing permissions, or as a member with its settings."""
+    """Return whether the brokers refuse the agent: for missing permissions, or as a member with its settings."""
     return is_refusal(error) or isinstance(error, _NOT_ACCEPTED)
 
 
 def ends_membership(error: kafka_errors.KafkaError) -> bool:
-    """Returns whether the membership is of no more use: refused, taken over by another agent, or to be left."""
+    """Return whether the membership is of no more use: refused, taken over by another agent, or to be left."""
     return is_refused(error) or isinstance(error, (kafka_errors.FencedInstanceIdError, EndedError))

@@ -13,7 +13,7 @@ class OperatorRequests:
     """The requests for one group: they are kept, recorded as events, and in force at once."""
 
     def __init__(self, parts: GroupParts, *, wake: Callable[[], None]) -> None:
-        """Changes nothing.
+        """Change nothing.
 
         Args:
             parts: The parts that lead the group.
@@ -33,7 +33,7 @@ class OperatorRequests:
         return self._parts.requests.status(self._parts.group, self._parts.reporter.role)
 
     def ask(self, wish: Wish | None, *, seconds: float | None, by: str, why: str) -> RequestStatus:
-        """Puts an operator's request into force at once, or ends all of them.
+        """Put an operator's request into force at once, or end all of them.
 
         Args:
             wish: What is wanted; None ends what was.
@@ -52,7 +52,7 @@ class OperatorRequests:
         return self.status
 
     def end_overdue(self) -> None:
-        """Ends requests whose time is over."""
+        """End requests whose time is over."""
         for over in self._parts.requests.end_overdue(self._parts.group):
             why = f"the time of the request to {over.wish.value} is over"
             self._parts.reporter.requested("resume", None, by="", why=why)

@@ -28,20 +28,20 @@ _MAX_BUCKETS: Final = 1 << 20
 
 
 def is_first(group: GroupView, member_id: str, leader_id: str) -> bool:
-    """Returns whether the broker would make this member the leader if the present one left."""
+    """Return whether the broker would make this member the leader if the present one left."""
     others = (member.id for member in group.members if member.id != leader_id)
     return next(others, None) == member_id
 
 
 def ahead(group: GroupView, member_id: str, leader_id: str) -> tuple[MemberView, ...]:
-    """Returns the members that the broker would prefer to this one as leader, if the present one left."""
+    """Return the members that the broker would prefer to this one as leader, if the present one left."""
     ids = [member.id for member in group.members]
     before = group.members[: ids.index(member_id)] if member_id in ids else group.members
     return tuple(member for member in before if member.id != leader_id)
 
 
 def is_exposed(group: GroupView, member_id: str) -> bool:
-    """Returns whether the group's leader may give partitions to this member although it has no topics.
+    """Return whether the group's leader may give partitions to this member although it has no topics.
 
     Checked for the table's present size and for its sizes after members join or leave.
     """
@@ -53,7 +53,7 @@ def is_exposed(group: GroupView, member_id: str) -> bool:
 
 
 def offers_safe_place(group: GroupView, member_id: str) -> bool:
-    """Returns whether some member id would not be exposed; there is none if all others are in the last bucket."""
+    """Return whether some member id would not be exposed; there is none if all others are in the last bucket."""
     others = [member.id for member in group.members if member.id != member_id]
     if group.protocol in SOUND_PROTOCOLS or not others:
         return True
@@ -62,7 +62,7 @@ def offers_safe_place(group: GroupView, member_id: str) -> bool:
 
 
 def members_before(group: GroupView, member_id: str) -> int:
-    """Returns how many members would come before a member with this id, whether or not it is in the group."""
+    """Return how many members would come before a member with this id, whether or not it is in the group."""
     ids = [member.id for member in group.members if member.id != member_id]
     buckets = _buckets(ids) or buckets_for(len(ids) + 1)
     mine = spread_hash(member_id) & (buckets - 1)
@@ -70,13 +70,13 @@ def members_before(group: GroupView, member_id: str) -> int:
 
 
 def is_well_behind(group: GroupView, member_id: str) -> bool:
-    """Returns whether at least half of the members come before this one, so that some may leave without exposing it."""
+    """Return whether at least half of the members come before this one, so that some may leave without exposing it."""
     ids = [member.id for member in group.members]
     return member_id in ids and 2 * ids.index(member_id) >= len(ids) - 1
 
 
 def front_is_free(group: GroupView, member_id: str, leader_id: str) -> bool:
-    """Returns whether a new member id could lead next: there is a bucket before all members except the leader.
+    """Return whether a new member id could lead next: there is a bucket before all members except the leader.
 
     If the protocol is not sound, that bucket must come after the leader's, so that the agent is not first. The
     coordinator's table never shrinks; its size is taken as the smallest that explains the order.
@@ -98,7 +98,7 @@ def front_is_free(group: GroupView, member_id: str, leader_id: str) -> bool:
 
 
 def places_share(group: GroupView, member_id: str, leader_id: str, max_ahead: int) -> float:
-    """Returns the share of new member ids, 0 to 1, with `max_ahead` members at most before them, besides the leader."""
+    """Return the share of new member ids, 0 to 1, with `max_ahead` members at most before them, besides the leader."""
     ids = [member.id for member in group.members]
     others = [member for member in ids if member not in (member_id, leader_id)]
     buckets = _buckets(ids)
@@ -108,7 +108,7 @@ def places_share(group: GroupView, member_id: str, leader_id: str, max_ahead: in
 
 
 def _buckets(ids: Sequence[str]) -> int | None:
-    """Returns the size of the coordinator's table: the smallest that explains the order, or None if none does."""
+    """Return the size of the coordinator's table: the smallest that explains the order, or None if none does."""
     hashes = [spread_hash(member) for member in ids]
     buckets = buckets_for(len(ids))
     while buckets <= _MAX_BUCKETS:
@@ -120,13 +120,13 @@ def _buckets(ids: Sequence[str]) -> int | None:
 
 
 def _masks(members: int) -> tuple[int, ...]:
-    """Returns bucket masks of the leader's table for about so many members: for its size now, half and twice of it."""
+    """Return bucket masks of the leader's table for about so many members: for its size now, half and twice of it."""
     buckets = buckets_for(members)
     return tuple(size - 1 for size in (buckets // 2, buckets, buckets * 2) if size >= FIRST_TABLE)
 
 
 def is_led_unknowingly(group: GroupView, leader_id: str, instance_id: str | None) -> bool:
-    """Returns whether a static member that got this leader id leads itself: the id is its own former member id.
+    """Return whether a static member that got this leader id leads itself: the id is its own former member id.
 
     JoinGroup before v9 returns that to a member that restarts within its session timeout (KIP-814). It must start a
     rebalance to be asked for a plan again.

@@ -86,7 +86,7 @@ def build_group_parts(  # noqa: PLR0913 - it brings all parts of leading one gro
     lock: TakeoverLock | None = None,
     notify_supervisor: Callable[[], None] = lambda: None,
 ) -> GroupParts:
-    """Returns the parts that lead one group.
+    """Return the parts that lead one group.
 
     Args:
         group: The group's name.
@@ -170,7 +170,7 @@ def build_group_parts(  # noqa: PLR0913 - it brings all parts of leading one gro
 
 
 def _triggered(events: EventLog, group: str, since: float) -> tuple[float, ...]:
-    """Returns when an earlier process triggered rebalances for racks or traffic, from `since` on."""
+    """Return when an earlier process triggered rebalances for racks or traffic, from `since` on."""
     exempt = {reason.value for reason in EXEMPT}
     return tuple(
         event.at
@@ -180,6 +180,6 @@ def _triggered(events: EventLog, group: str, since: float) -> tuple[float, ...]:
 
 
 def _pauses(events: EventLog, group: str) -> tuple[float, ...]:
-    """Returns how long the group paused in its last rebalances, as far as that is known, in seconds."""
+    """Return how long the group paused in its last rebalances, as far as that is known, in seconds."""
     last = events.latest(_REBALANCES, group=group, kinds=("rebalance",))
     return tuple(event.pause_seconds for event in last if event.pause_seconds is not None)

@@ -109,12 +109,12 @@ _PROGRESS: Final = TypeAdapter(Progress)
 
 
 def to_json(progress: Progress) -> bytes:
-    """Returns the JSON that `POST /v1/takeover` and `samerack lead --json` show."""
+    """Return the JSON that `POST /v1/takeover` and `samerack lead --json` show."""
     return _PROGRESS.dump_json(progress)
 
 
 def from_json(text: bytes | str) -> Progress:
-    """Returns the progress in such a JSON text.
+    """Return the progress in such a JSON text.
 
     Raises:
         AgentError: The text contains none.

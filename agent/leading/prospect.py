@@ -17,7 +17,7 @@ _BIRTH: Final = "with its first consumers once all have been stopped"
 
 
 def prospect(view: GroupView, leading: LeadingSettings, *, worth_it: bool, bootstrap: str = "") -> str:
-    """Returns how an agent comes to lead this group.
+    """Return how an agent comes to lead this group.
 
     Args:
         view: the group, stable, with or without the agent.

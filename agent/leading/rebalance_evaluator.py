@@ -106,7 +106,7 @@ class RebalanceEvaluator:
         pauses: Callable[[], Sequence[float]] = tuple,
         pause: Callable[[], Request | None] = _nobody,
     ) -> None:
-        """Starts with a full token bucket.
+        """Start with a full token bucket.
 
         Args:
             settings: All settings.
@@ -176,16 +176,16 @@ class RebalanceEvaluator:
         )
 
     def forget(self) -> None:
-        """Drops the last evaluation and decision."""
+        """Drop the last evaluation and decision."""
         self._evaluation = None
         self._decision = None
 
     def planned(self, sent: Sent) -> None:
-        """Records a plan that was sent to the group."""
+        """Record a plan that was sent to the group."""
         self._rounds = self._rounds + 1 if sent.plan.withheld else 0
 
     def decide(self, evaluation: Evaluation) -> tuple[Decision, bool]:
-        """Returns what to do about the group that the agent leads, and whether that is to be reported."""
+        """Return what to do about the group that the agent leads, and whether that is to be reported."""
         now, wall = self._clock(), self._wall()
         self._measure(evaluation, now)
         self._state, decision = decide(self._state, evaluation.condition, now, wall, self._rules)
@@ -200,13 +200,13 @@ class RebalanceEvaluator:
         return decision, news != last_reported
 
     def dry_run(self, evaluation: Evaluation) -> Decision:
-        """Returns what `decide` would return, without spending from the budget or changing state."""
+        """Return what `decide` would return, without spending from the budget or changing state."""
         now = self._clock()
         self._measure(evaluation, now)
         return decide(self._state, evaluation.condition, now, self._wall(), self._rules)[1]
 
     def evaluate(self, view: GroupView, *, leading: bool, generation: int = 0) -> tuple[Evaluation | None, bool]:
-        """Returns the evaluation of a stable group, or None while not all its topics are known, and whether it is new.
+        """Return the evaluation of a stable group, or None while not all its topics are known, and whether it is new.
 
         Args:
             view: The group without the agent.
@@ -256,7 +256,7 @@ class RebalanceEvaluator:
         return self._evaluation, True
 
     def _is_in_doubt(self, counts: Mapping[str, int], cluster: SettledCluster) -> bool:
-        """Returns whether the group has partitions that may exist although the cluster does not show them.
+        """Return whether the group has partitions that may exist although the cluster does not show them.
 
         The watch lets deletions settle, but a broker with old metadata may have answered its first poll.
         """
@@ -274,7 +274,7 @@ class RebalanceEvaluator:
         return any(now - since < settling for since in self._doubted.values())
 
     def _measure(self, evaluation: Evaluation, now: float) -> None:
-        """Updates the condition with what is measured and requested now."""
+        """Update the condition with what is measured and requested now."""
         condition, rates = evaluation.condition, evaluation.condition.rates
         if now - evaluation.rates_at >= _RATES_SECONDS:
             known = self._measured.rates(self._group)
@@ -288,19 +288,19 @@ class RebalanceEvaluator:
         )
 
     def _see_conditions(self, *conditions: object) -> None:
-        """Counts changes of the conditions for planning: members, cluster and what is known about hosts."""
+        """Count changes of the conditions for planning: members, cluster and what is known about hosts."""
         if conditions != self._under:
             self._under, self._conditions = conditions, self._conditions + 1
 
     def _recall(self) -> None:
-        """Adds rebalances that this agent triggered before a restart to those of the last hour."""
+        """Add rebalances that this agent triggered before a restart to those of the last hour."""
         since = self._wall() - _HOUR_SECONDS
         former = [_ago(at, self._began_wall) for at in self._recent(since)]
         self._state = remembering(self._state, (self._began - ago for ago in former))
 
 
 def _ago(at: float, now: float) -> float:
-    """Returns the seconds since a time; one in the future, as the clock was set back, counts as just now.
+    """Return the seconds since a time; one in the future, as the clock was set back, counts as just now.
 
     Differences of microseconds keep several such times distinct.
     """

@@ -21,7 +21,7 @@ class RebalanceObserver:
     def __init__(
         self, rebalances: Rebalances, *, leading: LeadingSettings, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Starts without observations.
+        """Start without observations.
 
         Args:
             rebalances: the record of the group's rebalances.
@@ -40,11 +40,11 @@ class RebalanceObserver:
         self._last_reported = sys.maxsize
 
     def begins(self, ours: str) -> None:
-        """Records that the agent starts a rebalance, and why."""
+        """Record that the agent starts a rebalance, and why."""
         self._rebalances.begins(self._clock(), agent_reason=ours)
 
     def rejoins(self, *, expected: bool) -> None:
-        """Records that the agent sends JoinGroup, or is about to; `expected`: the group has its instance id."""
+        """Record that the agent sends JoinGroup, or is about to; `expected`: the group has its instance id."""
         self._rejoining = True
         if self._rebalances.inside:
             # the last heartbeat reported the rebalance, the one before it did not
@@ -55,19 +55,19 @@ class RebalanceObserver:
         self._rebalances.begins(self._clock(), agent_reason="" if expected else "joined")
 
     def loses(self) -> None:
-        """Records that the brokers have removed the agent from the group."""
+        """Record that the brokers have removed the agent from the group."""
         self._rejoining = False
         self._rebalances.loses(self._clock())
 
     def joined(self, generation: int) -> None:
-        """Records that the agent has joined without a plan of its own."""
+        """Record that the agent has joined without a plan of its own."""
         self._rejoining = False
         self._stable_at = self._clock()
         self._last_reported = generation
         self._rebalances.joined(generation, self._stable_at, quiet=self._quiet)
 
     def planned(self, sent: Sent) -> None:
-        """Records a plan that the agent sent to the group."""
+        """Record a plan that the agent sent to the group."""
         plan = sent.plan
         self._rejoining = False
         self._stable_at = self._clock()
@@ -90,7 +90,7 @@ class RebalanceObserver:
         )
 
     def sees(self, view: GroupView, *, condition: GroupCondition | None, cluster: SettledCluster) -> None:
-        """Records a description of the group without the agent, and its cost if that was computed."""
+        """Record a description of the group without the agent, and its cost if that was computed."""
         clients = clients_of(view.members, agent=self._leading.instance_id)
         if not (view.stable or view.state in EMPTY_STATES):
             self._clients |= clients
@@ -111,7 +111,7 @@ class RebalanceObserver:
         )
 
     def leaves(self, *, member: bool) -> None:
-        """Records that the agent has left; `member`: it was a member, so that the group rebalances."""
+        """Record that the agent has left; `member`: it was a member, so that the group rebalances."""
         now = self._clock()
         self._rejoining = False
         self._rebalances.leaves(now)

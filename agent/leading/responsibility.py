@@ -50,7 +50,7 @@ class Responsibility:
         """Until when the agent stays for another one to take the membership over, monotonic seconds."""
 
     def is_active(self) -> bool:
-        """Returns whether this agent is to be in the group; reports its role if not."""
+        """Return whether this agent is to be in the group; report its role if not."""
         if self._is_out_for_term:
             return False
         if not self._leadership.is_active(self._name):
@@ -68,7 +68,7 @@ class Responsibility:
             self.hand_over_until = self._clock() + seconds
 
     def is_handing_over(self) -> bool:
-        """Returns whether the agent still waits for another one to take the membership over."""
+        """Return whether the agent still waits for another one to take the membership over."""
         return self._clock() < self.hand_over_until
 
     def fence(self) -> None:
@@ -86,7 +86,7 @@ class Responsibility:
         return self._fenced_in is not None and self._leadership.term <= self._fenced_in
 
     def may_return(self, *, is_free: bool) -> bool:
-        """Returns whether to take the membership again in this election: no other agent has it.
+        """Return whether to take the membership again in this election: no other agent has it.
 
         Brokers that lost the latest state of a group fence its member too, and may then keep its former id for longer
         than its session.
@@ -99,6 +99,6 @@ class Responsibility:
         return is_free or self._leadership.is_surely_active(self._name)
 
     def end_fence(self) -> None:
-        """Makes the agent responsible again in this election: no other one has the membership."""
+        """Make the agent responsible again in this election: no other one has the membership."""
         self._fenced_in = None
         self._reporter.become(OUTSIDE)

@@ -36,7 +36,7 @@ class Session:
     """One membership, from the first poll to leaving."""
 
     def __init__(self, parts: GroupParts, member: Membership, sighting: Sighting) -> None:
-        """Starts without knowledge of the group.
+        """Start without knowledge of the group.
 
         Args:
             parts: What outlives this membership.
@@ -77,7 +77,7 @@ class Session:
         member.leave()
 
     def stay(self) -> None:
-        """Ends this process's part in the membership, which the next one continues.
+        """End this process's part in the membership, which the next one continues.
 
         Raises:
             KafkaError: The brokers did not accept the end of a takeover.
@@ -85,7 +85,7 @@ class Session:
         self._parts.takeovers.end(self.member)
 
     def sees_no_consumers(self) -> None:
-        """Records that the JoinGroup response names only the agent."""
+        """Record that the JoinGroup response names only the agent."""
         self._alone = True
 
     def recover(self) -> None:
@@ -96,7 +96,7 @@ class Session:
         self._group.stable_at = stable_at
 
     def turn(self) -> float:
-        """Runs one turn; returns how many seconds to wait for the next one unless something happens.
+        """Run one turn; return how many seconds to wait for the next one unless something happens.
 
         Raises:
             FencedInstanceIdError: Another agent has taken the membership over.
@@ -148,7 +148,7 @@ class Session:
         return (self._joining.is_expected(view) and not admission.back_off.is_out) or admission.admits(others)
 
     def _handle_loss(self) -> None:
-        """Counts a lost membership: one that was in a stable group a moment ago and is gone."""
+        """Count a lost membership: one that was in a stable group a moment ago and is gone."""
         if self._group.stable_at is None or self.member.member_id:
             return
         stable_at, self._group.stable_at = self._group.stable_at, None
@@ -170,7 +170,7 @@ class Session:
     # leading
 
     def _lead(self, others: GroupView) -> float:
-        """Runs a turn of a stable group that the agent leads: starts a rebalance if the policy decides so."""
+        """Run a turn of a stable group that the agent leads: starts a rebalance if the policy decides so."""
         evaluation = self._evaluate(others)
         if evaluation is None:
             return TURN_SECONDS
@@ -196,7 +196,7 @@ class Session:
     # following
 
     def _follow(self, view: GroupView, others: GroupView) -> float:
-        """Runs a turn of a stable group that another member leads: takes over if asked, and keeps a good position."""
+        """Run a turn of a stable group that another member leads: takes over if asked, and keep a good position."""
         member = self.member
         if other := foreign(others, self._parts.settings.leading, member.leader_id):
             raise BackOffError(Cause.FOREIGN_AGENT, other)
@@ -221,12 +221,12 @@ class Session:
         return TURN_SECONDS
 
     def _report_return(self) -> None:
-        """Reports a rebalance if the agent asked the group's leader to reassign partitions given to the agent."""
+        """Report a rebalance if the agent asked the group's leader to reassign partitions given to the agent."""
         if self.member.wants_join and len(self.member.assigned):
             self._reporter.observer.begins("gives partitions back")
 
     def _take_over(self) -> float:
-        """Runs a turn of a takeover: its rebalances end like others, with the takeover's steps in between."""
+        """Run a turn of a takeover: its rebalances end like others, with the takeover's steps in between."""
         member, takeovers = self.member, self._parts.takeovers
         self._handle_heartbeats()
         if not member.member_id:

@@ -62,12 +62,12 @@ class TakeoverParties:
 
 
 def parties_of(member: Membership) -> TakeoverParties:
-    """Returns the parties that a membership knows."""
+    """Return the parties that a membership knows."""
     return TakeoverParties(me=member.member_id, leader=member.leader_id, static=member.is_static)
 
 
 def refusal(view: GroupView, parties: TakeoverParties, leading: LeadingSettings) -> str:
-    """Returns why a clean takeover of this group is not possible from any position; empty if it is.
+    """Return why a clean takeover of this group is not possible from any position; empty if it is.
 
     Args:
         view: the group as its brokers describe it.
@@ -95,7 +95,7 @@ def refusal(view: GroupView, parties: TakeoverParties, leading: LeadingSettings)
 
 
 def no_position_reason(view: GroupView, parties: TakeoverParties) -> str:
-    """Returns why the agent cannot become the leader from any position that it can take; empty if it can.
+    """Return why the agent cannot become the leader from any position that it can take; empty if it can.
 
     A static member may take another position without a rebalance (`agent.leading.join_position`); a dynamic one must
     keep its position.
@@ -108,7 +108,7 @@ def no_position_reason(view: GroupView, parties: TakeoverParties) -> str:
 
 
 def place_refusal(view: GroupView, parties: TakeoverParties) -> str:
-    """Returns why evicting the leader and the members ahead cannot make the agent the leader; empty if it can."""
+    """Return why evicting the leader and the members ahead cannot make the agent the leader; empty if it can."""
     before = ahead(view, parties.me, parties.leader)
     if static := [f"{one.client_id} ({one.instance_id})" for one in before if one.instance_id is not None]:
         return f"static members would lead next, and are never evicted: {', '.join(sorted(static))}"
@@ -118,7 +118,7 @@ def place_refusal(view: GroupView, parties: TakeoverParties) -> str:
 
 
 def longest_pause(rejoin_seconds: float | None) -> float | None:
-    """Returns for how long, in seconds, a takeover stops the group's reading at most, estimated from its rebalances.
+    """Return for how long, in seconds, a takeover stops the group's reading at most, estimated from its rebalances.
 
     Its members rejoin twice, wait for the evicted members, and start to read again.
 
@@ -129,7 +129,7 @@ def longest_pause(rejoin_seconds: float | None) -> float | None:
 
 
 def slow_refusal(waited_seconds: float, max_seconds: float) -> str:
-    """Returns why the members take too long to rejoin; empty if they do not."""
+    """Return why the members take too long to rejoin; empty if they do not."""
     if waited_seconds <= max_seconds:
         return ""
     return (
@@ -157,7 +157,7 @@ class Verdict:
 
 
 def may_evict(before: GroupView, view: GroupView, parties: TakeoverParties) -> Verdict:
-    """Returns whether no member owns partitions any more, so that the leader may be evicted.
+    """Return whether no member owns partitions any more, so that the leader may be evicted.
 
     Args:
         before: the group when it was stable.
@@ -180,7 +180,7 @@ def may_evict(before: GroupView, view: GroupView, parties: TakeoverParties) -> V
 
 
 def is_back(before: GroupView, view: GroupView, evicted: frozenset[str]) -> Verdict:
-    """Returns whether all members are in the group again after the eviction, the evicted ones with new ids."""
+    """Return whether all members are in the group again after the eviction, the evicted ones with new ids."""
     if view.state != PREPARING:
         return Verdict(trouble=f"the group is {view.state} instead of {PREPARING}")
     staying = {one.id for one in before.members} - evicted
@@ -191,17 +191,17 @@ def is_back(before: GroupView, view: GroupView, evicted: frozenset[str]) -> Verd
 
 
 def missing_of(before: GroupView, view: GroupView) -> int:
-    """Returns how many members of before are not in the group, by their client ids."""
+    """Return how many members of before are not in the group, by their client ids."""
     return (Counter(one.client_id for one in before.members) - Counter(one.client_id for one in view.members)).total()
 
 
 def others(view: GroupView, me: str) -> tuple[MemberView, ...]:
-    """Returns all members except the agent."""
+    """Return all members except the agent."""
     return tuple(one for one in view.members if one.id != me)
 
 
 def member_of(view: GroupView, member_id: str) -> MemberView | None:
-    """Returns the member with this id, or None."""
+    """Return the member with this id, or None."""
     return next((one for one in view.members if one.id == member_id), None)
 
 

@@ -89,7 +89,7 @@ class TakeoverAttempt:
         return self._step is Step.REJOIN and not self.is_over
 
     def begin(self, member: Membership) -> None:
-        """Requests the rebalance."""
+        """Request the rebalance."""
         member.hold()
         member.nudge()
 

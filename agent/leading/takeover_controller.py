@@ -149,13 +149,13 @@ class TakeoverController:
         return _TURN_SECONDS
 
     def sees(self, view: GroupView | None) -> None:
-        """Handles a description of the group, while the agent leads and members that it evicted may be late."""
+        """Handle a description of the group, while the agent leads and members that it evicted may be late."""
         if self._attempt is not None:
             self._attempt.sees(view)
             self._settle()
 
     def joined(self, member: Membership) -> None:
-        """Handles the end of a rebalance, started by the agent or not.
+        """Handle the end of a rebalance, started by the agent or not.
 
         Raises:
             KafkaError: The pending member could not be released; `end` tries again.
@@ -194,13 +194,13 @@ class TakeoverController:
     # refusing and starting
 
     def _is_due(self) -> bool:
-        """Returns whether the setting asks for a takeover now: no recent rebalance, no pause after an undone one."""
+        """Return whether the setting asks for a takeover now: no recent rebalance, no pause after an undone one."""
         now = self._clock()
         stable = now - self._joined_at >= _STABLE_SECONDS
         return self._leading.takeover == "clean" and now >= self._again_at and stable
 
     def _lock_refusal(self) -> str:
-        """Returns why the takeover has to wait for that of another group; empty once it has the lock."""
+        """Return why the takeover has to wait for that of another group; empty once it has the lock."""
         holder = self._lock.take(self._group)
         return "" if holder == self._group else f"the agent is taking the lead of {holder} over; one at a time"
 

@@ -12,7 +12,7 @@ from samerack.settings.cures import command
 
 
 def gain_of(view: GroupView, evaluation: Evaluation, policy_status: PolicyStatus, rejoin_seconds: float | None) -> Gain:
-    """Returns what a takeover would gain and cost.
+    """Return what a takeover would gain and cost.
 
     Args:
         view: the group, with the agent in it.
@@ -39,7 +39,7 @@ def gain_of(view: GroupView, evaluation: Evaluation, policy_status: PolicyStatus
 
 
 def worth_refusal(group: str, decision: Decision, *, asked: bool) -> str:
-    """Returns why the gain is not worth a rebalance now; empty if it is.
+    """Return why the gain is not worth a rebalance now; empty if it is.
 
     Args:
         group: The group's name.

@@ -9,12 +9,12 @@ class TakeoverLock:
     """Allows one takeover at a time in the whole agent."""
 
     def __init__(self) -> None:
-        """The lock is free at first."""
+        """Make a lock that nobody holds."""
         self._lock = threading.Lock()
         self._holder = ""
 
     def take(self, group: str) -> str:
-        """Takes the lock for a group if it is free; returns the group that holds it."""
+        """Take the lock for a group if it is free; return the group that holds it."""
         with self._lock:
             self._holder = self._holder or group
             return self._holder

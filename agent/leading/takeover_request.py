@@ -39,7 +39,7 @@ class TakeoverRequest:
         """Whether the agent has moved to the best position that it found, since the request or the last rebalance."""
 
     def ask(self, *, dry_run: bool) -> Progress:
-        """Requests a takeover, or only its gain; returns its progress, or that of one already under way."""
+        """Request a takeover, or only its gain; return its progress, or that of one already under way."""
         with self._lock:
             if self._now().outcome in UNDER_WAY:
                 return self._progress
@@ -67,11 +67,11 @@ class TakeoverRequest:
         return progress.number if progress.outcome is Outcome.ASKED else progress.number + 1
 
     def extend(self) -> None:
-        """Starts the time of the request again: the group's thread works on it."""
+        """Start the time of the request again: the group's thread works on it."""
         self._asked_at = self._clock()
 
     def publish(self, progress: Progress) -> None:
-        """Replaces the progress."""
+        """Replace the progress."""
         with self._lock:
             self._progress = progress
 
@@ -84,7 +84,7 @@ class TakeoverRequest:
 
 
 def _role_refusal(role: str, trouble: str) -> str:
-    """Returns why an agent in this role cannot take the lead over."""
+    """Return why an agent in this role cannot take the lead over."""
     if role == LEADING:
         return "the agent leads it already"
     if role == WAITING:

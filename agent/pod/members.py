@@ -92,16 +92,16 @@ class PodRacks(Service):
         return Hosts(kubernetes=self.rack_of, version=lambda: self._version)
 
     def turn(self) -> float:
-        """Looks up wanted addresses once; returns how long to wait unless a new address is requested."""
+        """Look up wanted addresses once; return how long to wait unless a new address is requested."""
         return 0.0 if self.look(time.monotonic()) else _RETRY_SECONDS
 
     def rest(self, seconds: float) -> None:
-        """Waits for a new address, and a moment longer: those requested at one time are looked up together."""
+        """Wait for a new address, and a moment longer: those requested at one time are looked up together."""
         super().rest(seconds)
         self._stopping.wait(_PAUSE_SECONDS)
 
     def failed(self, error: Exception) -> None:  # noqa: ARG002 - all failures count the same
-        """Counts a failed lookup."""
+        """Count a failed lookup."""
         self._asked("failed")
 
     def look(self, now: float) -> int:

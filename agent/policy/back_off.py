@@ -32,17 +32,17 @@ class BackOffState:
     last: Cause | None = None
 
     def is_out(self, now: float) -> bool:
-        """Returns whether a pause is in effect."""
+        """Return whether a pause is in effect."""
         return any(now < pause.until for pause in self.pauses.values())
 
     def seconds(self, cause: Cause) -> float:
-        """Returns the length of the last pause for a cause."""
+        """Return the length of the last pause for a cause."""
         pause = self.pauses.get(cause)
         return pause.seconds if pause is not None else 0.0
 
 
 def backed_off(state: BackOffState, cause: Cause, now: float) -> BackOffState:
-    """Returns the state after a cause has occurred, for the first time or again."""
+    """Return the state after a cause has occurred, for the first time or again."""
     rule, last = RULES[cause], state.pauses.get(cause)
     again = last is not None and now - last.until < max(RESET_SECONDS, last.seconds)
     seconds = min(rule.max_seconds, 2 * last.seconds) if last is not None and again else rule.first_seconds
@@ -53,7 +53,7 @@ class BackOff:
     """Back-offs and plan health of one group for as long as the agent runs."""
 
     def __init__(self, clock: Callable[[], float], *, requested: Callable[[], str] = lambda: "") -> None:
-        """Starts without pauses and failures.
+        """Start without pauses and failures.
 
         Args:
             clock: Seconds, monotonic.
@@ -96,14 +96,14 @@ class BackOff:
         return self._state.last is Cause.TOPICS_UNKNOWN
 
     def start(self, cause: Cause, reason: str) -> float:
-        """Starts a pause for this cause; returns its length in seconds."""
+        """Start a pause for this cause; return its length in seconds."""
         self._state = backed_off(self._state, cause, self._clock())
         self._health = replace(self._health, failed=0, rejected=0, expected=0, last=None, lost=self._health.lost[1:])
         self._reason = reason
         return self._state.seconds(cause)
 
     def planned(self, sent: PlanRecord) -> None:
-        """Records a plan that was sent to the group.
+        """Record a plan that was sent to the group.
 
         Raises:
             BackOffError: Too many plans in a row failed or were rejected.
@@ -111,7 +111,7 @@ class BackOff:
         self._update_health(planned(self._health, sent))
 
     def lost(self) -> None:
-        """Records that the membership was lost although the agent did not leave.
+        """Record that the membership was lost although the agent did not leave.
 
         Raises:
             BackOffError: That happened too often.

@@ -71,14 +71,14 @@ class Breaker:
 
 
 def is_open(breaker: Breaker, now: float, rules: Rules) -> bool:
-    """Returns whether no rebalance is allowed: the pause is not over, or the first one after it is still on trial."""
+    """Return whether no rebalance is allowed: the pause is not over, or the first one after it is still on trial."""
     if breaker.opened is None:
         return False
     return now < breaker.opened + rules.breaker_seconds or breaker.trial is not None
 
 
 def reviewed(breaker: Breaker, condition: GroupCondition, now: float, wall: float, rules: Rules) -> Breaker:
-    """Returns the breaker after a poll of the group, which is stable."""
+    """Return the breaker after a poll of the group, which is stable."""
     trial = breaker.trial
     if trial is None:
         return breaker
@@ -99,7 +99,7 @@ def reviewed(breaker: Breaker, condition: GroupCondition, now: float, wall: floa
 
 
 def superseded(breaker: Breaker, condition: GroupCondition, now: float, rules: Rules) -> Breaker:
-    """Returns the breaker when the next rebalance is due before the last trial has ended."""
+    """Return the breaker when the next rebalance is due before the last trial has ended."""
     trial = breaker.trial
     if trial is None:
         return breaker
@@ -109,7 +109,7 @@ def superseded(breaker: Breaker, condition: GroupCondition, now: float, rules: R
 
 
 def tried(breaker: Breaker, condition: GroupCondition, now: float) -> Breaker:
-    """Returns the breaker after a rebalance for racks or traffic was triggered."""
+    """Return the breaker after a rebalance for racks or traffic was triggered."""
     rates, before = condition.rates, condition.present.cross_rack_share
     return replace(
         breaker,
@@ -127,7 +127,7 @@ def tried(breaker: Breaker, condition: GroupCondition, now: float) -> Breaker:
 
 
 def followed(breaker: Breaker) -> Breaker:
-    """Returns the breaker after a rebalance by the agent for another reason, which must not count as one of others."""
+    """Return the breaker after a rebalance by the agent for another reason, which must not count as one of others."""
     trial = breaker.trial
     return breaker if trial is None else replace(breaker, trial=replace(trial, own_rebalances=trial.own_rebalances + 1))
 
@@ -149,7 +149,7 @@ def _has_settled(trial: Trial, condition: GroupCondition, now: float) -> bool:
 
 
 def _concluded(breaker: Breaker, trial: Trial, crossing: Crossing | None, now: float, rules: Rules) -> Breaker:
-    """Returns the breaker with the trial's result, if it is due."""
+    """Return the breaker with the trial's result, if it is due."""
     if not trial.undisturbed:
         return breaker
     if trial.void:
@@ -172,7 +172,7 @@ def _concluded(breaker: Breaker, trial: Trial, crossing: Crossing | None, now: f
 
 
 def _is_near_what_was_predicted(trial: Trial, crossed: float) -> bool:
-    """Returns whether the share is near the prediction: the share before may not show a change that just happened."""
+    """Return whether the share is near the prediction: the share before may not show a change that just happened."""
     return crossed <= trial.byte_share + (1 - MIN_PART) * trial.byte_saving + TOLERANCE
 
 

@@ -22,17 +22,17 @@ class Budget:
 
 
 def full(rules: Rules, now: float) -> Budget:
-    """Returns the budget at the start."""
+    """Return the budget at the start."""
     return Budget(tokens=float(rules.burst), at=now)
 
 
 def remembering(budget: Budget, times: Iterable[float]) -> Budget:
-    """Adds rebalances that were triggered before the start: they count for the hourly cap, not for the bucket."""
+    """Add rebalances that were triggered before the start: they count for the hourly cap, not for the bucket."""
     return replace(budget, spent=tuple(sorted({*budget.spent, *times})))
 
 
 def refilled(budget: Budget, now: float, rules: Rules) -> Budget:
-    """Returns the budget as it is now."""
+    """Return the budget as it is now."""
     at = max(budget.at, now)
     return Budget(
         tokens=min(float(rules.burst), budget.tokens + (at - budget.at) / rules.refill_seconds),
@@ -42,7 +42,7 @@ def refilled(budget: Budget, now: float, rules: Rules) -> Budget:
 
 
 def refusal(budget: Budget, rules: Rules) -> tuple[Reason, float] | None:
-    """Returns why a refilled budget does not allow a rebalance, and until when; None if it does."""
+    """Return why a refilled budget does not allow a rebalance, and until when; None if it does."""
     if len(budget.spent) >= rules.max_per_hour:
         return Reason.HOURLY_CAP, budget.spent[-rules.max_per_hour] + HOUR_SECONDS
     if budget.tokens < 1:
@@ -51,5 +51,5 @@ def refusal(budget: Budget, rules: Rules) -> tuple[Reason, float] | None:
 
 
 def spent(budget: Budget) -> Budget:
-    """Returns the budget after a rebalance."""
+    """Return the budget after a rebalance."""
     return replace(budget, tokens=budget.tokens - 1, spent=(*budget.spent, budget.at))

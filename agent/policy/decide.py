@@ -39,12 +39,12 @@ class State:
 
 
 def fresh(rules: Rules, now: float) -> State:
-    """Returns the state at the start: a full budget, a closed breaker."""
+    """Return the state at the start: a full budget, a closed breaker."""
     return State(budget=budgets.full(rules, now), breaker=Breaker())
 
 
 def remembering(state: State, times: Iterable[float]) -> State:
-    """Adds rebalances of the last hour that were triggered before the start (seconds, monotonic)."""
+    """Add rebalances of the last hour that were triggered before the start (seconds, monotonic)."""
     return replace(state, budget=budgets.remembering(state.budget, times))
 
 
@@ -97,7 +97,7 @@ def _evaluate(state: State, condition: GroupCondition, now: float, wall: float, 
 
 
 def _is_uncertain(condition: GroupCondition) -> bool:
-    """Returns whether what the plan saves in bytes is within what is uncertain in it."""
+    """Return whether what the plan saves in bytes is within what is uncertain in it."""
     rates = condition.rates
     return rates is None or rates.saving <= _ERRORS * rates.error
 
@@ -105,7 +105,7 @@ def _is_uncertain(condition: GroupCondition) -> bool:
 def _weigh(
     state: State, condition: GroupCondition, now: float, wall: float, rules: Rules
 ) -> tuple[State, _Refusal | None]:
-    """Returns why the saving in bytes is not enough; None if it is, is not required, or was not measured in time."""
+    """Return why the saving in bytes is not enough; None if it is, is not required, or was not measured in time."""
     if not rules.min_bytes_per_second:
         return state, None
     if condition.rates is not None:
@@ -119,7 +119,7 @@ def _weigh(
 def _refused(
     state: State, condition: GroupCondition, now: float, wall: float, rules: Rules
 ) -> tuple[State, _Refusal | None]:
-    """Returns why a rebalance that is worth it must wait, and until when; None if it need not."""
+    """Return why a rebalance that is worth it must wait, and until when; None if it need not."""
     if condition.pause is not None:
         return state, (Reason.PAUSED, condition.pause.until)
     opening = next_opening(rules.windows, wall) if rules.windows else None

@@ -50,7 +50,7 @@ The error is estimated from short blocks then, and a plan is compared with it ev
 
 
 def measured(board: TrafficBoard, weights: WeightBook) -> Measured:
-    """Returns the functions that read the measured figures."""
+    """Return the functions that read the measured figures."""
 
     def crossing(name: str) -> Crossing | None:
         group = board.group(name)
@@ -63,7 +63,7 @@ def measured(board: TrafficBoard, weights: WeightBook) -> Measured:
 
 
 def shares_of(plan: Plan, rates: Rates | None) -> tuple[float | None, float | None]:
-    """Returns the cross-rack shares now and under the plan, of bytes if they were measured; None where not known.
+    """Return the cross-rack shares now and under the plan, of bytes if they were measured; None where not known.
 
     They are of what is known: members or brokers without a rack have none.
 
@@ -73,7 +73,7 @@ def shares_of(plan: Plan, rates: Rates | None) -> tuple[float | None, float | No
 
 
 def byte_rates(plan: Plan, rates: UncertainRates) -> ByteRates:
-    """Returns what the group reads in the long run, and what of it crosses racks now and under the plan."""
+    """Return what the group reads in the long run, and what of it crosses racks now and under the plan."""
     problem = plan.problem
     row = row_of(problem, {partition: rate.value for partition, rate in rates.items()})
     errors = row_of(problem, {partition: rate.error for partition, rate in rates.items()})
@@ -88,7 +88,7 @@ def byte_rates(plan: Plan, rates: UncertainRates) -> ByteRates:
 
 
 def check_min_savings(settings: Settings, prices: PriceTable) -> None:
-    """Checks that every minimum saving can be computed.
+    """Check that every minimum saving can be computed.
 
     Raises:
         SettingsError: A minimum saving needs bytes that are not measured, or dollars although bytes cost nothing.

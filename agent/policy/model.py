@@ -57,7 +57,7 @@ class Rules:
 
 
 def rules_of(policy: PolicyRules, *, dollars_per_byte: float) -> Rules:
-    """Returns the rules for these settings and prices."""
+    """Return the rules for these settings and prices."""
     min_dollars = policy.min_saving_dollars_per_day
     min_priced = min_dollars / (SECONDS_PER_DAY * dollars_per_byte) if min_dollars else 0.0
     return Rules(

@@ -77,7 +77,7 @@ class PlanHealth:
 
 
 def planned(health: PlanHealth, sent: PlanRecord) -> PlanHealth:
-    """Returns the health after a plan."""
+    """Return the health after a plan."""
     last = health.last
     rejected = (
         last is not None
@@ -102,5 +102,5 @@ def planned(health: PlanHealth, sent: PlanRecord) -> PlanHealth:
 
 
 def lost(health: PlanHealth, now: float) -> PlanHealth:
-    """Returns the health after the membership was lost although the agent did not leave."""
+    """Return the health after the membership was lost although the agent did not leave."""
     return replace(health, lost=(*(one for one in health.lost if now - one < LOST_SECONDS), now))

@@ -116,7 +116,7 @@ WAITS: Final[Mapping[str, str]] = {
 
 
 def why_cheaper(condition: GroupCondition) -> Reason:
-    """Returns why another plan is cheaper than the one in force."""
+    """Return why another plan is cheaper than the one in force."""
     return next(
         reason
         for reason, trigger in TRIGGERS.items()

@@ -47,7 +47,7 @@ class Request:
     why: str = ""
 
     def is_over(self, wall: float) -> bool:
-        """Returns whether its time is over at this moment (seconds since 1970)."""
+        """Return whether its time is over at this moment (seconds since 1970)."""
         return self.until is not None and wall >= self.until
 
 
@@ -58,7 +58,7 @@ _DONE: Final[Mapping[Wish, str]] = {
 
 
 def in_words(request: Request) -> str:
-    """Returns a request as one text: what, by whom, until when, why, and what ends it."""
+    """Return a request as one text: what, by whom, until when, why, and what ends it."""
     by = f" by {request.by}" if request.by else ""
     until = f" until {when(request.until)} UTC" if request.until is not None else ""
     why = f" ({request.why})" if request.why else ""

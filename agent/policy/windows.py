@@ -16,7 +16,7 @@ from samerack.settings import WindowSettings
 
 
 def next_opening(windows: Iterable[WindowSettings], wall: float) -> float | None:
-    """Returns when the next window opens; None if one is open now.
+    """Return when the next window opens; None if one is open now.
 
     Args:
         windows: At least one.
@@ -27,7 +27,7 @@ def next_opening(windows: Iterable[WindowSettings], wall: float) -> float | None
 
 
 def _opening(window: WindowSettings, wall: float) -> float:
-    """Returns when the window that is open now opened, or else when the next one opens."""
+    """Return when the window that is open now opened, or else when the next one opens."""
     seconds = window.minutes * 60.0
     earliest = datetime.fromtimestamp(wall - seconds, UTC).astimezone(ZoneInfo(window.timezone))
     for start in CronSim(window.cron, earliest):

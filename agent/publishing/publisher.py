@@ -168,7 +168,7 @@ class Publisher(Service):
             self._interval = interval
 
     def _knows_cluster(self) -> bool:
-        """Returns whether the id of the cluster is known: every record has it."""
+        """Return whether the id of the cluster is known: every record has it."""
         self._cluster = self._cluster or self._cluster_id()
         return bool(self._cluster)
 
@@ -213,7 +213,7 @@ class Publisher(Service):
             self._add(Kind.EVENT, event.group, partial(GroupEvent, event=event.id, **values))
 
     def _add(self, kind: Kind, group: str, make: Callable[..., Record]) -> None:
-        """Number a record and add it to the outbox; its id, run and number, is the same in every retry."""
+        """Give a record its number and add it to the outbox; its id, run and number, is the same in every retry."""
         self._number += 1
         record = make(id=f"{self._run}-{self._number}", agent=self._agent, cluster=self._cluster, group=group)
         outgoing = OutgoingRecord(

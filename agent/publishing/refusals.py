@@ -47,7 +47,7 @@ class Trouble:
 
 
 def kafka_error(exception: KafkaException) -> KafkaError:
-    """Returns the error that an exception of confluent-kafka carries."""
+    """Return the error that an exception of confluent-kafka carries."""
     found: KafkaError = exception.args[0]
     return found
 

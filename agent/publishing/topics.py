@@ -37,7 +37,7 @@ class TopicAvailability:
         metrics: PublishingMetrics,
         clock: Callable[[], float],
     ) -> None:
-        """Starts with topics that are not asked for yet.
+        """Start with topics that are not asked for yet.
 
         Args:
             topics: their names.
@@ -60,11 +60,11 @@ class TopicAvailability:
         return min(self._again.values())
 
     def refuses(self, topic: str) -> bool:
-        """Returns whether the topic refused the last record or request."""
+        """Return whether the topic refused the last record or request."""
         return any(one.topic == topic for one in self.troubles)
 
     def is_open(self, topic: str, producer: Any) -> bool:
-        """Returns whether records may be sent: the producer has found the topic, and it does not refuse."""
+        """Return whether records may be sent: the producer has found the topic, and it does not refuse."""
         again = self._again[topic]
         if again == _OPEN:
             return True
@@ -100,7 +100,7 @@ class TopicAvailability:
         self.troubles = (*(one for one in self.troubles if one.topic != topic), trouble)
 
     def accept(self, topic: str) -> None:
-        """Ends the trouble of a topic that took a record."""
+        """End the trouble of a topic that took a record."""
         if self.refuses(topic):
             self.troubles = tuple(one for one in self.troubles if one.topic != topic)
             self._metrics.refused(topic, None)
@@ -108,7 +108,7 @@ class TopicAvailability:
 
 
 def _ask(topic: str, producer: Any) -> KafkaError | None:
-    """Returns the brokers' error for the topic, if any."""
+    """Return the brokers' error for the topic, if any."""
     try:
         found = producer.list_topics(topic, timeout=_ASK_SECONDS).topics
     except KafkaException as error:

@@ -20,7 +20,7 @@ _RACK_TAG: Final = "rack"
 
 
 def adapted(question: Question, context: PlanContext, *, assignor: str) -> tuple[ApplicationState, tuple[str, ...]]:
-    """Returns the application that is planned, and warnings.
+    """Return the application that is planned, and warnings.
 
     Args:
         question: the application as it described itself.
@@ -74,7 +74,7 @@ def _with_racks(
 def _weighed(
     question: Question, configs: AssignmentConfigs, context: PlanContext, assignor: str, warnings: list[str]
 ) -> tuple[list[TaskInfo], AssignmentConfigs]:
-    """Returns tasks whose partitions weigh what they carry; one whose bytes are not known weighs as the average."""
+    """Return tasks whose partitions weigh what they carry; one whose bytes are not known weighs as the average."""
     measured = context.weights or {}
     partitions = partitions_of(question.tasks)
     weights = {
@@ -97,7 +97,7 @@ def _weighed(
 def _racks_as_tags(
     clients: list[KafkaStreamsState], configs: AssignmentConfigs, warnings: list[str]
 ) -> tuple[list[KafkaStreamsState], AssignmentConfigs]:
-    """Returns the application with racks among the tags that keep copies of a task apart (KIP-708)."""
+    """Return the application with racks among the tags that keep copies of a task apart (KIP-708)."""
     if not all(client.rack_id for client in clients):
         warnings.append("standby: apart has no effect: a client has no rack; set client.rack there")
         return clients, configs
@@ -109,5 +109,5 @@ def _racks_as_tags(
 
 
 def without_lags(state: ApplicationState) -> ProcessId | None:
-    """Returns a client whose lags could not be computed, or None."""
+    """Return a client whose lags could not be computed, or None."""
     return next((process for process, client in state.states.items() if client.lags is None), None)

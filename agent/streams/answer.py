@@ -28,7 +28,7 @@ class _Crossing:
 
 
 def summary(planned: Planned, *, plan: str) -> Summary:
-    """Returns a plan in figures; `plan` is its id."""
+    """Return a plan in figures; `plan` is its id."""
     state, before, after = planned.state, planned.before, planned.plan
     standbys = Counter(chain.from_iterable(one.of_type(TaskType.STANDBY) for one in after.values()))
     configured = state.assignment_configs.num_standby_replicas
@@ -75,7 +75,7 @@ def _cost(traffic: int | None, *found: _Crossing | None) -> int | None:
 
 
 def _crossing(state: ApplicationState, plan: Assignments, kind: TaskType) -> _Crossing | None:
-    """Returns what tasks of one kind read across racks; None if a rack is not known."""
+    """Return what tasks of one kind read across racks; None if a rack is not known."""
     reads = reads_of(state, kind)
     held: dict[str | None, list[frozenset[TaskId]]] = {}
     for process, assignment in plan.items():
@@ -95,7 +95,7 @@ def _crossing(state: ApplicationState, plan: Assignments, kind: TaskType) -> _Cr
 
 
 def to_json(planned: Planned, figures: Summary) -> bytes:
-    """Returns the answer: the plan of every client in the order of the question, and its bill."""
+    """Return the answer: the plan of every client in the order of the question, and its bill."""
     index = {task: number for number, task in enumerate(planned.question.task_ids)}
 
     def numbers(assignment: KafkaStreamsAssignment, kind: TaskType) -> list[int]:

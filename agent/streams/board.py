@@ -60,7 +60,7 @@ class StreamsBoard(Collector):
         self._lock = Lock()
 
     def planned(self, figures: Summary, *, at: float, seconds: float) -> str | None:
-        """Records a plan that was sent."""
+        """Record a plan that was sent."""
         is_followed = figures.followup_ms is not None
 
         def change(status: StreamsStatus) -> StreamsStatus:
@@ -77,23 +77,23 @@ class StreamsBoard(Collector):
         return self._change(figures.application, change)
 
     def failed(self, application: str, reason: str) -> str | None:
-        """Records a question without a plan."""
+        """Record a question without a plan."""
         return self._change(application, lambda status: replace(status, failures=status.failures + 1, trouble=reason))
 
     def used(self, application: str) -> None:
-        """Records that the application used a plan; one of an agent before this one is not known, and not counted."""
+        """Record that the application used a plan; one of an agent before this one is not known, and not counted."""
         with self._lock:
             if (status := self._statuses.get(application)) is not None:
                 self._statuses[application] = replace(status, used=status.used + 1)
 
     def fell_back(self, application: str, cause: str) -> str | None:
-        """Records that the application's own fall-back planned."""
+        """Record that the application's own fall-back planned."""
         return self._change(
             application, lambda status: replace(status, fallbacks=status.fallbacks + 1, trouble=f"fell back: {cause}")
         )
 
     def rejected(self, application: str, error: str) -> str | None:
-        """Records that the application rejected a plan."""
+        """Record that the application rejected a plan."""
         return self._change(application, lambda status: replace(status, trouble=f"rejected: {error}"))
 
     def _change(self, application: str, change: Callable[[StreamsStatus], StreamsStatus]) -> str | None:
@@ -104,16 +104,16 @@ class StreamsBoard(Collector):
             return self._statuses.popitem(last=False)[0] if len(self._statuses) > MAX_APPLICATIONS else None
 
     def all(self) -> tuple[StreamsStatus, ...]:
-        """Returns every application, sorted by name."""
+        """Return every application, sorted by name."""
         with self._lock:
             return tuple(status for _, status in sorted(self._statuses.items()))
 
     def to_json(self) -> list[dict[str, Any]]:
-        """Returns every application as `GET /v1/streams` shows it."""
+        """Return every application as `GET /v1/streams` shows it."""
         return [asdict(status) for status in self.all()]
 
     def collect(self) -> Iterator[Metric]:
-        """Yields the gauges of the last plans."""
+        """Yield the gauges of the last plans."""
         statuses = self.all()
         for name, text, attribute in _GAUGES:
             family = GaugeMetricFamily(name, text, labels=["application"])

@@ -15,7 +15,7 @@ from samerack.traffic.model import GroupTraffic, ObservedMember
 def client_racks(
     settings: RackSettings, *, group: Callable[[str], GroupTraffic | None], hosts: Hosts
 ) -> Callable[[str, Sequence[Rackless]], Mapping[str, str]]:
-    """Returns a function from an application and clients of it to the racks, by process, that are known.
+    """Return a function from an application and clients of it to the racks, by process, that are known.
 
     Args:
         settings: the configured maps.
@@ -48,7 +48,7 @@ def client_racks(
 
 
 def _by_id(members: Iterable[ObservedMember]) -> Mapping[str, Sequence[ObservedMember]]:
-    """Returns the members by their ids and client ids, either of which a client may call its consumers."""
+    """Return the members by their ids and client ids, either of which a client may call its consumers."""
     found: defaultdict[str, list[ObservedMember]] = defaultdict(list)
     for member in members:
         for name in {member.id, member.client_id}:

@@ -74,7 +74,7 @@ def _share(part: int | None, whole: int) -> float | None:
 
 
 def planned_text(figures: Summary) -> str:
-    """Returns a plan in a few words: what it reads across racks, what moves, what follows."""
+    """Return a plan in a few words: what it reads across racks, what moves, what follows."""
     parts = [
         f"{figures.tasks} tasks on {figures.clients} client{'' if figures.clients == 1 else 's'}",
         f"sources across racks {words.count(figures.sources_before)} > {words.count(figures.sources_after)}",

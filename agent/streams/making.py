@@ -117,5 +117,5 @@ def _actives(answer: TaskAssignment) -> int:
 
 
 def _reason(outcome: Outcome) -> tuple[str, ...]:
-    """Returns why racks did not count, if they did not."""
+    """Return why racks did not count, if they did not."""
     return () if outcome.obstacle is None else (f"racks do not count: {outcome.obstacle.message}",)

@@ -21,7 +21,7 @@ class StreamsMetrics:
     """Everything that is counted of Streams applications; safe to call from any thread."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        """Makes the families; series begin with the first question of an application."""
+        """Make the families; series begin with the first question of an application."""
         self._plans = Counter(
             "samerack_streams_plans_total",
             "Plans sent to Kafka Streams applications, by assignor.",
@@ -61,35 +61,35 @@ class StreamsMetrics:
         )
 
     def expect(self, application: str) -> None:
-        """Shows an application with its counters at 0: without that 0 a rate misses the first event."""
+        """Show an application with its counters at 0: without that 0 a rate misses the first event."""
         self._followups.labels(application)
         self._fallbacks.labels(application)
         for kind in (*FAILURES.values(), "internal"):
             self._failures.labels(application, kind)
 
     def planned(self, application: str, assignor: str, seconds: float, *, is_followed: bool) -> None:
-        """Counts a plan that was sent."""
+        """Count a plan that was sent."""
         self.expect(application)
         self._plans.labels(application, assignor).inc()
         self._seconds.labels(application).observe(seconds)
         self._followups.labels(application).inc(int(is_followed))
 
     def failed(self, application: str, status: HTTPStatus) -> None:
-        """Counts a question without a plan, by the status of its answer."""
+        """Count a question without a plan, by the status of its answer."""
         self.expect(application)
         self._failures.labels(application, FAILURES.get(status, "internal")).inc()
 
     def fell_back(self, application: str) -> None:
-        """Counts a rebalance that the application's own fall-back planned."""
+        """Count a rebalance that the application's own fall-back planned."""
         self.expect(application)
         self._fallbacks.labels(application).inc()
 
     def rejected(self, application: str, error: str) -> None:
-        """Counts a plan that Kafka Streams rejected."""
+        """Count a plan that Kafka Streams rejected."""
         self._rejections.labels(application, error).inc()
 
     def forget(self, application: str) -> None:
-        """Ends the series of an application."""
+        """End the series of an application."""
         for family in (
             self._plans,
             self._followups,

@@ -31,7 +31,7 @@ class Computed:
 
 
 def read_outcome(body: bytes) -> Computed:
-    """Returns the outcome in a body.
+    """Return the outcome in a body.
 
     Raises:
         NoPlanError: It is none.

@@ -37,7 +37,7 @@ class OwnAssignor:
     """One object of a user's class."""
 
     def __init__(self, name: str, options: Mapping[str, str]) -> None:
-        """Makes and configures the object.
+        """Make and configures the object.
 
         Args:
             name: `package.module:Class`.
@@ -50,7 +50,7 @@ class OwnAssignor:
         self._made = _make(name, options)
 
     def assign(self, state: ApplicationState, *, now_ms: int) -> TaskAssignment:
-        """Returns its answer; that of `fallback_prior` if it cannot decide now (`TaskAssignmentError`).
+        """Return its answer; that of `fallback_prior` if it cannot decide now (`TaskAssignmentError`).
 
         Raises:
             OwnAssignorError: It failed, or its answer is no assignment.
@@ -67,7 +67,7 @@ class OwnAssignor:
         return TaskAssignment(assignment=given)
 
     def notify(self, assignment: GroupAssignment, subscription: GroupSubscription, error: AssignmentError) -> None:
-        """Calls its `on_assignment_computed`, if it has one; what it raises changes nothing.
+        """Call its `on_assignment_computed`, if it has one; what it raises changes nothing.
 
         Raises:
             OwnAssignorError: It failed.
@@ -96,7 +96,7 @@ class OwnAssignors:
         self._sent: OrderedDict[str, SentPlan] = OrderedDict()
 
     def of(self, name: str, options: Mapping[str, str]) -> OwnAssignor:
-        """Returns the object of a class with these options; it is made once.
+        """Return the object of a class with these options; it is made once.
 
         Raises:
             OwnAssignorError: It cannot be made.
@@ -107,13 +107,13 @@ class OwnAssignors:
         return self._made[key]
 
     def keep(self, plan: str, sent: SentPlan) -> None:
-        """Keeps a plan that is sent until the application reports what came of it."""
+        """Keep a plan that is sent until the application reports what came of it."""
         self._sent[plan] = sent
         while len(self._sent) > _PLANS_KEPT:
             self._sent.popitem(last=False)
 
     def computed(self, plan: str, error: AssignmentError) -> None:
-        """Reports to the assignor of a plan what the application made of it.
+        """Report to the assignor of a plan what the application made of it.
 
         Raises:
             OwnAssignorError: The assignor failed.
@@ -130,7 +130,7 @@ def find_in(folders: tuple[str, ...]) -> None:
 
 
 def subscription_of(question: Question) -> GroupSubscription:
-    """Returns the subscriptions: every consumer of an application subscribes to all source topics of its tasks."""
+    """Return the subscriptions: every consumer of an application subscribes to all source topics of its tasks."""
     topics = tuple(sorted({one.topic for task in question.tasks for one in task.topic_partitions if one.is_source}))
     return GroupSubscription(
         topics={consumer: topics for client in question.clients for consumer in client.consumer_client_ids}

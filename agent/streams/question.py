@@ -69,7 +69,7 @@ class Question:
 
 
 def read_question(body: bytes) -> Question:
-    """Returns the question in a body.
+    """Return the question in a body.
 
     Raises:
         QuestionError: It is not one.
@@ -117,7 +117,7 @@ def _is(value: object, kind: type) -> bool:
 
 
 def _are(values: Iterable[object], kind: type) -> bool:
-    """Returns whether all values are of this kind, as `_is`; ten times for each client."""
+    """Return whether all values are of this kind, as `_is`; ten times for each client."""
     return {kind}.issuperset(map(type, values))
 
 

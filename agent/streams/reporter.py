@@ -18,13 +18,13 @@ class StreamsReporter:
     """Any thread may call it."""
 
     def __init__(self, *, events: EventLog, metrics: StreamsMetrics, board: StreamsBoard) -> None:
-        """Keeps where to report to."""
+        """Keep where to report to."""
         self._events = events
         self._metrics = metrics
         self.board = board
 
     def planned(self, figures: Summary, seconds: float) -> None:
-        """Reports a plan that is sent."""
+        """Report a plan that is sent."""
         name = figures.application
         event = self._events.add(
             "streams-plan",
@@ -44,14 +44,14 @@ class StreamsReporter:
         log.info("streams-plan", application=name, plan=figures.plan, assignor=figures.assignor, detail=event.detail)
 
     def failed(self, application: str, error: NoPlanError) -> None:
-        """Reports a question without a plan."""
+        """Report a question without a plan."""
         self._events.add("streams-plan", application, action="failed", failure=str(error))
         self._forget(self.board.failed(application, str(error)))
         self._metrics.failed(application, error.status)
         log.warning("streams-no-plan", application=application, status=error.status, reason=str(error))
 
     def computed(self, outcome: Computed) -> None:
-        """Reports what an application made of a plan; one that was used is counted, and no event."""
+        """Report what an application made of a plan; one that was used is counted, and no event."""
         name, reason = outcome.application, outcome.fallback or outcome.error
         if not outcome.fallback and outcome.error == "NONE":
             if outcome.plan is not None:
@@ -68,11 +68,11 @@ class StreamsReporter:
         log.warning("streams-plan-not-used", application=name, plan=outcome.plan, action=action, reason=reason)
 
     def not_passed_on(self, application: str, plan: str, error: NoPlanError) -> None:
-        """Logs that a class of the user did not get, or did not handle, the outcome of its plan."""
+        """Log that a class of the user did not get, or did not handle, the outcome of its plan."""
         log.warning("streams-outcome-not-passed-on", application=application, plan=plan, reason=str(error))
 
     def not_started(self, application: str, error: NoPlanError) -> None:
-        """Logs that the process of an application did not start with the agent; its first question tries again."""
+        """Log that the process of an application did not start with the agent; its first question tries again."""
         log.warning("streams-process-not-started", application=application, reason=str(error))
 
     def _forget(self, application: str | None) -> None:

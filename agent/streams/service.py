@@ -43,7 +43,7 @@ class StreamsService:
         racks_of: RacksOf = lambda _application, _clients: {},
         weights_of: WeightsOf = lambda _application: None,
     ) -> None:
-        """Prepares.
+        """Prepare.
 
         Args:
             settings: the section of the settings.
@@ -63,7 +63,7 @@ class StreamsService:
         return self._reporter.board
 
     def start(self) -> None:
-        """Starts the processes of the applications that the settings name, so that their first plan is not late."""
+        """Start the processes of the applications that the settings name, so that their first plan is not late."""
         names = [name for name in self._settings.applications if not is_pattern(name)]
         for name in names[: self._settings.max_processes]:
             try:
@@ -73,7 +73,7 @@ class StreamsService:
                 self._reporter.not_started(name, error)
 
     def prepare(self, body: bytes) -> None:
-        """Starts the process of an application that will ask, so that its first plan is not late; returns when it runs.
+        """Start the process of an application that will ask, so that its first plan is not late; return when it runs.
 
         Raises:
             NoPlanError: The body names no application, or all processes are busy.
@@ -82,7 +82,7 @@ class StreamsService:
             worker.prepare()
 
     def plan(self, body: bytes) -> bytes:
-        """Returns the answer to a question.
+        """Return the answer to a question.
 
         Raises:
             NoPlanError: There is no plan; the application uses its fall-back.
@@ -99,7 +99,7 @@ class StreamsService:
         return answer
 
     def _left(self, waited: float) -> float:
-        """Returns the seconds that a question has left which waited for its process.
+        """Return the seconds that a question has left which waited for its process.
 
         Raises:
             NoPlanError: They are too few.
@@ -114,7 +114,7 @@ class StreamsService:
         return deadline - waited
 
     def computed(self, body: bytes) -> None:
-        """Records what an application made of a plan, and passes it on to a class of the user.
+        """Record what an application made of a plan, and pass it on to a class of the user.
 
         Raises:
             NoPlanError: The body is not valid, or the class failed.
@@ -130,7 +130,7 @@ class StreamsService:
                 raise
 
     def _context(self, heading: Heading) -> PlanContext:
-        """Returns the rules of the application that asks, and what the agent knows of its clients and partitions."""
+        """Return the rules of the application that asks, and what the agent knows of its clients and partitions."""
         name = heading.application
         chosen = self._settings.of(name)
         rules = PlanRules(**(chosen.model_dump() | {"weights": chosen.weights or self._settings.weights}))
@@ -141,12 +141,12 @@ class StreamsService:
         )
 
     def stop(self) -> None:
-        """Ends all processes."""
+        """End all processes."""
         self._workers.end()
 
 
 def _application(body: bytes) -> str:
-    """Returns the name near the start of a question; it selects a process, and the question is checked there.
+    """Return the name near the start of a question; it selects a process, and the question is checked there.
 
     Raises:
         NoPlanError: There is none.

@@ -17,7 +17,7 @@ _END: Final = 50_000
 
 
 def question() -> bytes:
-    """Returns an application with state, standbys, lags and racks, large enough for the solvers of large ones."""
+    """Return an application with state, standbys, lags and racks, large enough for the solvers of large ones."""
     return json.dumps(
         {
             "version": VERSION,

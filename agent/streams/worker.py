@@ -37,7 +37,7 @@ class Planner:
     """Answers the agent's messages; has the users' assignors of this process."""
 
     def __init__(self, receive: Receive, send: Send) -> None:
-        """Prepares.
+        """Prepare.
 
         Args:
             receive: returns the next message of the agent; raises EOFError if the agent has ended.
@@ -66,7 +66,7 @@ class Planner:
                 gc.enable()
 
     def answer(self, what: str, given: Any) -> tuple[Any, ...]:
-        """Returns the answer to a message: (200, ...), or another status and the reason."""
+        """Return the answer to a message: (200, ...), or another status and the reason."""
         try:
             return self._plan(given) if what == "plan" else self._computed(*given)
         except QuestionError as error:
@@ -93,7 +93,7 @@ class Planner:
         return HTTPStatus.OK, answer, figures
 
     def _keep(self, planned: Planned, context: PlanContext, plan: str) -> None:
-        """Keeps a plan of a user's assignor, which is notified of its outcome."""
+        """Keep a plan of a user's assignor, which is notified of its outcome."""
         whole = TaskAssignment(assignment=tuple(planned.plan.values()))
         self._own.keep(
             plan,

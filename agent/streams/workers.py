@@ -35,7 +35,7 @@ class Worker:
     """The process of one application; for one thread at a time."""
 
     def __init__(self, folders: Sequence[str]) -> None:
-        """Prepares.
+        """Prepare.
 
         Args:
             folders: where users' assignors are found.
@@ -47,7 +47,7 @@ class Worker:
         self.is_preparing = False
 
     def start(self) -> PickleProcess:
-        """Starts the process, unless it runs, and returns it; it is ready when it has loaded what it needs.
+        """Start the process, unless it runs, and return it; it is ready when it has loaded what it needs.
 
         Raises:
             NoPlanError: The machine has no room for it.
@@ -65,7 +65,7 @@ class Worker:
         return self._process
 
     def prepare(self) -> None:
-        """Starts the process, and returns when it is ready.
+        """Start the process, and return when it is ready.
 
         Raises:
             NoPlanError: It is not in time.
@@ -74,7 +74,7 @@ class Worker:
             self._await_ready(process)
 
     def plan(self, body: bytes, context: Callable[[Heading], PlanContext], *, seconds: float) -> tuple[bytes, Summary]:
-        """Returns the answer in JSON, and its figures.
+        """Return the answer in JSON, and its figures.
 
         Args:
             body: the question.
@@ -91,7 +91,7 @@ class Worker:
             return answer, figures
 
     def computed(self, plan: str, error: str, *, seconds: float) -> None:
-        """Passes on what the application made of a plan.
+        """Pass on what the application made of a plan.
 
         Raises:
             NoPlanError: The user's assignor failed, or did not return in time.
@@ -102,7 +102,7 @@ class Worker:
 
     @contextmanager
     def _deadline(self, seconds: float) -> Iterator[PickleProcess]:
-        """Yields the process, which is killed after so long."""
+        """Yield the process, which is killed after so long."""
         process = self.start()
         end = time.monotonic() + seconds
         late = threading.Timer(seconds, process.kill)
@@ -143,7 +143,7 @@ class Worker:
 
 
 def _ask(process: PickleProcess, question: Any) -> Any:
-    """Returns the parts of a good answer."""
+    """Return the parts of a good answer."""
     process.send(question)
     return _received(process)
 
@@ -159,7 +159,7 @@ class Workers:
     """The processes of all applications; the one that was idle for the longest time makes room for another."""
 
     def __init__(self, folders: Sequence[str], *, max_processes: int) -> None:
-        """Prepares; a process starts with the first question of its application.
+        """Prepare; a process starts with the first question of its application.
 
         Args:
             folders: where users' assignors are found.
@@ -172,7 +172,7 @@ class Workers:
 
     @contextmanager
     def of(self, application: str, *, prepares: bool = False, patience: float = 0.0) -> Iterator[Worker]:
-        """Yields the worker of an application, for the caller alone.
+        """Yield the worker of an application, for the caller alone.
 
         Args:
             application: its name.

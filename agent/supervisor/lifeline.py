@@ -52,7 +52,7 @@ class Lifeline(threading.Thread):
         self._lock = threading.Lock()
 
     def run(self) -> None:
-        """Sends until the other end closes."""
+        """Send until the other end closes."""
         heard = select.poll()
         heard.register(self._end, select.POLLIN)
         try:
@@ -67,7 +67,7 @@ class Lifeline(threading.Thread):
             self._on_lost()
 
     def send(self) -> None:
-        """Sends a sign of life or what is new, as far as the socket has space; any thread may call it.
+        """Send a sign of life or what is new, as far as the socket has space; any thread may call it.
 
         Raises:
             OSError: The supervisor has ended.

@@ -32,17 +32,17 @@ class MemberIdentity:
 
 
 def encode(member_ids: Iterable[MemberIdentity]) -> bytes:
-    """Returns all member ids as one line."""
+    """Return all member ids as one line."""
     return json.dumps([asdict(one) for one in sorted(member_ids, key=_order)]).encode() + b"\n"
 
 
 def encode_reception(text: str) -> bytes:
-    """Returns the text about whether brokers accept the worker, as one line."""
+    """Return the text about whether brokers accept the worker, as one line."""
     return json.dumps(text).encode() + b"\n"
 
 
 def decode(line: bytes) -> frozenset[MemberIdentity] | str | None:
-    """Returns the content of a line; None for a sign of life.
+    """Return the content of a line; None for a sign of life.
 
     Raises:
         ValueError: The line is not valid.

@@ -44,7 +44,7 @@ class _Files:
 
 
 def resident_bytes(process: int | str = "self") -> int:
-    """Returns the resident memory of a process; 0 if it has ended.
+    """Return the resident memory of a process; 0 if it has ended.
 
     Args:
         process: its id, or self.
@@ -53,7 +53,7 @@ def resident_bytes(process: int | str = "self") -> int:
 
 
 def anonymous_bytes(process: int | str = "self") -> int:
-    """Returns resident memory not backed by a file, which the kernel cannot drop; 0 if the process has ended."""
+    """Return resident memory not backed by a file, which the kernel cannot drop; 0 if the process has ended."""
     resident, shared = _pages(process)
     return max(0, resident - shared) * os.sysconf("SC_PAGE_SIZE")
 
@@ -67,7 +67,7 @@ def _pages(process: int | str) -> tuple[int, int]:
 
 
 def limits(root: Path = _ROOT) -> tuple[Limit, ...]:
-    """Returns every limit on this process's memory; none outside of containers.
+    """Return every limit on this process's memory; none outside of containers.
 
     Args:
         root: root of the file system.
@@ -76,7 +76,7 @@ def limits(root: Path = _ROOT) -> tuple[Limit, ...]:
 
 
 def overgrown(process: int, *, max_mib: int, root: Path = _ROOT) -> str:
-    """Returns why a process uses too much memory; empty if it does not.
+    """Return why a process uses too much memory; empty if it does not.
 
     Args:
         process: its id.
@@ -106,7 +106,7 @@ def _limits(root: Path) -> Iterator[Limit]:
 
 
 def _memberships(root: Path) -> Iterator[tuple[_Files, str]]:
-    """Yields the control group of this process in the version that controls its memory."""
+    """Yield the control group of this process in the version that controls its memory."""
     groups = root / "sys" / "fs" / "cgroup"
     try:
         lines = (root / "proc" / "self" / "cgroup").read_text(encoding="utf-8", errors="replace").splitlines()
@@ -130,7 +130,7 @@ def _memberships(root: Path) -> Iterator[tuple[_Files, str]]:
 
 
 def _number(path: Path) -> int | None:
-    """Returns the number in a file; None if it contains `max` or does not exist."""
+    """Return the number in a file; None if it contains `max` or doe not exist."""
     try:
         return int(path.read_text(encoding="ascii"))
     except (OSError, ValueError):

@@ -28,7 +28,7 @@ class Silence:
     """The silence of one process, measured at intervals."""
 
     def __init__(self, process: int | None, *, now: float) -> None:
-        """Starts with a process that has just been started.
+        """Start with a process that has just been started.
 
         Args:
             process: Its id; None if it has ended already.
@@ -45,12 +45,12 @@ class Silence:
         """Whether it has not sent any sign of life yet."""
 
     def end(self) -> None:
-        """Ends the silence after a sign of life."""
+        """End the silence after a sign of life."""
         self.is_first = False
         self._forget()
 
     def measure(self, now: float, *, expected: float) -> None:
-        """Adds the time since the previous call.
+        """Add the time since the previous call.
 
         Args:
             now: Monotonic seconds.
@@ -78,7 +78,7 @@ class Silence:
         self._is_measured = False
 
     def _starved_seconds(self, elapsed: float) -> float:
-        """Returns how long since the previous call the process was ready to run but got no processor.
+        """Return how long since the previous call the process was ready to run but got no processor.
 
         This is the time of the thread that waited longest: Python threads wait for each other, too. A process that is
         stopped, blocked or computing has not waited; if the kernel does not count, none has.

@@ -44,7 +44,7 @@ class Work(Protocol):
     """What the worker process does."""
 
     def __call__(self, line: socket.socket, /, *, observing: bool, why: str) -> None:
-        """Runs the worker; raises SystemExit if something is wrong.
+        """Run the worker; raise SystemExit if something is wrong.
 
         Args:
             line: The socket to the supervisor.
@@ -61,10 +61,10 @@ class Source(Protocol):
         """Those in force."""
 
     def renew(self) -> str:
-        """Puts the settings as they are now in force; returns what has changed."""
+        """Put the settings as they are now in force; return what has changed."""
 
     def revert(self, why: str, /) -> bool:
-        """Puts the former settings in force again; returns whether there are any."""
+        """Put the former settings in force again; return whether there are any."""
 
 
 class Supervisor:
@@ -91,7 +91,7 @@ class Supervisor:
         self._was_accepted = False
 
     def run(self) -> int:
-        """Runs until SIGTERM, SIGINT or wrong input; returns the exit code.
+        """Run until SIGTERM, SIGINT or wrong input; return the exit code.
 
         Raises:
             AgentError: Brokers refuse the worker, and never accepted it.
@@ -133,14 +133,14 @@ class Supervisor:
                 return 0
 
     def _renew(self) -> str:
-        """Puts the settings as they are now in force; returns why the next worker replaces one, for its events."""
+        """Put the settings as they are now in force; return why the next worker replaces one, for its events."""
         changed = self._source.renew()
         self._settings = self._source.settings.supervisor
         self._leave_what_no_worker_continues()
         return f"settings changed: {changed}"
 
     def _revert(self, code: int) -> bool:
-        """Returns to the former settings after a worker could not begin with the present ones, if there are any."""
+        """Return to the former settings after a worker could not begin with the present ones, if there are any."""
         if not self._source.revert(f"a process with them ended at once with exit code {code}; the log says why"):
             return False
         self._settings = self._source.settings.supervisor
@@ -232,7 +232,7 @@ class Supervisor:
         self._known -= lost
 
     def _stop(self, worker: Worker) -> int:
-        """Passes the signal on, and kills the worker if it does not stop; leaves the groups that it has not left."""
+        """Pass the signal on, and kill the worker if it does not stop; leave the groups that it has not left."""
         worker.process.terminate()
         began, asked = time.monotonic(), False
         while worker.process.exitcode is None and time.monotonic() < began + _STOP_SECONDS:
@@ -262,7 +262,7 @@ class Supervisor:
 
 
 def _has_lost_its_terminal() -> bool:
-    """Returns whether standard input is a terminal that was closed."""
+    """Return whether standard input is a terminal that was closed."""
     try:
         os.tcgetpgrp(0)
     except OSError as error:

@@ -25,7 +25,7 @@ _HANDLED: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def fork(work: Callable[[], None], *, drop: socket.socket | None = None) -> BaseProcess:
-    """Starts a process for some work; it has none of this process's signal handlers.
+    """Start a process for some work; it has none of this process's signal handlers.
 
     Ctrl-C reaches every process of a terminal; only the supervisor acts on it.
 
@@ -57,7 +57,7 @@ class Worker:
     """One worker process with its socket."""
 
     def __init__(self, work: Callable[[socket.socket], None], *, now: float) -> None:
-        """Starts the process.
+        """Start the process.
 
         Args:
             work: What it does, given its end of the socket.
@@ -78,11 +78,11 @@ class Worker:
         """Whether they ever did: between two calls of `listen` it may have sent that, and a refusal after it."""
 
     def wait(self, seconds: float) -> None:
-        """Waits for so long, or until the process has ended."""
+        """Wait for so long, or until the process has ended."""
         wait([self.process.sentinel], seconds)
 
     def listen(self) -> None:
-        """Reads what the worker has sent."""
+        """Read what the worker has sent."""
         with suppress(BlockingIOError, ConnectionError):
             while heard := self._line.recv(65_536):
                 self.silence.end()
@@ -96,7 +96,7 @@ class Worker:
                         self.member_ids = decoded
 
     def overgrown(self, max_mib: int) -> str:
-        """Returns why the worker uses too much memory; empty if it does not, or has ended."""
+        """Return why the worker uses too much memory; empty if it does not, or has ended."""
         return "" if self.process.pid is None else memory.overgrown(self.process.pid, max_mib=max_mib)
 
     def ask_for_settings(self) -> None:
@@ -110,5 +110,5 @@ class Worker:
         self.process.join()
 
     def close(self) -> None:
-        """Closes the socket."""
+        """Close the socket."""
         self._line.close()

@@ -40,7 +40,7 @@ def routes(
     status: Callable[[], Mapping[str, Any]] = dict,
     statuses: Callable[[], Iterable[GroupStatus]] = tuple,
 ) -> list[Route]:
-    """Returns the routes of the API.
+    """Return the routes of the API.
 
     Args:
         reports: Traffic, findings and events.

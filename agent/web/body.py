@@ -30,12 +30,12 @@ class RequestError(Exception):
         self.status = status
 
     def answer(self) -> Response:
-        """Returns the response."""
+        """Return the response."""
         return refusal(self.status, str(self))
 
 
 def refusal(status: int, reason: str) -> Response:
-    """Returns a JSON object with the reason, cut to a maximum length and without terminal control characters."""
+    """Return a JSON object with the reason, cut to a maximum length and without terminal control characters."""
     text = plain(reason)
     text = text if len(text) <= _LONGEST_REASON else f"{text[:_LONGEST_REASON]}..."
     # after a timeout, close the connection instead of waiting for the rest of the body
@@ -60,7 +60,7 @@ class BodyReader:
 
     @asynccontextmanager
     async def read(self, request: Request) -> AsyncIterator[bytes]:
-        """Yields the body, whatever length its header claims; it counts as being read until the context ends.
+        """Yield the body, whatever length its header claims; it counts as being read until the context ends.
 
         Raises:
             RequestError: It is not JSON by its content type (415), too long (413), late (408), cut off (400), or one

@@ -17,18 +17,18 @@ class Registry(Protocol):
     """What has metrics."""
 
     def collect(self) -> Iterable[Metric]:
-        """Returns them."""
+        """Return them."""
 
 
 class ClusterMetrics:
     """The metrics of all clusters as one registry."""
 
     def __init__(self, registries: Mapping[str, Registry]) -> None:
-        """Keeps the registries, by the name of the cluster."""
+        """Keep the registries, by the name of the cluster."""
         self._registries = registries
 
     def collect(self) -> Iterator[Metric]:
-        """Yields each family once, with the samples of all clusters."""
+        """Yield each family once, with the samples of all clusters."""
         families: dict[str, Metric] = {}
         for cluster, registry in self._registries.items():
             for family in registry.collect():
@@ -43,5 +43,5 @@ class ClusterMetrics:
         yield from families.values()
 
     def exposition(self) -> bytes:
-        """Returns them in Prometheus' text format."""
+        """Return them in Prometheus' text format."""
         return generate_latest(self)

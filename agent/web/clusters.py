@@ -71,7 +71,7 @@ class Row:
         return len(self.report.groups) if self.report.cycle else None
 
     def to_json(self) -> dict[str, Any]:
-        """Returns it as values of JSON."""
+        """Return it as values of JSON."""
         return {
             "cluster": self.name,
             "bootstrap": self.report.bootstrap,
@@ -89,7 +89,7 @@ class Row:
 
 
 def row(cluster: ShownCluster) -> Row:
-    """Returns what is shown of a cluster at this moment."""
+    """Return what is shown of a cluster at this moment."""
     report = cluster.reports.report()
     return Row(
         name=cluster.name,
@@ -100,7 +100,7 @@ def row(cluster: ShownCluster) -> Row:
 
 
 def totals(rows: Iterable[Row]) -> dict[str, Any]:
-    """Returns the sums over the clusters of which both are known, None without one, and the names of the others.
+    """Return the sums over the clusters of which both are known, None without one, and the names of the others.
 
     `unknown_rate` is what is read in all clusters where a rack is unknown, which is in no sum; None if that is nothing.
     """
@@ -121,7 +121,7 @@ def totals(rows: Iterable[Row]) -> dict[str, Any]:
 
 
 def application_of(clusters: Sequence[ShownCluster], *, hosts: Collection[str] = ()) -> Starlette:
-    """Returns the application of an agent of several clusters.
+    """Return the application of an agent of several clusters.
 
     It is ready while one cluster is, whose pages are of use; `/v1/clusters` has what does not work in the others.
 

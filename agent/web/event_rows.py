@@ -61,7 +61,7 @@ class _Open:
     events: list[Event] = field(default_factory=list)
 
     def takes(self, event: Event) -> bool:
-        """Returns whether an event that is not older than those in it belongs to it."""
+        """Return whether an event that is not older than those in it belongs to it."""
         began = event.at - (event.seconds or 0.0)
         if began - self.events[-1].at > _NEAR_SECONDS:
             return False
@@ -82,7 +82,7 @@ class _Open:
 
 
 def event_rows(events: Sequence[Event]) -> tuple[EventRow, ...]:
-    """Returns the rows of events of any groups; both have the newest first."""
+    """Return the rows of events of any groups; both have the newest first."""
     rows: list[_Open] = []
     last: dict[str, _Open] = {}
     for event in reversed(events):
@@ -97,14 +97,14 @@ def event_rows(events: Sequence[Event]) -> tuple[EventRow, ...]:
 
 
 def _may_begin(event: Event) -> bool:
-    """Returns whether other events may belong to it: nothing follows what was refused or suppressed."""
+    """Return whether other events may belong to it: nothing follows what was refused or suppressed."""
     if event.kind == "decision":
         return event.action == "rebalance"
     return event.kind in ("plan", "rebalance") or (event.kind == "takeover" and event.action != "refused")
 
 
 def _outcomes(events: Iterable[Event]) -> list[Event]:
-    """Returns the rebalances after which members had partitions; others were overtaken by the next one."""
+    """Return the rebalances after which members had partitions; others were overtaken by the next one."""
     return [one for one in events if one.kind == "rebalance" and one.members is not None]
 
 
@@ -142,7 +142,7 @@ def _why(events: tuple[Event, ...]) -> str:
 
 
 def _across(events: tuple[Event, ...]) -> str:
-    """Returns the shares before and after: of what happened, else of the plan, else what was expected."""
+    """Return the shares before and after: of what happened, else of the plan, else what was expected."""
     kinds = ("rebalance", "plan", "decision")
     known = [one for kind in kinds for one in events if one.kind == kind and one.share_before is not None]
     before = known[0].share_before if known else None

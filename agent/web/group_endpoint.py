@@ -33,7 +33,7 @@ def routes(  # noqa: PLR0913 - an endpoint has these parts
     ask: Callable[[Leader, Asked], tuple[int, bytes]],
     show: Callable[[Leader], bytes],
 ) -> list[Route]:
-    """Returns the routes of one endpoint.
+    """Return the routes of one endpoint.
 
     Args:
         path: Of the endpoint; GET has the group in the query.

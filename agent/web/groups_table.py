@@ -45,7 +45,7 @@ class GroupsTable:
 
 
 def _largest_first(value: float | None) -> Order:
-    """Returns the order by a number: what is not known comes last."""
+    """Return the order by a number: what is not known comes last."""
     return (value is None, -(value or 0.0))
 
 
@@ -76,7 +76,7 @@ OF_SEVERAL: Final[Mapping[str, Column[ShownGroup]]] = {**_NAME, **_CLUSTER, **_F
 def groups_table(
     shown: Sequence[ShownGroup], columns: Mapping[str, Column[ShownGroup]], asked: Mapping[str, str]
 ) -> GroupsTable:
-    """Returns the table.
+    """Return the table.
 
     Args:
         shown: all groups, the most expensive first.
@@ -104,6 +104,6 @@ def groups_table(
 
 
 def _matches(name: str, search: str) -> bool:
-    """Returns whether a name contains a text, or matches a pattern, whatever the case."""
+    """Return whether a name contains a text, or matches a pattern, whatever the case."""
     name, search = name.casefold(), search.casefold()
     return fnmatchcase(name, search) if _PATTERN & set(search) else search in name

@@ -26,7 +26,7 @@ _CLUSTER: Final = (".svc", ".cluster.local", ".localhost")
 
 
 def refused_change(request: Request, cure: str) -> str:
-    """Returns why this request must not change anything; empty if it may.
+    """Return why this request must not change anything; empty if it may.
 
     Args:
         request: the request.
@@ -46,7 +46,7 @@ class KnownHosts:
     """Accepts requests whose Host is an address, a name without dots, of a service, or one of the settings."""
 
     def __init__(self, app: ASGIApp, *, names: Collection[str]) -> None:
-        """Wraps an application.
+        """Wrap an application.
 
         Args:
             app: the application.
@@ -76,7 +76,7 @@ class KnownHosts:
 
 
 def _host(header: str) -> str:
-    """Returns the name in a Host header, without port; empty if it is not valid."""
+    """Return the name in a Host header, without port; empty if it is not valid."""
     try:
         return (urlsplit(f"//{header}").hostname or "").rstrip(".")
     except ValueError:

@@ -75,7 +75,7 @@ class Plot:
 
 
 def plot(history: GroupHistory) -> Plot | None:
-    """Returns the drawing; None if nothing is known of the whole time."""
+    """Return the drawing; None if nothing is known of the whole time."""
     rates = [point.bytes_per_second for point in history.points]
     shares = [point.cross_rack_share for point in history.points]
     known = [rate for rate in rates if rate is not None]
@@ -104,7 +104,7 @@ def _words(history: GroupHistory, rates: Sequence[float], shares: Sequence[float
 
 
 def _line(values: Sequence[float | None], top: float, panel: tuple[int, int]) -> Line:
-    """Returns a line through the middle of each step, broken where a value is not known."""
+    """Return a line through the middle of each step, broken where a value is not known."""
     highest, lowest = panel
     strokes, areas = [], []
     for run in _runs(values):
@@ -118,7 +118,7 @@ def _line(values: Sequence[float | None], top: float, panel: tuple[int, int]) ->
 
 
 def _runs(values: Iterable[float | None]) -> Iterator[list[tuple[int, float]]]:
-    """Yields the known values that follow each other, with their places."""
+    """Yield the known values that follow each other, with their places."""
     run: list[tuple[int, float]] = []
     for place, value in enumerate(values):
         if value is not None:
@@ -131,12 +131,12 @@ def _runs(values: Iterable[float | None]) -> Iterator[list[tuple[int, float]]]:
 
 
 def _x(part: float) -> float:
-    """Returns where a part of the time axis, 0 to 1, is."""
+    """Return where a part of the time axis, 0 to 1, is."""
     return round(LEFT + part * (RIGHT - LEFT), 1)
 
 
 def _rounded_up(highest: float) -> float:
-    """Returns a round number that is not lower; 1 for nothing."""
+    """Return a round number that is not lower; 1 for nothing."""
     if highest <= 0:
         return 1.0
     unit = 10.0 ** math.floor(math.log10(highest))
@@ -144,7 +144,7 @@ def _rounded_up(highest: float) -> float:
 
 
 def _places(history: GroupHistory, kind: str) -> tuple[float, ...]:
-    """Returns where the marks of one kind are, in the middle of their steps."""
+    """Return where the marks of one kind are, in the middle of their steps."""
     steps = {int((mark.at - history.begin) // history.step_seconds) for mark in history.marks if mark.kind == kind}
     return tuple(_x((step + 0.5) / len(history.points)) for step in sorted(steps))
 
@@ -181,7 +181,7 @@ def _rows(history: GroupHistory) -> Iterator[Row]:
 
 
 def _mean_share(points: Iterable[Point]) -> float | None:
-    """Returns the share of all bytes for which it is known."""
+    """Return the share of all bytes for which it is known."""
     known = [
         (point.bytes_per_second, point.cross_rack_share)
         for point in points

@@ -41,7 +41,7 @@ class LagTables:
 
 
 def lag_tables(lag: GroupLag, *, sort: str, refresh: bool) -> LagTables:
-    """Returns the tables.
+    """Return the tables.
 
     Args:
         lag: the group's.
@@ -71,11 +71,11 @@ def lag_tables(lag: GroupLag, *, sort: str, refresh: bool) -> LagTables:
 
 
 def known_sort(sort: str) -> str:
-    """Returns the name of a column as it was requested; "" if there is no such column."""
+    """Return the name of a column as it was requested; "" if there is no such column."""
     return sort if sort in MEMBERS or sort in PARTITIONS else ""
 
 
 def group_address(group: str, *, sort: str = "", refresh: bool = False) -> str:
-    """Returns the address of a group's page."""
+    """Return the address of a group's page."""
     sorted_by = f"&sort={sort}" if sort else ""
     return f"group?name={quote(group, safe='')}{sorted_by}{'&refresh=on' if refresh else ''}"

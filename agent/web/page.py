@@ -76,7 +76,7 @@ class Headline:
 
 
 def matrix(pairs: Iterable[PairCost], racks: Iterable[str], *, seconds: float) -> Matrix:
-    """Returns a cell for every pair of a client rack and a replica rack, unknown racks last.
+    """Return a cell for every pair of a client rack and a replica rack, unknown racks last.
 
     Args:
         pairs: bytes and dollars of the window.
@@ -106,7 +106,7 @@ def matrix(pairs: Iterable[PairCost], racks: Iterable[str], *, seconds: float) -
 
 @cache
 def environment() -> Environment:
-    """Returns the templates, which escape all values."""
+    """Return the templates, which escape all values."""
     from samerack.common import pages  # noqa: PLC0415 - Jinja: for an agent whose page someone opens
 
     made = pages.environment("agent.web")
@@ -130,7 +130,7 @@ def headline(
     share_by: str = "bytes",
     reads: float | None = None,
 ) -> Headline | None:
-    """Returns the first of dollars, share and bytes that is known; None if none is.
+    """Return the first of dollars, share and bytes that is known; None if none is.
 
     Args:
         dollars: the cost of what crosses racks, a month.
@@ -149,7 +149,7 @@ def headline(
 
 
 def _price(report: Report, dollars: float | None) -> float | None:
-    """Returns dollars, or None where the prices say that crossing racks costs nothing."""
+    """Return dollars, or None where the prices say that crossing racks costs nothing."""
     return dollars if report.prices.dollars_per_byte > 0 else None
 
 
@@ -158,7 +158,7 @@ def _refreshes(request: Request) -> bool:
 
 
 def rendered(template: str, request: Request, status: int = 200, **values: Any) -> Response:
-    """Returns a page, which loads itself again where the request says so."""
+    """Return a page, which loads itself again where the request says so."""
     seconds = _REFRESH_SECONDS if _refreshes(request) else 0
     cluster = request.scope.get("root_path", "").rpartition("/")[2]  # below it are the pages of one of several
     text = environment().get_template(template).render(refresh_seconds=seconds, cluster=cluster, **values)
@@ -166,7 +166,7 @@ def rendered(template: str, request: Request, status: int = 200, **values: Any) 
 
 
 def css_route() -> Route:
-    """Returns the route of the style sheet, which lies beside every page."""
+    """Return the route of the style sheet, which lies beside every page."""
 
     def css(_: Request) -> Response:
         return Response(
@@ -185,7 +185,7 @@ def routes(
     streams: Callable[[], tuple[StreamsStatus, ...]] = tuple,
     notes: Callable[[], Mapping[str, str]] = dict,
 ) -> list[Route]:
-    """Returns the routes of the page.
+    """Return the routes of the page.
 
     Args:
         reports: traffic, findings and events.

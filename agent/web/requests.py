@@ -30,7 +30,7 @@ class AskedOperators(Protocol):
         """The agent's role in the group, and what is in force."""
 
     def ask(self, wish: Wish | None, *, seconds: float | None, by: str, why: str) -> RequestStatus:
-        """Puts a request into force, or ends all of them."""
+        """Put a request into force, or end all of them."""
 
 
 class AskedLeader(Protocol):
@@ -52,7 +52,7 @@ class _Asked:
 
 
 def routes(leaders: Mapping[str, AskedLeader]) -> list[Route]:
-    """Returns the routes for the leaders by group."""
+    """Return the routes for the leaders by group."""
 
     def ask(leader: AskedLeader, asked: _Asked) -> tuple[int, bytes]:
         return 200, to_json(leader.operators.ask(asked.wish, seconds=asked.seconds, by=asked.by, why=asked.why))
@@ -68,7 +68,7 @@ def routes(leaders: Mapping[str, AskedLeader]) -> list[Route]:
 
 
 def _question(body: bytes) -> tuple[str, _Asked]:
-    """Returns the requested group, and what is asked for it.
+    """Return the requested group, and what is asked for it.
 
     Raises:
         RequestError: The body is not valid; the message says what is expected.
@@ -98,5 +98,5 @@ def _question(body: bytes) -> tuple[str, _Asked]:
 
 
 def _clean(text: str) -> str:
-    """Returns a text that is safe in a log, on a page and as a label of a metric."""
+    """Return a text that is safe in a log, on a page and as a label of a metric."""
     return plain(text.encode("utf-8", "replace").decode())

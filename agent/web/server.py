@@ -42,7 +42,7 @@ class Exposing(Protocol):
     """What `/metrics` shows."""
 
     def exposition(self) -> bytes:
-        """Returns it in Prometheus' text format."""
+        """Return it in Prometheus' text format."""
 
 
 def application(  # noqa: PLR0913 - what an agent shows has this many sources
@@ -54,7 +54,7 @@ def application(  # noqa: PLR0913 - what an agent shows has this many sources
     more: Iterable[BaseRoute] = (),
     hosts: Collection[str] = (),
 ) -> Starlette:
-    """Returns the application with the routes of this module and those of other modules.
+    """Return the application with the routes of this module and those of other modules.
 
     Args:
         metrics: what /metrics shows.
@@ -91,7 +91,7 @@ class _Impatient(H11Protocol):
     """Uvicorn's protocol, but closes a connection without a new request for a while, even if part of one arrived."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as its base's
-        """Starts the checks, and names the peer of a Unix socket, which has no address."""
+        """Start the checks, and name the peer of a Unix socket, which has no address."""
         super().connection_made(transport)
         if transport.get_extra_info("socket").family == socket.AF_UNIX:
             self.client = (UNIX_PEER, 0)
@@ -125,14 +125,14 @@ class _Server(Server):
                 self._loop.call_soon_threadsafe(self._asked.set)
 
     async def main_loop(self) -> None:
-        """Keeps the date of answers up to date until it is asked to end."""
+        """Keep the date of answers up to date until it is asked to end."""
         self._loop = asyncio.get_running_loop()
         while not await self.on_tick(0):
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._asked.wait(), _DATE_SECONDS)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Closes idle connections; requests under way have a second."""
+        """Close idle connections; requests under way have a second."""
         for one in (*self.servers, *(sockets or ())):
             one.close()
         for connection in list(self.server_state.connections):
@@ -177,15 +177,15 @@ class WebServer:
         self._server.run(sockets=[self._socket, *([self._unix] if self._unix is not None else [])])
 
     def start(self) -> None:
-        """Starts serving."""
+        """Start serving."""
         self._thread.start()
 
     def end(self) -> None:
-        """Accepts no more requests; those under way have one second."""
+        """Accept no more requests; those under way have one second."""
         self._server.end()
 
     def stop(self) -> None:
-        """Ends within about a second."""
+        """End within about a second."""
         self.end()
         self._thread.join(2.0)
         self._socket.close()
@@ -195,7 +195,7 @@ class WebServer:
 
 
 def _unix_socket(path: str) -> socket.socket:
-    """Returns a socket that listens at a path, in place of one that a killed agent has left.
+    """Return a socket that listens at a path, in place of one that a killed agent has left.
 
     Raises:
         AgentError: The path cannot be used, or another program listens there.

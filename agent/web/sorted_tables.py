@@ -49,7 +49,7 @@ class Table(Generic[Row]):
 def table(
     rows: Iterable[Row], columns: Mapping[str, Column[Row]], *, by: str, address: Callable[[str], str], max_rows: int
 ) -> Table[Row]:
-    """Returns a table.
+    """Return a table.
 
     Args:
         rows: all rows; among equals their order stays.

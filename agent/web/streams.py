@@ -26,7 +26,7 @@ _CURE: Final = "ask the agent beside the application"
 
 
 def routes(streams: StreamsService, *, at_once: int) -> list[Route]:
-    """Returns the routes.
+    """Return the routes.
 
     Args:
         streams: makes the plans.

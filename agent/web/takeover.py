@@ -23,11 +23,11 @@ class TakeoverLeader(Protocol):
         """The progress of its last takeover."""
 
     def take_over(self, *, dry_run: bool) -> Progress:
-        """Requests a takeover."""
+        """Request a takeover."""
 
 
 def routes(leaders: Mapping[str, TakeoverLeader]) -> list[Route]:
-    """Returns the routes for the leaders by group."""
+    """Return the routes for the leaders by group."""
 
     def ask(leader: TakeoverLeader, dry_run: bool) -> tuple[int, bytes]:  # noqa: FBT001 - called by the endpoint
         progress = leader.take_over(dry_run=dry_run)
@@ -44,7 +44,7 @@ def routes(leaders: Mapping[str, TakeoverLeader]) -> list[Route]:
 
 
 def _question(body: bytes) -> tuple[str, bool]:
-    """Returns the requested group, and whether it is a dry run.
+    """Return the requested group, and whether it is a dry run.
 
     Raises:
         RequestError: The body is not valid; the message says what is expected.

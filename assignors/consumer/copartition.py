@@ -44,7 +44,7 @@ class _League:
 
 
 def assign_bundles(problem: Problem, *, near_first: bool = False, portable: bool = False) -> Int32Array:
-    """Computes the owner of each partition by the objective above, [P].
+    """Compute the owner of each partition by the objective above, [P].
 
     Args:
         problem: the group, its members in the order that decides ties; every topic with partitions has a subscriber.
@@ -102,7 +102,7 @@ def _leagues(problem: Problem) -> list[_League]:
 
 
 def _bundle_prices(leagues: list[_League], near: Locality) -> tuple[Int32Array, Int64Array]:
-    """Returns the price row of each bundle (sums over its partitions), and the distinct rows."""
+    """Return the price row of each bundle (sums over its partitions), and the distinct rows."""
     sums = np.concatenate([near.prices[near.price[league.partitions]].sum(axis=0) for league in leagues])
     sums -= sums.min(axis=1, keepdims=True)
     code, count = np.zeros(len(sums), np.int32), 1
@@ -113,7 +113,7 @@ def _bundle_prices(leagues: list[_League], near: Locality) -> tuple[Int32Array, 
 
 
 def _bundle_claims(leagues: list[_League], owner: Int32Array, first_seat: Int64Array) -> tuple[Int32Array, Claims]:
-    """Returns claims for the current owners of partitions of each bundle; a claim saves one move per such partition."""
+    """Return claims for the current owners of partitions of each bundle; a claim saves one move per such partition."""
     rows: list[Int32Array] = []
     seats, kept, lengths = [np.empty(0, np.int64)], [np.empty(0, np.int64)], [0]
     for league, first in zip(leagues, first_seat.tolist(), strict=False):
@@ -135,7 +135,7 @@ def _bundle_claims(leagues: list[_League], owner: Int32Array, first_seat: Int64A
 def _seats(
     leagues: list[_League], column: Int32Array, first_seat: Int64Array, share_of: Int32Array, spread: Spread
 ) -> Seats:
-    """Returns one seat per league and member, which takes the floor, and one node per member, which takes extras."""
+    """Return one seat per league and member, which takes the floor, and one node per member, which takes extras."""
     league_of = np.repeat(np.arange(len(leagues)), np.diff(first_seat))
     member = np.concatenate([league.members for league in leagues])
     group, groups = combine(league_of, len(leagues), column[member], int(column.max()) + 1)
@@ -157,14 +157,14 @@ def _seats(
 
 
 def _shares(leagues: list[_League]) -> tuple[Int64Array, Int64Array]:
-    """Returns, for each league, the least number of bundles per member and the number of members with one more."""
+    """Return, for each league, the least number of bundles per member and the number of members with one more."""
     bundles = np.array([league.partitions.shape[1] for league in leagues])
     floor, extras = np.divmod(bundles, np.array([len(league.members) for league in leagues]))
     return floor, extras
 
 
 def _extras_before_racks(problem: Problem, leagues: list[_League]) -> Spread:
-    """Computes the least unequal numbers of extra bundles per member, at most one per league, by subscription."""
+    """Compute the least unequal numbers of extra bundles per member, at most one per league, by subscription."""
     size = np.bincount(problem.subscription_of, minlength=len(problem.subscriptions))
     edge_kind = np.repeat(np.arange(len(leagues)), [len(league.subscriptions) for league in leagues])
     edge_group = np.concatenate([league.subscriptions for league in leagues])
@@ -180,7 +180,7 @@ def _extras_before_racks(problem: Problem, leagues: list[_League]) -> Spread:
 def _extras_after_racks(
     problem: Problem, leagues: list[_League], near: Locality, units: Units, *, portable: bool
 ) -> tuple[Int32Array, Spread]:
-    """Returns [M] the group of each member (subscription and column), and the extra bundles of the groups' members.
+    """Return [M] the group of each member (subscription and column), and the extra bundles of the groups' members.
 
     pool (league, price) -> hub (league, column) -> part (league, group), where the floor leaves -> group
     """

@@ -44,7 +44,7 @@ class Point:
 def curve(
     problem: Problem, options: Options = DEFAULTS, *, assign: Callable[[Problem, Options], Int32Array] = assign_optimal
 ) -> Iterator[Point]:
-    """Yields the points from no skew to the least skew with the least possible cross-rack cost, in ascending order.
+    """Yield the points from no skew to the least skew with the least possible cross-rack cost, in ascending order.
 
     The last point, the least skew above which more skew saves nothing, is found by bisection.
 
@@ -82,7 +82,7 @@ def curve(
 
 
 def _least(below: int, found: Point, nearest: int, point: Callable[[int], Point]) -> Point:
-    """Returns the point of the least skew above `below` whose cross-rack weight is at most `nearest`."""
+    """Return the point of the least skew above `below` whose cross-rack weight is at most `nearest`."""
     while found.max_skew - below > 1:
         middle = point((below + found.max_skew) // 2)
         if middle.cost.cross_rack_weight <= nearest:

@@ -35,7 +35,7 @@ class Group:
 
 
 def fair_loads(group: Group) -> Spread:
-    """Computes the least unequal loads that the subscriptions allow, by subscription."""
+    """Compute the least unequal loads that the subscriptions allow, by subscription."""
     return least_unequal(
         supply=group.supply,
         edge_kind=group.edge_kind.astype(np.int32),
@@ -48,7 +48,7 @@ def fair_loads(group: Group) -> Spread:
 def skewed_loads(
     problem: Problem, group: Group, fair: Spread, max_skew: int, *, portable: bool
 ) -> tuple[Int32Array, Spread]:
-    """Returns [M] the group of each member (subscription and column), and the groups' loads with `max_skew`.
+    """Return [M] the group of each member (subscription and column), and the groups' loads with `max_skew`.
 
     The loads are the least unequal ones of least cross-rack weight.
     """

@@ -35,7 +35,7 @@ class Locality:
 
 
 def locality(problem: Problem) -> Locality:
-    """Computes the columns and prices of a problem with at least one member.
+    """Compute the columns and prices of a problem with at least one member.
 
     Raises:
         AssignmentError: the sum of the weights is too large.
@@ -58,7 +58,7 @@ def locality(problem: Problem) -> Locality:
 
 
 def _distinct(rows: Int64Array) -> tuple[Int64Array, Int32Array]:
-    """Returns the distinct rows, ascending, and the number of each row among them."""
+    """Return the distinct rows, ascending, and the number of each row among them."""
     if rows.size > _FEW:
         distinct, number = np.unique(rows, axis=0, return_inverse=True)
         return distinct, number.astype(np.int32)
@@ -70,7 +70,7 @@ def _distinct(rows: Int64Array) -> tuple[Int64Array, Int32Array]:
 
 
 def _columns(problem: Problem) -> tuple[Int32Array, Int32Array, BoolArray]:
-    """Returns [M] column of each member, [G] rack of each column, [G] whether its members read from any replica."""
+    """Return [M] column of each member, [G] rack of each column, [G] whether its members read from any replica."""
     has_rack = problem.member_rack != NOBODY
     keys = (problem.member_rack + 1) * 2 + (problem.reads_any_replica & has_rack)
     column, values = dense_rank(keys, 2 * len(problem.racks) + 2)
@@ -78,7 +78,7 @@ def _columns(problem: Problem) -> tuple[Int32Array, Int32Array, BoolArray]:
 
 
 def _near(problem: Problem, racks: Int32Array, any_replica: BoolArray) -> tuple[Int32Array, BoolArray]:
-    """Returns [P] a code per partition, and [codes, G] whether a column is near; a column without rack always is."""
+    """Return [P] a code per partition, and [codes, G] whether a column is near; a column without rack always is."""
     columns = [
         np.ones(len(problem.leader_rack), np.bool_)
         if rack == NOBODY

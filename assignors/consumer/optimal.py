@@ -71,7 +71,7 @@ DEFAULTS = Options()
 
 
 def assign(problem: Problem, options: Options = DEFAULTS, *, portable: bool = False) -> Int32Array:
-    """Computes the optimal assignment (objective above); its goals include those of KIP-54 and KIP-881.
+    """Compute the optimal assignment (objective above); its goals include those of KIP-54 and KIP-881.
 
     It depends only on the group: equal problems get equal plans, static members are ordered by their group instance id,
     and a second run on its own output moves nothing.
@@ -109,7 +109,7 @@ def assign(problem: Problem, options: Options = DEFAULTS, *, portable: bool = Fa
 
 
 def _only(problem: Problem, read: BoolArray) -> Problem:
-    """Returns the problem without the partitions that no member reads."""
+    """Return the problem without the partitions that no member reads."""
     return replace(
         problem,
         topic_of=problem.topic_of[read],
@@ -123,7 +123,7 @@ def _only(problem: Problem, read: BoolArray) -> Problem:
 
 
 def _in_order(problem: Problem, order: Int32Array) -> Problem:
-    """Returns the problem with its members in this order, which does not depend on generated member ids."""
+    """Return the problem with its members in this order, which does not depend on generated member ids."""
     if np.array_equal(order, np.arange(len(order))):
         return problem
     rank = np.full(len(order) + 1, NOBODY, np.int32)  # the last one stands for NOBODY
@@ -149,7 +149,7 @@ def _refuse_what_contradicts(options: Options) -> None:
 
 
 def _assign(problem: Problem, options: Options, *, portable: bool) -> Int32Array:
-    """Returns the owner of each partition; every topic must have a subscriber, and members must be in order."""
+    """Return the owner of each partition; every topic must have a subscriber, and members must be in order."""
     kind_of_topic, wanted_by = row_codes(list(problem.subscriptions))
     kind = kind_of_topic[problem.topic_of] if len(wanted_by) > 1 else np.zeros(len(problem.topic_of), np.int32)
     supply = np.bincount(kind, minlength=len(wanted_by))
@@ -197,7 +197,7 @@ def _assign(problem: Problem, options: Options, *, portable: bool) -> Int32Array
 
 
 def _stays(problem: Problem, near: Locality, share_of: Int32Array, spread: Spread) -> bool:
-    """Returns whether the current owners have these loads and read nothing across racks: no other plan is as good."""
+    """Return whether the current owners have these loads and read nothing across racks: no other plan is as good."""
     owner = problem.owner
     if owner.min() == NOBODY or near.prices[near.price, near.column[owner]].any():
         return False
@@ -207,7 +207,7 @@ def _stays(problem: Problem, near: Locality, share_of: Int32Array, spread: Sprea
 
 
 def _parts(problem: Problem, column: Int32Array) -> Int64Array:
-    """Returns [S] the number of columns that have members with the subscription."""
+    """Return [S] the number of columns that have members with the subscription."""
     columns = int(column.max()) + 1
     pairs = np.unique(problem.subscription_of * columns + column)
     return np.bincount(pairs // columns, minlength=len(problem.subscriptions))
@@ -216,7 +216,7 @@ def _parts(problem: Problem, column: Int32Array) -> Int64Array:
 def _seats(
     problem: Problem, column: Int32Array, edges: tuple[Int64Array, Int64Array], share_of: Int32Array, spread: Spread
 ) -> Seats:
-    """Returns one seat per member, which takes the member's floor, and one more if its band has an extra for it.
+    """Return one seat per member, which takes the member's floor, and one more if its band has an extra for it.
 
     Args:
         problem: the group.
@@ -247,7 +247,7 @@ def _seats(
 
 
 def _single_claims(members: int) -> Claims:
-    """Returns claims in which row m + 1 claims the seat of member m, and row 0 none."""
+    """Return claims in which row m + 1 claims the seat of member m, and row 0 none."""
     return Claims(
         start=np.concatenate([[0], np.arange(members + 1)]),
         seat=np.arange(members, dtype=np.int32),

@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 
 def utf16_order(name: str) -> bytes:
-    """Returns a sort key with Java's order of names: by UTF-16 code unit, so U+1F600 comes before U+FF5E."""
+    """Return a sort key with Java's order of names: by UTF-16 code unit, so U+1F600 comes before U+FF5E."""
     return name.encode("utf-16-be", "surrogatepass")
 
 
 def member_order(problem: Problem) -> Int32Array:
-    """Returns member indices [M]: static members by group instance id, then dynamic ones by member id (KIP-345).
+    """Return member indices [M]: static members by group instance id, then dynamic ones by member id (KIP-345).
 
     A static member that restarts with a new member id keeps its position, so plans do not depend on generated ids.
     """

@@ -21,14 +21,14 @@ _FRESH: Final = Options(stickiness=False)
 
 
 def assign_here(name: str, problem: Problem, options: Options) -> Int32Array:
-    """Computes the plan of an assignor in this process."""
+    """Compute the plan of an assignor in this process."""
     return ASSIGNORS[name].assign(problem, options)
 
 
 def own_plan(
     problem: Problem, assignor: str, tells_rack: BoolArray, *, assign: Assign = assign_here
 ) -> Int32Array | None:
-    """Computes the plan that the group's own assignor would make.
+    """Compute the plan that the group's own assignor would make.
 
     The assignor knows only the racks in the members' subscriptions (KIP-881), and counts partitions: no assignor of
     Kafka knows bytes. A sticky assignor runs on a group without current owners, as after a deployment: with the plan in
@@ -54,7 +54,7 @@ def own_plan(
 
 
 def server_plan(problem: Problem, tells_rack: BoolArray, *, assign: Assign = assign_here) -> Int32Array:
-    """Computes a plan as good as that of samerack's assignor in the brokers (KIP-848), from the present owners.
+    """Compute a plan as good as that of samerack's assignor in the brokers (KIP-848), from the present owners.
 
     Brokers tell an assignor the racks that members send and those of all replicas; neither bytes nor leaders. So it
     counts partitions, and takes any replica in a member's rack as near.
@@ -75,6 +75,6 @@ def server_plan(problem: Problem, tells_rack: BoolArray, *, assign: Assign = ass
 
 
 def _as_sent(problem: Problem, tells_rack: BoolArray) -> Problem:
-    """Returns the problem without what only the agent knows: racks that members do not send, and bytes."""
+    """Return the problem without what only the agent knows: racks that members do not send, and bytes."""
     racks = np.where(tells_rack, problem.member_rack, NOBODY).astype(problem.member_rack.dtype)
     return replace(problem, member_rack=racks, weights=None)

@@ -47,14 +47,14 @@ class _Seats:
             self.extras -= 1
 
     def rest(self) -> Int64Array:
-        """Returns each consumer's share of the remaining partitions; the first consumers take the extra ones."""
+        """Return each consumer's share of the remaining partitions; the first consumers take the extra ones."""
         hungry = self.taken <= self.floor
         with_extra = np.cumsum(hungry) <= self.extras
         return np.where(hungry, self.floor - self.taken + with_extra, 0)
 
 
 def assign(problem: Problem) -> Int32Array:
-    """Assigns as Kafka 4.3's `RangeAssignor` (KIP-881, "Proposed Changes").
+    """Assign as Kafka 4.3's `RangeAssignor` (KIP-881, "Proposed Changes").
 
     Args:
         problem: the group; current owners, weights and `reads_any_replica` are ignored: any replica counts.
@@ -102,7 +102,7 @@ def _some_rack(problem: Problem, deal: _Deal) -> bool:
 
 
 def _racks_can_help(problem: Problem, starts: Int64Array, topic: int, deal: _Deal) -> bool:
-    """Returns whether Kafka matches racks in a topic.
+    """Return whether Kafka matches racks in a topic.
 
     It does if a consumer shares a rack with a replica, and not all partitions have replicas in the same racks.
     """
@@ -114,7 +114,7 @@ def _racks_can_help(problem: Problem, starts: Int64Array, topic: int, deal: _Dea
 
 
 def _deal_alone(problem: Problem, starts: Int64Array, deal: _Deal, topic: int, *, match: bool) -> Int64Array:
-    """Returns the consumer position for each partition of one topic."""
+    """Return the consumer position for each partition of one topic."""
     plan = np.full(deal.partitions, NOBODY, np.int64)
     seats = _Seats(len(deal.consumers), deal.partitions)
     if match:
@@ -124,7 +124,7 @@ def _deal_alone(problem: Problem, starts: Int64Array, deal: _Deal, topic: int, *
 
 
 def _match_racks(replica_racks: BoolArray, problem: Problem, deal: _Deal, plan: Int64Array, seats: _Seats) -> None:
-    """Gives each consumer in turn the first free partitions that match; one without a rack matches every partition."""
+    """Give each consumer in turn the first free partitions that match; one without a rack matches every partition."""
     candidates: dict[int, Int64Array] = {NOBODY: np.arange(deal.partitions)}
     seen: dict[int, int] = {}
     for consumer, rack in enumerate(problem.member_rack[deal.consumers].tolist()):
@@ -144,7 +144,7 @@ def _match_racks(replica_racks: BoolArray, problem: Problem, deal: _Deal, plan: 
 
 
 def _deal_together(problem: Problem, starts: Int64Array, deal: _Deal) -> Int64Array:
-    """Returns the consumer position for partition i of all topics: the first whose rack has a replica in each topic."""
+    """Return the consumer position for partition i of all topics: the first whose rack has a replica in each topic."""
     in_all = np.ones((deal.partitions, len(problem.racks)), np.bool_)
     for topic in deal.topics:
         in_all &= problem.replica_racks[starts[topic] : starts[topic + 1]]

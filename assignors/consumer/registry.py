@@ -54,7 +54,7 @@ def _roundrobin(problem: Problem, _options: Options) -> Int32Array:
 
 
 def _range_optimal(problem: Problem, options: Options) -> Int32Array:
-    """Keeps `range`'s guarantee, one owner for partition i of co-partitioned topics, at the least cost it allows."""
+    """Keep `range`'s guarantee, one owner for partition i of co-partitioned topics, at the least cost it allows."""
     return optimal.assign(problem, replace(options, keep_copartitioned=True, near_first=True))
 
 

@@ -10,7 +10,7 @@ from samerack.assignors.model import NOBODY, Int32Array, Problem
 
 
 def assign(problem: Problem) -> Int32Array:
-    """Assigns as Kafka 4.3's `RoundRobinAssignor` (KIP-54, "Notes": the next partition goes to the next member).
+    """Assign as Kafka 4.3's `RoundRobinAssignor` (KIP-54, "Notes": the next partition goes to the next member).
 
     Topics are in Java's order of names, members in Kafka's order; a member that does not subscribe is skipped.
 

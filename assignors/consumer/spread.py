@@ -42,7 +42,7 @@ _MIN_DIFFERENCE: Final = 2
 
 
 def spread_topics(problem: Problem, near: Locality, plan: Int32Array) -> Int32Array:
-    """Returns a plan of the same loads, cross-rack weight and moves, improved by exchanges of two partitions.
+    """Return a plan of the same loads, cross-rack weight and moves, improved by exchanges of two partitions.
 
     Args:
         problem: the group.
@@ -86,13 +86,13 @@ class _Exchanges:
 
     @staticmethod
     def _ranked(weights: Int64Array | None, partitions: int) -> tuple[Int32Array, Int64Array]:
-        """Returns [P] index of each partition's weight among the distinct weights, and these weights."""
+        """Return [P] index of each partition's weight among the distinct weights, and these weights."""
         if weights is None:
             return np.zeros(partitions, np.int32), np.ones(1, np.int64)
         return dense_rank(weights, int(weights.max(initial=0)) + 1)
 
     def improve(self) -> bool:
-        """Examines once every mover that may take part in an exchange; returns whether any exchange was made."""
+        """Examine once every mover that may take part in an exchange; return whether any exchange was made."""
         made = False
         self._largest = int(self._count.max())
         self._by_member = self._moving[stable_order(self.member[self._moving], len(self._load))]
@@ -106,7 +106,7 @@ class _Exchanges:
         return made
 
     def _candidates(self) -> Int64Array:
-        """Returns one mover per member, topic, price, weight and owner; those with the most of their topic first."""
+        """Return one mover per member, topic, price, weight and owner; those with the most of their topic first."""
         least = self._least()
         over = self._count - least
         too_full: BoolArray = over.max(axis=1, initial=0) >= _MIN_DIFFERENCE
@@ -127,7 +127,7 @@ class _Exchanges:
         return ordered
 
     def _heaviest(self) -> BoolArray:
-        """Returns [M] members whose movers are examined for weight: in large groups those with the most weight."""
+        """Return [M] members whose movers are examined for weight: in large groups those with the most weight."""
         if len(self._moving) <= _ALL_MOVERS:
             return np.ones(len(self._load), np.bool_)
         found = np.zeros(len(self._load), np.bool_)
@@ -135,7 +135,7 @@ class _Exchanges:
         return found
 
     def _least(self) -> Int32Array:
-        """Returns [T] the least number of the topic's partitions on any subscriber."""
+        """Return [T] the least number of the topic's partitions on any subscriber."""
         most = np.int32(len(self.member))
         rows = [
             np.where(reads, self._count[self._reader == number].min(axis=0, initial=most), most)
@@ -145,7 +145,7 @@ class _Exchanges:
         return least
 
     def _exchange(self, mover: int) -> bool:
-        """Makes the exchange of this mover that improves the plan most; returns whether there was one."""
+        """Make the exchange of this mover that improves the plan most; return whether there was one."""
         owner = int(self._owner[mover])
         movers = self._other_movers(mover)
         movers = movers[self._owner[movers] != self.member[mover]]
@@ -175,7 +175,7 @@ class _Exchanges:
         return np.concatenate([self._by_member[self._first_at[at] : self._first_at[at + 1]] for at in likely.tolist()])
 
     def _topic_gain(self, mover: int, partners: Int64Array) -> Int32Array:
-        """Returns half of the decrease of the topics' sum of squares by the exchange."""
+        """Return half of the decrease of the topics' sum of squares by the exchange."""
         here, there = self.member[mover], self.member[partners]
         given, taken = self._topic[mover], self._topic[partners]
         apart = (
@@ -185,14 +185,14 @@ class _Exchanges:
         return gain
 
     def _weight_gain(self, mover: int, partners: Int64Array) -> FloatArray:
-        """Returns half of the decrease of the members' squared weights by the exchange; its sign is exact."""
+        """Return half of the decrease of the members' squared weights by the exchange; its sign is exact."""
         more = self._weights[self._weight[mover]] - self._weights[self._weight[partners]]
         apart = self._load[self.member[mover]] - self._load[self.member[partners]]
         gain: FloatArray = more.astype(np.float64) * (apart - more)
         return gain
 
     def _cost_nothing(self, mover: int, partners: Int64Array) -> BoolArray:
-        """Returns whether both members read both topics, no number exceeds the largest, and cross-rack weight is equal.
+        """Return whether both members read both topics, no number exceeds the largest, and cross-rack weight is equal.
 
         Two partitions on one member are no exchange.
         """

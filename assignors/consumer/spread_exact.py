@@ -81,7 +81,7 @@ def spread_exactly(problem: Problem, near: Locality, plan: Int32Array, room: Roo
 
 
 def count_cells(problem: Problem, plan: Int32Array) -> Int64Array:
-    """Returns [M, T] the number of partitions of each topic that each member has."""
+    """Return [M, T] the number of partitions of each topic that each member has."""
     members, topics = len(problem.members), len(problem.topics)
     cell = plan.astype(np.int64) * topics + problem.topic_of
     return np.bincount(cell, minlength=members * topics).reshape(members, topics)
@@ -99,7 +99,7 @@ class _Cells:
     """The group as units of topics and seats that are cells, in the order of members."""
 
     def __init__(self, problem: Problem, near: Locality, room: Room, may_have: BoolArray, most: Int64Array) -> None:
-        """Builds units and seats; `may_have` is [M, T] by member, `most` [T] the most of a topic on any member."""
+        """Build units and seats; `may_have` is [M, T] by member, `most` [T] the most of a topic on any member."""
         self._member, topic = np.nonzero(may_have)
         cell = np.full(may_have.shape, NOBODY, np.int32)
         cell[self._member, topic] = np.arange(len(topic))
@@ -137,7 +137,7 @@ class _Cells:
         )
 
     def plan(self, cap: int, *, portable: bool) -> Int32Array:
-        """Returns [P] members with the fewest units above `cap` in cells, then the fewest moves, then least squares."""
+        """Return [P] members with the fewest units above `cap` in cells, then the fewest moves, then least squares."""
         others = np.zeros(len(self._seats.tail) - len(self._step), np.int64)
         seats = replace(
             self._seats,

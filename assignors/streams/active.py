@@ -66,7 +66,7 @@ def remote_rows(columns: list[Int64Array]) -> tuple[Int32Array, Int64Array]:
 
 
 def shares(tasks: ActiveTasks, *, as_java: bool = False) -> Int64Array:
-    """Returns the most tasks of a subtopology per client, [G, C]: ceil(tasks of it * client's tasks / all tasks).
+    """Return the most tasks of a subtopology per client, [G, C]: ceil(tasks of it * client's tasks / all tasks).
 
     A plan within these limits always exists: splitting every subtopology in proportion to the clients' counts gives a
     fractional flow within them, and a flow problem with integer capacities that has a fractional solution has an
@@ -90,7 +90,7 @@ def _limit(own: Int64Array, size: Int64Array, tasks: int, *, as_java: bool) -> I
 def optimize_active(
     tasks: ActiveTasks, costs: Costs, *, balance: bool, as_java: bool = False, portable: bool = False
 ) -> Int32Array:
-    """Computes the client of every task, [T], at least cost (objective above).
+    """Compute the client of every task, [T], at least cost (objective above).
 
     Args:
         tasks: the tasks and their current clients.
@@ -175,7 +175,7 @@ def _units(tasks: ActiveTasks, prices: Int64Array, claim: Int32Array, seats: int
 
 
 def _seats(rack: Int32Array, own: Int64Array, pairs: tuple[Int64Array, Int64Array], limit: Int64Array) -> Seats:
-    """Returns a seat for each pair of subtopology and client, in front of the client, which keeps its own number."""
+    """Return a seat for each pair of subtopology and client, in front of the client, which keeps its own number."""
     subtopology, client = pairs
     group, groups = combine(subtopology, int(subtopology.max()) + 1, rack[client], int(rack.max()) + 1)
     some = first_of_each(group, groups)
@@ -192,7 +192,7 @@ def _seats(rack: Int32Array, own: Int64Array, pairs: tuple[Int64Array, Int64Arra
 
 
 def _one_claim_each(seats: int) -> Claims:
-    """Returns claims in which row z + 1 claims seat z, and row 0 none."""
+    """Return claims in which row z + 1 claims seat z, and row 0 none."""
     return Claims(
         start=np.concatenate([[0], np.arange(seats + 1)]),
         seat=np.arange(seats, dtype=np.int32),

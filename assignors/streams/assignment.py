@@ -57,18 +57,18 @@ class KafkaStreamsAssignment:
     """Active tasks and standbys, split once: assignors, their checks and the bill ask for them a dozen times."""
 
     def __post_init__(self) -> None:
-        """Makes a private copy, so that the caller cannot change it."""
+        """Make a private copy, so that the caller cannot change it."""
         tasks = _frozen(self.tasks)
         active = frozenset([task for task, role in tasks.items() if role is TaskType.ACTIVE])
         object.__setattr__(self, "tasks", tasks)
         object.__setattr__(self, "_by_type", (active, frozenset(tasks.keys() - active)))
 
     def of_type(self, kind: TaskType) -> frozenset[TaskId]:
-        """Returns its tasks of one kind."""
+        """Return its tasks of one kind."""
         return self._by_type[kind is TaskType.STANDBY]
 
     def assign(self, *added: AssignedTask) -> KafkaStreamsAssignment:
-        """Returns the assignment with more tasks.
+        """Return the assignment with more tasks.
 
         Raises:
             AssignmentError: It already has such a task in the other role, which Kafka's map would silently overwrite.
@@ -79,19 +79,19 @@ class KafkaStreamsAssignment:
         return replace(self, tasks=tasks)
 
     def remove(self, *removed: AssignedTask) -> KafkaStreamsAssignment:
-        """Returns the assignment without these tasks; a task that it has in the other role stays."""
+        """Return the assignment without these tasks; a task that it has in the other role stays."""
         gone = {task.id: task.type for task in removed}
         return replace(self, tasks={task: role for task, role in self.tasks.items() if gone.get(task) is not role})
 
     def with_followup_rebalance(self, deadline: int | None) -> KafkaStreamsAssignment:
-        """Returns the assignment with another deadline, in ms since 1970."""
+        """Return the assignment with another deadline, in ms since 1970."""
         return replace(self, followup_rebalance_deadline=deadline)
 
 
 def assignment_of(
     process_id: ProcessId, *, active: Iterable[TaskId] = (), standby: Iterable[TaskId] = ()
 ) -> KafkaStreamsAssignment:
-    """Makes an assignment of these tasks.
+    """Make an assignment of these tasks.
 
     Raises:
         AssignmentError: A task is in both.

@@ -46,15 +46,15 @@ class TaskHolder:
         return len(self.active) / self.threads
 
     def of_type(self, kind: TaskType) -> set[TaskId]:
-        """Returns its tasks of one kind, not a copy."""
+        """Return its tasks of one kind, not a copy."""
         return self.active if kind is TaskType.ACTIVE else self.standby
 
     def has(self, task: TaskId) -> bool:
-        """Returns whether it has the task in either role."""
+        """Return whether it has the task in either role."""
         return task in self.active or task in self.standby
 
     def give(self, task: TaskId, kind: TaskType) -> None:
-        """Adds a task.
+        """Add a task.
 
         Raises:
             AssignmentError: it already has the task, in any role: a bug of the assignor.
@@ -71,7 +71,7 @@ class Board(dict["ProcessId", TaskHolder]):
         super().__init__((client.process_id, TaskHolder(client)) for client in clients)
 
     def move_actives(self, moves: Sequence[Move], *, keep_standbys: bool) -> None:
-        """Moves actives; a standby of the task on the new client goes back in exchange, or away."""
+        """Move actives; a standby of the task on the new client goes back in exchange, or away."""
         holders = list(self.values())
         for task, old, new in moves:
             source, target = holders[old], holders[new]
@@ -83,7 +83,7 @@ class Board(dict["ProcessId", TaskHolder]):
             target.active.add(task)
 
     def move_standbys(self, moves: Sequence[Move]) -> None:
-        """Moves standbys, also several of one task in a circle."""
+        """Move standbys, also several of one task in a circle."""
         holders = list(self.values())
         for task, old, _ in moves:
             holders[old].standby.remove(task)
@@ -91,7 +91,7 @@ class Board(dict["ProcessId", TaskHolder]):
             holders[new].give(task, TaskType.STANDBY)
 
     def assignments(self) -> dict[ProcessId, KafkaStreamsAssignment]:
-        """Returns the assignments of all clients, as values."""
+        """Return the assignments of all clients, as values."""
         return {
             process: assignment_of(
                 process,
@@ -102,12 +102,12 @@ class Board(dict["ProcessId", TaskHolder]):
         }
 
     def put(self, assignments: Mapping[ProcessId, KafkaStreamsAssignment]) -> None:
-        """Replaces the tasks of all clients by these."""
+        """Replace the tasks of all clients by these."""
         for process, holder in self.items():
             holder.active = set(assignments[process].of_type(TaskType.ACTIVE))
             holder.standby = set(assignments[process].of_type(TaskType.STANDBY))
 
 
 def board_of(state: ApplicationState) -> Board:
-    """Returns an empty board for the clients of an application."""
+    """Return an empty board for the clients of an application."""
     return Board(state.states.values())

@@ -28,7 +28,7 @@ ALIASES: Final = {
 
 
 def strategy_named(name: str) -> Strategy:
-    """Returns the strategy of this name or alias, in upper or lower case (KIP-925, section 5, writes `NONE`).
+    """Return the strategy of this name or alias, in upper or lower case (KIP-925, section 5, write `NONE`).
 
     Raises:
         AssignmentError: There is no such strategy.

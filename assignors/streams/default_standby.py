@@ -43,7 +43,7 @@ def default_standby_task_assignment(
     late_order: Sequence[TaskId] | None = None,
     at_least_one: bool = False,
 ) -> StandbyPlan:
-    """Adds standbys to the assignments.
+    """Add standbys to the assignments.
 
     Args:
         state: clients, tasks and settings.
@@ -76,7 +76,7 @@ def deal_standbys(
     late_order: Sequence[TaskId] | None = None,
     at_least_one: bool = False,
 ) -> tuple[list[list[TaskId]], dict[TaskId, int]]:
-    """Returns the new standbys of `default_standby_task_assignment`, for all clients in ascending order.
+    """Return the new standbys of `default_standby_task_assignment`, for all clients in ascending order.
 
     Returns:
         The new standbys of each client, and the number of standbys by task that found no client.
@@ -165,7 +165,7 @@ class _Clients:
         return {task: index for index, mine in enumerate(self._actives) for task in mine}
 
     def take(self, task: TaskId, barred: Collection[set[int]] = ()) -> int | None:
-        """Gives a standby of the task to the least loaded client that lacks it and is in none of the sets `barred`.
+        """Give a standby of the task to the least loaded client that lacks it and is in none of the sets `barred`.
 
         Returns:
             The client, or None.

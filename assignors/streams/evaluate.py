@@ -58,7 +58,7 @@ def bill(  # noqa: PLR0913 - a bill needs the kind, both plans and the costs
     scope: Collection[TaskId] | None = None,
     compatible: bool = False,
 ) -> Bill:
-    """Computes the bill of a plan.
+    """Compute the bill of a plan.
 
     Args:
         state: the application.
@@ -83,14 +83,14 @@ def bill(  # noqa: PLR0913 - a bill needs the kind, both plans and the costs
 def remote_partitions(
     state: ApplicationState, process: ProcessId, task: TaskId, kind: TaskType, *, compatible: bool = False
 ) -> int:
-    """Returns the number of the task's topic partitions that the client would read across racks."""
+    """Return the number of the task's topic partitions that the client would read across racks."""
     return len(_remote(state, process, task, kind, compatible=compatible))
 
 
 def remote_weight(
     state: ApplicationState, process: ProcessId, task: TaskId, kind: TaskType, *, compatible: bool = False
 ) -> int:
-    """Returns the weight of these partitions."""
+    """Return the weight of these partitions."""
     return sum(partition.weight for partition in _remote(state, process, task, kind, compatible=compatible))
 
 
@@ -103,7 +103,7 @@ def _remote(
 
 
 def missing_standbys(state: ApplicationState, plan: Assignments) -> dict[TaskId, int]:
-    """Returns how many of the configured standbys each task lacks; only tasks with a changelog have standbys."""
+    """Return how many of the configured standbys each task lacks; only tasks with a changelog have standbys."""
     copies = dict.fromkeys((task for task, info in state.all_tasks.items() if info.is_changelogged), 0)
     for assignment in plan.values():
         for task in assignment.of_type(TaskType.STANDBY) & copies.keys():
@@ -113,7 +113,7 @@ def missing_standbys(state: ApplicationState, plan: Assignments) -> dict[TaskId,
 
 
 def spread(state: ApplicationState, plan: Assignments) -> Spread:
-    """Computes how well the standbys of a plan protect their tasks."""
+    """Compute how well the standbys of a plan protect their tasks."""
     active: dict[TaskId, str | None] = {}
     standby: dict[TaskId, list[str | None]] = {}
     for process, assignment in plan.items():

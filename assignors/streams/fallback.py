@@ -31,17 +31,17 @@ class FallbackPriorTaskAssignor:
     clock_ms: Callable[[], int]
 
     def assign(self, application_state: ApplicationState) -> TaskAssignment:
-        """Keeps the previous assignment (see `fallback_prior`)."""
+        """Keep the previous assignment (see `fallback_prior`)."""
         return fallback_prior(Request(state=application_state, now_ms=self.clock_ms())).assignment
 
     def on_assignment_computed(
         self, assignment: GroupAssignment, subscription: GroupSubscription, error: AssignmentError
     ) -> None:
-        """Does nothing: this assignor has no state."""
+        """Do nothing: this assignor has no state."""
 
 
 def fallback_prior(request: Request) -> Outcome:
-    """Assigns every task as active, keeps previous actives, and always requests a follow-up rebalance.
+    """Assign every task as active, keep previous actives, and always requests a follow-up rebalance.
 
     With `compatible` the obstacle is the one that applies to racks in general, although racks are ignored here.
 

@@ -49,7 +49,7 @@ class HighAvailabilityTaskAssignor:
     clock_ms: Callable[[], int]
 
     def assign(self, application_state: ApplicationState) -> TaskAssignment:
-        """Computes the assignment (see `high_availability`).
+        """Compute the assignment (see `high_availability`).
 
         Raises:
             TaskAssignmentError: lags could not be computed.
@@ -59,11 +59,11 @@ class HighAvailabilityTaskAssignor:
     def on_assignment_computed(
         self, assignment: GroupAssignment, subscription: GroupSubscription, error: AssignmentError
     ) -> None:
-        """Does nothing: this assignor has no state."""
+        """Do nothing: this assignor has no state."""
 
 
 def high_availability(request: Request) -> Outcome:
-    """Assigns actives, standbys and warm-ups of an application (KIP-925, 3 and 4; KIP-441; KIP-708).
+    """Assign actives, standbys and warm-ups of an application (KIP-925, 3 and 4; KIP-441; KIP-708).
 
     1. Stateful tasks are dealt in turn, balanced over threads, and then moved to where they cost least.
     2. Standbys go to the least loaded clients, or apart by tags, are balanced, and then moved to where they cost least.
@@ -112,7 +112,7 @@ def high_availability(request: Request) -> Outcome:
 
 
 def _answer(board: Board, deadline: int | None) -> TaskAssignment:
-    """Returns the assignments of all clients; the first client requests the follow-up rebalance."""
+    """Return the assignments of all clients; the first client requests the follow-up rebalance."""
     first, *others = board.assignments().values()
     return TaskAssignment(assignment=(first.with_followup_rebalance(deadline), *others))
 
@@ -127,5 +127,5 @@ def _add_standbys(state: ApplicationState, board: Board) -> None:
 
 
 def _same_tags(source: TaskHolder, target: TaskHolder) -> bool:
-    """Returns whether standbys may move from source to target whatever the tags of their other copies (KIP-708)."""
+    """Return whether standbys may move from source to target whatever the tags of their other copies (KIP-708)."""
     return all(target.tags.get(key) == value for key, value in source.tags.items())

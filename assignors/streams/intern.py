@@ -45,7 +45,7 @@ RACK_KEY: Final = "client.rack"
 
 
 def intern_clients(state: ApplicationState, tag_keys: Sequence[str] = (), *, rack_is_tag: bool = False) -> Clients:
-    """Converts the clients of an application in which all clients have racks.
+    """Convert the clients of an application in which all clients have racks.
 
     Args:
         state: the application.
@@ -78,7 +78,7 @@ def intern_clients(state: ApplicationState, tag_keys: Sequence[str] = (), *, rac
 def intern_tasks(
     state: ApplicationState, tasks: Sequence[TaskId], kind: TaskType, clients: Clients, *, compatible: bool = False
 ) -> tuple[Int32Array, Int64Array]:
-    """Returns the weight of the cross-rack partitions of each task by rack of the reader.
+    """Return the weight of the cross-rack partitions of each task by rack of the reader.
 
     The result has the form of `ActiveTasks.remote` and `ActiveTasks.remotes`.
     """
@@ -92,7 +92,7 @@ def intern_tasks(
 
 
 def intern_subtopologies(tasks: Sequence[TaskId]) -> Int32Array:
-    """Returns [T] the number of each task's subtopology; different named topologies have different numbers."""
+    """Return [T] the number of each task's subtopology; different named topologies have different numbers."""
     numbers: dict[tuple[str, int], int] = {}
     raw = np.array([numbers.setdefault((task.topology, task.subtopology), len(numbers)) for task in tasks], np.int32)
     return dense_rank(raw, max(len(numbers), 1))[0]

@@ -22,7 +22,7 @@ Value = TypeVar("Value")
 
 
 def in_java_order(values: Iterable[Value], code: Callable[[Value], int], *, at_once: bool = False) -> list[Value]:
-    """Returns the values in the iteration order of a HashSet.
+    """Return the values in the iteration order of a HashSet.
 
     Args:
         values: in the order in which they are put into the set.
@@ -35,7 +35,7 @@ def in_java_order(values: Iterable[Value], code: Callable[[Value], int], *, at_o
 
 
 def table_size(count: int, *, at_once: bool = False) -> int:
-    """Returns the number of buckets of a HashSet of that many values; a power of two.
+    """Return the number of buckets of a HashSet of that many values; a power of two.
 
     Args:
         count: number of values.
@@ -48,13 +48,13 @@ def table_size(count: int, *, at_once: bool = False) -> int:
 
 
 def bucket_spread(code: int) -> int:
-    """Returns the bits of a `hashCode` whose last ones are the bucket (`HashMap.hash`)."""
+    """Return the bits of a `hashCode` whose last ones are the bucket (`HashMap.hash`)."""
     code &= _WORD
     return code ^ code >> 16
 
 
 def in_queue_order(values: Iterable[Value], key: Callable[[Value], Any]) -> list[Value]:
-    """Returns the values in the order of a Java PriorityQueue into which all are put first; it is not stable."""
+    """Return the values in the order of a Java PriorityQueue into which all are put first; it is not stable."""
     found = list(values)
     keys = list(map(key, found))
     if len(set(keys)) == len(keys):  # then any queue has the same order
@@ -80,7 +80,7 @@ def in_queue_order(values: Iterable[Value], key: Callable[[Value], Any]) -> list
 
 
 def _sift_down(heap_keys: list[Any], heap: list[Value], key: Any, value: Value) -> None:
-    """Puts a key and its value at the root of the heap, and moves it down to its position."""
+    """Put a key and its value at the root of the heap, and move it down to its position."""
     hole, child, size = 0, 1, len(heap)
     while child < size:
         least = heap_keys[child]
@@ -95,23 +95,23 @@ def _sift_down(heap_keys: list[Any], heap: list[Value], key: Any, value: Value) 
 
 
 def tasks_in_java_order(tasks: Iterable[TaskId]) -> list[TaskId]:
-    """Returns the tasks in the iteration order of a HashSet into which they were put in this order."""
+    """Return the tasks in the iteration order of a HashSet into which they were put in this order."""
     return in_java_order(tasks, task_hash)
 
 
 def task_hash(task: TaskId) -> int:
-    """Returns `TaskId.hashCode`: of subtopology, partition, and name of the topology (0 for none), with factor 31."""
+    """Return `TaskId.hashCode`: of subtopology, partition, and name of the topology (0 for none), with factor 31."""
     return (((31 + task.subtopology) * 31 + task.partition) * 31 + string_hash(task.topology)) & _WORD
 
 
 def process_hash(process: ProcessId) -> int:
-    """Returns `UUID.hashCode`: the exclusive or of its four 32-bit parts."""
+    """Return `UUID.hashCode`: the exclusive or of its four 32-bit parts."""
     value = process.high ^ process.low
     return (value >> 32 ^ value) & _WORD
 
 
 def string_hash(text: str) -> int:
-    """Returns `String.hashCode`, over UTF-16 units."""
+    """Return `String.hashCode`, over UTF-16 units."""
     code = 0
     for unit in memoryview(text.encode("utf-16-le", "surrogatepass")).cast("H"):
         code = (31 * code + unit) & _WORD
@@ -119,7 +119,7 @@ def string_hash(text: str) -> int:
 
 
 def info_hash(info: TaskInfo) -> int:
-    """Returns the hash of a task described by a Java record (id, stateful, stores, topic partitions).
+    """Return the hash of a task described by a Java record (id, stateful, store, topic partitions).
 
     Kafka's own class has no `hashCode`, so the order in a running application changes at each start; a record's hash
     depends only on its values and is reproducible.
@@ -131,7 +131,7 @@ def info_hash(info: TaskInfo) -> int:
 
 
 def _partition_hash(partition: TaskTopicPartition) -> int:
-    """Returns the hash of a record (topic partition, source, changelog, racks or none)."""
+    """Return the hash of a record (topic partition, source, changelog, racks or none)."""
     name = 31 * (31 + partition.partition) + string_hash(partition.topic)
     racks = sum(map(string_hash, partition.racks or ()))
     return _record(name, _BOOLEAN[partition.is_source], _BOOLEAN[partition.is_changelog], racks)
@@ -145,10 +145,10 @@ def _record(*codes: int) -> int:
 
 
 def tasks_at_once(tasks: Iterable[TaskId]) -> list[TaskId]:
-    """Returns tasks in the iteration order of `new HashSet<>(tasks)`."""
+    """Return tasks in the iteration order of `new HashSet<>(tasks)`."""
     return in_java_order(tasks, task_hash, at_once=True)
 
 
 def processes_in_java_order(processes: Iterable[ProcessId]) -> list[ProcessId]:
-    """Returns clients in the iteration order of a HashSet into which they were put in this order."""
+    """Return clients in the iteration order of a HashSet into which they were put in this order."""
     return in_java_order(processes, process_hash)

@@ -30,7 +30,7 @@ class KafkaNetwork:
         self._room: list[int] = []
 
     def add(self, tail: int, head: int, *, capacity: int, cost: int = 0, flow: int = 0) -> int:
-        """Adds an arc; returns its number."""
+        """Add an arc; return its number."""
         arc = len(self._head)
         for start, end, price, room in ((tail, head, cost, capacity - flow), (head, tail, -cost, flow)):
             self._out[start][end] = len(self._head)
@@ -40,17 +40,17 @@ class KafkaNetwork:
         return arc
 
     def flow(self, arc: int) -> int:
-        """Returns the units on an arc."""
+        """Return the units on an arc."""
         return self._room[arc ^ 1]
 
     def fill(self, source: int, sink: int) -> None:
-        """Sends the maximum flow from source to sink, along one shortest path at a time (Edmonds and Karp)."""
+        """Send the maximum flow from source to sink, along one shortest path at a time (Edmonds and Karp)."""
         self._sort()
         while path := self._path(source, sink):
             self._push(path)
 
     def cheapen(self) -> None:
-        """Cancels negative cycles until there is none: the flow then costs least."""
+        """Cancel negative cycles until there is none: the flow then costs least."""
         self._sort()
         while cycle := self._negative_cycle():
             self._push(cycle)
@@ -86,7 +86,7 @@ class KafkaNetwork:
         return path
 
     def _negative_cycle(self) -> list[int]:
-        """Returns the arcs of a negative cycle; empty if there is none."""
+        """Return the arcs of a negative cycle; empty if there is none."""
         entered: list[int] = [NOWHERE] * len(self._out)
         node = self._node_behind_cycle(entered)
         if node == NOWHERE:
@@ -101,7 +101,7 @@ class KafkaNetwork:
         return cycle
 
     def _node_behind_cycle(self, entered: list[int]) -> int:
-        """Returns a node whose distance still shrinks in the last pass, so its ancestors have a cycle; else NOWHERE."""
+        """Return a node whose distance still shrinks in the last pass, so its ancestors have a cycle; else NOWHERE."""
         distance = [0] * len(self._out)  # as if from an extra node with arcs of cost 0 to all nodes
         open_arcs = list(self._open_arcs())
         last = len(self._out)

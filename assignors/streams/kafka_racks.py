@@ -55,7 +55,7 @@ class Question:
     known: dict[tuple[TaskId, str], int] = field(default_factory=dict, compare=False)
 
     def price(self, task: TaskId, holder: TaskHolder) -> int:
-        """Returns the cost of the task on that client, with the move if it is not there yet."""
+        """Return the cost of the task on that client, with the move if it is not there yet."""
         key = task, holder.rack
         if key not in self.known:
             partitions = relevant_partitions(self.state.all_tasks[task], self.kind, compatible=self.with_changelogs)
@@ -67,13 +67,13 @@ class Question:
 
 
 def optimize_actives(question: Question, board: Board, tasks: Collection[TaskId]) -> None:
-    """Moves these actives to where they cost least; each client keeps its number of them."""
+    """Move these actives to where they cost least; each client keeps its number of them."""
     if tasks:
         _place(question, list(board.values()), sorted(tasks))
 
 
 def swap_standbys(question: Question, board: Board, may_move: MoveRule) -> None:
-    """Swaps standbys between two clients of different racks at a time, in up to `ROUNDS` rounds while any moves."""
+    """Swap standbys between two clients of different racks at a time, in up to `ROUNDS` rounds while any moves."""
     holders = list(board.values())
     for _ in range(ROUNDS):
         moved = False

@@ -36,7 +36,7 @@ class LagTable:
     def __init__(
         self, clients: Mapping[ProcessId, KafkaStreamsState], tasks: Sequence[TaskId], acceptable: int
     ) -> None:
-        """Reads every lag once.
+        """Read every lag once.
 
         Args:
             clients: all clients, ascending, with lags.
@@ -74,11 +74,11 @@ class LagTable:
         self.urgency: list[int] = (caught_up * len(tasks) + np.arange(len(tasks))).tolist()
 
     def _begins(self, task: Int32Array) -> Int64Array:
-        """Returns [T + 1] where each task begins in an array that is sorted by task."""
+        """Return [T + 1] where each task begins in an array that is sorted by task."""
         return np.searchsorted(task, np.arange(len(self.number) + 1))
 
     def _arrays(self, own: Sequence[Mapping[TaskId, int]]) -> tuple[Int32Array, Int32Array, Int64Array]:
-        """Returns task, client and lag of each lag, by task and then by client."""
+        """Return task, client and lag of each lag, by task and then by client."""
         sizes = [len(lags) for lags in own]
         task = np.fromiter(map(self.number.get, chain.from_iterable(own), repeat(-1)), np.int32, sum(sizes))
         lag = np.fromiter(chain.from_iterable(lags.values() for lags in own), np.int64, sum(sizes))
@@ -87,14 +87,14 @@ class LagTable:
         return task[order], client[order], lag[order]
 
     def _is_caught_up(self, lag: Int64Array) -> BoolArray:
-        """Returns whether clients with these lags count as caught up."""
+        """Return whether clients with these lags count as caught up."""
         if self._acceptable == UNBOUNDED:
             return np.ones(len(lag), np.bool_)
         near: BoolArray = (lag == LATEST_OFFSET) | ((lag >= 0) & (lag <= self._acceptable))
         return near
 
     def caught_up(self, task: int) -> list[int]:
-        """Returns the clients, ascending, that ran the task or whose lag is acceptable (KIP-441)."""
+        """Return the clients, ascending, that ran the task or whose lag is acceptable (KIP-441)."""
         found = self._caught_up[self._caught_up_begin[task] : self._caught_up_begin[task + 1]]
         if not self._others_caught_up[task]:
             return found
@@ -102,7 +102,7 @@ class LagTable:
         return [client for client in range(self._clients) if client not in behind]
 
     def worth_moving(self, task: Int32Array, client: Int32Array) -> BoolArray:
-        """Returns for each task whether its client is not caught up while another one is closer."""
+        """Return for each task whether its client is not caught up while another one is closer."""
         own = self._task * np.int64(self._clients) + self._client
         asked = task * np.int64(self._clients) + client
         at = np.searchsorted(own, asked)
@@ -113,7 +113,7 @@ class LagTable:
         return ~self._is_caught_up(lag) & (self._least[task] < lag)
 
     def closer(self, task: int, target: int) -> Iterator[int]:
-        """Yields the clients that are closer than the target, those with the least lag first, then ascending."""
+        """Yield the clients that are closer than the target, those with the least lag first, then ascending."""
         lags, clients = self._named(task)
         shared, own = int(self._shared[task]), dict(zip(clients, lags, strict=True))
         limit = own.get(target, shared), target
@@ -126,13 +126,13 @@ class LagTable:
             yield place[1]
 
     def _named(self, task: int) -> tuple[list[int], list[int]]:
-        """Returns the lags of a task that are not shared, and their clients."""
+        """Return the lags of a task that are not shared, and their clients."""
         begin, end = self._begin[task], self._begin[task + 1]
         return self._lag[begin:end].tolist(), self._client[begin:end].tolist()
 
 
 def _common(clients: Mapping[ProcessId, KafkaStreamsState]) -> Mapping[TaskId, int]:
-    """Returns the lags that all clients share; empty if they do not share the same."""
+    """Return the lags that all clients share; empty if they do not share the same."""
     commons = [client.lags.common for client in clients.values() if isinstance(client.lags, SharedLags)]
     is_shared = len(commons) == len(clients) and all(common is commons[0] for common in commons)
     return commons[0] if commons and is_shared else {}

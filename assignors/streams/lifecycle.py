@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def identity_assignment(application_state: ApplicationState) -> dict[ProcessId, KafkaStreamsAssignment]:
-    """Returns the previous assignment of every client (KIP-924, `TaskAssignmentUtils.identityAssignment`).
+    """Return the previous assignment of every client (KIP-924, `TaskAssignmentUtils.identityAssignment`).
 
     A task that a client reports as active and as standby stays active there.
     """
@@ -29,7 +29,7 @@ def identity_assignment(application_state: ApplicationState) -> dict[ProcessId, 
 
 
 def group_assignment(application_state: ApplicationState, assignment: TaskAssignment) -> GroupAssignment:
-    """Returns each consumer's source partitions: a client's active tasks, ascending, go to its consumers in turn."""
+    """Return each consumer's source partitions: a client's active tasks, ascending, go to its consumers in turn."""
     partitions: dict[str, list[tuple[str, int]]] = {
         consumer: [] for client in application_state.states.values() for consumer in client.consumer_client_ids
     }

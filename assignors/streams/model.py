@@ -47,11 +47,11 @@ class TaskId(_Task):
     __slots__ = ()
 
     def __new__(cls, *, topology: str = "", subtopology: int, partition: int) -> Self:
-        """Makes a task id from names, not places."""
+        """Make a task id from names, not places."""
         return tuple.__new__(cls, (topology, subtopology, partition))
 
     def __getnewargs_ex__(self) -> tuple[tuple[()], dict[str, Any]]:
-        """Returns what a copy is made of."""
+        """Return what a copy is made of."""
         return (), self._asdict()
 
     def __str__(self) -> str:
@@ -60,7 +60,7 @@ class TaskId(_Task):
 
 
 def task_id(text: str) -> TaskId:
-    """Parses a task id as Kafka writes it, such as `0_1` or `name__0_1`.
+    """Parse a task id as Kafka writes it, such as `0_1` or `name__0_1`.
 
     Raises:
         AssignmentError: The text is not a task id.
@@ -86,12 +86,12 @@ class ProcessId(_Halves):
     __slots__ = ()
 
     def __new__(cls, *, uuid: UUID) -> Self:
-        """Makes a process id from its UUID."""
+        """Make a process id from its UUID."""
         high, low = divmod(uuid.int, 1 << 64)
         return tuple.__new__(cls, ((high ^ _SIGN) - _SIGN, (low ^ _SIGN) - _SIGN))
 
     def __getnewargs_ex__(self) -> tuple[tuple[()], dict[str, Any]]:
-        """Returns what a copy is made of."""
+        """Return what a copy is made of."""
         return (), {"uuid": self.uuid}
 
     @property
@@ -139,11 +139,11 @@ class TaskTopicPartition(_Partition):
         racks: frozenset[str] | None = None,
         weight: int = 1,
     ) -> Self:
-        """Makes a partition from names, not places."""
+        """Make a partition from names, not places."""
         return tuple.__new__(cls, (topic, partition, is_source, is_changelog, racks, weight))
 
     def __getnewargs_ex__(self) -> tuple[tuple[()], dict[str, Any]]:
-        """Returns what a copy is made of."""
+        """Return what a copy is made of."""
         return (), self._asdict()
 
 
@@ -167,11 +167,11 @@ class TaskInfo(_Info):
         state_store_names: frozenset[str] = frozenset(),
         topic_partitions: tuple[TaskTopicPartition, ...] = (),
     ) -> Self:
-        """Makes a task from names, not places."""
+        """Make a task from names, not places."""
         return tuple.__new__(cls, (id, is_stateful, state_store_names, topic_partitions))
 
     def __getnewargs_ex__(self) -> tuple[tuple[()], dict[str, Any]]:
-        """Returns what a copy is made of."""
+        """Return what a copy is made of."""
         return (), self._asdict()
 
     @property
@@ -234,7 +234,7 @@ class KafkaStreamsState:
             raise InvalidError(f"client {self.process_id} has {self.num_processing_threads} threads; it needs one")
 
     def stateful_tasks_to_lag_sums(self) -> Mapping[TaskId, int]:
-        """Returns the lags of all stateful tasks.
+        """Return the lags of all stateful tasks.
 
         Raises:
             LagsNotComputedError: Lags were not requested.
@@ -246,7 +246,7 @@ class KafkaStreamsState:
         return self.lags
 
     def lag_for(self, task: TaskId) -> int:
-        """Returns the lag of one stateful task.
+        """Return the lag of one stateful task.
 
         Raises:
             LagsNotComputedError: Lags were not requested.
@@ -258,7 +258,7 @@ class KafkaStreamsState:
         return lags[task]
 
     def prev_tasks_by_lag(self, consumer: str) -> tuple[TaskId, ...]:
-        """Returns the consumer's previous stateful tasks, the least lag first, without tasks that no longer exist.
+        """Return the consumer's previous stateful tasks, the least lag first, without tasks that no longer exist.
 
         Raises:
             LagsNotComputedError: Lags were not requested.
@@ -289,7 +289,7 @@ class ApplicationState:
         )
 
     def kafka_streams_states(self, *, compute_task_lags: bool) -> Mapping[ProcessId, KafkaStreamsState]:
-        """Returns the clients, with lags only if requested.
+        """Return the clients, with lags only if requested.
 
         Raises:
             TaskAssignmentError: Lags are requested and could not be computed; let it propagate to retry the rebalance.

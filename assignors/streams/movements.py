@@ -35,13 +35,13 @@ class Warmups:
     given: set[tuple[int, int]]
 
     def take(self) -> bool:
-        """Uses up one warm-up; returns whether there was one left."""
+        """Use up one warm-up; return whether there was one left."""
         self.left -= 1
         return self.left >= 0
 
 
 def move_actives(board: Board, lags: LagTable, warmups: Warmups) -> int:
-    """Moves tasks whose targets are not caught up to clients that are; returns how many moved.
+    """Move tasks whose targets are not caught up to clients that are; return how many moved.
 
     A caught-up standby swaps with its active; otherwise the task goes to the least loaded caught-up client, or to the
     closest one, and its target gets a warm-up if any are left. Tasks with the fewest caught-up clients choose first.
@@ -63,7 +63,7 @@ def move_actives(board: Board, lags: LagTable, warmups: Warmups) -> int:
 
 
 def move_standbys(board: Board, lags: LagTable, warmups: Warmups) -> int:
-    """Moves standbys whose targets are not caught up, as `move_actives`; warm-ups stay. Returns how many moved.
+    """Move standbys whose targets are not caught up, as `move_actives`; warm-ups stay. Returns how many moved.
 
     Of two standbys of a task, the one that is first in Kafka's queue moves first.
     """
@@ -86,7 +86,7 @@ def move_standbys(board: Board, lags: LagTable, warmups: Warmups) -> int:
 
 
 def _worth_moving(board: Board, lags: LagTable, kind: TaskType, warmups: Warmups) -> list[tuple[int, int]]:
-    """Returns tasks to move with their targets, those with the fewest caught-up clients first, then by task."""
+    """Return tasks to move with their targets, those with the fewest caught-up clients first, then by task."""
     task, client = held_by(board.values(), kind, lags.number)
     worth = lags.worth_moving(task, client)
     task, client = task[worth], client[worth]
@@ -98,14 +98,14 @@ def _worth_moving(board: Board, lags: LagTable, kind: TaskType, warmups: Warmups
 
 
 def _least_loaded(holders: Sequence[TaskHolder]) -> TaskHolder | None:
-    """Returns the client with the least load, of equal ones the first; None without any."""
+    """Return the client with the least load, of equal ones the first; None without any."""
     if len(holders) < 2:  # as for most tasks
         return holders[0] if holders else None
     return min(holders, key=_load)
 
 
 def _run_elsewhere(target: TaskHolder, runner: TaskHolder, task: TaskId, warmups: Warmups) -> bool:
-    """Moves an active to the client that runs it for now; returns whether its target got a warm-up."""
+    """Move an active to the client that runs it for now; return whether its target got a warm-up."""
     target.active.remove(task)
     if task in runner.standby:
         runner.standby.remove(task)

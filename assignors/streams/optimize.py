@@ -52,7 +52,7 @@ class Optimization:
 def optimize_rack_aware_active_tasks(
     params: RackAwareOptimizationParams, assignments: Assignments, *, compatible: bool = False
 ) -> Optimization:
-    """Moves actives to where they cost least, by the configured strategy; each client keeps its number of actives.
+    """Move actives to where they cost least, by the configured strategy; each client keeps its number of actives.
 
     An active that moves to its standby's client swaps with the standby.
 
@@ -74,7 +74,7 @@ def optimize_rack_aware_active_tasks(
 def moves_of_actives(
     params: RackAwareOptimizationParams, holders: Collection[Holder], *, compatible: bool = False
 ) -> list[Move] | Obstacle:
-    """Returns the moves of `optimize_rack_aware_active_tasks`, for all clients in ascending order.
+    """Return the moves of `optimize_rack_aware_active_tasks`, for all clients in ascending order.
 
     Raises:
         AssignmentError: a task to optimize is unknown, not assigned, or more than once.
@@ -107,7 +107,7 @@ def optimize_rack_aware_standby_tasks(
     tag_keys: tuple[str, ...] | None = None,
     keep_racks_apart: bool = False,
 ) -> Optimization:
-    """Moves standbys to where they cost least; each client keeps its number of standbys, and tags hold.
+    """Move standbys to where they cost least; each client keeps its number of standbys, and tags hold.
 
     No standby moves to the client of its active. Exact unless there are several tag keys and several standbys per task:
     see `assignors.streams.tags`.
@@ -140,7 +140,7 @@ def moves_of_standbys(
     tag_keys: tuple[str, ...] | None = None,
     keep_racks_apart: bool = False,
 ) -> list[Move] | Obstacle:
-    """Returns the moves of `optimize_rack_aware_standby_tasks`, for all clients in ascending order.
+    """Return the moves of `optimize_rack_aware_standby_tasks`, for all clients in ascending order.
 
     Raises:
         AssignmentError: a task is unknown.
@@ -161,7 +161,7 @@ def moves_of_standbys(
 
 
 def _scope_of(params: RackAwareOptimizationParams, holders: Iterable[Holder], kind: TaskType) -> list[TaskId]:
-    """Returns the tasks that may move, ascending: those that are given, or else all that are assigned.
+    """Return the tasks that may move, ascending: those that are given, or else all that are assigned.
 
     Raises:
         AssignmentError: a task is not part of the application.

@@ -43,11 +43,11 @@ class Grid:
         return self.subtopologies * len(self.active)
 
     def all_pairs(self) -> Int64Array:
-        """Returns the numbers of all pairs that may have tasks, ascending."""
+        """Return the numbers of all pairs that may have tasks, ascending."""
         return (np.arange(self.subtopologies)[:, np.newaxis] * len(self.rack) + self.active).ravel()
 
     def first_pairs(self, used: Int64Array) -> Int64Array:
-        """Returns the pairs in use, and a few of each client and of each subtopology in each rack, ascending."""
+        """Return the pairs in use, and a few of each client and of each subtopology in each rack, ascending."""
         each = np.arange(A_FEW)
         first = (self.active * SCATTER)[:, np.newaxis] + each * (self.subtopologies // A_FEW + 1)
         of_clients = first % self.subtopologies * len(self.rack) + self.active[:, np.newaxis]
@@ -60,7 +60,7 @@ class Grid:
         return np.unique(np.concatenate(parts))
 
     def better_pairs(self, pairs: Int64Array, hub_price: Int64Array, client_price: Int64Array) -> Int64Array:
-        """Returns pairs that could improve a plan, a few for each client; none if the plan is optimal.
+        """Return pairs that could improve a plan, a few for each client; none if the plan is optimal.
 
         Args:
             pairs: the pairs of the plan, ascending.

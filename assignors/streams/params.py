@@ -36,21 +36,21 @@ class RackAwareOptimizationParams:
                 raise AssignmentError(f"cost override {cost} is negative; give 0 or more")
 
     def for_stateful_tasks(self) -> RackAwareOptimizationParams:
-        """Returns the parameters for all stateful tasks."""
+        """Return the parameters for all stateful tasks."""
         return self.for_tasks(task for task, info in self.application_state.all_tasks.items() if info.is_stateful)
 
     def for_stateless_tasks(self) -> RackAwareOptimizationParams:
-        """Returns the parameters for all stateless tasks."""
+        """Return the parameters for all stateless tasks."""
         return self.for_tasks(task for task, info in self.application_state.all_tasks.items() if not info.is_stateful)
 
     def for_tasks(self, tasks: Iterable[TaskId]) -> RackAwareOptimizationParams:
-        """Returns the parameters for these tasks."""
+        """Return the parameters for these tasks."""
         return replace(self, tasks_to_optimize=frozenset(tasks))
 
     def with_traffic_cost_override(self, cost: int) -> RackAwareOptimizationParams:
-        """Returns the parameters with another cost of a partition that is read across racks."""
+        """Return the parameters with another cost of a partition that is read across racks."""
         return replace(self, traffic_cost_override=cost)
 
     def with_non_overlap_cost_override(self, cost: int) -> RackAwareOptimizationParams:
-        """Returns the parameters with another cost of a moved task."""
+        """Return the parameters with another cost of a moved task."""
         return replace(self, non_overlap_cost_override=cost)

@@ -33,12 +33,12 @@ class Holder(Protocol):
     """A client with its tasks: in a plan, or while an assignor runs (`board.TaskHolder`)."""
 
     def of_type(self, kind: TaskType) -> AbstractSet[TaskId]:
-        """Returns its tasks of one kind."""
+        """Return its tasks of one kind."""
         ...
 
 
 def complete(state: ApplicationState, assignments: Assignments) -> dict[ProcessId, KafkaStreamsAssignment]:
-    """Returns the assignments in the order of the clients, with an empty one for every client that has none.
+    """Return the assignments in the order of the clients, with an empty one for every client that has none.
 
     Raises:
         AssignmentError: an assignment is for a client that the application does not know.
@@ -53,7 +53,7 @@ def complete(state: ApplicationState, assignments: Assignments) -> dict[ProcessI
 
 
 def held_by(holders: Iterable[Holder], kind: TaskType, number: Mapping[TaskId, int]) -> tuple[Int32Array, Int32Array]:
-    """Returns the numbers of the tasks that clients have in one role, and the index of the client of each.
+    """Return the numbers of the tasks that clients have in one role, and the index of the client of each.
 
     Args:
         holders: all clients, ascending.
@@ -68,7 +68,7 @@ def held_by(holders: Iterable[Holder], kind: TaskType, number: Mapping[TaskId, i
 
 
 def owners_of(scope: Sequence[TaskId], holders: Iterable[Holder], clients: Clients) -> Int32Array:
-    """Returns the client of each active task.
+    """Return the client of each active task.
 
     Raises:
         AssignmentError: a task is not active on any client, or on several.
@@ -88,7 +88,7 @@ def owners_of(scope: Sequence[TaskId], holders: Iterable[Holder], clients: Clien
 def standbys_of(
     state: ApplicationState, scope: Sequence[TaskId], holders: Collection[Holder], clients: Clients
 ) -> Standbys:
-    """Returns the standbys of these tasks as arrays; all may stay, or go to any client without the task."""
+    """Return the standbys of these tasks as arrays; all may stay, or go to any client without the task."""
     remote, remotes = intern_tasks(state, scope, TaskType.STANDBY, clients)
     number = {task: index for index, task in enumerate(scope)}
     task, client = held_by(holders, TaskType.STANDBY, number)
@@ -109,7 +109,7 @@ def standbys_of(
 
 
 def moves_of(tasks: Sequence[TaskId], task: Int32Array, old: Int32Array, new: Int32Array) -> list[Move]:
-    """Returns the moves of copies, by the number of their task and their clients before and after."""
+    """Return the moves of copies, by the number of their task and their clients before and after."""
     moved = old != new
     places = zip(task[moved].tolist(), old[moved].tolist(), new[moved].tolist(), strict=True)
     return [(tasks[index], one, other) for index, one, other in places]
@@ -118,7 +118,7 @@ def moves_of(tasks: Sequence[TaskId], task: Int32Array, old: Int32Array, new: In
 def with_moved_actives(
     plan: Assignments, moves: Sequence[Move], *, keep_standbys: bool
 ) -> dict[ProcessId, KafkaStreamsAssignment]:
-    """Returns the plan of all clients, ascending, after these moves."""
+    """Return the plan of all clients, ascending, after these moves."""
     tasks = [dict(assignment.tasks) for assignment in plan.values()]
     for task, old, new in moves:
         del tasks[old][task]
@@ -129,7 +129,7 @@ def with_moved_actives(
 
 
 def with_moved_standbys(plan: Assignments, moves: Sequence[Move]) -> dict[ProcessId, KafkaStreamsAssignment]:
-    """Returns the plan of all clients, ascending, after the standbys moved to their new clients."""
+    """Return the plan of all clients, ascending, after the standbys moved to their new clients."""
     tasks = [dict(assignment.tasks) for assignment in plan.values()]
     for task, old, _ in moves:
         del tasks[old][task]

@@ -67,7 +67,7 @@ class TaskAssignor(Protocol):
 
 
 def validate_task_assignment(application_state: ApplicationState, task_assignment: TaskAssignment) -> AssignmentError:
-    """Returns the first error of an answer, or `NONE`; the order of the checks is Kafka's (`TaskAssignmentUtils`).
+    """Return the first error of an answer, or `NONE`; the order of the checks is Kafka's (`TaskAssignmentUtils`).
 
     In addition to Kafka it detects one client in two assignments with a task in both roles, an error that the KIP lists
     and Kafka does not detect.
@@ -102,7 +102,7 @@ def _first_error(
     active: AbstractSet[TaskId],
     same_client: Sequence[KafkaStreamsAssignment],
 ) -> AssignmentError | None:
-    """Returns the error of the first task that has one.
+    """Return the error of the first task that has one.
 
     Args:
         assignment: the tasks.

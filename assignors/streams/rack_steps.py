@@ -54,7 +54,7 @@ class Gates:
 
 
 def configured_costs(state: ApplicationState, defaults: Costs) -> Costs:
-    """Returns the configured costs, with the assignor's default for each that is not configured."""
+    """Return the configured costs, with the assignor's default for each that is not configured."""
     configs = state.assignment_configs
     traffic, non_overlap = configs.rack_aware_traffic_cost, configs.rack_aware_non_overlap_cost
     return Costs(
@@ -64,7 +64,7 @@ def configured_costs(state: ApplicationState, defaults: Costs) -> Costs:
 
 
 def enabled_together(state: ApplicationState, costs: Costs | None = None) -> Gates:
-    """Enables racks for both kinds or none: every client, source and, with standbys, changelog must have a rack.
+    """Enable racks for both kinds or none: every client, source and, with standbys, changelog must have a rack.
 
     Source: KIP-925, 6; Kafka's HighAvailabilityTaskAssignor and its former StickyTaskAssignor do the same.
 
@@ -86,7 +86,7 @@ def enabled_together(state: ApplicationState, costs: Costs | None = None) -> Gat
 
 
 def enabled_apart(state: ApplicationState, costs: Costs, *, compatible: bool) -> Gates:
-    """Enables racks for each kind whose clients and partitions all have racks, as KIP-924's utilities do.
+    """Enable racks for each kind whose clients and partitions all have racks, as KIP-924's utilities do.
 
     Kafka also requires configured costs, and racks of an active's changelogs (`compatible`).
 
@@ -113,7 +113,7 @@ def enabled_apart(state: ApplicationState, costs: Costs, *, compatible: bool) ->
 
 
 def _kinds(state: ApplicationState) -> tuple[TaskType, ...]:
-    """Returns the kinds of tasks that the application has."""
+    """Return the kinds of tasks that the application has."""
     return (TaskType.ACTIVE, TaskType.STANDBY)[: 1 + (state.assignment_configs.num_standby_replicas > 0)]
 
 
@@ -138,7 +138,7 @@ class RackSteps:
         with_changelogs: bool = False,
         kafkas_ties: bool = False,
     ) -> None:
-        """Stores the inputs of the decision.
+        """Store the inputs of the decision.
 
         Args:
             state: the application.
@@ -155,7 +155,7 @@ class RackSteps:
         self._kafkas_ties = (compatible or kafkas_ties) and is_small
 
     def optimize_actives(self, board: Board, tasks: Sequence[TaskId], costs: Costs) -> None:
-        """Moves these assigned actives to where they cost least; each client keeps its number of them."""
+        """Move these assigned actives to where they cost least; each client keeps its number of them."""
         if isinstance(self._gates.active, Obstacle) or not tasks:
             return
         if self._kafkas_ties:
@@ -167,7 +167,7 @@ class RackSteps:
             board.move_actives(moves, keep_standbys=not self._with_changelogs)
 
     def optimize_standbys(self, board: Board, costs: Costs, *, tags: bool, strategy: Strategy | None = None) -> None:
-        """Moves standbys to where they cost least; each client keeps its number of them.
+        """Move standbys to where they cost least; each client keeps its number of them.
 
         Args:
             board: the board, which is changed.
@@ -196,7 +196,7 @@ class RackSteps:
         return bill(self._state, before, plan, TaskType.STANDBY, costs).cost
 
     def _tag_rule(self, board: Board) -> MoveRule:
-        """Returns the rule that keeps tags: Kafka counts all tag keys, the KIP only the configured ones."""
+        """Return the rule that keeps tags: Kafka counts all tag keys, the KIP only the configured ones."""
         return _KeepsTags(board, None if self._as_kafka else self._tag_keys())
 
     def _tag_keys(self) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ _RELEVANT: Final[Mapping[tuple[TaskType, bool], Callable[[TaskTopicPartition], b
 
 
 def relevant_partitions(info: TaskInfo, kind: TaskType, *, compatible: bool = False) -> list[TaskTopicPartition]:
-    """Returns the partitions whose racks matter: an active task reads its sources, a standby its changelogs.
+    """Return the partitions whose racks matter: an active task reads its sources, a standby its changelogs.
 
     Kafka's public utility also counts an active task's changelogs (`compatible`), which the task writes but does not
     read; Kafka's own HighAvailabilityTaskAssignor does not.
@@ -37,7 +37,7 @@ def relevant_partitions(info: TaskInfo, kind: TaskType, *, compatible: bool = Fa
 
 
 def reads_of(state: ApplicationState, kind: TaskType, *, compatible: bool = False) -> Reads:
-    """Returns what all tasks read in one role (`relevant_partitions`); the application keeps it."""
+    """Return what all tasks read in one role (`relevant_partitions`); the application keeps it."""
     found = state.reads.get((kind, compatible))
     if found is None:
         relevant = _RELEVANT[kind, compatible]

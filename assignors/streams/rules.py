@@ -42,7 +42,7 @@ class Obstacle:
 
 
 def costs_of(params: RackAwareOptimizationParams, *, compatible: bool = False) -> Costs | Obstacle:
-    """Returns the costs: an override has priority over the configured cost, and both costs are needed (KIP-925, 5).
+    """Return the costs: an override has priority over the configured cost, and both costs are needed (KIP-925, 5).
 
     With `compatible` both must be configured even if overrides are given, as Kafka requires.
     """
@@ -64,7 +64,7 @@ def costs_of(params: RackAwareOptimizationParams, *, compatible: bool = False) -
 
 
 def strategy_of(state: ApplicationState) -> Strategy | Obstacle:
-    """Returns the configured strategy, or an obstacle if it is `none`.
+    """Return the configured strategy, or an obstacle if it is `none`.
 
     Raises:
         AssignmentError: There is no such strategy.
@@ -81,7 +81,7 @@ def strategy_of(state: ApplicationState) -> Strategy | Obstacle:
 def missing_rack(
     state: ApplicationState, tasks: Iterable[TaskId], kind: TaskType, *, compatible: bool = False
 ) -> Obstacle | None:
-    """Returns an obstacle for the first client, or partition of these tasks, without a known rack (KIP-925, 6).
+    """Return an obstacle for the first client, or partition of these tasks, without a known rack (KIP-925, 6).
 
     Args:
         state: the application; every client needs a rack.
@@ -116,7 +116,7 @@ def missing_rack(
 def all_the_same(
     state: ApplicationState, tasks: Iterable[TaskId], kind: TaskType, traffic_cost: int
 ) -> Obstacle | None:
-    """Returns an obstacle if every client costs the same for each of these tasks (KIP-925, 6).
+    """Return an obstacle if every client costs the same for each of these tasks (KIP-925, 6).
 
     Args:
         state: the application; every client and partition has a rack.
@@ -137,7 +137,7 @@ def all_the_same(
 
 
 def tag_warnings(state: ApplicationState) -> list[str]:
-    """Returns a warning if tags of clients contradict their racks (KIP-925, 4.D.III); tags win.
+    """Return a warning if tags of clients contradict their racks (KIP-925, 4.D.III); tags win.
 
     Without tags or without racks there is nothing to compare.
     """

@@ -42,7 +42,7 @@ class Settled:
 
 
 def settle(assignor: Callable[[Request], Outcome], request: Request) -> Settled:
-    """Runs an assignor until it requests no follow-up rebalance for tasks that are not on their targets.
+    """Run an assignor until it requests no follow-up rebalance for tasks that are not on their targets.
 
     Warm-ups are not limited meanwhile, so that the end does not depend on how many there may be at a time.
 
@@ -64,7 +64,7 @@ def settle(assignor: Callable[[Request], Outcome], request: Request) -> Settled:
 
 
 def _warm_ups(state: ApplicationState, first: Outcome, last: dict[ProcessId, KafkaStreamsAssignment]) -> int:
-    """Returns how many stateful actives are elsewhere after the first rebalance than after the last one."""
+    """Return how many stateful actives are elsewhere after the first rebalance than after the last one."""
     return sum(
         state.all_tasks[task].is_stateful
         for one in first.assignment.assignment
@@ -73,7 +73,7 @@ def _warm_ups(state: ApplicationState, first: Outcome, last: dict[ProcessId, Kaf
 
 
 def _later(state: ApplicationState, plan: dict[ProcessId, KafkaStreamsAssignment]) -> ApplicationState:
-    """Returns the application once every copy has caught up; clients keep the state of tasks that left them."""
+    """Return the application once every copy has caught up; clients keep the state of tasks that left them."""
     return replace(
         state, states={process: _caught_up(client, plan[process]) for process, client in state.states.items()}
     )

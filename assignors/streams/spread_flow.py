@@ -35,7 +35,7 @@ class _Arcs:
 
 
 def place_spread(standbys: Standbys, value: Int64Array, least: Int64Array, costs: Costs) -> Int32Array:
-    """Computes the client of every standby, [U], at least cost, with every task on its required number of values.
+    """Compute the client of every standby, [U], at least cost, with every task on its required number of values.
 
     Args:
         standbys: the standbys to place; each may go to any client without its task.
@@ -78,7 +78,7 @@ def _free(tail: Int64Array, head: Int64Array, capacity: Int64Array) -> _Arcs:
 
 
 def _seated(standbys: Standbys, nodes: tuple[int, int], column: Int64Array, costs: Costs) -> _Arcs:
-    """Returns the arcs from the values of each task to clients; `nodes` are the first value node and V + 1."""
+    """Return the arcs from the values of each task to clients; `nodes` are the first value node and V + 1."""
     value_node, values = nodes
     clients, tasks = len(standbys.group), len(standbys.remote)
     here = np.zeros((tasks, clients), np.bool_)
@@ -94,7 +94,7 @@ def _seated(standbys: Standbys, nodes: tuple[int, int], column: Int64Array, cost
 
 
 def _hand_out(standbys: Standbys, got: Int64Array) -> Int32Array:
-    """Keeps standbys whose client still gets the task; the others of a task take its other clients in order."""
+    """Keep standbys whose client still gets the task; the others of a task take its other clients in order."""
     clients = len(standbys.group)
     had = standbys.task.astype(np.int64) * clients + standbys.client
     placed = standbys.client.copy()

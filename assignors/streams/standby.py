@@ -31,7 +31,7 @@ PATIENCE: Final = 6
 
 
 def cost_of(standbys: Standbys, costs: Costs, placed: Int32Array) -> int:
-    """Returns the cost of a placement; a standby on a client that had a standby of its task has not moved."""
+    """Return the cost of a placement; a standby on a client that had a standby of its task has not moved."""
     clients = len(standbys.group)
     moved = np.isin(
         standbys.task.astype(np.int64) * clients + placed, standbys.task * np.int64(clients) + standbys.client
@@ -41,7 +41,7 @@ def cost_of(standbys: Standbys, costs: Costs, placed: Int32Array) -> int:
 
 
 def optimize_standby(standbys: Standbys, costs: Costs, *, portable: bool = False) -> Int32Array:
-    """Computes the client of every standby, [U], at least cost (objective above).
+    """Compute the client of every standby, [U], at least cost (objective above).
 
     Args:
         standbys: the standbys and their current clients.

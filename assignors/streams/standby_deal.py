@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def deal(standbys: Standbys, alone: BoolArray, answer: Answer) -> tuple[Int32Array, Int64Array]:
-    """Returns a client for every standby, [U], and the standbys whose client would then have their task twice.
+    """Return a client for every standby, [U], and the standbys whose client would then have their task twice.
 
     Args:
         standbys: the standbys to place.
@@ -45,7 +45,7 @@ def _own(standbys: Standbys, alone: BoolArray, answer: Answer, placed: Int64Arra
 
 
 def _stay(standbys: Standbys, answer: Answer, placed: Int64Array) -> Int64Array:
-    """Keeps the first standbys of each pool where the flow keeps some; returns those that move, by pool."""
+    """Keep the first standbys of each pool where the flow keeps some; return those that move, by pool."""
     clients = len(standbys.group)
     shared = np.flatnonzero((answer.pool >= 0) & standbys.stays)
     pair = answer.pool[shared].astype(np.int64) * clients + standbys.client[shared]
@@ -67,7 +67,7 @@ def _stay(standbys: Standbys, answer: Answer, placed: Int64Array) -> Int64Array:
 
 
 def _go(answer: Answer, moving: Int64Array, placed: Int64Array) -> None:
-    """Gives the movers of a pool, in ascending order, its targets in ascending order."""
+    """Give the movers of a pool, in ascending order, its targets in ascending order."""
     order = np.lexsort((answer.go_client, answer.go_pool))
     placed[moving] = np.repeat(answer.go_client[order], answer.go_units[order])
 
@@ -90,7 +90,7 @@ class _Meetings:
         self._wrong = np.isin(self._base + placed, self._fixed) | self._doubles()
 
     def _doubles(self) -> BoolArray:
-        """Returns the standbys that move to a client with a standby of their task; of several movers all but one."""
+        """Return the standbys that move to a client with a standby of their task; of several movers all but one."""
         at = self._base + self._placed
         comes = (self._placed != self._client).astype(np.int64)
         order = np.lexsort((comes, at))
@@ -99,7 +99,7 @@ class _Meetings:
         return again
 
     def settle(self, moving: Int64Array, pool: Int32Array) -> list[int]:
-        """Makes all exchanges that are possible; returns the standbys still in conflict.
+        """Make all exchanges that are possible; return the standbys still in conflict.
 
         Args:
             moving: standbys of pools that move, by pool.
@@ -151,7 +151,7 @@ class _Meetings:
         return False
 
     def _put(self, one: int, client: int, taken: set[int]) -> None:
-        """Moves a standby; if it was in conflict, its old place stays taken by the other one."""
+        """Move a standby; if it was in conflict, its old place stays taken by the other one."""
         if not self._wrong[one]:
             taken.discard(int(self._base[one]) + int(self._placed[one]))
         self._placed[one] = client

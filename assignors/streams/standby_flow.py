@@ -58,7 +58,7 @@ class _Arcs:
 
 
 def flow(standbys: Standbys, costs: Costs, alone: BoolArray, *, portable: bool) -> Answer:
-    """Computes an optimal flow.
+    """Compute an optimal flow.
 
     Args:
         standbys: the standbys to place.
@@ -121,7 +121,7 @@ def flow(standbys: Standbys, costs: Costs, alone: BoolArray, *, portable: bool) 
 
 
 def _pools(standbys: Standbys, alone: BoolArray) -> tuple[Int32Array, Int64Array]:
-    """Returns the pool of each standby, and one task of each pool."""
+    """Return the pool of each standby, and one task of each pool."""
     pool = np.full(len(standbys.task), -1, np.int32)
     shared = np.flatnonzero(~alone[standbys.task])
     task = standbys.task[shared]
@@ -149,7 +149,7 @@ def _goes(standbys: Standbys, some_task: Int64Array, costs: Costs) -> tuple[_Arc
 
 
 def _own(standbys: Standbys, tasks: Int64Array, costs: Costs) -> tuple[_Arcs, Int64Array, Int64Array]:
-    """Returns the arcs of tasks with a node of their own, with the index of the task and the client of each."""
+    """Return the arcs of tasks with a node of their own, with the index of the task and the client of each."""
     clients = len(standbys.group)
     row = np.full(len(standbys.remote), -1, np.int64)
     row[tasks] = np.arange(len(tasks))
@@ -170,7 +170,7 @@ def _own(standbys: Standbys, tasks: Int64Array, costs: Costs) -> tuple[_Arcs, In
 def _through_groups(
     pool: Int64Array, group: Int64Array, units: Int64Array, group_of: Int32Array, seat: Int64Array
 ) -> tuple[Int64Array, Int64Array, Int64Array]:
-    """Returns the units from pool to client, derived from those from pool to group and from group to client."""
+    """Return the units from pool to client, derived from those from pool to group and from group to client."""
     from_pool = np.argsort(group, kind="stable")
     to_client = np.argsort(group_of, kind="stable")
     sender = np.repeat(pool[from_pool], units[from_pool])

@@ -71,7 +71,7 @@ class StickyTaskAssignor:
     must_preserve_active: bool = False
 
     def assign(self, application_state: ApplicationState) -> TaskAssignment:
-        """Computes the assignment (see `sticky`)."""
+        """Compute the assignment (see `sticky`)."""
         request = Request(
             state=application_state, now_ms=self.clock_ms(), must_preserve_active=self.must_preserve_active
         )
@@ -80,11 +80,11 @@ class StickyTaskAssignor:
     def on_assignment_computed(
         self, assignment: GroupAssignment, subscription: GroupSubscription, error: AssignmentError
     ) -> None:
-        """Does nothing: this assignor has no state."""
+        """Do nothing: this assignor has no state."""
 
 
 def sticky(request: Request) -> Outcome:
-    """Assigns actives and standbys close to the previous assignment (KIP-924; KIP-925, 4.B.III).
+    """Assign actives and standbys close to the previous assignment (KIP-924; KIP-925, 4.B.III).
 
     With `must_preserve_active` one client requests a follow-up rebalance at once.
 
@@ -103,7 +103,7 @@ def sticky(request: Request) -> Outcome:
 
 
 def legacy_sticky(request: Request) -> Outcome:
-    """Assigns as Kafka's sticky assignor before KIP-924, which prefers more threads among equally loaded clients.
+    """Assign as Kafka's sticky assignor before KIP-924, which prefers more threads among equally loaded clients.
 
     Raises:
         AssignmentError: a setting has an invalid value.
@@ -113,7 +113,7 @@ def legacy_sticky(request: Request) -> Outcome:
 
 
 def keep_prior(request: Request) -> Outcome:
-    """Keeps actives exactly where they were and requests a follow-up rebalance (see `assignors.streams.fallback`)."""
+    """Keep actives exactly where they were and request a follow-up rebalance (see `assignors.streams.fallback`)."""
     manners = Manners(must_preserve_active=True, is_former=True)
     outcome = _outcome(request, manners, Gates(active=NOT_ASKED, standby=NOT_ASKED), hurry=True)
     return replace(outcome, probing_rebalance=True, costs=None)
@@ -138,7 +138,7 @@ def _outcome(request: Request, manners: Manners, gates: Gates, *, hurry: bool) -
 
 
 def _deals(state: ApplicationState, manners: Manners) -> Callable[[Plan], Deal]:
-    """Returns the function that deals the actives of an application from a previous assignment."""
+    """Return the function that deals the actives of an application from a previous assignment."""
     numbers = Numbers(state, is_former=manners.is_former, tag_keys=manners.tag_keys)
     return lambda previous: Deal(numbers, previous, manners)
 
@@ -160,7 +160,7 @@ def _run_once(state: ApplicationState, deal: Deal, gates: Gates, *, compatible: 
 
 
 def _run_until_final(state: ApplicationState, manners: Manners, gates: Gates, previous: Plan) -> Plan:
-    """Returns the previous plan if no new one is better; else repeats the algorithm until the plan no longer improves.
+    """Return the previous plan if no new one is better; else repeats the algorithm until the plan no longer improves.
 
     Each step takes the best of several runs: with the exact flows; up to a size also with Kafka's network, whose choice
     among plans of equal cost may suit the standbys better; with `min_traffic` also without racks, because the rack
@@ -195,7 +195,7 @@ def _run_until_final(state: ApplicationState, manners: Manners, gates: Gates, pr
 
 
 def _is_whole(state: ApplicationState, plan: Plan) -> bool:
-    """Returns whether the plan is valid and complete: each active once, and as many standbys as the clients allow."""
+    """Return whether the plan is valid and complete: each active once, and as many standbys as the clients allow."""
     answer = TaskAssignment(assignment=tuple(plan.values()))
     if validate_task_assignment(state, answer) is not AssignmentError.NONE:
         return False

@@ -69,7 +69,7 @@ class Deal:
         self._dealt_with = {task: mine for mine in self._actives for task in mine}
 
     def _remember(self, previous: Assignments) -> int:
-        """Stores who had the tasks; returns how many tasks had an owner, including those that no longer exist."""
+        """Store who had the tasks; return how many tasks had an owner, including those that no longer exist."""
         owned: set[TaskId] = set()
         for client, process in enumerate(self._numbers.processes):
             actives = previous[process].of_type(TaskType.ACTIVE)
@@ -84,7 +84,7 @@ class Deal:
         return len(owned)
 
     def put_actives(self, board: Board) -> None:
-        """Puts the actives on an empty board."""
+        """Put the actives on an empty board."""
         for holder, mine in zip(board.values(), self._actives, strict=True):
             holder.active = {self._numbers.tasks[task] for task in mine}
 
@@ -121,7 +121,7 @@ class Deal:
             clients.give(task, self._best(task, clients, choice))
 
     def deal_standbys(self, board: Board, count: int) -> None:
-        """Gives every task with a changelog that many standbys, if there are enough clients without the task.
+        """Give every task with a changelog that many standbys, if there are enough clients without the task.
 
         Args:
             board: has the actives, which may have moved since `put_actives`.
@@ -144,7 +144,7 @@ class Deal:
             holder.standby = {self._numbers.tasks[task] for task in mine}
 
     def _standby_choice(self, holders: list[int], near: set[int]) -> _Choice | None:
-        """Returns where one more standby may go, by tags furthest apart from the holders; None if nowhere."""
+        """Return where one more standby may go, by tags furthest apart from the holders; None if nowhere."""
         groups, count = self._numbers.groups.furthest_apart(holders)
         group = self._numbers.groups.group
         if not count:
@@ -159,7 +159,7 @@ class Deal:
         return LoadedClients(self._numbers, tasks, buckets, prefers_threads=self.manners.is_former)
 
     def _best(self, task: int, clients: LoadedClients, choice: _Choice) -> int:
-        """Returns the best client for the task.
+        """Return the best client for the task.
 
         This is the one that had it active, else the least loaded that had a standby, unless crowded; else the least
         loaded.

@@ -46,22 +46,22 @@ class LoadedClients:
         self._least = self._order(buckets)
 
     def fullness(self, client: int) -> Fullness:
-        """Returns a sort key; a smaller one means that the client is less full."""
+        """Return a sort key; a smaller one means that the client is less full."""
         return self._fullness[client]
 
     def is_crowded(self, client: int) -> bool:
-        """Returns whether it has a task for every thread and another client is less full."""
+        """Return whether it has a task for every thread and another client is less full."""
         if len(self.tasks[client]) < self._numbers.threads[client]:
             return False
         return self._least[0][:2] < self._fullness[client]
 
     def ascending(self, buckets: int) -> Iterator[int]:
-        """Yields the clients, the least loaded first; no task may be given meanwhile."""
+        """Yield the clients, the least loaded first; no task may be given meanwhile."""
         for *_, client in self._order(buckets):
             yield client
 
     def first_beside_others(self, near: AbstractSet[int], clients: Iterable[int]) -> int:
-        """Returns the first client that is empty or has a task that is not among `near`, or else the first.
+        """Return the first client that is empty or has a task that is not among `near`, or else the first.
 
         Args:
             near: tasks beside which the task is already.
@@ -77,7 +77,7 @@ class LoadedClients:
         return first
 
     def give(self, task: int, client: int) -> None:
-        """Adds a task to a client."""
+        """Add a task to a client."""
         old = self._fullness[client]
         self.tasks[client].add(task)
         new = self._fullness[client] = self._compute(client)

@@ -51,12 +51,12 @@ class Numbers:
         self.changelogged = self._changelogged(state, is_former=is_former)
 
     def set_of_all_tasks(self) -> list[int]:
-        """Returns all tasks in the order of a set that is made from them."""
+        """Return all tasks in the order of a set that is made from them."""
         buckets = table_size(len(self.tasks), at_once=True)
         return self._in_buckets(range(len(self.tasks)), buckets)
 
     def set_of_tasks(self, tasks: Iterable[int], size: int) -> list[int]:
-        """Returns tasks in the order of a set into which they were put in this order.
+        """Return tasks in the order of a set into which they were put in this order.
 
         Args:
             tasks: the tasks.
@@ -65,12 +65,12 @@ class Numbers:
         return self._in_buckets(tasks, table_size(size))
 
     def set_of_clients(self, clients: Sequence[int]) -> list[int]:
-        """Returns clients in the order of a set into which they were put in this order."""
+        """Return clients in the order of a set into which they were put in this order."""
         mask = table_size(len(clients)) - 1
         return sorted(clients, key=lambda client: self._client_spread[client] & mask)
 
     def bucket(self, client: int, buckets: int) -> int:
-        """Returns the bucket of a client in a set with that many, a power of two."""
+        """Return the bucket of a client in a set with that many, a power of two."""
         return self._client_spread[client] & (buckets - 1)
 
     def _in_buckets(self, tasks: Iterable[int], buckets: int) -> list[int]:

@@ -27,7 +27,7 @@ class Ranking:
     """Ranks plans of one application; what a task costs in a rack is computed once."""
 
     def __init__(self, state: ApplicationState, before: Plan, gates: Gates, costs: Costs) -> None:
-        """Prepares the ranks.
+        """Prepare the ranks.
 
         Args:
             state: the application.
@@ -43,7 +43,7 @@ class Ranking:
         self._prices: dict[tuple[str | None, TaskType], _Prices] = {}
 
     def rank(self, plan: Plan) -> Rank:
-        """Returns the rank of a plan; smaller is better."""
+        """Return the rank of a plan; smaller is better."""
         actives = everything = price = 0
         for process, assignment in plan.items():
             weight = self._common // self._state.states[process].num_processing_threads
@@ -91,7 +91,7 @@ class _Prices(dict["TaskId", tuple[int, int]]):
 
 
 def _tags_of_copies(state: ApplicationState, plan: Plan) -> int:
-    """Returns the number of different tags on the clients of a task, summed over tasks with a changelog."""
+    """Return the number of different tags on the clients of a task, summed over tasks with a changelog."""
     keys = state.assignment_configs.rack_aware_assignment_tags
     if not keys:
         return 0

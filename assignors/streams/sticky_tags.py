@@ -19,7 +19,7 @@ class TagGroups:
     """
 
     def __init__(self, state: ApplicationState, keys: Sequence[str]) -> None:
-        """Groups the clients by the tags of these keys."""
+        """Group the clients by the tags of these keys."""
         tags = [
             frozenset(tag for tag in client.client_tags.items() if tag[0] in keys) for client in state.states.values()
         ]
@@ -30,7 +30,7 @@ class TagGroups:
         self._answers: dict[tuple[int, ...], tuple[frozenset[int], int]] = {}
 
     def furthest_apart(self, holders: Iterable[int]) -> tuple[frozenset[int], int]:
-        """Returns the groups with the most tags that these clients do not have, and the number of other clients there.
+        """Return the groups with the most tags that these clients do not have, and the number of other clients there.
 
         A group without other clients does not count.
         """

@@ -40,7 +40,7 @@ class Tagged:
 
 
 def unrestrained(**fields: Any) -> Standbys:
-    """Returns standbys that may stay and may go to every group."""
+    """Return standbys that may stay and may go to every group."""
     return Standbys(
         kind=np.zeros(len(fields["remote"]), np.int32),
         allowed=np.ones((1, len(fields["rack"])), np.bool_),
@@ -51,7 +51,7 @@ def unrestrained(**fields: Any) -> Standbys:
 
 
 def optimize_tagged(tagged: Tagged, costs: Costs) -> Int32Array:
-    """Returns the client of every standby, [U]: as `optimize_standby`, and no task loses tags."""
+    """Return the client of every standby, [U]: as `optimize_standby`, and no task loses tags."""
     standbys = tagged.standbys
     if not any(tagged.tags):
         return optimize_standby(standbys, costs)
@@ -70,7 +70,7 @@ def optimize_tagged(tagged: Tagged, costs: Costs) -> Int32Array:
 
 
 def _spread(tagged: Tagged, placed: Int32Array) -> Int64Array:
-    """Returns [T] the number of different tag pairs over all clients that have the task."""
+    """Return [T] the number of different tag pairs over all clients that have the task."""
     standbys = tagged.standbys
     pairs: list[set[tuple[str, str]]] = [set() for _ in standbys.remote]
     for tasks, clients in ((standbys.fixed_task, standbys.fixed_client), (standbys.task, placed)):
@@ -97,7 +97,7 @@ def _in_turns(tagged: Tagged, least: Int64Array, costs: Costs, bound: int) -> In
 
 
 def _ranks(task: Int32Array, turn: int) -> Int64Array:
-    """Returns [U] 0, 1, … for the standbys of each task, in a different order in each turn."""
+    """Return [U] 0, 1, … for the standbys of each task, in a different order in each turn."""
     dice = np.random.default_rng(turn).random(len(task))
     order = np.lexsort((dice, task))
     rank = np.empty(len(task), np.int64)
@@ -106,7 +106,7 @@ def _ranks(task: Int32Array, turn: int) -> Int64Array:
 
 
 def _homes(given: Standbys, placed: Int32Array) -> Int32Array:
-    """Returns [U] the client where each standby costs no move.
+    """Return [U] the client where each standby costs no move.
 
     This is its current client if its task was there, else another client that had a standby of its task.
     """
@@ -118,7 +118,7 @@ def _homes(given: Standbys, placed: Int32Array) -> Int32Array:
 
 
 def _question(tagged: Tagged, placed: Int32Array, movable: BoolArray, least: Int64Array) -> Standbys:
-    """Returns the problem of placing the movable standbys, at most one per task, while the others stay."""
+    """Return the problem of placing the movable standbys, at most one per task, while the others stay."""
     standbys = tagged.standbys
     fixed_task = np.concatenate([standbys.fixed_task, standbys.task[~movable]])
     fixed_client = np.concatenate([standbys.fixed_client, placed[~movable]])
@@ -143,7 +143,7 @@ def _question(tagged: Tagged, placed: Int32Array, movable: BoolArray, least: Int
 
 
 def _kinds(around: list[Tags], least: Int64Array, tags: tuple[Tags, ...]) -> tuple[Int32Array, BoolArray]:
-    """Returns each task's row in a table of allowed groups: those that give it at least its number of tag pairs."""
+    """Return each task's row in a table of allowed groups: those that give it at least its number of tag pairs."""
     rows: dict[tuple[Tags, int], int] = {}
     kind = np.array(
         [rows.setdefault((found, least), len(rows)) for found, least in zip(around, least.tolist(), strict=True)],

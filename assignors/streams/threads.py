@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 def deal_in_turn(board: Board, tasks: Iterable[TaskId]) -> None:
-    """Gives ascending tasks to ascending clients as actives, one each, in turn (KIP-925, 3, step 1)."""
+    """Give ascending tasks to ascending clients as actives, one each, in turn (KIP-925, 3, step 1)."""
     for task, holder in zip(sorted(tasks), cycle(board.values()), strict=False):
         holder.give(task, TaskType.ACTIVE)
 
 
 def deal_by_active_load(board: Board, tasks: Iterable[TaskId]) -> None:
-    """Gives each task, ascending, to the client with the fewest actives per thread (KIP-925, 3, step 7).
+    """Give each task, ascending, to the client with the fewest actives per thread (KIP-925, 3, step 7).
 
     Complexity: O(log clients) for each task.
     """
@@ -37,7 +37,7 @@ def deal_by_active_load(board: Board, tasks: Iterable[TaskId]) -> None:
 def balance_over_threads(
     board: Board, kind: TaskType, allowed: Callable[[TaskHolder, TaskHolder], bool] = lambda *_: True
 ) -> None:
-    """Moves tasks of one kind to less loaded clients until no move improves the balance (KIP-925, 3, steps 2 and 4).
+    """Move tasks of one kind to less loaded clients until no move improves the balance (KIP-925, 3, steps 2 and 4).
 
     A task moves if the source's load (tasks of both kinds per thread) is afterwards at least that of the target.
     Clients and their tasks are processed in ascending order, so equal boards are balanced in the same way.
@@ -66,7 +66,7 @@ def balance_over_threads(
 def _even_out(
     source: TaskHolder, target: TaskHolder, kind: TaskType, allowed: Callable[[TaskHolder, TaskHolder], bool]
 ) -> bool:
-    """Moves tasks that even out the loads of these two clients; returns whether any moved."""
+    """Move tasks that even out the loads of these two clients; return whether any moved."""
     if _after_one_less(source) < _after_one_more(target) or not allowed(source, target):
         return False
     moved = False

@@ -64,7 +64,7 @@ def place_standbys(
     assignments: Mapping[ProcessId, KafkaStreamsAssignment],
     place: Callable[[Standbys], Int32Array],
 ) -> dict[ProcessId, KafkaStreamsAssignment]:
-    """Returns the plan with all standbys placed by `place`.
+    """Return the plan with all standbys placed by `place`.
 
     Args:
         state: the application; all clients and changelogs have racks.
@@ -79,7 +79,7 @@ def place_standbys(
 
 
 def swap_greedily(standbys: Standbys, costs: Costs) -> Int32Array:
-    """Returns the client of every standby, [U], after one round of swaps (KIP-925, 4.C.I; version 4, option I).
+    """Return the client of every standby, [U], after one round of swaps (KIP-925, 4.C.I; version 4, option I).
 
     Every standby of every client is compared with every standby of every other client, and both are swapped at once if
     neither client then has a task twice and the total cost is smaller. Greedy: it may miss the least cost.
@@ -102,7 +102,7 @@ def swap_greedily(standbys: Standbys, costs: Costs) -> Int32Array:
 
 
 def _prices(standbys: Standbys, costs: Costs) -> list[list[int]]:
-    """Returns [U][C] the cost of each standby on each client."""
+    """Return [U][C] the cost of each standby on each client."""
     clients = len(standbys.group)
     had = np.zeros((len(standbys.remote), clients), np.bool_)
     had[standbys.task, standbys.client] = True
@@ -114,7 +114,7 @@ def _prices(standbys: Standbys, costs: Costs) -> list[list[int]]:
 def _swap_first(
     standbys: Standbys, given: tuple[int, int], who: tuple[list[set[int]], list[set[int]]], price: list[list[int]]
 ) -> None:
-    """Swaps one standby of a client with the first one of another client for which that costs less."""
+    """Swap one standby of a client with the first one of another client for which that costs less."""
     (client, one), (held, tasks) = given, who
     task = int(standbys.task[one])
     for other in range(len(held)):
@@ -133,7 +133,7 @@ def _swap_first(
 
 
 def prefer_reliability(standbys: Standbys, reliability: Reliability) -> Int32Array:
-    """Returns the client of every standby, [U]: one flow for the r-th standbys of all tasks, in ascending order of r.
+    """Return the client of every standby, [U]: one flow for the r-th standbys of all tasks, in ascending order of r.
 
     A client costs its traffic and a weight for every client in its rack that already has the task.
     """
@@ -150,7 +150,7 @@ def prefer_reliability(standbys: Standbys, reliability: Reliability) -> Int32Arr
 def _round(
     standbys: Standbys, placed: Int32Array, movable: BoolArray, settled: BoolArray, weights: Weights
 ) -> Standbys:
-    """Returns the problem of placing the movable standbys, with costs of traffic and of clients that have the task."""
+    """Return the problem of placing the movable standbys, with costs of traffic and of clients that have the task."""
     racks = standbys.remotes.shape[1]
     near = np.zeros((len(standbys.remote), racks), np.int64)
     for task, client in (

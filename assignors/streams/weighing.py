@@ -23,14 +23,14 @@ _COSTS: Final[Mapping[str, Costs]] = {"ha": ha.COSTS, "sticky": sticky.COSTS, "l
 
 
 def partitions_of(tasks: Collection[TaskInfo]) -> frozenset[Partition]:
-    """Returns all partitions of these tasks: sources and changelogs."""
+    """Return all partitions of these tasks: sources and changelogs."""
     return frozenset((partition.topic, partition.partition) for task in tasks for partition in task.topic_partitions)
 
 
 def weighed(
     tasks: Collection[TaskInfo], configs: AssignmentConfigs, weights: Mapping[Partition, int], *, assignor: str
 ) -> tuple[list[TaskInfo], AssignmentConfigs]:
-    """Returns the tasks with these weights, and costs by which an average partition costs as before.
+    """Return the tasks with these weights, and costs by which an average partition costs as before.
 
     Args:
         tasks: all tasks of the application.

@@ -39,7 +39,7 @@ class WholeTasks:
 def whole_tasks(
     problem: Problem, tasks: Sequence[Sequence[tuple[str, int]]], clients: Mapping[str, int]
 ) -> WholeTasks | None:
-    """Returns the tasks of a group.
+    """Return the tasks of a group.
 
     Args:
         problem: the group.
@@ -66,7 +66,7 @@ def whole_tasks(
 
 
 def min_traffic_plan(problem: Problem, whole: WholeTasks) -> Int32Array:
-    """Returns [P] owners in the balanced plan that reads least across racks, by weight; every task stays whole.
+    """Return [P] owners in the balanced plan that reads least across racks, by weight; every task stays whole.
 
     Partitions of no known task keep their owners. Clients whose members differ in rack have none, as in KIP-925.
     """
@@ -100,7 +100,7 @@ def _sums(task: Int64Array, weight: Int64Array, count: int) -> Int64Array:
 
 
 def _places(problem: Problem, whole: WholeTasks) -> tuple[list[tuple[int, bool]], Int32Array]:
-    """Returns the places of clients, a rack or NOBODY and whether any replica there serves them, and [C] indices."""
+    """Return the places of clients, a rack or NOBODY and whether any replica there serves them, and [C] indices."""
     racks: list[set[int]] = [set() for _ in range(int(whole.client.max()) + 1)]
     any_replica = [True] * len(racks)
     facts = zip(whole.client.tolist(), problem.member_rack.tolist(), problem.reads_any_replica.tolist(), strict=True)
@@ -114,7 +114,7 @@ def _places(problem: Problem, whole: WholeTasks) -> tuple[list[tuple[int, bool]]
 
 
 def _crossing(problem: Problem, rack: int, any_replica: bool) -> BoolArray:  # noqa: FBT001 - the parts of a place
-    """Returns [P] whether a client there reads the partition across racks; one of unknown rack reads none across."""
+    """Return [P] whether a client there reads the partition across racks; one of unknown rack reads none across."""
     near: BoolArray = problem.leader_rack == rack
     if rack == NOBODY:
         return np.zeros_like(near)
@@ -122,7 +122,7 @@ def _crossing(problem: Problem, rack: int, any_replica: bool) -> BoolArray:  # n
 
 
 def _dealt(tasks: int, threads: Int64Array) -> Int32Array:
-    """Returns [N] the client of each task in a plan that is balanced over threads."""
+    """Return [N] the client of each task in a plan that is balanced over threads."""
     board = Board(
         KafkaStreamsState(process_id=ProcessId(uuid=UUID(int=client)), num_processing_threads=count)
         for client, count in enumerate(threads.tolist())
@@ -137,7 +137,7 @@ def _dealt(tasks: int, threads: Int64Array) -> Int32Array:
 
 
 def _threads(client: Int32Array, of_member: Int32Array) -> Int32Array:
-    """Returns [N] the member that runs each task: the tasks of a client go round to its threads."""
+    """Return [N] the member that runs each task: the tasks of a client go round to its threads."""
     order = np.argsort(client, kind="stable")
     ordered = client[order]
     turn = np.arange(len(client)) - np.searchsorted(ordered, ordered)

@@ -65,7 +65,7 @@ def _show_speed(found: Found) -> str:
 
 
 def proof() -> Found:
-    """Tries many more groups than `tests/parity/test_broker.py` (half an hour)."""
+    """Try many more groups than `tests/parity/test_broker.py` (half an hour)."""
     build()
     found: Found = {}
     for kind, cases in PROOFS.items():

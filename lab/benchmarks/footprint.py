@@ -49,7 +49,7 @@ def _tree(pid: int) -> list[psutil.Process]:
 
 
 def _memory(pid: int) -> dict[str, int]:
-    """Returns the bytes of a process and its children: the sum, and what of it is in no file."""
+    """Return the bytes of a process and its children: the sum, and what of it is in no file."""
     found = {"pss_bytes": 0, "anonymous_bytes": 0}
     for process in _tree(pid):
         lines = Path(f"/proc/{process.pid}/smaps_rollup").read_text(encoding="ascii").splitlines()[1:]
@@ -64,7 +64,7 @@ def _processor_seconds(pid: int) -> float:
 
 
 def _command_seconds(words: str) -> float:
-    """Returns the processor seconds of a command of the program."""
+    """Return the processor seconds of a command of the program."""
     line = [str(Path(sys.executable).parent / "samerack"), *words.split()]
     environment = {**os.environ, "CLIENT_RACK": "rack-a"}
     with subprocess.Popen(line, stdout=subprocess.DEVNULL, env=environment) as process:  # noqa: S603 - our own program
@@ -85,7 +85,7 @@ def _agent(cluster: Cluster, folder: Path, name: str, **settings: object) -> Ite
 
 
 def _ready_seconds(cluster: Cluster, folder: Path, name: str) -> float:
-    """Returns how long an agent takes until /readyz says yes."""
+    """Return how long an agent takes until /readyz says yes."""
     begun = time.monotonic()
     with _agent(cluster, folder, name, election__group="") as agent:
         wait_until(lambda: agent.get("/readyz")[0] == 200, "the agent is ready", pause=_LOOK_SECONDS)
@@ -158,7 +158,7 @@ def observer() -> Found:
 
 
 def _cycle(agent: AgentProcess, min_cycles: float, peak: dict[str, int]) -> tuple[float, dict[str, int]]:
-    """Returns how many cycles there were, once there are so many, and the highest memory since.
+    """Return how many cycles there were, once there are so many, and the highest memory since.
 
     It asks as seldom as Prometheus does.
     """

@@ -45,7 +45,7 @@ class Shape:
 
 
 def fresh(shape: Shape) -> Problem:
-    """Returns a new group: no partition has an owner; racks of replicas and members are random."""
+    """Return a new group: no partition has an owner; racks of replicas and members are random."""
     dice = np.random.default_rng(_SEED)
     order = np.argsort(dice.random((shape.partitions, shape.racks), np.float32), axis=1)[:, : shape.replication]
     replica_racks = np.zeros((shape.partitions, shape.racks), np.bool_)
@@ -74,13 +74,13 @@ def fresh(shape: Shape) -> Problem:
 
 
 def balanced_group(shape: Shape) -> Problem:
-    """Returns a group that owns the optimal plan."""
+    """Return a group that owns the optimal plan."""
     problem = fresh(shape)
     return replace(problem, owner=optimal.assign(problem))
 
 
 def left(shape: Shape) -> Problem:
-    """Returns a settled group without its member number 7."""
+    """Return a settled group without its member number 7."""
     problem, gone = balanced_group(shape), 7
     owner = np.where(problem.owner == gone, NOBODY, problem.owner - (problem.owner > gone)).astype(np.int32)
     return replace(
@@ -95,7 +95,7 @@ def left(shape: Shape) -> Problem:
 
 
 def scattered(shape: Shape) -> Problem:
-    """Returns a group whose partitions have random owners: every member owns partitions of every kind."""
+    """Return a group whose partitions have random owners: every member owns partitions of every kind."""
     problem = fresh(shape)
     owner = np.random.default_rng(_SEED + 1).integers(0, shape.members, shape.partitions).astype(np.int32)
     allowed = problem.subscriptions[problem.subscription_of[owner], problem.topic_of]
@@ -103,7 +103,7 @@ def scattered(shape: Shape) -> Problem:
 
 
 def weighted(shape: Shape) -> Problem:
-    """Returns a scattered group whose partitions have weights of 1 to 1,000,000, most of them different."""
+    """Return a scattered group whose partitions have weights of 1 to 1,000,000, most of them different."""
     dice = np.random.default_rng(_SEED + 2)
     return replace(scattered(shape), weights=dice.integers(1, 1_000_001, shape.partitions))
 
@@ -182,7 +182,7 @@ def _show_scenarios(found: Found) -> str:
 
 
 def parity() -> Found:
-    """Puts random groups and random histories of groups to Kafka's assignors and to ours of the same names."""
+    """Put random groups and random histories of groups to Kafka's assignors and to ours of the same names."""
     with Peer() as peer:
         found: Found = {"cases": CASES}
         for name in ("range", "roundrobin"):
@@ -203,7 +203,7 @@ def _differs(peer: Peer, seed: int, name: str) -> bool:
 
 
 def _outcome(peer: Peer, seed: int, name: str) -> str:
-    """Returns the level at which our plan is better, or one of the other outcomes."""
+    """Return the level at which our plan is better, or one of the other outcomes."""
     case = random_case(seed, name)
     solution = ours(case)
     kafkas = kafkas_plan(peer, case, solution.problem)

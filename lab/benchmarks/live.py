@@ -63,7 +63,7 @@ class Watch:
         self.cluster = cluster
 
     def show_interest(self, group: str, topics: frozenset[str]) -> None:
-        """Does nothing: all topics are known."""
+        """Do nothing: all topics are known."""
 
 
 class Franz:
@@ -81,7 +81,7 @@ class Franz:
         _go("test", "-c", "-o", str(self._program), "./pkg/kgo", folder=copy)
 
     def ask(self, question: Found) -> Found | None:
-        """Returns franz-go's answer, or None where it takes too long."""
+        """Return franz-go's answer, or None where it takes too long."""
         asked, answered = self._folder / "questions", self._folder / "answers"
         asked.write_text(json.dumps(question) + "\n")
         environment = os.environ | {"QUESTIONS": str(asked), "ANSWERS": str(answered)}
@@ -105,7 +105,7 @@ def _go(*arguments: str, folder: Path) -> str:
 
 
 def _ask_java(question: Found, *, seconds: float) -> Found | None:
-    """Returns Kafka's answer, or None where it needs more time or memory than it has."""
+    """Return Kafka's answer, or None where it needs more time or memory than it has."""
     with Peer(heap="4g") as peer:
         watch = threading.Timer(seconds, peer.kill)
         watch.start()
@@ -118,7 +118,7 @@ def _ask_java(question: Found, *, seconds: float) -> Found | None:
 
 
 def groups() -> Found:
-    """Puts every group to the agent, to Java and to franz-go (twenty minutes)."""
+    """Put every group to the agent, to Java and to franz-go (twenty minutes)."""
     given_up = set[str]()
     with Franz() as franz:
         measured = [_measured(cell, franz, given_up) for cell in cells()]
@@ -142,7 +142,7 @@ def _measured(cell: Cell, franz: Franz, given_up: set[str]) -> Found:
 
 
 def _ours(group: Group, messages: list[tuple[str, bytes]], runs: int) -> tuple[Found, Problem]:
-    """Returns our median over the later half of the runs, as for the others, and the group as a problem."""
+    """Return our median over the later half of the runs, as for the others, and the group as a problem."""
     settings = load(flags={"kafka": {"bootstrap.servers": "unused:1"}, "groups": ["group"]}, environment={})
     assigning: Any = Assigning(group="group", settings=settings, watch=Watch(group.cluster()))  # type: ignore[arg-type]  # it takes what the watch has in memory
     agent = (_ME, None, encode_subscription(Subscription(version=0, topics=())))
@@ -160,14 +160,14 @@ def _ours(group: Group, messages: list[tuple[str, bytes]], runs: int) -> tuple[F
 
 
 def _theirs(problem: Problem, answer: Found) -> Found:
-    """Returns a competitor's time, and the cost of its plan unless the plan withholds partitions for a round."""
+    """Return a competitor's time, and the cost of its plan unless the plan withholds partitions for a round."""
     owner = _owners(problem, answer)
     whole = not (owner == NOBODY).any()
     return {"seconds": answer["nanos"] / 1e9, "cost": rank(evaluate(problem, owner)) if whole else None}
 
 
 def _owners(problem: Problem, answer: Found) -> Int32Array:
-    """Returns the owner of each partition in an answer, decoded; NOBODY where the answer names none."""
+    """Return the owner of each partition in an answer, decoded; NOBODY where the answer names none."""
     counts = np.bincount(problem.topic_of, minlength=len(problem.topics))
     first = dict(zip(problem.topics, np.concatenate([[0], np.cumsum(counts)[:-1]]).tolist(), strict=True))
     owner = np.full(len(problem.topic_of), NOBODY, np.int32)
@@ -200,7 +200,7 @@ def _show(found: Found) -> str:
 
 
 def _against(measured: list[Found], competitor: str) -> tuple[object, ...]:
-    """Returns how the groups compare in time, and in cost where a competitor's plan withholds nothing."""
+    """Return how the groups compare in time, and in cost where a competitor's plan withholds nothing."""
     answered = [one for one in measured if one[competitor]]
     ratios = sorted(one[competitor]["seconds"] / one["ours"]["seconds"] for one in answered)
     costs = [(one["ours"]["cost"], one[competitor]["cost"]) for one in answered if one[competitor]["cost"]]
@@ -217,7 +217,7 @@ def _against(measured: list[Found], competitor: str) -> tuple[object, ...]:
 
 
 def decay() -> Found:
-    """Moves a tenth of the leaders before each of 25 rounds; shows what is read in the own rack after each."""
+    """Move a tenth of the leaders before each of 25 rounds; shows what is read in the own rack after each."""
     dice = np.random.default_rng(925)
     cell = Cell(members=30, topics=10, partitions=30)
     group = make(cell)
@@ -248,7 +248,7 @@ def decay() -> Found:
 
 
 def _drawn(dice: np.random.Generator, cell: Cell) -> list[tuple[str, int]]:
-    """Returns a tenth of the partitions."""
+    """Return a tenth of the partitions."""
     some = dice.choice(cell.total, cell.total // 10, replace=False)
     return [(f"t{number // cell.partitions:04}", int(number % cell.partitions)) for number in some]
 
@@ -258,7 +258,7 @@ def _plan_ours(group: Group) -> Int32Array:
 
 
 def _plan_of(franz: Franz, group: Group) -> Int32Array:
-    """Returns franz-go's plan once everything has moved: a cooperative rebalance withholds partitions for a round."""
+    """Return franz-go's plan once everything has moved: a cooperative rebalance withholds partitions for a round."""
     for _ in range(_PHASES):
         problem = group.problem()
         answer = franz.ask(group.question(group.messages(), 1))

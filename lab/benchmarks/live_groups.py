@@ -69,7 +69,7 @@ class Cell:
 
 
 def cells() -> list[Cell]:
-    """Returns all shapes, smallest first."""
+    """Return all shapes, smallest first."""
     return sorted(dict.fromkeys(_cells()), key=lambda cell: (cell.total, cell.members))
 
 
@@ -113,7 +113,7 @@ class Group:
     owned: list[dict[str, Int32Array]]
 
     def members(self) -> list[MemberInput]:
-        """Returns the members as the assignors take them."""
+        """Return the members as the assignors take them."""
         each = zip(self.subscriptions, self.racks, self.owned, strict=True)
         return [
             MemberInput(
@@ -123,11 +123,11 @@ class Group:
         ]
 
     def problem(self) -> Problem:
-        """Returns the group as arrays."""
+        """Return the group as arrays."""
         return build_problem(topics=self.topics, members=self.members())
 
     def messages(self) -> list[tuple[str, bytes]]:
-        """Returns member id and metadata of each member, as clients of Kafka's protocol send them in JoinGroup."""
+        """Return member id and metadata of each member, as clients of Kafka's protocol send them in JoinGroup."""
         return [
             (
                 member.id,
@@ -145,7 +145,7 @@ class Group:
         ]
 
     def question(self, messages: list[tuple[str, bytes]], runs: int) -> dict[str, Any]:
-        """Returns the group as JSON values, as the peers in Java and Go read it."""
+        """Return the group as JSON values, as the peers in Java and Go read it."""
         return {
             "assignor": "cooperative-sticky",
             "brokers": [{"id": number, **({"rack": rack} if rack else {})} for rack, number in _NODES.items()],
@@ -157,7 +157,7 @@ class Group:
         }
 
     def cluster(self) -> SettledCluster:
-        """Returns the topics as the agent's watch knows them."""
+        """Return the topics as the agent's watch knows them."""
         placed = {
             racks: SettledPartition(leader=_NODES[racks[0]], replicas=tuple(_NODES[rack] for rack in racks))
             for rows in self.topics.values()
@@ -170,7 +170,7 @@ class Group:
 
 
 def make(cell: Cell) -> Group:
-    """Returns the cell's group."""
+    """Return the cell's group."""
     names = [f"t{number:04}" for number in range(cell.topics)]
     racks = RACKS if cell.racks else (None,)
     rows: list[tuple[str | None, ...]] = [
@@ -206,13 +206,13 @@ def _without_last(group: Group) -> Group:
 
 
 def _planned(group: Group) -> list[dict[str, Int32Array]]:
-    """Returns what each member gets by our plan."""
+    """Return what each member gets by our plan."""
     problem = group.problem()
     return owned_by(problem, optimal.assign(problem))
 
 
 def owned_by(problem: Problem, owner: Int32Array) -> list[dict[str, Int32Array]]:
-    """Returns the partitions of each topic that each member has by a plan."""
+    """Return the partitions of each topic that each member has by a plan."""
     owned: list[dict[str, Int32Array]] = [{} for _ in problem.members]
     order = np.argsort(owner, kind="stable")
     order = order[owner[order] != NOBODY]

@@ -37,7 +37,7 @@ _ATTEMPTS: Final = 20
 
 
 def create_topics(bootstrap: str, brokers: list[int]) -> None:
-    """Creates the topics, with partitions on all brokers in turn."""
+    """Create the topics, with partitions on all brokers in turn."""
     topics = [
         NewTopic(
             f"topic-{number:03}",
@@ -53,7 +53,7 @@ def create_topics(bootstrap: str, brokers: list[int]) -> None:
 
 
 def feed(bootstrap: str) -> None:
-    """Sends one record to each partition.
+    """Send one record to each partition.
 
     Raises:
         RuntimeError: the brokers did not take all.
@@ -91,11 +91,11 @@ class Groups:
         self._to(self._names, [_sync(name, *self._members[name]) for name in self._names])
 
     def commit(self, offset: int) -> None:
-        """Commits this offset for all partitions of all groups."""
+        """Commit this offset for all partitions of all groups."""
         self._to(self._names, [_commit(name, *self._members[name], offset) for name in self._names])
 
     def _to(self, names: list[str], requests: list[Any]) -> list[Any]:
-        """Returns the answers of the groups' coordinators."""
+        """Return the answers of the groups' coordinators."""
         return self._ask(
             [
                 Question(broker=self._coordinators[name], request=request)

@@ -53,7 +53,7 @@ _COUNTS: Final = ("window_start", "bytes", "records")
 
 
 def _watched(*arguments: str) -> tuple[list[Found], Found]:
-    """Returns the lines of JSON that a step prints, and its time and highest memory with all of its children."""
+    """Return the lines of JSON that a step prints, and its time and highest memory with all of its children."""
     begun, peak, processor = time.perf_counter(), 0, dict[int, float]()
     process = subprocess.Popen(  # noqa: S603 - this module
         [sys.executable, "-m", "lab.benchmarks.pipeline", *arguments], stdout=subprocess.PIPE, text=True
@@ -106,7 +106,7 @@ def stream() -> Found:
 
 
 def _stream(bootstrap: str, folder: str) -> None:
-    """Reads all records once, and prints a line for each batch."""
+    """Read all records once, and print a line for each batch."""
     from samerack.pipeline import session, stream_run  # noqa: PLC0415 - see the module
 
     pipeline = {"master": MASTER, "tables": folder, "batch_records": _BATCH, "late_days": _NEVER_LATE}
@@ -133,7 +133,7 @@ def report() -> Found:
 
 
 def _make(folder: Path) -> tuple[int, int]:
-    """Writes the fleet's samples as Parquet files in folders of their days, and its states as lines of JSON."""
+    """Write the fleet's samples as Parquet files in folders of their days, and its states as lines of JSON."""
     from pyarrow import parquet  # noqa: PLC0415 - see the module
 
     fleet = Fleet(groups=GROUPS, clusters=4, days=DAYS, step_seconds=3_600, state_seconds=6 * 3_600)
@@ -162,7 +162,7 @@ def _make(folder: Path) -> tuple[int, int]:
 
 
 def _rows(lines: bytes) -> Any:
-    """Returns samples, one to a key and minute, as rows of `traffic_by_minute`."""
+    """Return samples, one to a key and minute, as rows of `traffic_by_minute`."""
     import pyarrow as pa  # noqa: PLC0415 - see the module
     from pyarrow import compute  # noqa: PLC0415 - see the module
     from pyarrow import json as arrow_json  # noqa: PLC0415 - see the module
@@ -188,7 +188,7 @@ def _settings(folder: str) -> PipelineSettings:
 
 
 def _load(folder: str) -> None:
-    """Makes Delta tables of the files."""
+    """Make Delta tables of the files."""
     from delta.tables import DeltaTable  # noqa: PLC0415 - see the module
     from pyspark.sql import functions as F  # noqa: N812, PLC0415 - the usual name; see the module
 
@@ -209,7 +209,7 @@ def _load(folder: str) -> None:
 
 
 def _report(folder: str) -> None:
-    """Makes the report as `samerack pipeline report --tables FOLDER --format parquet` does."""
+    """Make the report as `samerack pipeline report --tables FOLDER --format parquet` does."""
     from samerack.pipeline import session, tables  # noqa: PLC0415 - see the module
     from samerack.pipeline.report import export, gather, page  # noqa: PLC0415 - see the module
 
@@ -240,7 +240,7 @@ def _print(found: Found) -> None:
 
 
 def _used(found: Found) -> tuple[str, str, str]:
-    """Returns the cells of what `_watched` has seen."""
+    """Return the cells of what `_watched` has seen."""
     return f"{found['seconds']:.0f}", f"{found['cpu_seconds']:.0f}", f"{found['peak_bytes'] / 1e6:,.0f}"
 
 

@@ -32,7 +32,7 @@ _PROPERTIES: Final = {
 
 
 def restarts() -> Found:
-    """Starts groups of three and of six instances, and kills a process of each (a quarter of an hour)."""
+    """Start groups of three and of six instances, and kill a process of each (a quarter of an hour)."""
     rows = []
     for instances in (1, 2):
         with Cluster(heap_megabytes=512) as cluster, Admin(cluster.bootstrap) as admin:
@@ -69,7 +69,7 @@ def _measured(bootstrap: str, admin: Admin, planner: str, instances: int) -> Fou
 
 
 def _seconds(application: StreamsApplication) -> dict[str, float]:
-    """Returns the figures of one application, without those of what does not end in time."""
+    """Return the figures of one application, without those of what does not end in time."""
     found: dict[str, float] = {}
     application.start_all()
     try:

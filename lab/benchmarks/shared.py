@@ -29,14 +29,14 @@ _NUMBER: Final = re.compile(r"[-+\d.,%]*")
 
 
 def keep(name: str, part: str, found: Found) -> None:
-    """Writes what a part of a benchmark has found into its document."""
+    """Write what a part of a benchmark has found into its document."""
     path = _document(name)
     kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     path.write_text(json.dumps(kept | {part: found}, indent=1) + "\n", encoding="utf-8")
 
 
 def write_pages() -> None:
-    """Writes all pages with results anew."""
+    """Write all pages with results anew."""
     for path in DOCS.glob("*.md"):
         page = path.read_text(encoding="utf-8")
         if (anew := with_results(page)) != page:
@@ -44,7 +44,7 @@ def write_pages() -> None:
 
 
 def with_results(page: str) -> str:
-    """Returns the page with the results that its marks name."""
+    """Return the page with the results that its marks name."""
     return _RESULT.sub(lambda match: f"{match['mark']}\n{_shown(match['name'], match['part'])}\n\n{match['end']}", page)
 
 
@@ -58,7 +58,7 @@ def _document(name: str) -> Path:
 
 
 def table(head: str, rows: Iterable[Sequence[object]]) -> str:
-    """Returns a table in Markdown; columns of nothing but numbers are aligned to the right.
+    """Return a table in Markdown; columns of nothing but numbers are aligned to the right.
 
     Args:
         head: the titles, with `|` between them.
@@ -72,7 +72,7 @@ def table(head: str, rows: Iterable[Sequence[object]]) -> str:
 
 
 def machine() -> dict[str, str]:
-    """Returns a description of this machine."""
+    """Return a description of this machine."""
     cpuinfo = Path("/proc/cpuinfo")
     model = re.search(r"model name\s*: (.*)", cpuinfo.read_text()) if cpuinfo.exists() else None
     return {
@@ -86,10 +86,10 @@ def machine() -> dict[str, str]:
 
 
 def measured_on(found: Found) -> str:
-    """Returns the sentence on the machine of a result."""
+    """Return the sentence on the machine of a result."""
     return f"Measured on {', '.join(f'{name} {value}' for name, value in found['machine'].items())}."
 
 
 def show_progress(what: object) -> None:
-    """Reports progress on standard error."""
+    """Report progress on standard error."""
     sys.stderr.write(f"{time.strftime('%H:%M:%S')} {what}\n")

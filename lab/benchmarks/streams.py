@@ -39,7 +39,7 @@ _SOURCE, _CHANGELOG = 1, 2
 
 
 def java() -> Found:
-    """Puts the same questions in JSON to Kafka and to samerack, whose plans must cost the same (five minutes)."""
+    """Put the same questions in JSON to Kafka and to samerack, whose plans must cost the same (five minutes)."""
     with Peer("StreamsPeer") as peer:
         peer.ask({**_question(20, 4, STRATEGIES[0]), "cmd": OPTIMIZE})  # Java loads its classes
         return {"rows": [_beside(peer, *size, strategy) for strategy in STRATEGIES for size in BESIDE_JAVA]}
@@ -63,7 +63,7 @@ def _beside(peer: Peer, tasks: int, clients: int, strategy: str) -> Found:
 
 
 def _question(tasks: int, clients: int, strategy: str) -> dict[str, Any]:
-    """Returns one application in the format of `samerack streams optimize --lines`."""
+    """Return one application in the format of `samerack streams optimize --lines`."""
     rng = random.Random(tasks * clients)  # noqa: S311 - repeatable, not secret
     racks = [f"r{number}" for number in range(len(_RACKS))]
     names = [f"c{number}" for number in range(clients)]
@@ -88,7 +88,7 @@ def _question(tasks: int, clients: int, strategy: str) -> dict[str, Any]:
 
 
 def _cost(asked: dict[str, Any], plan: dict[str, list[str]]) -> int:
-    """Returns what a plan costs, counted from its reads across racks and its moves."""
+    """Return what a plan costs, counted from its reads across racks and its moves."""
     rack = {client["id"]: client["rack"] for client in asked["clients"]}
     before = {task: client for client, tasks in asked["assignment"].items() for task in tasks}
     near = {f"{task['subtopology']}_{task['partition']}": task["partitions"][0]["racks"] for task in asked["tasks"]}
@@ -115,7 +115,7 @@ def answer() -> Found:
 
 
 def _posted(agent: Endpoint, body: bytes) -> float:
-    """Returns the seconds from the request to the whole answer."""
+    """Return the seconds from the request to the whole answer."""
     begun = time.perf_counter()
     status, answered = agent.post("/v1/streams/assign", body)
     took = time.perf_counter() - begun
@@ -142,7 +142,7 @@ def _answer(question: bytes) -> Found:
 
 
 def _body(tasks: int, clients: int) -> bytes:
-    """Returns the question of an application whose tasks are all stateful, as the jar posts it.
+    """Return the question of an application whose tasks are all stateful, as the jar posts it.
 
     Each task has a source and a changelog, with replicas in two of three racks, and had an active and a standby on two
     clients at random, of which the standby lags a little.

@@ -74,12 +74,12 @@ class Feeder(threading.Thread):
         self._text = b"".join(b"%x order placed by customer %d; " % (i * 7919, i * 31) for i in range(1000))
 
     def begin(self) -> None:
-        """Starts to write, with the first size."""
+        """Start to write, with the first size."""
         self._began = time.monotonic()
         self.feeding.set()
 
     def run(self) -> None:
-        """Writes twenty rounds a second."""
+        """Write twenty rounds a second."""
         while True:
             self.feeding.wait()
             started = time.monotonic()
@@ -94,7 +94,7 @@ class Feeder(threading.Thread):
             time.sleep(max(0.0, 0.05 - (time.monotonic() - started)))
 
     def pause(self) -> None:
-        """Stops writing, and flushes all producers."""
+        """Stop writing, and flushes all producers."""
         self.feeding.clear()
         time.sleep(0.1)
         for producer in self._producers.values():
@@ -135,7 +135,7 @@ class Bench:
                 self.poll()
 
     def drain(self, commit_seconds: float) -> None:
-        """Waits until every group has committed all that was written."""
+        """Wait until every group has committed all that was written."""
         until = time.monotonic() + commit_seconds + _DRAIN_SECONDS
         self.poll()
         while not self._is_drained():
@@ -149,12 +149,12 @@ class Bench:
         return all(groups.get(topic, {}).get(topic) == 0 for topic in _TOPICS)
 
     def poll(self) -> None:
-        """Runs one measurement of both agents."""
+        """Run one measurement of both agents."""
         for watch in self.watches.values():
             watch.poll()
 
     def counts(self, processes: Mapping[int, tuple[str, str]]) -> dict[tuple[str, str], int]:
-        """Returns bytes by group and method, those across racks apart; waits 1.5 s first for the statistics."""
+        """Return bytes by group and method, those across racks apart; wait 1.5 s first for the statistics."""
         time.sleep(1.5)
         self._sockets.read()
         self.poll()
@@ -174,7 +174,7 @@ class Bench:
 
 @contextmanager
 def _consumers(bootstrap: str, web: WebServer, commit_seconds: float) -> Iterator[dict[int, tuple[str, str]]]:
-    """Runs two consumers for each topic; yields process id to (group, rack)."""
+    """Run two consumers for each topic; yield process id to (group, rack)."""
     running: dict[int, tuple[str, str]] = {}
     processes = []
     try:
@@ -201,12 +201,12 @@ def _consumers(bootstrap: str, web: WebServer, commit_seconds: float) -> Iterato
 
 
 def accuracy() -> Found:
-    """Counts bytes of seven groups for a minute: the truth, the agent's estimate, and with applications' statistics."""
+    """Count bytes of seven groups for a minute: the truth, the agent's estimate, and with applications' statistics."""
     return _counted(commit_seconds=5.0)
 
 
 def minute() -> Found:
-    """Counts the same where the groups commit once a minute."""
+    """Count the same where the groups commit once a minute."""
     return _counted(commit_seconds=60.0)
 
 
@@ -251,7 +251,7 @@ def _show(found: Found) -> str:
 
 
 def _consume(configuration: dict[str, str | int], topic: str, url: str) -> None:
-    """Reads, commits and posts statistics until the process is killed."""
+    """Read, commits and posts statistics until the process is killed."""
 
     def post(statistics: str) -> None:
         headers = {"Content-Type": "application/json"}

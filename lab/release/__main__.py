@@ -26,7 +26,7 @@ Trial = Annotated[bool, typer.Option("--dry-run", help="Neither tag nor section 
 
 @app.command("copy")
 def copy_sources(version: Version, target: Path, dry_run: Trial = False) -> None:  # noqa: FBT002 - an option
-    """Checks that the current commit may be released and copies it for the builders; prints its time and hash."""
+    """Check that the current commit may be released and copies it for the builders; print its time and hash."""
     source = checked(ROOT, version, trial=dry_run)
     for warning in source.warnings:
         _report(f"in a release this would be refused: {warning}")

@@ -57,7 +57,7 @@ class Built:
 
 
 def pack(built: Built, target: Path, *, version: str, source: Source) -> None:
-    """Writes all files of a release into a folder.
+    """Write all files of a release into a folder.
 
     Raises:
         ReleaseError: Something was not built, or is not what it should be.
@@ -88,7 +88,7 @@ def pack(built: Built, target: Path, *, version: str, source: Source) -> None:
 
 
 def write_sums(folder: Path) -> None:
-    """Writes the checksums of all files, as `sha256sum --check` reads them."""
+    """Write the checksums of all files, as `sha256sum --check` reads them."""
     lines = []
     for file in sorted(folder.iterdir()):
         if file.name == SUMS:
@@ -106,7 +106,7 @@ def _bill(
 
 
 def _inside(image: str) -> list[Component]:
-    """Returns the packages that the image itself finds in it."""
+    """Return the packages that the image itself finds in it."""
     line = [
         "docker",
         "run",

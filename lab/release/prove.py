@@ -96,7 +96,7 @@ def _sdist(sdist: Path, wheel: Path, tools: Tools, place: Path) -> str:
 
 
 def _load(jar: Path, loaded: str, beside: Path, java: str, place: Path) -> str:
-    """Loads a class; returns the version that its jar names."""
+    """Load a class; return the version that its jar names."""
     return _run(place, java, "-cp", os.pathsep.join([str(jar), f"{beside}/*"]), str(_PROVE), loaded)
 
 
@@ -166,7 +166,7 @@ def _expect(output: str, version: str, artefact: Path) -> None:
 
 
 def _run(place: Path, *line: str, cwd: Path | None = None, given: str = "") -> str:
-    """Runs a program outside of the checkout, without this process's settings for Python; returns what it printed.
+    """Run a program outside of the checkout, without this process's settings for Python; return what it printed.
 
     The program reads `given`.
     """

@@ -32,7 +32,7 @@ _CHUNK: Final = 1 << 20
 
 
 def chart(packed: Path, target: Path, *, epoch: int) -> None:
-    """Writes a packed chart again: entries by name, of this time, owned by nobody in particular."""
+    """Write a packed chart again: entries by name, of this time, owned by nobody in particular."""
     with (
         tarfile.open(packed) as source,
         target.open("wb") as out,
@@ -44,7 +44,7 @@ def chart(packed: Path, target: Path, *, epoch: int) -> None:
 
 
 def image(saved: Path, target: Path, *, name: str, epoch: int) -> None:
-    """Writes an image that `docker save` wrote as an OCI image layout, which `docker load` reads as well.
+    """Write an image that `docker save` wrote as an OCI image layout, which `docker load` reads as well.
 
     Args:
         saved: The archive of one image.

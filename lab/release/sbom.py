@@ -66,7 +66,7 @@ class Component:
 
 
 def locked(lock: Path) -> list[Component]:
-    """Returns the Python packages of a lock file.
+    """Return the Python packages of a lock file.
 
     Raises:
         ReleaseError: It has none.
@@ -87,7 +87,7 @@ def locked(lock: Path) -> list[Component]:
 
 
 def provided(pom: Path) -> list[Component]:
-    """Returns what a jar needs and does not contain, as its project names it."""
+    """Return what a jar needs and doe not contain, as its project names it."""
     project = ET.parse(pom).getroot()  # noqa: S314 - our own file
     properties = {
         f"${{{one.tag.removeprefix(_MAVEN)}}}": one.text or "" for one in project.find(f"{_MAVEN}properties") or ()
@@ -120,7 +120,7 @@ def write(
     needs: Iterable[Component] = (),
     contains: Iterable[Component] = (),
 ) -> None:
-    """Writes the document of one artefact.
+    """Write the document of one artefact.
 
     Args:
         artefact: The file that it is about.
@@ -187,7 +187,7 @@ def _packages(components: Sequence[Component], *, first: int) -> Iterable[Packag
 
 
 def _expression(licence: str) -> LicenseExpression | SpdxNoAssertion:
-    """Returns the licence; one that SPDX does not know is listed as none."""
+    """Return the licence; one that SPDX does not know is listed as none."""
     try:
         expression = _LICENCES.parse(licence, validate=True)  # it has no truth value
     except ExpressionError:

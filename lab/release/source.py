@@ -34,7 +34,7 @@ class Source:
 
 
 def checked(root: Path, version: str, *, trial: bool) -> Source:
-    """Returns the source of a release of the current commit.
+    """Return the source of a release of the current commit.
 
     Args:
         root: The checkout.
@@ -65,13 +65,13 @@ def checked(root: Path, version: str, *, trial: bool) -> Source:
 
 
 def section(changelog: str, name: str) -> str:
-    """Returns the text below a heading of the second level; empty if there is none."""
+    """Return the text below a heading of the second level; empty if there is none."""
     _, _, after = f"\n{changelog}".partition(f"\n## {name}\n")
     return after.partition("\n## ")[0].strip()
 
 
 def copy(root: Path, commit: str, version: str, target: Path) -> None:
-    """Writes the files of a commit into a folder, with this version.
+    """Write the files of a commit into a folder, with this version.
 
     Raises:
         WrongInputError: The folder has something in it.

@@ -39,7 +39,7 @@ class Replicas:
 
 
 def wait_until(holds: Callable[[], bool], what: str, *, timeout: float = 60.0, pause: float = 0.05) -> float:
-    """Waits until a condition holds; a Kafka error while asking counts as "not yet".
+    """Wait until a condition holds; a Kafka error while asking counts as "not yet".
 
     Args:
         holds: returns whether the condition holds.
@@ -75,7 +75,7 @@ class Admin:
     """
 
     def __init__(self, bootstrap: str, *, timeout: float = 60.0) -> None:
-        """Prepares a client, which connects on its first request.
+        """Prepare a client, which connects on its first request.
 
         Args:
             bootstrap: `bootstrap.servers`.
@@ -89,7 +89,7 @@ class Admin:
         self._client.poll(0)
 
     def __enter__(self) -> Self:
-        """Returns itself."""
+        """Return itself."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -97,18 +97,18 @@ class Admin:
         self.close()
 
     def racks(self) -> dict[int, str | None]:
-        """Returns the rack of every broker that the cluster lists, by broker id."""
+        """Return the rack of every broker that the cluster lists, by broker id."""
         nodes = self._ask(lambda: self._client.describe_cluster(request_timeout=_ANSWER_SECONDS).result()).nodes
         return {int(node.id): node.rack or None for node in sorted(nodes, key=lambda node: int(node.id))}
 
     def replicas(self, topics: Iterable[str]) -> dict[tuple[str, int], Replicas]:
-        """Returns the brokers of the partitions of these topics; topics that do not exist are left out."""
+        """Return the brokers of the partitions of these topics; topics that do not exist are left out."""
         asked = tuple(topics)
         found: dict[tuple[str, int], Replicas] = self._ask(lambda: _placed(self._client, asked))
         return found
 
     def ends(self, topics: Iterable[str]) -> dict[tuple[str, int], int]:
-        """Returns the end offset of every partition of these topics."""
+        """Return the end offset of every partition of these topics."""
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
         asked = {TopicPartition(*partition): latest for partition in self.replicas(topics)}
 
@@ -124,7 +124,7 @@ class Admin:
     def create_topic(
         self, topic: str, assignment: Sequence[Sequence[int]], *, config: Mapping[str, str] | None = None
     ) -> None:
-        """Creates a topic with partition i on the brokers `assignment[i]`, the leader first.
+        """Create a topic with partition i on the brokers `assignment[i]`, the leader first.
 
         Raises:
             SandboxError: metadata does not show it in time.
@@ -136,19 +136,19 @@ class Admin:
         self._wait_led({(topic, number): brokers for number, brokers in enumerate(placed)})
 
     def delete_topic(self, topic: str) -> None:
-        """Deletes a topic."""
+        """Delete a topic."""
         _all_done(self._client.delete_topics([topic]))
         wait_until(lambda: not self.replicas([topic]), f"topic {topic} is gone", timeout=self._timeout)
 
     def add_partitions(self, topic: str, assignment: Sequence[Sequence[int]]) -> None:
-        """Adds partitions to a topic, one for each list of brokers."""
+        """Add partitions to a topic, one for each list of brokers."""
         present = len(self.replicas([topic]))
         added = [list(brokers) for brokers in assignment]
         _all_done(self._client.create_partitions([NewPartitions(topic, present + len(added), added)]))
         self._wait_led({(topic, present + number): brokers for number, brokers in enumerate(added)})
 
     def move_replicas(self, moves: Mapping[tuple[str, int], Sequence[int]], *, elect: bool = True) -> float:
-        """Moves partitions to other brokers and waits until their data is copied.
+        """Move partitions to other brokers and wait until their data is copied.
 
         Args:
             moves: (topic, partition) to its new brokers, the preferred leader first.
@@ -182,7 +182,7 @@ class Admin:
         return time.monotonic() - begun
 
     def elect_leaders(self, partitions: Iterable[tuple[str, int]]) -> None:
-        """Makes the first replica of each partition its leader."""
+        """Make the first replica of each partition its leader."""
         wanted = list(partitions)
         asked = [TopicPartition(topic, number) for topic, number in wanted]
         answers: dict[TopicPartition, KafkaError | None] = self._client.elect_leaders(
@@ -217,13 +217,13 @@ class Admin:
         return answers[0]
 
     def _wait_led(self, wanted: Mapping[tuple[str, int], Sequence[int]]) -> None:
-        """Waits until partitions are placed, and elects the first brokers, which Kafka skips if they started late."""
+        """Wait until partitions are placed, and elect the first brokers, which Kafka skips if they started late."""
         self._wait_placed(wanted, leaders=False)
         self.elect_leaders(wanted)
         self._wait_placed(wanted)
 
     def _wait_placed(self, wanted: Mapping[tuple[str, int], Sequence[int]], *, leaders: bool = True) -> None:
-        """Waits until every broker shows it: each has its own view, and the next request may go to any of them."""
+        """Wait until every broker shows it: each has its own view, and the next request may go to any of them."""
         topics = sorted({topic for topic, _ in wanted})
         showing: set[str] = set()
 
@@ -250,7 +250,7 @@ class Admin:
         )
 
     def _addresses(self) -> list[str]:
-        """Returns the addresses of the brokers that the cluster lists."""
+        """Return the addresses of the brokers that the cluster lists."""
         brokers = self._ask(lambda: self._client.list_topics(timeout=_ANSWER_SECONDS)).brokers.values()
         return [f"{broker.host}:{broker.port}" for broker in brokers]
 
@@ -284,6 +284,6 @@ def _all_done(futures: Mapping[str, Future[None]]) -> None:
 
 
 def wait_for_racks(bootstrap: str, expected: Mapping[int, str | None], *, timeout: float = 30.0) -> None:
-    """Waits until the broker at `bootstrap` lists exactly these brokers with these racks."""
+    """Wait until the broker at `bootstrap` lists exactly these brokers with these racks."""
     with Admin(bootstrap) as admin:
         wait_until(lambda: admin.racks() == expected, f"{bootstrap} lists {dict(expected)}", timeout=timeout)

@@ -44,7 +44,7 @@ class AgentProcess:
         config: Path | None = None,
         prefix: Sequence[str] = (),
     ) -> None:
-        """Starts the agent.
+        """Start the agent.
 
         Args:
             bootstrap: `bootstrap.servers`; empty where the file of settings names brokers.
@@ -80,7 +80,7 @@ class AgentProcess:
         return self.process.poll() is None
 
     def events(self, name: str = "", **fields: object) -> list[dict[str, Any]]:
-        """Returns its log events until now, filtered by name, if given, and by fields."""
+        """Return its log events until now, filtered by name, if given, and by fields."""
         found = []
         for line in self.log.read_text(encoding="utf-8").splitlines():
             try:
@@ -109,7 +109,7 @@ class AgentProcess:
         return self.url.rpartition(":")[2]
 
     def get(self, path: str) -> tuple[int, str]:
-        """Returns status and text of one page of its HTTP port; status 0 while it does not answer."""
+        """Return status and text of one page of its HTTP port; status 0 while it does not answer."""
         if not self._url:
             if not self.events("started"):
                 return 0, ""
@@ -125,19 +125,19 @@ class AgentProcess:
             return 0, ""
 
     def metric(self, name: str, **labels: str) -> float | None:
-        """Returns the value of one sample of /metrics; None while it is missing."""
+        """Return the value of one sample of /metrics; None while it is missing."""
         return next((sample.value for sample in self.samples(name) if sample.labels == labels), None)
 
     def role(self, group: str = "") -> str:
-        """Returns its role in a group (its first): leading, following, standby, observing, fenced or outside."""
+        """Return its role in a group (its first): leading, following, standby, observing, fenced or outside."""
         return self.roles().get(group or self.groups[0], "unknown")
 
     def roles(self) -> dict[str, str]:
-        """Returns its role in each group; empty while it does not answer."""
+        """Return its role in each group; empty while it does not answer."""
         return {sample.labels["group"]: sample.labels["role"] for sample in self.samples("samerack_group_role")}
 
     def samples(self, name: str) -> Iterator[Sample]:
-        """Yields the samples of one name on /metrics; none while the agent does not answer.
+        """Yield the samples of one name on /metrics; none while the agent does not answer.
 
         Other lines are not parsed, because this runs many times a second.
         """
@@ -146,11 +146,11 @@ class AgentProcess:
             yield from (sample for sample in family.samples if sample.name == name)
 
     def first_in_order(self, group: str = "") -> bool:
-        """Returns whether the agent reports that it is the next to lead."""
+        """Return whether the agent reports that it is the next to lead."""
         return self.metric("samerack_first_in_order", group=group or self.groups[0]) == 1.0
 
     def wait(self, holds: Callable[[], bool], what: str, *, timeout: float = 60.0) -> float:
-        """Waits until a condition holds; returns the seconds it took."""
+        """Wait until a condition holds; return the seconds it took."""
 
         def asked() -> bool:
             if holds():
@@ -165,11 +165,11 @@ class AgentProcess:
             raise SandboxError(f"{error}\n{tail(self.log)}") from None
 
     def wait_role(self, role: str, group: str = "", *, timeout: float = 60.0) -> float:
-        """Waits until it has this role in a group."""
+        """Wait until it has this role in a group."""
         return self.wait(lambda: self.role(group) == role, f"the agent is {role}", timeout=timeout)
 
     def reaches(self, holds: Callable[[], bool], *, seconds: float) -> bool:
-        """Returns whether a condition holds within so many seconds."""
+        """Return whether a condition holds within so many seconds."""
         try:
             self.wait(holds, "it holds", timeout=seconds / PATIENCE)
         except SandboxError:
@@ -185,21 +185,21 @@ class AgentProcess:
         os.killpg(self.process.pid, signal.SIGCONT)
 
     def kill(self) -> None:
-        """Ends it with SIGKILL; returns when it has ended."""
+        """End it with SIGKILL; return when it has ended."""
         end(self.process, kill=True)
 
     def stop(self) -> tuple[int, float]:
-        """Ends it with SIGTERM; returns its exit code and the seconds it took. SIGKILL follows after half a minute."""
+        """End it with SIGTERM; return its exit code and the seconds it took. SIGKILL follows after half a minute."""
         begun = time.monotonic()
         code = end(self.process, timeout=_STOP_SECONDS)
         return code, time.monotonic() - begun
 
     def __enter__(self) -> Self:
-        """Returns itself; the process runs already."""
+        """Return itself; the process runs already."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Ends the process."""
+        """End the process."""
         if self.running:
             self.resume()
         self.stop()

@@ -15,15 +15,15 @@ SETTING: Final[Mapping[str, str]] = dict([LINE.split("=", 1)])
 
 
 def jar() -> Path:
-    """Returns the assignor's jar."""
+    """Return the assignor's jar."""
     return own_jar("samerack-broker-assignor.jar")
 
 
 def install(cluster: Cluster, broker: int) -> None:
-    """Gives a broker the jar and the line, from its next start on."""
+    """Give a broker the jar and the line, from its next start on."""
     cluster.override(broker, properties=SETTING, jars=(jar(),))
 
 
 def remove(cluster: Cluster, broker: int) -> None:
-    """Takes both from a broker, from its next start on."""
+    """Take both from a broker, from its next start on."""
     cluster.override(broker, properties={})

@@ -40,7 +40,7 @@ class Authority:
 
     @classmethod
     def new(cls, folder: Path, name: str = "authority") -> Self:
-        """Makes an authority, with its files in a separate folder."""
+        """Make an authority, with its files in a separate folder."""
         own = folder / name
         own.mkdir()
         certificate, key = own / "authority.pem", own / "authority.key"
@@ -52,7 +52,7 @@ class Authority:
         return cls(folder=own, certificate=certificate, key=key)
 
     def issue(self, name: str, *, names: tuple[str, ...] = LOOPBACK, expired: bool = False) -> Certificate:
-        """Makes a key, and signs a certificate for it.
+        """Make a key, and signs a certificate for it.
 
         Args:
             name: the subject's common name.
@@ -81,7 +81,7 @@ class Authority:
 
 
 def locked(plain: Path, password: str) -> Path:
-    """Writes a file with the same key as a plain one, encrypted with the password; returns the file."""
+    """Write a file with the same key as a plain one, encrypted with the password; return the file."""
     key = plain.with_suffix(".locked.key")
     openssl(
         *("pkcs8", "-topk8", "-v2", "aes-256-cbc", "-in", str(plain), "-out", str(key)),
@@ -109,7 +109,7 @@ def _date(moment: datetime) -> str:
 
 
 def openssl(*arguments: str, given: bytes = b"") -> bytes:
-    """Runs OpenSSL; returns what it printed."""
+    """Run OpenSSL; return what it printed."""
     line = ["openssl", *arguments]
     done = subprocess.run(line, input=given, capture_output=True, check=False, timeout=30)  # noqa: S603 - a fixed program, without a shell
     if done.returncode != 0:

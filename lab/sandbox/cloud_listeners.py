@@ -35,7 +35,7 @@ class Msk:
     session: str = field(repr=False)
 
     def listener(self, *, reauthenticate_ms: int = 0) -> dict[str, str]:
-        """Returns the properties of a listener with SASL OAUTHBEARER for such tokens.
+        """Return the properties of a listener with SASL OAUTHBEARER for such tokens.
 
         Args:
             reauthenticate_ms: how long a connection lasts without a new token; 0 is without limit.
@@ -43,7 +43,7 @@ class Msk:
         return _listener("MskTokens", reauthenticate_ms)
 
     def options(self) -> tuple[str, ...]:
-        """Returns options of the JVMs."""
+        """Return options of the JVMs."""
         known = {"region": self.region, "key": self.key, "secret": self.secret, "session": self.session}
         return _options("msk", known)
 
@@ -61,11 +61,11 @@ class GoogleKafka:
     access: str = field(repr=False)
 
     def listener(self) -> dict[str, str]:
-        """Returns the properties of a listener with SASL OAUTHBEARER for such tokens."""
+        """Return the properties of a listener with SASL OAUTHBEARER for such tokens."""
         return _listener("GoogleTokens", 0)
 
     def options(self) -> tuple[str, ...]:
-        """Returns options of the JVMs."""
+        """Return options of the JVMs."""
         return _options("google", {"account": self.account, "access": self.access})
 
 

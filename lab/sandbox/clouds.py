@@ -29,7 +29,7 @@ class Aws(Server):
     """STS, Pod Identity and instance metadata, which all give credentials of one role."""
 
     def __init__(self, *, key: str, secret: str, session: str) -> None:
-        """Prepares a server for one role.
+        """Prepare a server for one role.
 
         Args:
             key: the access key's id.
@@ -46,7 +46,7 @@ class Aws(Server):
         """How often it gave credentials."""
 
     def for_web_identity(self, folder: Path) -> dict[str, str]:
-        """Returns the variables of a pod with IRSA."""
+        """Return the variables of a pod with IRSA."""
         file = _written(folder / "web-identity-token", self.account_token)
         return {
             "AWS_ROLE_ARN": ROLE,
@@ -56,7 +56,7 @@ class Aws(Server):
         }
 
     def for_container(self, folder: Path) -> dict[str, str]:
-        """Returns the variables of a pod with EKS Pod Identity."""
+        """Return the variables of a pod with EKS Pod Identity."""
         file = _written(folder / "eks-pod-identity-token", self.account_token)
         return {
             "AWS_CONTAINER_CREDENTIALS_FULL_URI": f"{self.url}{_CONTAINER}",
@@ -65,7 +65,7 @@ class Aws(Server):
         }
 
     def for_instance(self) -> dict[str, str]:
-        """Returns the variables of a machine with this metadata service."""
+        """Return the variables of a machine with this metadata service."""
         return {"AWS_EC2_METADATA_SERVICE_ENDPOINT": self.url}
 
     def answer(self, asked: Asked) -> Answer:
@@ -122,7 +122,7 @@ class Azure(Server):
     """Microsoft Entra for one federated credential, and a machine's metadata service for its one managed identity."""
 
     def __init__(self, token: Callable[[], str], *, client: str, scope: str) -> None:
-        """Prepares a server for one identity.
+        """Prepare a server for one identity.
 
         Args:
             token: creates the tokens.
@@ -140,7 +140,7 @@ class Azure(Server):
         """How often it gave a token."""
 
     def for_workload(self, folder: Path) -> dict[str, str]:
-        """Returns the variables of a pod with a workload identity."""
+        """Return the variables of a pod with a workload identity."""
         return {
             "AZURE_CLIENT_ID": self.client,
             "AZURE_TENANT_ID": _TENANT,
@@ -195,7 +195,7 @@ class Google(Server):
     """The metadata server of a machine or pod with one service account."""
 
     def __init__(self, *, account: str, access: str) -> None:
-        """Prepares a server for one service account.
+        """Prepare a server for one service account.
 
         Args:
             account: its e-mail address.
@@ -209,7 +209,7 @@ class Google(Server):
         """How often it gave a token."""
 
     def for_machine(self) -> dict[str, str]:
-        """Returns the variables of a machine with this metadata server."""
+        """Return the variables of a machine with this metadata server."""
         return {"GCE_METADATA_HOST": self.url.removeprefix("http://")}
 
     def answer(self, asked: Asked) -> Answer:

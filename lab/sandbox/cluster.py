@@ -28,7 +28,7 @@ _START_SECONDS: Final = 60.0
 
 
 def _remove_leftovers() -> None:
-    """Removes the folders of clusters whose program was killed; their names contain its process id."""
+    """Remove the folders of clusters whose program was killed; their names contain its process id."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*-*"):
         owner = folder.name.removeprefix(_PREFIX).partition("-")[0]
         if owner.isdigit() and not Path(f"/proc/{owner}").exists():
@@ -55,7 +55,7 @@ class Cluster:
         version: str = BROKER_VERSION,
         progress: Callable[[str], None] | None = None,
     ) -> None:
-        """Prepares a cluster; `start` or `with` starts it.
+        """Prepare a cluster; `start` or `with` starts it.
 
         Args:
             racks: broker id to rack; None is a broker without a rack.
@@ -98,7 +98,7 @@ class Cluster:
         return ",".join(f"{HOST}:{self._ports[broker]}" for broker in self._racks)
 
     def secured(self, listener: str) -> str:
-        """Returns `bootstrap.servers` for one of the further listeners."""
+        """Return `bootstrap.servers` for one of the further listeners."""
         return ",".join(f"{HOST}:{self._secured[listener, broker]}" for broker in self._racks)
 
     @property
@@ -112,7 +112,7 @@ class Cluster:
         }
 
     def start(self) -> None:
-        """Starts the controller and all brokers at once; returns when every broker lists all with their racks."""
+        """Start the controller and all brokers at once; return when every broker lists all with their racks."""
         _remove_leftovers()
         self._folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
         nodes = [CONTROLLER, *self._racks]
@@ -148,13 +148,13 @@ class Cluster:
             self._folder = None
 
     def stop_broker(self, broker: int, *, kill: bool = False) -> None:
-        """Ends a broker: in order, or with SIGKILL when `kill` is set; returns when its process has ended."""
+        """End a broker: in order, or with SIGKILL when `kill` is set; return when its process has ended."""
         if not self._is_running(broker):
             raise SandboxError(f"cannot stop {self._name(broker)}: it is not running")
         end(self._processes.pop(broker), kill=kill, timeout=30)
 
     def start_broker(self, broker: int, *, rack: str | Keep | None = Keep.RACK) -> None:
-        """Starts a stopped broker, in another rack if one is given; returns when every running broker lists it."""
+        """Start a stopped broker, in another rack if one is given; return when every running broker lists it."""
         if broker not in self._racks or self._is_running(broker):
             raise SandboxError(f"cannot start {self._name(broker)}: it is running or not of this cluster")
         if not isinstance(rack, Keep):
@@ -164,31 +164,31 @@ class Cluster:
         self._wait_listed()
 
     def restart_broker(self, broker: int, *, rack: str | Keep | None = Keep.RACK) -> None:
-        """Stops a broker in order and starts it again, in another rack if one is given."""
+        """Stop a broker in order and start it again, in another rack if one is given."""
         self.stop_broker(broker)
         self.start_broker(broker, rack=rack)
 
     def override(self, broker: int, *, properties: Mapping[str, str], jars: Sequence[Path] = ()) -> None:
-        """Gives a broker properties and jars of its own, from its next start on; they replace earlier ones."""
+        """Give a broker properties and jars of its own, from its next start on; they replace earlier ones."""
         self._overrides[broker] = (dict(properties), tuple(jars))
 
     def process_id(self, broker: int) -> int:
-        """Returns the process id of a running broker."""
+        """Return the process id of a running broker."""
         if not self._is_running(broker):
             raise SandboxError(f"{self._name(broker)} is not running")
         return self._processes[broker].pid
 
     def log(self, broker: int, lines: int = 30) -> str:
-        """Returns the last lines of a broker's log; the controller's id is `lab.sandbox.settings.CONTROLLER`."""
+        """Return the last lines of a broker's log; the controller's id is `lab.sandbox.settings.CONTROLLER`."""
         return tail(self._log_path(broker), lines)
 
     def __enter__(self) -> Self:
-        """Starts everything."""
+        """Start everything."""
         self.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Closes the cluster."""
+        """Close the cluster."""
         self.close()
 
     def _home(self) -> Path:

@@ -21,7 +21,7 @@ _MAX_SECONDS: Final = 120.0
 def samerack(
     *words: str, timeout: float = _MAX_SECONDS, env: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Runs a command to its end; returns its exit code, standard output and standard error.
+    """Run a command to its end; return its exit code, standard output and standard error.
 
     Args:
         words: the command and its options.
@@ -37,7 +37,7 @@ def samerack(
 
 
 def samerack_json(*words: str, timeout: float = _MAX_SECONDS, codes: Collection[int] = (0,)) -> dict[str, Any]:
-    """Runs a command that ends with one JSON object; returns that.
+    """Run a command that ends with one JSON object; return that.
 
     Args:
         words: the command and its options, with `--json`.

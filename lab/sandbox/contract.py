@@ -56,27 +56,27 @@ class KafkaCluster(Protocol):
         """The brokers by id, in their present state."""
 
     def stop_broker(self, broker: int, *, kill: bool = False) -> None:
-        """Ends a broker: in order, or with SIGKILL when `kill` is set; returns when its process has ended."""
+        """End a broker: in order, or with SIGKILL when `kill` is set; return when its process has ended."""
 
     def start_broker(self, broker: int, *, rack: str | Keep | None = Keep.RACK) -> None:
-        """Starts a stopped broker, in another rack if one is given; returns when every running broker lists it."""
+        """Start a stopped broker, in another rack if one is given; return when every running broker lists it."""
 
     def restart_broker(self, broker: int, *, rack: str | Keep | None = Keep.RACK) -> None:
-        """Stops a broker in order and starts it again, in another rack if one is given."""
+        """Stop a broker in order and start it again, in another rack if one is given."""
 
     def log(self, broker: int, lines: int = 30) -> str:
-        """Returns the last lines of a broker's log."""
+        """Return the last lines of a broker's log."""
 
     def start(self) -> None:
-        """Starts everything; returns when every broker lists all the others with their racks."""
+        """Start everything; return when every broker lists all the others with their racks."""
 
     def close(self) -> None:
-        """Ends every process and removes every file; may be called again."""
+        """End every process and remove every file; may be called again."""
 
     def __enter__(self) -> Self:
-        """Starts everything."""
+        """Start everything."""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None:
-        """Closes the cluster."""
+        """Close the cluster."""

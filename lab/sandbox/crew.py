@@ -52,7 +52,7 @@ class Layout:
     replicas: Mapping[Partition, Replicas]
 
     def serving(self, post: Post, partition: Partition) -> frozenset[str]:
-        """Returns the racks that can serve a member: any replica's if it fetches with its rack, else the leader's."""
+        """Return the racks that can serve a member: any replica's if it fetches with its rack, else the leader's."""
         placed = self.replicas[partition]
         brokers = placed.replicas if post.tells_rack else (placed.leader,)
         return frozenset(self.racks[broker] for broker in brokers)
@@ -80,7 +80,7 @@ class Crew:
         self._former: list[Member] = []
 
     def start(self, post: Post) -> None:
-        """Starts the member of one post."""
+        """Start the member of one post."""
         settings = MemberSettings(
             bootstrap=self._bootstrap,
             group=self._group,
@@ -92,32 +92,32 @@ class Crew:
         self._members[post] = Member.on(post.client, settings)
 
     def restart(self, post: Post) -> None:
-        """Ends the member of one post in order and starts a new one, as a deployment does."""
+        """End the member of one post in order and start a new one, as a deployment does."""
         member = self._members.pop(post)
         member.stop()
         self._former.append(member)
         self.start(post)
 
     def processes(self) -> dict[Post, int]:
-        """Returns the process id of each member."""
+        """Return the process id of each member."""
         return {post: member.pid for post, member in self._members.items()}
 
     def layout(self, admin: Admin) -> Layout:
-        """Returns the present layout of its topics."""
+        """Return the present layout of its topics."""
         racks = {broker: rack for broker, rack in admin.racks().items() if rack is not None}
         return Layout(racks=racks, replicas=admin.replicas(self._topics))
 
     def owned(self) -> dict[Post, frozenset[Partition]]:
-        """Returns the partitions that each member reports."""
+        """Return the partitions that each member reports."""
         return {post: member.owned for post, member in self._members.items()}
 
     def complete(self) -> bool:
-        """Returns whether every partition has exactly one owner and every member has a partition."""
+        """Return whether every partition has exactly one owner and every member has a partition."""
         owned = list(self.owned().values())
         return all(owned) and sum(map(len, owned)) == self._partitions == len(frozenset().union(*owned))
 
     def wait_complete(self) -> None:
-        """Waits until the group has settled: complete, and unchanged half a second later."""
+        """Wait until the group has settled: complete, and unchanged half a second later."""
 
         def settled() -> bool:
             if not self.complete():
@@ -129,7 +129,7 @@ class Crew:
         wait_until(settled, f"all {self._partitions} partitions are assigned")
 
     def wait_near(self, where: Layout, share: float, what: str, *, timeout: float) -> None:
-        """Waits until the group is complete and reads no more than this share of its partitions across racks."""
+        """Wait until the group is complete and reads no more than this share of its partitions across racks."""
         wait_until(lambda: self.complete() and self.cross_rack_share(where) <= share, what, timeout=timeout)
 
     def follow_a_move(
@@ -141,7 +141,7 @@ class Crew:
         each_topic_even: bool = True,
         timeout: float = 60,
     ) -> dict[str, float]:
-        """Moves replicas to other racks, and waits until the group reads as near as it can; returns what it cost."""
+        """Move replicas to other racks, and wait until the group reads as near as it can; return what it cost."""
         move_seconds = admin.move_replicas(moves)
         moved_at = time.monotonic()
         where = self.layout(admin)
@@ -159,7 +159,7 @@ class Crew:
         return {"after_move": present, "followed": self.cross_rack_share(where), "followed_seconds": seconds}
 
     def cross_rack_share(self, where: Layout) -> float:
-        """Returns the share of partitions that are read from another rack, under a layout."""
+        """Return the share of partitions that are read from another rack, under a layout."""
         owned = self.owned()
         cross = sum(
             post.rack not in where.serving(post, partition)
@@ -169,7 +169,7 @@ class Crew:
         return cross / max(1, sum(map(len, owned.values())))
 
     def optimum(self, where: Layout, *, each_topic_even: bool = True) -> float:
-        """Returns the lowest share of an assignment that is even: each topic by itself, as range does, or all together.
+        """Return the lowest share of an assignment that is even: each topic by itself, as range does, or all together.
 
         The reference solver (networkx) computes it, which the agent does not use.
         """
@@ -189,15 +189,15 @@ class Crew:
         return cost.cross_rack / len(problem.topic_of)
 
     def longest_pause(self, *, since_ms: int, until_ms: int) -> float:
-        """Returns the longest time in seconds in which no member read some partition."""
+        """Return the longest time in seconds in which no member read some partition."""
         return max(longest_pauses(self._events(), since_ms=since_ms, until_ms=until_ms).values(), default=float("inf"))
 
     def rebalanced(self, *, since_ms: int) -> bool:
-        """Returns whether a member has given up or got partitions since then."""
+        """Return whether a member has given up or got partitions since then."""
         return any(event.kind in ("assigned", "revoked", "lost") and event.ms >= since_ms for event in self._events())
 
     def rates(self, where: Layout, seconds: float) -> dict[Post, dict[str, float]]:
-        """Returns bytes per second from each rack, measured over `seconds`.
+        """Return bytes per second from each rack, measured over `seconds`.
 
         librdkafka reports the bytes on the wire from each broker; for the other clients the records of each partition
         count from the rack of its leader, which serves them.
@@ -248,7 +248,7 @@ def running(  # noqa: PLR0913 - one parameter for each part of a group
     members: str,
     properties: Mapping[str, str] | None = None,
 ) -> Iterator[tuple[Cluster, Admin, Crew]]:
-    """Runs three brokers and a group with load within the context; `brokers` and `members` say what is special."""
+    """Run three brokers and a group with load within the context; `brokers` and `members` say what is special."""
     with three_brokers(story.report, note=brokers) as (cluster, admin):
         for topic, assignment in topics.items():
             admin.create_topic(topic, assignment)
@@ -261,7 +261,7 @@ def running(  # noqa: PLR0913 - one parameter for each part of a group
 
 
 def show_rates(story: Story, rates: Mapping[Post, Mapping[str, float]], title: str) -> None:
-    """Prints bytes per second from each rack, in no more than 80 columns."""
+    """Print bytes per second from each rack, in no more than 80 columns."""
     racks = sorted({post.rack for post in rates})
     table = Table(title=title)
     for column in ("member", "in"):

@@ -46,7 +46,7 @@ _AFTER_KILL_SECONDS: Final = 12.0
 
 @contextmanager
 def agent(bootstrap: str, settings: Mapping[str, object] | None = None) -> Iterator[AgentProcess]:
-    """Runs an agent within the context; it maps client ids to racks, and has these settings too."""
+    """Run an agent within the context; it maps client ids to racks, and has these settings too."""
     with (
         tempfile.TemporaryDirectory(prefix="samerack-demo-") as folder,
         AgentProcess(
@@ -60,7 +60,7 @@ def agent(bootstrap: str, settings: Mapping[str, object] | None = None) -> Itera
 
 
 def play(story: Story) -> dict[str, float]:
-    """Runs the whole demo; returns its measurements."""
+    """Run the whole demo; return its measurements."""
     starts = "six members start; only the two on librdkafka know their rack"
     with running(story, POSTS, TOPICS, group=GROUP, members=starts) as (cluster, admin, crew):
         return _lead_move_kill(story, cluster.bootstrap, admin, crew)
@@ -89,7 +89,7 @@ def _lead_move_kill(story: Story, bootstrap: str, admin: Admin, crew: Crew) -> d
 
 
 def paused(seconds: float, *, rebalanced: bool) -> str:
-    """Returns how long the group paused after the agent was killed, and why."""
+    """Return how long the group paused after the agent was killed, and why."""
     text = f"the longest pause of a partition was {seconds:.2f} s"
     if not rebalanced:
         return f"{text}: the group went on as it was"

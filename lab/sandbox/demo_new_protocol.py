@@ -37,7 +37,7 @@ _REBALANCE_SECONDS: Final = 45.0
 
 
 def play(story: Story) -> dict[str, float]:
-    """Runs the whole demo; returns its measurements."""
+    """Run the whole demo; return its measurements."""
     broker_assignor.jar()  # raises before anything is started
     with running(
         story,
@@ -73,7 +73,7 @@ def _install_and_move(story: Story, cluster: Cluster, admin: Admin, crew: Crew) 
 
 
 def _assignor(cluster: Cluster) -> str:
-    """Returns the assignor that the coordinator names."""
+    """Return the assignor that the coordinator names."""
     client = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
     return str(client.describe_consumer_groups([GROUP], request_timeout=10.0)[GROUP].result().partition_assignor)
 

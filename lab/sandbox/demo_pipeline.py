@@ -47,7 +47,7 @@ _MAX_SECONDS: Final = 240.0
 
 
 def play(output: Path, story: Story) -> dict[str, Any]:
-    """Runs the whole demo; returns a summary of the report."""
+    """Run the whole demo; return a summary of the report."""
     with tempfile.TemporaryDirectory(prefix="samerack-demo-") as folder:
         with three_brokers(story.report) as (cluster, admin):
             for topic, assignment in {**TOPICS, TRAFFIC_TOPIC: [[1]], STATES_TOPIC: [[2]]}.items():
@@ -64,7 +64,7 @@ def play(output: Path, story: Story) -> dict[str, Any]:
 
 
 def _publish(story: Story, bootstrap: str) -> None:
-    """Runs an agent that measures two groups, leads one of them from half way on, and publishes the measurements."""
+    """Run an agent that measures two groups, leads one of them from half way on, and publishes the measurements."""
     crew = Crew(POSTS, bootstrap=bootstrap, group=GROUP, topics=TOPICS)
     others = Crew(OTHER_POSTS, bootstrap=bootstrap, group=OTHER_GROUP, topics={"orders": TOPICS["orders"]})
     with Feeder(bootstrap, {topic: len(placed) for topic, placed in TOPICS.items()}), crew, others:
@@ -81,7 +81,7 @@ def _publish(story: Story, bootstrap: str) -> None:
 
 
 def _samerack(*arguments: str, log: Path) -> bytes:
-    """Runs a pipeline command; returns its standard output."""
+    """Run a pipeline command; return its standard output."""
     line = (*SAMERACK, "pipeline", *arguments)
     out = log.with_suffix(".out")
     with out.open("wb") as out_file, log.open("wb") as complaints:

@@ -65,13 +65,13 @@ class _Measured:
 
 
 def prepare(admin: Admin, application: str, changelogs: Sequence[Sequence[int]] = CHANGELOGS) -> None:
-    """Creates the topics of an application beside its source; `changelogs` are brokers by partition."""
+    """Create the topics of an application beside its source; `changelogs` are brokers by partition."""
     admin.create_topic(f"{application}-ledger-changelog", changelogs, config={"cleanup.policy": "compact"})
     admin.create_topic(f"{application}-output", [[1, 2], [2, 3], [3, 1]])
 
 
 def racks_by_task(admin: Admin, topic: str) -> dict[str, frozenset[str]]:
-    """Returns the racks of the replicas of each task's partition of a topic."""
+    """Return the racks of the replicas of each task's partition of a topic."""
     racks = admin.racks()
     return {
         f"0_{partition}": frozenset(rack for broker in placed.replicas if (rack := racks[broker]) is not None)
@@ -98,7 +98,7 @@ def _measured(cluster: Cluster, admin: Admin, application: StreamsApplication) -
 
 
 def _crossing(admin: Admin, before: Mapping[str, Counter[int]], now: Mapping[str, Counter[int]]) -> float:
-    """Returns the share of what processes received in between that came from brokers of other racks."""
+    """Return the share of what processes received in between that came from brokers of other racks."""
     racks, own = admin.racks(), {place.name: place.rack for place in PLACES}
     read = {(name, broker): count for name in now for broker, count in (now[name] - before[name]).items()}
     near = sum(count for (name, broker), count in read.items() if racks[broker] == own[name])
@@ -115,7 +115,7 @@ def _all_read(application: StreamsApplication) -> bool:
 
 
 def play(story: Story) -> dict[str, Any]:
-    """Runs the whole demo; returns its measurements."""
+    """Run the whole demo; return its measurements."""
     with (
         tempfile.TemporaryDirectory(prefix="samerack-demo-") as folder,
         three_brokers(story.report) as (cluster, admin),
@@ -176,7 +176,7 @@ def play(story: Story) -> dict[str, Any]:
 
 
 def _switch(story: Story, application: StreamsApplication, port: int) -> dict[str, float]:
-    """Gives the application the jar and the lines of configuration, process by process, as a deployment does."""
+    """Give the application the jar and the lines of configuration, process by process, as a deployment does."""
     application.properties.update(
         {
             "task.assignor.class": CLASS,
@@ -195,7 +195,7 @@ def _switch(story: Story, application: StreamsApplication, port: int) -> dict[st
 
 
 def _lose_the_agent(story: Story, application: StreamsApplication, agent: AgentProcess) -> dict[str, float]:
-    """Stops the agent in the middle of a rebalance, then kills it: the application goes on."""
+    """Stop the agent in the middle of a rebalance, then kill it: the application goes on."""
     agent.pause()
     last = PLACES[-1].name
     application.stop(last)

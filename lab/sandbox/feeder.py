@@ -17,7 +17,7 @@ VALUE_BYTES: Final = 500
 
 
 def one(_topic: str, _partition: int) -> int:
-    """Returns 1: one record to each partition."""
+    """Return 1: one record to each partition."""
     return 1
 
 

@@ -25,7 +25,7 @@ class GroupClient:
         self._client = self.new()
 
     def new(self) -> AdminClient:
-        """Returns a new client, which has no cached coordinator."""
+        """Return a new client, which has no cached coordinator."""
         return AdminClient({"bootstrap.servers": self._bootstrap, "log_level": 0, "reconnect.backoff.max.ms": 200})
 
     def forget(self) -> None:
@@ -33,7 +33,7 @@ class GroupClient:
         self._client = self.new()
 
     def describe(self, *, timeout: float) -> Any:
-        """Returns the group as its coordinator describes it, within so many seconds.
+        """Return the group as its coordinator describes it, within so many seconds.
 
         Raises:
             KafkaException: No coordinator answers.
@@ -46,7 +46,7 @@ class GroupClient:
 
 
 def assigned(described: Any) -> dict[str, frozenset[Partition]] | None:
-    """Returns partitions by client id as the leader assigned them, without the agent; None unless the group is stable.
+    """Return partitions by client id as the leader assigned them, without the agent; None unless the group is stable.
 
     Args:
         described: the answer of `GroupClient.describe`.

@@ -45,20 +45,20 @@ class Server:
         return f"http://127.0.0.1:{self._server.server_port}"
 
     def answer(self, asked: Asked) -> Answer:
-        """Returns the answer to a request."""
+        """Return the answer to a request."""
         raise NotImplementedError
 
     def now(self) -> float:
-        """Returns seconds since 1970, by its clock."""
+        """Return seconds since 1970, by its clock."""
         return time.time() + self.clock_ahead
 
     def __enter__(self) -> Self:
-        """Starts to answer."""
+        """Start to answer."""
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stops the server."""
+        """Stop the server."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()

@@ -32,14 +32,14 @@ _HEAP: Final = ("-Xms64m", "-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLeve
 
 
 def cache_folder() -> Path:
-    """Returns the folder in the user's cache that all of samerack's scripts share."""
+    """Return the folder in the user's cache that all of samerack's scripts share."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "samerack"
 
 
 @cache
 def java() -> str:
-    """Returns the Java program: JAVA_HOME's when that is set, else the one on the PATH."""
+    """Return the Java program: JAVA_HOME's when that is set, else the one on the PATH."""
     home = os.environ.get("JAVA_HOME")
     found = shutil.which(str(Path(home) / "bin" / "java")) if home else shutil.which("java")
     if found is None:
@@ -49,7 +49,7 @@ def java() -> str:
 
 @cache
 def jars(version: str = KAFKA_VERSION) -> tuple[Path, ...]:
-    """Returns the jars of a Kafka version, sorted: an archive of classes is valid for one order of the class path."""
+    """Return the jars of a Kafka version, sorted: an archive of classes is valid for one order of the class path."""
     folder = cache_folder() / f"kafka-{version}"
     found = tuple(sorted(folder.glob("*.jar")))
     if not found:
@@ -58,7 +58,7 @@ def jars(version: str = KAFKA_VERSION) -> tuple[Path, ...]:
 
 
 def own_jar(name: str) -> Path:
-    """Returns one of samerack's own jars."""
+    """Return one of samerack's own jars."""
     found = cache_folder() / "java" / name
     if not found.exists():
         raise SandboxError(f"{found} is missing; scripts/setup builds it")
@@ -66,12 +66,12 @@ def own_jar(name: str) -> Path:
 
 
 def class_path(*more: Path, version: str = KAFKA_VERSION) -> str:
-    """Returns the class path: Kafka's jars, then `more`."""
+    """Return the class path: Kafka's jars, then `more`."""
     return os.pathsep.join(str(path) for path in (*jars(version), *more))
 
 
 def archive(version: str = KAFKA_VERSION) -> Path:
-    """Returns the path of the archive of classes for this Java and these jars, written or not."""
+    """Return the path of the archive of classes for this Java and these jars, written or not."""
     seen = "\n".join([java(), *(f"{jar}:{jar.stat().st_mtime_ns}" for jar in jars(version))])
     return jars(version)[0].parent / f"classes-{hashlib.sha256(seen.encode()).hexdigest()[:16]}.jsa"
 
@@ -85,7 +85,7 @@ def command(  # noqa: PLR0913 - one parameter for each part of a command line
     more: Sequence[Path] = (),
     version: str = KAFKA_VERSION,
 ) -> list[str]:
-    """Returns the command line of a Kafka program.
+    """Return the command line of a Kafka program.
 
     Args:
         main: the class to run.
@@ -112,7 +112,7 @@ def command(  # noqa: PLR0913 - one parameter for each part of a command line
 
 
 def format_storage(properties: Path, cluster_id: str, folder: Path, *, version: str = KAFKA_VERSION) -> None:
-    """Writes the first metadata of a controller (a broker's own storage needs none: see `write_properties`)."""
+    """Write the first metadata of a controller (a broker's own storage needs none: see `write_properties`)."""
     arguments = ["format", "--cluster-id", cluster_id, "--config", str(properties)]
     log = folder / "format.log"
     with log.open("wb") as out:
@@ -126,7 +126,7 @@ def format_storage(properties: Path, cluster_id: str, folder: Path, *, version: 
 
 
 def write_archive() -> Path:
-    """Writes the archive of classes by starting one Kafka node and stopping it again; keeps one that exists."""
+    """Write the archive of classes by starting one Kafka node and stopping it again; keep one that exists."""
     target = archive()
     if target.exists():
         return target

@@ -24,7 +24,7 @@ from lab.sandbox.patience import PATIENCE
 
 @cache
 def _spawner() -> ThreadPoolExecutor:
-    """Returns the one thread that starts children."""
+    """Return the one thread that starts children."""
     return ThreadPoolExecutor(max_workers=1, thread_name_prefix="sandbox-spawner")
 
 
@@ -36,7 +36,7 @@ def spawn(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Starts a program that the kernel kills when this program ends.
+    """Start a program that the kernel kills when this program ends.
 
     Args:
         command: program and arguments.
@@ -71,7 +71,7 @@ def spawn(
 
 
 def end(process: subprocess.Popen[bytes], *, kill: bool = False, timeout: float = 30.0) -> int:
-    """Ends a process and all of its group, and waits for it.
+    """End a process and all of its group, and wait for it.
 
     Args:
         process: what `spawn` returned.
@@ -91,7 +91,7 @@ def end(process: subprocess.Popen[bytes], *, kill: bool = False, timeout: float 
 
 
 def tail(path: Path, lines: int = 30) -> str:
-    """Returns the last lines of a text file, or says that there are none."""
+    """Return the last lines of a text file, or say that there are none."""
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
@@ -100,7 +100,7 @@ def tail(path: Path, lines: int = 30) -> str:
 
 
 def wait_for_line(process: subprocess.Popen[bytes], log: Path, needle: str, timeout: float, *, start: int = 0) -> None:
-    """Waits until a process has logged a line.
+    """Wait until a process has logged a line.
 
     Args:
         process: the process that writes the log.

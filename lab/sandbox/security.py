@@ -32,7 +32,7 @@ class Listener:
     properties: Mapping[str, str] = field(default_factory=dict)
 
     def prefixed(self) -> dict[str, str]:
-        """Returns its properties with the prefix that brokers expect."""
+        """Return its properties with the prefix that brokers expect."""
         given = {"num.network.threads": "1", **self.properties}
         return {f"listener.name.{self.name.lower()}.{key}": value for key, value in given.items()}
 
@@ -56,7 +56,7 @@ class Security:
     jars: tuple[Path, ...] = ()
 
     def common(self) -> dict[str, str]:
-        """Returns properties of every node, the controller's too."""
+        """Return properties of every node, the controller's too."""
         if not self.authorizer:
             return {}
         return {
@@ -67,7 +67,7 @@ class Security:
 
 
 def certified(certificate: Path, *, clients: Path | None = None) -> dict[str, str]:
-    """Returns the properties of a listener with TLS.
+    """Return the properties of a listener with TLS.
 
     Args:
         certificate: the broker's key and certificate in one PEM file.
@@ -81,13 +81,13 @@ def certified(certificate: Path, *, clients: Path | None = None) -> dict[str, st
 
 
 def plain(users: Mapping[str, str]) -> dict[str, str]:
-    """Returns the properties of a listener with SASL PLAIN for these names and passwords."""
+    """Return the properties of a listener with SASL PLAIN for these names and passwords."""
     known = " ".join(f'user_{name}="{password}"' for name, password in users.items())
     return {"sasl.enabled.mechanisms": "PLAIN", "plain.sasl.jaas.config": f"{_PLAIN_MODULE} required {known};"}
 
 
 def scram(mechanism: str) -> dict[str, str]:
-    """Returns the properties of a listener with SASL SCRAM; its users are in the cluster's metadata."""
+    """Return the properties of a listener with SASL SCRAM; its users are in the cluster's metadata."""
     return {
         "sasl.enabled.mechanisms": mechanism,
         f"{mechanism.lower()}.sasl.jaas.config": f"{_SCRAM_MODULE} required;",
@@ -95,7 +95,7 @@ def scram(mechanism: str) -> dict[str, str]:
 
 
 def oauthbearer(keys: str, *, audience: str, reauthenticate_ms: int = 0) -> dict[str, str]:
-    """Returns the properties of a listener with SASL OAUTHBEARER.
+    """Return the properties of a listener with SASL OAUTHBEARER.
 
     Args:
         keys: URL of the keys (JWKS) that sign tokens; the JVM must be allowed to use it, see `allowed`.
@@ -114,5 +114,5 @@ def oauthbearer(keys: str, *, audience: str, reauthenticate_ms: int = 0) -> dict
 
 
 def allowed(*urls: str) -> str:
-    """Returns the JVM option that allows these URLs for keys: since Kafka 4 none is allowed by default."""
+    """Return the JVM option that allows these URLs for keys: since Kafka 4 none is allowed by default."""
     return f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={','.join(urls)}"

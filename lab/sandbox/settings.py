@@ -65,7 +65,7 @@ class NodeSettings:
 
 
 def free_ports(count: int) -> list[int]:
-    """Returns ports of the loopback address on which no process listens."""
+    """Return ports of the loopback address on which no process listens."""
     found: list[int] = []
     for port in random.sample(_PORTS, k=min(len(_PORTS), 50 * count)):
         with socket.socket() as probe:
@@ -81,7 +81,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def new_cluster_id() -> str:
-    """Returns a random cluster id, so that no client of another cluster can mistake this one for its own."""
+    """Return a random cluster id, so that no client of another cluster can mistake this one for its own."""
     while True:
         made = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         if not made.startswith("-"):  # Kafka's tools would read it as an option; its own generator avoids it too
@@ -89,7 +89,7 @@ def new_cluster_id() -> str:
 
 
 def write_properties(folder: Path, node: NodeSettings, cluster_id: str, more: Mapping[str, str]) -> Path:
-    """Writes a node's properties, and for a broker the file that marks its storage as formatted.
+    """Write a node's properties, and for a broker the file that marks its storage as formatted.
 
     Args:
         folder: the cluster's folder; data goes to `data-<id>` in it.

@@ -35,7 +35,7 @@ class Sockets:
                 self.seen[int(process[1]), columns[3]] = (self.brokers[port], int(received[1]))
 
     def received(self) -> dict[tuple[int, int], int]:
-        """Returns bytes by process and broker."""
+        """Return bytes by process and broker."""
         sums: dict[tuple[int, int], int] = {}
         for (process, _), (broker, count) in self.seen.items():
             sums[process, broker] = sums.get((process, broker), 0) + count

@@ -34,12 +34,12 @@ class Story:
         self._begun = time.monotonic()
 
     def report(self, text: str) -> None:
-        """Prints one step."""
+        """Print one step."""
         self.console.print(f"[dim]{time.monotonic() - self._begun:6.1f} s[/dim]  {text}", highlight=False)
 
 
 def run_story(console: Console, story: Callable[[Story], dict[str, Any]]) -> dict[str, Any]:
-    """Runs a story to its end, and prints how it ended if it failed; returns its result.
+    """Run a story to its end, and print how it ended if it failed; return its result.
 
     Raises:
         typer.Exit: It failed (1) or was interrupted (130).
@@ -61,14 +61,14 @@ def _interrupt(number: int, _frame: FrameType | None) -> None:
 
 
 def command(main: Callable[..., None]) -> None:
-    """Runs a program with the arguments of the command line."""
+    """Run a program with the arguments of the command line."""
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     app.command()(main)
     app()
 
 
 def summary(console: Console, title: str, rows: Mapping[str, str]) -> None:
-    """Prints a table of what was measured."""
+    """Print a table of what was measured."""
     table = Table(title=title)
     table.add_column("")
     table.add_column("measured", justify="right")
@@ -78,7 +78,7 @@ def summary(console: Console, title: str, rows: Mapping[str, str]) -> None:
 
 
 def conclude(result: Mapping[str, float], *, as_json: bool, failed: bool) -> None:
-    """Ends a demo: with its measurements as JSON if asked for, and with exit code 1 if it failed.
+    """End a demo: with its measurements as JSON if asked for, and with exit code 1 if it failed.
 
     Raises:
         typer.Exit: It failed.
@@ -90,13 +90,13 @@ def conclude(result: Mapping[str, float], *, as_json: bool, failed: bool) -> Non
 
 
 def log_console(columns: int) -> Console:
-    """Returns a console on standard error; without a terminal it has `columns` columns, so that an event is a line."""
+    """Return a console on standard error; without a terminal it has `columns` columns, so that an event is a line."""
     console = Console(stderr=True)
     return console if console.is_terminal else Console(stderr=True, width=columns)
 
 
 def complain(console: Console, complaints: Iterable[str]) -> None:
-    """Prints what is wrong, a line each; if anything is, the program ends with exit code 1.
+    """Print what is wrong, a line each; if anything is, the program ends with exit code 1.
 
     Raises:
         typer.Exit: Something is wrong.
@@ -112,7 +112,7 @@ def complain(console: Console, complaints: Iterable[str]) -> None:
 def three_brokers(
     report: Callable[[str], None], *, note: str = "", properties: Mapping[str, str] | None = None
 ) -> Iterator[tuple[Cluster, Admin]]:
-    """Runs three brokers, one in each rack, within the context; `note` says what is special about them."""
+    """Run three brokers, one in each rack, within the context; `note` says what is special about them."""
     report(f"starting three brokers, one in each rack{note}")
     with Cluster(properties=properties, progress=report) as cluster, Admin(cluster.bootstrap) as admin:
         yield cluster, admin
@@ -128,7 +128,7 @@ class Evidence:
 
 @contextmanager
 def evidence(story: Story, prefix: str, *, keep: bool) -> Iterator[Evidence]:
-    """Creates a folder, which is kept if asked for or if the run failed; an interrupted run removes it."""
+    """Create a folder, which is kept if asked for or if the run failed; an interrupted run removes it."""
     made = Evidence(folder=Path(tempfile.mkdtemp(prefix=prefix)), keep=keep)
     kept = True
     try:

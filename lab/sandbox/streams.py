@@ -26,7 +26,7 @@ CLASS: Final = "io.samerack.streams.AgentTaskAssignor"
 
 
 def jar() -> Path:
-    """Returns the task assignor's jar."""
+    """Return the task assignor's jar."""
     return own_jar("samerack-streams-assignor.jar")
 
 
@@ -63,7 +63,7 @@ class StreamsApplication:
         options: Sequence[str] = (),
         version: str = KAFKA_VERSION,
     ) -> None:
-        """Prepares; nothing is started yet.
+        """Prepare; nothing is started yet.
 
         Args:
             places: where its processes are.
@@ -93,7 +93,7 @@ class StreamsApplication:
         return f"{self.application}-output"
 
     def start(self, name: str, **more: str) -> None:
-        """Starts a process; properties have `_` for `.`, and stand beside those of all."""
+        """Start a process; properties have `_` for `.`, and stand beside those of all."""
         place = self.places[name]
         ids = [f"{name}-{number}" for number in range(place.instances)]
         properties = {
@@ -120,30 +120,30 @@ class StreamsApplication:
         self._running[name] = Member(line, name=name)
 
     def start_all(self, **more: str) -> None:
-        """Starts every process."""
+        """Start every process."""
         for name in self.places:
             self.start(name, **more)
 
     def stop(self, name: str, *, kill: bool = False) -> None:
-        """Ends a process."""
+        """End a process."""
         member = self._running.pop(name)
         member.stop(kill=kill)
         self._former.append(member)
 
     def events(self, kind: str) -> list[Event]:
-        """Returns the events of one kind of all running processes."""
+        """Return the events of one kind of all running processes."""
         return [event for member in self._running.values() for event in member.events if event.kind == kind]
 
     def errors(self) -> str:
-        """Returns what the running processes say went wrong."""
+        """Return what the running processes say went wrong."""
         return "\n".join(f"{name}: {member.complaints}" for name, member in self._running.items())
 
     def racks(self) -> dict[int, str]:
-        """Returns the rack of each running process, by process id."""
+        """Return the rack of each running process, by process id."""
         return {member.pid: self.places[name].rack for name, member in self._running.items()}
 
     def tasks(self) -> dict[str, Tasks]:
-        """Returns what each instance runs now."""
+        """Return what each instance runs now."""
         found = {}
         for name, member in self._running.items():
             for number in range(self.places[name].instances):
@@ -155,7 +155,7 @@ class StreamsApplication:
         return found
 
     def complete(self, tasks: int, *, standbys: int) -> bool:
-        """Returns whether every task runs once, with so many standbys elsewhere, and every instance is running."""
+        """Return whether every task runs once, with so many standbys elsewhere, and every instance is running."""
         now = self.tasks().values()
         active = [task for one in now for task in one.active]
         standby = [task for one in now for task in one.standby]
@@ -164,7 +164,7 @@ class StreamsApplication:
         return apart and counted and self._all_run()
 
     def runs_each(self, tasks: int) -> bool:
-        """Returns whether every task runs somewhere and every instance is running.
+        """Return whether every task runs somewhere and every instance is running.
 
         Kafka Streams 3.9 goes on listing some tasks in an instance that has given them away.
         """
@@ -177,7 +177,7 @@ class StreamsApplication:
         )
 
     def wait_complete(self, tasks: int, *, standbys: int, timeout: float = 90.0) -> float:
-        """Waits until it is complete, and unchanged two seconds later; returns the seconds until it was complete."""
+        """Wait until it is complete, and unchanged two seconds later; return the seconds until it was complete."""
         begun = time.monotonic()
         since, before = begun, None
 
@@ -197,7 +197,7 @@ class StreamsApplication:
         return since - begun
 
     def crossing(self, racks: Mapping[str, frozenset[str]], *, standby: bool = False) -> int:
-        """Returns how many tasks read from another rack: their source, or their changelog for standbys.
+        """Return how many tasks read from another rack: their source, or their changelog for standbys.
 
         Args:
             racks: racks of the replicas by task.
@@ -210,7 +210,7 @@ class StreamsApplication:
         )
 
     def received(self, read: str) -> dict[str, Counter[int]]:
-        """Returns the bytes that consumers have received, by process and broker, as Kafka's own metrics count.
+        """Return the bytes that consumers have received, by process and broker, as Kafka's own metrics count.
 
         Args:
             read: `sources` or `changelogs`.
@@ -228,7 +228,7 @@ class StreamsApplication:
         return found
 
     def counts(self) -> dict[str, float]:
-        """Returns what samerack's assignor counts in all processes, also former ones: sums, and the longest times."""
+        """Return what samerack's assignor counts in all processes, also former ones: sums, and the longest times."""
         found: dict[str, float] = {}
         for member in (*self._former, *self._running.values()):
             latest = [event.message for event in member.events if event.kind == "counted"][-1:]
@@ -240,7 +240,7 @@ class StreamsApplication:
         return found
 
     def __enter__(self) -> Self:
-        """Returns itself; nothing is started yet."""
+        """Return itself; nothing is started yet."""
         return self
 
     def __exit__(self, *_: object) -> None:

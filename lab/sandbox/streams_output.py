@@ -29,7 +29,7 @@ class Output:
 
 
 def compare(application: StreamsApplication, admin: Admin, *, timeout: float = 60.0) -> Output:
-    """Compares the output with the input, once the application has read all of it; nothing may be sent any more."""
+    """Compare the output with the input, once the application has read all of it; nothing may be sent any more."""
     ends = {partition: end for (_, partition), end in admin.ends([application.topic]).items()}
     reader = Consumer(
         {

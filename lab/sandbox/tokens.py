@@ -19,7 +19,7 @@ class TokenServer(Server):
     """Answers POST with a token for the right client, and other requests with the keys; a context manager."""
 
     def __init__(self, folder: Path, *, client: str, secret: str, audience: str, seconds: int = 3600) -> None:
-        """Makes a key; the server answers once entered.
+        """Make a key; the server answers once entered.
 
         Args:
             folder: for the key's file.
@@ -44,13 +44,13 @@ class TokenServer(Server):
         return f"{self.url}keys"
 
     def keys(self) -> bytes:
-        """Returns the JSON Web Key Set."""
+        """Return the JSON Web Key Set."""
         shown = openssl("rsa", "-in", str(self._key), "-noout", "-modulus").decode().partition("=")[2].strip()
         key = {"kty": "RSA", "alg": "RS256", "use": "sig", "kid": _KEY_ID, "e": "AQAB"}
         return json.dumps({"keys": [{**key, "n": _encoded(bytes.fromhex(shown))}]}).encode()
 
     def token(self) -> str:
-        """Returns a signed token."""
+        """Return a signed token."""
         now = int(time.time())
         claims = {"iss": self.url, "sub": self.client, "aud": self.audience, "scope": "kafka"}
         times = {"iat": min(now, now + self.seconds - 60), "exp": now + self.seconds}
@@ -59,7 +59,7 @@ class TokenServer(Server):
         return f"{text}.{_encoded(openssl('dgst', '-sha256', '-sign', str(self._key), given=text.encode()))}"
 
     def answer(self, asked: Asked) -> Answer:
-        """Returns a token, the keys, or an error for an unknown client."""
+        """Return a token, the keys, or an error for an unknown client."""
         if asked.method == "POST":
             return self._granted(asked.headers.get("Authorization", ""))
         return Answer(text=self.keys().decode(), headers=_JSON)

@@ -58,7 +58,7 @@ _MODULES: Final = {
 
 
 def __getattr__(name: str) -> Any:
-    """Imports a name when it is first used (PEP 562)."""
+    """Import a name when it is first used (PEP 562)."""
     if name not in _MODULES:
         raise AttributeError(f"module 'samerack' has no attribute {name!r}")
     return getattr(import_module(f"samerack.{_MODULES[name]}"), name)

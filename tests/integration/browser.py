@@ -48,7 +48,7 @@ class Browser:
     """
 
     def __init__(self) -> None:
-        """Starts chromedriver and a window.
+        """Start chromedriver and a window.
 
         Raises:
             SandboxError: Chromium or chromedriver is not installed, or does not start.
@@ -71,15 +71,15 @@ class Browser:
             raise
 
     def open(self, url: str) -> None:
-        """Loads a page."""
+        """Load a page."""
         self._command("url", {"url": url})
 
     def run(self, script: str) -> Any:
-        """Runs a script in the page, and returns its result."""
+        """Run a script in the page, and return its result."""
         return self._command("execute/sync", {"script": script, "args": []})
 
     def set_view(self, *, width: int, height: int = 900, dark: bool = False) -> None:
-        """Sets the size of the window and the preferred colours."""
+        """Set the size of the window and the preferred colours."""
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         self._devtools("Emulation.setDeviceMetricsOverride", size)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
@@ -95,14 +95,14 @@ class Browser:
         return [str(entry["message"]) for entry in self._command("se/log", {"type": "browser"})]
 
     def screenshot(self, path: Path, *, whole: bool = True) -> None:
-        """Saves a screenshot of the page, as far as the browser can draw it, or of what the window shows of it."""
+        """Save a screenshot of the page, as far as the browser can draw it, or of what the window shows of it."""
         width, height = self.run("const e = document.documentElement; return [e.scrollWidth, e.scrollHeight]")
         clip = {"x": 0, "y": 0, "width": width, "height": min(height, _MAX_PIXELS), "scale": 1}
         shot = self._devtools("Page.captureScreenshot", {"captureBeyondViewport": True, "clip": clip} if whole else {})
         path.write_bytes(base64.b64decode(shot["data"]))
 
     def close(self) -> None:
-        """Ends the browser window and chromedriver."""
+        """End the browser window and chromedriver."""
         if self._session:
             with suppress(OSError):
                 self._ask("DELETE", f"/session/{self._session}", None)
@@ -110,13 +110,13 @@ class Browser:
         shutil.rmtree(self._profile, ignore_errors=True)
 
     def __enter__(self) -> Self:
-        """Returns the browser."""
+        """Return the browser."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None:
-        """Closes the browser."""
+        """Close the browser."""
         self.close()
 
     def _is_ready(self) -> bool:

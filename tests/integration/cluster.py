@@ -86,7 +86,7 @@ class ContainerCluster:
         image: str = IMAGE,
         steady: bool = False,
     ) -> None:
-        """Prepares a cluster; `start` or `with` starts it.
+        """Prepare a cluster; `start` or `with` starts it.
 
         Args:
             racks: broker id to rack; None is a broker without a rack.
@@ -130,7 +130,7 @@ class ContainerCluster:
         }
 
     def start(self) -> None:
-        """Starts the containers and their nodes; returns when each broker lists all brokers with their racks.
+        """Start the containers and their nodes; return when each broker lists all brokers with their racks.
 
         Raises:
             SandboxError: a node did not start; with the last lines of its log.
@@ -162,7 +162,7 @@ class ContainerCluster:
             raise
 
     def close(self) -> None:
-        """Removes containers, network and data."""
+        """Remove containers, network and data."""
         for container in self._containers.values():
             with suppress(NotFound):
                 container.remove(force=True, v=True)
@@ -175,7 +175,7 @@ class ContainerCluster:
             self._docker = None
 
     def handle(self) -> dict[str, Any]:
-        """Returns what `attach` needs, as JSON values."""
+        """Return what `attach` needs, as JSON values."""
         return {
             "network": self._network,
             "containers": {node: container.id for node, container in self._containers.items()},
@@ -183,7 +183,7 @@ class ContainerCluster:
         }
 
     def attach(self, handle: Mapping[str, Any]) -> None:
-        """Uses the running cluster of another process, which was prepared like this one, instead of starting one."""
+        """Use the running cluster of another process, which was prepared like this one, instead of starting one."""
         self._shared = True
         self._docker = DockerClient().client
         self._network = handle["network"]
@@ -192,7 +192,7 @@ class ContainerCluster:
         self._running = set(self._racks)
 
     def stop_broker(self, broker: int, *, kill: bool = False) -> None:
-        """Stops a broker: cleanly, or with SIGKILL if `kill` is set; returns when its process has ended.
+        """Stop a broker: cleanly, or with SIGKILL if `kill` is set; return when its process has ended.
 
         Raises:
             SandboxError: it is not running.
@@ -207,7 +207,7 @@ class ContainerCluster:
         self._running.discard(broker)
 
     def start_broker(self, broker: int, *, rack: str | Keep | None = Keep.RACK) -> None:
-        """Starts a stopped broker, in another rack if one is given; returns when every running broker lists it.
+        """Start a stopped broker, in another rack if one is given; return when every running broker lists it.
 
         Raises:
             SandboxError: it is running, or did not start; with the last lines of its log.
@@ -220,24 +220,24 @@ class ContainerCluster:
         self._wait_listed()
 
     def restart_broker(self, broker: int, *, rack: str | Keep | None = Keep.RACK) -> None:
-        """Stops a broker cleanly and starts it again, in another rack if one is given."""
+        """Stop a broker cleanly and start it again, in another rack if one is given."""
         self.stop_broker(broker)
         self.start_broker(broker, rack=rack)
 
     def log(self, broker: int, lines: int = 30) -> str:
-        """Returns the last lines of a node's log."""
+        """Return the last lines of a node's log."""
         printed: bytes = self._containers[broker].logs(tail=lines)
         return printed.decode(errors="replace")
 
     def __enter__(self) -> Self:
-        """Starts the cluster."""
+        """Start the cluster."""
         self.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None:
-        """Closes the cluster."""
+        """Close the cluster."""
         self.close()
 
     def _start_container(self, node: int, network: Network) -> None:
@@ -310,7 +310,7 @@ class ContainerCluster:
 
 
 def _archive(jars: Sequence[Path]) -> bytes:
-    """Returns the jars as a tar archive, in the folder that the brokers' class path names."""
+    """Return the jars as a tar archive, in the folder that the brokers' class path names."""
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w") as archive:
         for jar in jars:
@@ -319,7 +319,7 @@ def _archive(jars: Sequence[Path]) -> bytes:
 
 
 def _variable(key: str) -> str:
-    """Returns the environment variable that the image maps to this property."""
+    """Return the environment variable that the image maps to this property."""
     return "KAFKA_" + key.replace("_", "___").replace("-", "__").replace(".", "_").upper()
 
 
@@ -330,7 +330,7 @@ def _owner() -> dict[str, str]:
 
 @cache
 def _remove_at_end() -> subprocess.Popen[bytes]:
-    """Starts the shell that removes what this process has created and not removed when it ends."""
+    """Start the shell that removes what this process has created and not removed when it ends."""
     (label,) = (f"{name}={owner}" for name, owner in _owner().items())
     return subprocess.Popen(
         ["sh", "-c", _REMOVAL, "samerack-removal", label],
@@ -342,12 +342,12 @@ def _remove_at_end() -> subprocess.Popen[bytes]:
 
 
 def _started(process: int | str) -> str:
-    """Returns when a process was started, which distinguishes it from a later one with its id."""
+    """Return when a process was started, which distinguishes it from a later one with its id."""
     return Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[19]
 
 
 def _lives(owner: str) -> bool:
-    """Returns whether the process that created something still runs."""
+    """Return whether the process that created something still runs."""
     process, _, started = owner.partition("-")
     try:
         return _started(process) == started

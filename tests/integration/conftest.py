@@ -28,7 +28,7 @@ _SECURED = {
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Marks a test of this folder, and gives it the time that real brokers need."""
+    """Mark a test of this folder, and give it the time that real brokers need."""
     if not item.path.is_relative_to(_HERE):
         return
     item.add_marker(pytest.mark.integration)
@@ -49,13 +49,13 @@ class _ByCluster(LoadFileScheduling):
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling | None:
-    """Keeps tests of the secured cluster together in the gate; all of them would be too many for one worker."""
+    """Keep tests of the secured cluster together in the gate; all of them would be too many for one worker."""
     return _ByCluster(config, log) if "not extended" in config.option.markexpr else None
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Puts tests on clusters of their own first: they take longest."""
+    """Put tests on clusters of their own first: they take longest."""
     items.sort(key=lambda item: item.get_closest_marker("own_cluster") is None)
 
 

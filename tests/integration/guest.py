@@ -26,12 +26,12 @@ _WATCHING: Final = frozenset({"waiting", "observing", "following", "leading"})
 
 
 def place(scenario: Scenario, partitions: int) -> None:
-    """Creates the scenario's topic on the one broker, without a feed."""
+    """Create the scenario's topic on the one broker, without a feed."""
     scenario.admin.create_topic(scenario.topic, [[1]] * partitions)
 
 
 def write(scenario: Scenario, partitions: int) -> None:
-    """Writes one record to each partition of the scenario's topic."""
+    """Write one record to each partition of the scenario's topic."""
     producer = Producer({"bootstrap.servers": scenario.cluster.bootstrap})
     for partition in range(partitions):
         producer.produce(scenario.topic, b"record", partition=partition)
@@ -48,7 +48,7 @@ def committed(scenario: Scenario, group: str = "") -> dict[Partition, int]:
 
 
 def set_offsets(scenario: Scenario, offsets: Sequence[int], *, topic: str = "") -> None:
-    """Sets the offsets of the first partitions, as tools do; the group must have no members."""
+    """Set the offsets of the first partitions, as tools do; the group must have no members."""
     client = AdminClient({"bootstrap.servers": scenario.cluster.bootstrap, "log_level": 0})
     wanted = [TopicPartition(topic or scenario.topic, partition, offset) for partition, offset in enumerate(offsets)]
     asked = [ConsumerGroupTopicPartitions(scenario.group, wanted)]
@@ -61,7 +61,7 @@ def set_offsets(scenario: Scenario, offsets: Sequence[int], *, topic: str = "") 
 
 
 def wait_watching(agent: AgentProcess, *groups: str) -> None:
-    """Waits until the agent has polled its groups, or the given ones: it has a role for each."""
+    """Wait until the agent has polled its groups, or the given ones: it has a role for each."""
     agent.wait(
         lambda: all(agent.role(group) in _WATCHING for group in groups or agent.groups),
         "the agent polls its groups",
@@ -69,7 +69,7 @@ def wait_watching(agent: AgentProcess, *groups: str) -> None:
 
 
 def wait_only_agent(scenario: Scenario, *, timeout: float = 60.0) -> None:
-    """Waits until no consumer is in the group; the agent may still be in it."""
+    """Wait until no consumer is in the group; the agent may still be in it."""
     wait_until(
         lambda: all(member.client_id == AGENT for member in scenario.describe().members),
         f"no consumer is in {scenario.group}",
@@ -78,7 +78,7 @@ def wait_only_agent(scenario: Scenario, *, timeout: float = 60.0) -> None:
 
 
 def leave_all(scenario: Scenario) -> None:
-    """Stops all members cleanly, and waits until they and the agent have left the group.
+    """Stop all members cleanly, and wait until they and the agent have left the group.
 
     A Java consumer that is stopped in the middle of a rebalance may leave only when its session ends. A consumer that
     the agent's membership excludes is refused until the agent has left, as while the last consumer was there.
@@ -89,7 +89,7 @@ def leave_all(scenario: Scenario) -> None:
 
 
 def delete(scenario: Scenario) -> None:
-    """Deletes the scenario's group, as tools do; it must have no members."""
+    """Delete the scenario's group, as tools do; it must have no members."""
     client = AdminClient({"bootstrap.servers": scenario.cluster.bootstrap, "log_level": 0})
     client.delete_consumer_groups([scenario.group], request_timeout=10.0)[scenario.group].result()
 

@@ -99,7 +99,7 @@ def _ask_for_a_streams_plan(agent: AgentProcess) -> None:
 
 
 def member(bootstrap: str, group: str, rack: str) -> Member:
-    """Starts a member without a rack: so the led group's own assignment is known from its start."""
+    """Start a member without a rack: so the led group's own assignment is known from its start."""
     settings = MemberSettings(
         bootstrap=bootstrap,
         group=group,

@@ -12,12 +12,12 @@ SPREAD: Final = ((1,), (2,), (3,)) * 4
 
 
 def join(scenario: Scenario, client: str, rack: str, **properties: str) -> Member:
-    """Starts a member of the new protocol."""
+    """Start a member of the new protocol."""
     return scenario.join(client, rack, assignor="", heartbeat_interval_ms="", group_protocol="consumer", **properties)
 
 
 def join_on_both_clients(scenario: Scenario, **properties: str) -> None:
-    """Starts a member in each rack on Java, then on librdkafka, and waits until each partition has its owner."""
+    """Start a member in each rack on Java, then on librdkafka, and wait until each partition has its owner."""
     for client in ("java", "confluent"):
         for rack in (A, B, C):
             join(scenario, client, rack, **properties)

@@ -43,7 +43,7 @@ class Pods:
     """A separate network with the brokers; a context manager that removes everything that it started."""
 
     def __init__(self, cluster: ContainerCluster) -> None:
-        """Prepares the pods; `with` creates the network."""
+        """Prepare the pods; `with` creates the network."""
         self._cluster = cluster
         self._docker = DockerClient().client
         self._network: Any = None
@@ -79,7 +79,7 @@ class Pods:
         beside: Container | None = None,
         **more: Any,
     ) -> Container:
-        """Starts a container, confined.
+        """Start a container, confined.
 
         Like containers of one pod, it shares the addresses of the container `beside`.
         """
@@ -102,7 +102,7 @@ class Pods:
     def start_member(
         self, name: str, client: str, settings: MemberSettings, *options: str, beside: Container | None = None
     ) -> Container:
-        """Starts a group member of the sandbox, with the image's Python and clients.
+        """Start a group member of the sandbox, with the image's Python and clients.
 
         Args:
             name: as for `start`.
@@ -123,7 +123,7 @@ class Pods:
         )
 
     def run(self, name: str, **options: Any) -> str:
-        """Starts a container without a network, waits for its end, and returns what it printed.
+        """Start a container without a network, wait for its end, and return what it printed.
 
         Raises:
             SandboxError: It failed.
@@ -136,7 +136,7 @@ class Pods:
         return str(printed)
 
     def __enter__(self) -> Self:
-        """Creates the network and connects the brokers to it."""
+        """Create the network and connects the brokers to it."""
         self._network = self._docker.networks.create(f"samerack-{uuid4().hex[:12]}", internal=True, labels=_owner())
         for node, container in self._cluster._containers.items():
             self._network.connect(container, aliases=[f"node-{node}"])
@@ -145,7 +145,7 @@ class Pods:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None:
-        """Removes containers and network."""
+        """Remove containers and network."""
         for container in self._started:
             if error is not None:
                 print(f"--- {container.labels['samerack.pod']}\n{container.logs(tail=60).decode()}")  # noqa: T201 - for pytest
@@ -166,7 +166,7 @@ def execute(container: Container, *line: str) -> tuple[int, str]:
 
 
 def wait_ready(container: Container, *, timeout: float = 60.0) -> float:
-    """Waits until the agent in a container is ready; returns the seconds that this took."""
+    """Wait until the agent in a container is ready; return the seconds that this took."""
     started = time.monotonic()
 
     def ready() -> bool:

@@ -23,7 +23,7 @@ class Prometheus:
     """A server with rules that scrapes every second; a context manager that ends it."""
 
     def __init__(self, target: str, *, rules: Path, folder: Path) -> None:
-        """Starts Prometheus.
+        """Start Prometheus.
 
         Args:
             target: host:port that it scrapes, as job `samerack`.
@@ -74,18 +74,18 @@ class Prometheus:
         return [rule for group in self._get("rules")["groups"] for rule in group["rules"]]
 
     def close(self) -> None:
-        """Ends Prometheus."""
+        """End Prometheus."""
         end(self._process, kill=True)
         self._log.close()
 
     def __enter__(self) -> Self:
-        """Returns the server."""
+        """Return the server."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None:
-        """Ends Prometheus."""
+        """End Prometheus."""
         self.close()
 
     def _up(self) -> str:

@@ -61,7 +61,7 @@ class RawMember:
     def __init__(
         self, bootstrap: str, *, group: str, protocol: str, metadata: bytes, deals: tuple[Partition, ...] = ()
     ) -> None:
-        """Starts the member.
+        """Start the member.
 
         Args:
             bootstrap: `bootstrap.servers`.
@@ -104,7 +104,7 @@ class RawMember:
             close(member.client)
 
     def __enter__(self) -> Self:
-        """Returns the member."""
+        """Return the member."""
         return self
 
     def __exit__(

@@ -73,7 +73,7 @@ class Scenario:
     """
 
     def __init__(self, cluster: KafkaCluster, admin: Admin, *, folder: Path) -> None:
-        """Creates a scenario; nothing runs yet.
+        """Create a scenario; nothing runs yet.
 
         Args:
             cluster: the cluster.
@@ -96,7 +96,7 @@ class Scenario:
     # setup
 
     def lay_out(self, placed: Sequence[Sequence[int]], topic: str = "") -> None:
-        """Creates a topic, and starts to write three records every half second to each of its partitions.
+        """Create a topic, and start to write three records every half second to each of its partitions.
 
         Fewer rounds would cost the brokers less, but a pause of a member would show later.
         """
@@ -107,7 +107,7 @@ class Scenario:
     def agent(
         self, *, groups: Sequence[str] | None = None, config: Path | None = None, **settings: object
     ) -> AgentProcess:
-        """Starts an agent that takes racks from client ids; `a__b=c` sets a.b.
+        """Start an agent that takes racks from client ids; `a__b=c` sets a.b.
 
         It leads the scenario's group unless others are given; none: the groups are in the file of settings.
         """
@@ -125,13 +125,13 @@ class Scenario:
         return running
 
     def waiting_agent(self, *, config: Path | None = None, **settings: object) -> AgentProcess:
-        """Starts an agent and waits for its role `waiting`, so that it leads the group from its first consumers on."""
+        """Start an agent and wait for its role `waiting`, so that it leads the group from its first consumers on."""
         running = self.agent(groups=None, config=config, **settings)
         running.wait_role("waiting")
         return running
 
     def join(self, client: str, rack: str, *, assignor: str = "range", **properties: str) -> Member:
-        """Starts a member; its client id ends with its rack. `a_b=c` sets the client's a.b.
+        """Start a member; its client id ends with its rack. `a_b=c` sets the client's a.b.
 
         It sends a heartbeat every half second instead of every three, so that rebalances are short; `heartbeat_...=""`
         leaves the client's default.
@@ -153,18 +153,18 @@ class Scenario:
         )
 
     def leave(self, one: Participant, *, kill: bool = False) -> None:
-        """Ends a member, cleanly or with SIGKILL."""
+        """End a member, cleanly or with SIGKILL."""
         one.member.stop(kill=kill)
         self.participants.remove(one)
         self.former.append(one)
 
     def redeploy(self, one: Participant) -> Member:
-        """Stops a member cleanly and starts another with the same settings."""
+        """Stop a member cleanly and start another with the same settings."""
         self.leave(one)
         return self._sit(one.client, one.rack, one.settings)
 
     def led(self, **settings: Any) -> AgentProcess:
-        """Returns an agent that leads a group of three members on three clients, in three racks, all reads near."""
+        """Return an agent that leads a group of three members on three clients, in three racks, all reads near."""
         self.lay_out(INTERLEAVED)
         agent = self.waiting_agent(**settings)
         for client, rack in (("confluent", A), ("aiokafka", B), ("java", C)):
@@ -173,13 +173,13 @@ class Scenario:
         return agent
 
     def swap_racks(self) -> None:
-        """Swaps the racks of two partitions, and waits until all reads are near: the group's leader knows all racks."""
+        """Swap the racks of two partitions, and wait until all reads are near: the group's leader knows all racks."""
         first, second = (self.admin.replicas([self.topic])[self.topic, number].replicas for number in (0, 1))
         self.admin.move_replicas({(self.topic, 0): second, (self.topic, 1): first})
         self.wait_settled(cross_rack=0)
 
     def wait_led(self, agent: AgentProcess, *, cross_rack: int | None = None) -> None:
-        """Waits until the agent leads the members.
+        """Wait until the agent leads the members.
 
         On a busy machine it may come second to the initial rebalance, and follows then, as documented: the members
         start anew once.
@@ -197,7 +197,7 @@ class Scenario:
         self.wait_settled(cross_rack=cross_rack)
 
     def wait_read(self) -> None:
-        """Waits until a record is read of each partition that was not read before."""
+        """Wait until a record is read of each partition that was not read before."""
         before = {partition: reading.last for partition, reading in readings(self.events()).items()}
         everything = self.admin.replicas(self.topics)
         wait_until(
@@ -261,7 +261,7 @@ class Scenario:
         return sum(map(len, owned)) == len(frozenset().union(*owned)) == len(self.admin.replicas(self.topics))
 
     def wait_settled(self, *, cross_rack: int | None = None, timeout: float = 90.0) -> float:
-        """Waits until each partition has one owner and members own exactly what their leader assigned.
+        """Wait until each partition has one owner and members own exactly what their leader assigned.
 
         Args:
             cross_rack: if given, also waits until this many partitions are read from another rack.
@@ -331,7 +331,7 @@ class Scenario:
         return twice
 
     def check_owned_once(self) -> None:
-        """Checks that no partition ever had two owners at the same time.
+        """Check that no partition ever had two owners at the same time.
 
         Raises:
             RecordsError: one had.
@@ -340,7 +340,7 @@ class Scenario:
             raise RecordsError(f"owned twice: {twice}")
 
     def finish(self, *, timeout: float = 90.0) -> None:
-        """Stops the feed, waits until all records are read, and checks that none was lost or read twice.
+        """Stop the feed, wait until all records are read, and check that none was lost or read twice.
 
         Raises:
             RecordsError: one was.
@@ -385,13 +385,13 @@ class Scenario:
     # its end
 
     def __enter__(self) -> Self:
-        """Returns the scenario."""
+        """Return the scenario."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None:
-        """Ends agents, members and the feed, and deletes the topics; prints the agents' logs for pytest."""
+        """End agents, members and the feed, and delete the topics; print the agents' logs for pytest."""
         for agent in self._agents:
             agent.kill()
             sys.stderr.write(f"--- {agent.log.name}\n{tail(agent.log, 100)}\n")

@@ -176,7 +176,7 @@ def _settings(authority: Authority, tokens: TokenServer) -> dict[str, Mapping[st
 
 
 def set_password(cluster: Cluster, password: str) -> None:
-    """Sets the agent's password for SCRAM."""
+    """Set the agent's password for SCRAM."""
     info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
     change = UserScramCredentialUpsertion(USER, info, password.encode())
     client = AdminClient({"bootstrap.servers": cluster.bootstrap})
@@ -201,7 +201,7 @@ def member(cluster: Cluster, group: str, zone: str) -> Member:
 
 
 def led(agent: AgentProcess, start: Callable[[], Sequence[Member]]) -> Sequence[Member]:
-    """Starts members, and waits until the agent leads them; returns them.
+    """Start members, and wait until the agent leads them; return them.
 
     On a busy machine it may come second to the initial rebalance, and follows then: the members start anew once.
     """
@@ -219,7 +219,7 @@ def led(agent: AgentProcess, start: Callable[[], Sequence[Member]]) -> Sequence[
 
 
 def run(bootstrap: str, settings: Mapping[str, str], *command: str) -> tuple[int, list[str]]:
-    """Runs a command; returns its exit code and the lines of standard error."""
+    """Run a command; return its exit code and the lines of standard error."""
     given = [part for key, value in settings.items() for part in ("-s", f"{key}={value}")]
     done = samerack(*command, "-b", bootstrap, *given)
     return done.returncode, done.stderr.splitlines()

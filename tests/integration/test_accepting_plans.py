@@ -10,7 +10,7 @@ from tests.integration.scenario import INTERLEAVED, A, B, C, Scenario
 
 
 def _wait_rounds(agent: AgentProcess, plans: int) -> int:
-    """Waits until a rebalance that withheld two partitions has ended; returns the number of plans sent so far.
+    """Wait until a rebalance that withheld two partitions has ended; return the number of plans sent so far.
 
     A member that is slow to revoke a partition, or that starts the second round itself, may cost one more round.
     Earlier plans that withheld nothing belong to the previous rebalance, which the group ended before it was logged.

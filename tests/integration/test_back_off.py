@@ -19,7 +19,7 @@ def _trouble(agent: AgentProcess) -> str:
 
 
 def _backed_off(agent: AgentProcess, scenario: Scenario, cause: Cause) -> None:
-    """Waits until the agent backs off for this cause; asserts that log, metrics, readiness and status report it."""
+    """Wait until the agent backs off for this cause; asserts that log, metrics, readiness and status report it."""
     agent.wait(lambda: bool(agent.events("backs-off", cause=cause.value)), f"it backs off: {cause}")
     agent.wait_role("observing")
     event = agent.events("backs-off", cause=cause.value)[0]

@@ -55,7 +55,7 @@ class Player:
 
 @pytest.fixture
 def enter(cluster: KafkaCluster, group: str) -> Iterator[Enter]:
-    """Creates players in the test's group, and ends them."""
+    """Create players in the test's group, and end them."""
     with ExitStack() as stack:
 
         def make(instance_id: str) -> Player:

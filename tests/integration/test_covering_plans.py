@@ -16,7 +16,7 @@ from tests.integration.scenario import INTERLEAVED, A, Scenario, holds_for
 
 
 def _early(scenario: Scenario) -> AgentProcess:
-    """Starts an agent before the group has members, and waits until it leads or waits for them."""
+    """Start an agent before the group has members, and wait until it leads or waits for them."""
     agent = scenario.agent()
     agent.wait(lambda: agent.role() in ("leading", "waiting"), "the agent is there before the members")
     return agent

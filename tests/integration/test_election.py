@@ -12,7 +12,7 @@ _LONG_SESSION_SECONDS = 60.0
 
 
 def _two(scenario: Scenario) -> tuple[AgentProcess, AgentProcess]:
-    """Starts an agent that leads a group of three members, and one that stands by."""
+    """Start an agent that leads a group of three members, and one that stands by."""
     first = scenario.led(leading__session_timeout_seconds=_LONG_SESSION_SECONDS)
     second = scenario.agent(leading__session_timeout_seconds=_LONG_SESSION_SECONDS)
     second.wait_role("standby")
@@ -21,7 +21,7 @@ def _two(scenario: Scenario) -> tuple[AgentProcess, AgentProcess]:
 
 
 def _leads_without_rebalance(scenario: Scenario, agent: AgentProcess, before: int) -> None:
-    """Asserts that the agent leads and still follows racks, and that there was no rebalance in between."""
+    """Assert that the agent leads and still follows racks, and that there was no rebalance in between."""
     assert holds_for(2.0, lambda: scenario.rebalances() == before)
     scenario.swap_racks()
     assert agent.role() == "leading"

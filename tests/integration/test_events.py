@@ -56,7 +56,7 @@ class Story:
         self._known = len(_listed(agent, scenario.group))
 
     def step(self, act: Callable[[], object], cause: str) -> dict[str, Any]:
-        """Runs one step; returns the agent's first event with this cause, once the group has settled.
+        """Run one step; return the agent's first event with this cause, once the group has settled.
 
         Other rebalances may come with it: members that join one after the other, or that rejoin late.
         """
@@ -72,7 +72,7 @@ class Story:
         return found()[0]
 
     def end(self, member: Member, *, kill: bool = False) -> None:
-        """Ends a member, cleanly or with SIGKILL."""
+        """End a member, cleanly or with SIGKILL."""
         self._scenario.leave(next(one for one in self._scenario.participants if one.member is member), kill=kill)
 
 

@@ -12,7 +12,7 @@ _LONG_SESSION_SECONDS = 60.0
 
 
 def _wait_gone(scenario: Scenario) -> None:
-    """Waits until the agent is removed from the group and the group is stable."""
+    """Wait until the agent is removed from the group and the group is stable."""
     wait_until(lambda: scenario.agent_member() is None, "the agent is no member any more", timeout=60)
     scenario.wait_settled()
 

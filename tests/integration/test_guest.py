@@ -27,7 +27,7 @@ _PARTITIONS: Final = 12
 
 
 def _led(scenario: Scenario, *, assignor: str = "range", **properties: str) -> AgentProcess:
-    """Starts an agent before the members; it leads a group of two Java members."""
+    """Start an agent before the members; it leads a group of two Java members."""
     agent = scenario.agent()
     wait_watching(agent)
     for rack in (A, B):
@@ -38,7 +38,7 @@ def _led(scenario: Scenario, *, assignor: str = "range", **properties: str) -> A
 
 
 def _reads_everything(scenario: Scenario) -> None:
-    """Waits until the member has read a new record of each partition."""
+    """Wait until the member has read a new record of each partition."""
     ends = scenario.admin.ends([scenario.topic])
     write(scenario, _PARTITIONS)
     (one,) = scenario.participants

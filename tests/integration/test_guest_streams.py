@@ -32,7 +32,7 @@ class Application:
         self._stack = ExitStack()
 
     def start(self) -> None:
-        """Starts both instances, and waits until they are running and the count of each partition grows."""
+        """Start both instances, and wait until they are running and the count of each partition grows."""
         before = self.counts()
         self.members = []
         for name, rack in (("one", A), ("two", B)):
@@ -59,7 +59,7 @@ class Application:
         assert [event.message for member in self.members for event in member.events if event.kind == "error"] == []
 
     def stop(self) -> None:
-        """Stops both instances cleanly."""
+        """Stop both instances cleanly."""
         for member in self.members:
             member.stop()
 
@@ -81,7 +81,7 @@ class Application:
         return running and len(now) == len(_PLACES) and all(now[name] > before.get(name, 0) for name in now)
 
     def close(self) -> None:
-        """Ends all instances that still run."""
+        """End all instances that still run."""
         self._stack.close()
 
 

@@ -18,7 +18,7 @@ _STAYS_SECONDS = 2.0
 
 
 def _ask(scenario: Scenario, agent: AgentProcess, command: str, *options: str) -> dict[str, Any]:
-    """Runs a command against the agent; returns its answer."""
+    """Run a command against the agent; return its answer."""
     return samerack_json(command, scenario.group, "--json", "--url", agent.url, *options)
 
 

@@ -57,7 +57,7 @@ def url() -> Iterator[str]:
 
 @contextmanager
 def served(shown: ReportService) -> Iterator[str]:
-    """Serves an agent's pages within the context; returns their address."""
+    """Serve an agent's pages within the context; return their address."""
     more = (*web_api.routes(shown), *web_page.routes(shown))
     server = WebServer(application(Metrics(), healthy=dict, ready=dict, more=more), host="127.0.0.1", port=0)
     server.start()
@@ -68,13 +68,13 @@ def served(shown: ReportService) -> Iterator[str]:
 
 
 def draw(browser: Browser, name: str) -> None:
-    """Saves a screenshot if a folder is set."""
+    """Save a screenshot if a folder is set."""
     if folder := os.environ.get("PAGE_SCREENSHOTS"):
         browser.screenshot(Path(folder) / f"{name}.png")
 
 
 def find(browser: Browser, search: str) -> None:
-    """Searches for groups, and waits for the page with them: a form is sent some time after the key was pressed."""
+    """Search for groups, and wait for the page with them: a form is sent some time after the key was pressed."""
     browser.run(f"const one = document.querySelector('#search'); one.value = '{search}'; one.focus()")
     browser.press(ENTER)
     wait_until(lambda: browser.run(_ASKED % "q") == search, f"the groups of {search} are shown")

@@ -194,7 +194,7 @@ class Observed:
             raise
 
     def close(self) -> None:
-        """Ends the agent and the members."""
+        """End the agent and the members."""
         self._stack.close()
 
     def refused(self) -> set[str]:
@@ -213,7 +213,7 @@ class Observed:
         return (self._folder / "agent.log").read_text(encoding="utf-8")
 
     def wait_read(self) -> None:
-        """Waits until every partition is read again."""
+        """Wait until every partition is read again."""
         known = {member: len(member.events) for member in self.members}
 
         def read() -> bool:
@@ -234,7 +234,7 @@ def _as_agent(cluster: Cluster) -> list[str]:
 
 
 def _run_block(number: int, cluster: Cluster, folder: Path) -> None:
-    """Runs the commands of one of the page's blocks."""
+    """Run the commands of one of the page's blocks."""
     block = PAGE.split("```sh\n")[1 + number].partition("```")[0].replace("\\\n", " ")
     for line in block.splitlines():
         program, *arguments = shlex.split(line)
@@ -247,7 +247,7 @@ def _run_block(number: int, cluster: Cluster, folder: Path) -> None:
 
 @pytest.fixture
 def opened() -> Iterator[ExitStack]:
-    """Ends what a test started."""
+    """End what a test started."""
     with ExitStack() as stack:
         yield stack
 

@@ -14,7 +14,7 @@ _QUIET_SECONDS = 3.0
 
 
 def _led(scenario: Scenario, **settings: Any) -> AgentProcess:
-    """Starts an agent that leads three members, with all partitions read in rack."""
+    """Start an agent that leads three members, with all partitions read in rack."""
     scenario.lay_out(INTERLEAVED)
     agent = scenario.waiting_agent(**settings)
     for rack in (A, B, C):
@@ -24,7 +24,7 @@ def _led(scenario: Scenario, **settings: Any) -> AgentProcess:
 
 
 def _swap(scenario: Scenario, first: int, second: int) -> None:
-    """Swaps the racks of two partitions."""
+    """Swap the racks of two partitions."""
     placed = scenario.admin.replicas([scenario.topic])
     there, here = (placed[scenario.topic, number].replicas for number in (second, first))
     scenario.admin.move_replicas({(scenario.topic, first): there, (scenario.topic, second): here}, elect=False)

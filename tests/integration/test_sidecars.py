@@ -14,7 +14,7 @@ _NEAR: Final = {A: {0, 3}, B: {1, 4}, C: {2, 5}}
 
 
 def _pod(pods: Pods, scenario: Scenario, client: str, rack: str, role: str) -> tuple[Container, Container]:
-    """Starts a sidecar with a rack, first as native sidecars are, and a consumer without one in the same pod.
+    """Start a sidecar with a rack, first as native sidecars are, and a consumer without one in the same pod.
 
     The consumer starts once the sidecar has its role: the first of a group has to be elected before it can lead.
     """

@@ -56,7 +56,7 @@ class Scenario:
         self.application = self.new_application(_APPLICATION)
 
     def new_application(self, name: str, *, version: str = KAFKA_VERSION) -> StreamsApplication:
-        """Returns an application that reads the topic and asks the agent; nothing is started yet."""
+        """Return an application that reads the topic and asks the agent; nothing is started yet."""
         return StreamsApplication(
             PLACES,
             bootstrap=self.cluster.bootstrap,
@@ -77,7 +77,7 @@ class Scenario:
         )
 
     def agent(self) -> AgentProcess:
-        """Starts an agent that answers."""
+        """Start an agent that answers."""
         made = AgentProcess(
             self.cluster.bootstrap,
             groups=(),
@@ -92,7 +92,7 @@ class Scenario:
         return made
 
     def wait(self) -> None:
-        """Waits until all tasks run."""
+        """Wait until all tasks run."""
         self.application.wait_complete(_PARTITIONS, standbys=STANDBYS)
 
     def restart_last(self) -> None:
@@ -101,15 +101,15 @@ class Scenario:
         self.application.start(_LAST)
 
     def count(self, name: str) -> float:
-        """Returns a count of samerack's assignor."""
+        """Return a count of samerack's assignor."""
         return self.application.counts().get(name, 0)
 
     def waits_for(self, name: str, holds: Callable[[float], bool]) -> None:
-        """Waits until a count of samerack's assignor is as wanted."""
+        """Wait until a count of samerack's assignor is as wanted."""
         wait_until(lambda: holds(self.count(name)), f"{name} is as wanted", timeout=60)
 
     def sources_crossing(self) -> int:
-        """Returns how many tasks read across racks."""
+        """Return how many tasks read across racks."""
         return self.application.crossing(racks_by_task(self.admin, _TOPIC))
 
 
@@ -230,7 +230,7 @@ class WrongAgent(Server):
         self.given: list[str] = []
 
     def answer(self, asked: Asked) -> Answer:
-        """Returns the next wrong plan."""
+        """Return the next wrong plan."""
         if not asked.path.endswith("/assign"):
             return Answer(status=204)
         question = json.loads(asked.body)
@@ -241,7 +241,7 @@ class WrongAgent(Server):
 
 
 def _wrong_plans(question: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
-    """Returns a plan for each rule that a plan of stateful tasks can break, by the `AssignmentError` of KIP-924.
+    """Return a plan for each rule that a plan of stateful tasks can break, by the `AssignmentError` of KIP-924.
 
     INVALID_STANDBY_TASK needs a stateless one: `aPlanThatBreaksARuleOfTasksNeverReachesKafkaStreams`.
     """

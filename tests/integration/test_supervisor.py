@@ -20,7 +20,7 @@ def _worker(agent: AgentProcess) -> psutil.Process:
 
 
 def _back(agent: AgentProcess, died: psutil.Process) -> None:
-    """Waits until another worker leads."""
+    """Wait until another worker leads."""
     wait_until(lambda: len(agent.events("started")) > 1 and agent.role() == "leading", "a new worker leads")
     assert _worker(agent).pid != died.pid
 
@@ -77,7 +77,7 @@ def test_one_that_cannot_start_leaves_its_groups(scenario: Scenario) -> None:
 
 @contextmanager
 def _taken(port: int) -> Iterator[None]:
-    """Listens on a port as soon as it is free: a killed process may be a zombie before its last thread closes it."""
+    """Listen on a port as soon as it is free: a killed process may be a zombie before its last thread closes it."""
     with socket.socket() as server:
         server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
 

@@ -26,7 +26,7 @@ OPTIONS: Final = (Options(), Options(), Options(max_skew=1), Options(max_skew=3)
 
 
 def build() -> None:
-    """Builds the assignor and its proof, unless that is done.
+    """Build the assignor and its proof, unless that is done.
 
     Raises:
         RuntimeError: the build failed.
@@ -43,7 +43,7 @@ def build() -> None:
 
 
 def java(main: str, *arguments: str, options: tuple[str, ...] = (), oldest: bool = False) -> list[str]:
-    """Returns the command that runs a class of the proof with the assignor's jar as brokers load it.
+    """Return the command that runs a class of the proof with the assignor's jar as brokers load it.
 
     Args:
         main: class in the assignor's package, or the full name of another one.
@@ -78,7 +78,7 @@ class BrokerPeer(Peer):
 
 
 def compare(peer: Peer, seed: int, *, again: bool = True) -> str | None:
-    """Returns how the brokers' assignor differs in cost from the Python engine in a case, None if it does not.
+    """Return how the brokers' assignor differs in cost from the Python engine in a case, None if it does not.
 
     Args:
         peer: the brokers' assignor.

@@ -72,7 +72,7 @@ _VERBS: Final[Mapping[str, Callable[..., None]]] = {
 
 
 def _run(desk: Desk, *texts: str) -> None:
-    """Sends requests in turn: a verb, names of members, words with a meaning of their own, and `key=value`."""
+    """Send requests in turn: a verb, names of members, words with a meaning of their own, and `key=value`."""
     for request in "; ".join(texts).split("; "):
         verb, *words = request.split()
         how: dict[str, Any] = {}

@@ -36,7 +36,7 @@ ends in the middle of a call to Java leaves a session with which all later tests
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks the tests in this folder, allows the time that Java needs, and ignores PySpark's warnings."""
+    """Mark the tests in this folder, allows the time that Java needs, and ignore PySpark's warnings."""
     for item in items:
         if item.path.is_relative_to(_HERE):
             item.add_marker(pytest.mark.spark)
@@ -67,7 +67,7 @@ def pipeline_settings(tmp_path_factory: pytest.TempPathFactory) -> PipelineSetti
 
 @pytest.fixture(scope="session", autouse=True)
 def _quick_java() -> Iterator[None]:
-    """Applies `QUICK_JAVA` to every Java that these tests start."""
+    """Apply `QUICK_JAVA` to every Java that these tests start."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(os.environ, "JDK_JAVA_OPTIONS", QUICK_JAVA)
         yield
@@ -109,7 +109,7 @@ def bootstrap() -> Iterator[str]:
 
 @pytest.fixture
 def typed(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Typed:
-    """Runs commands in this process and its session, because a new Java for each would take most of the time."""
+    """Run commands in this process and its session, because a new Java for each would take most of the time."""
     from samerack.pipeline import session  # noqa: PLC0415 - as above
 
     monkeypatch.setattr(session, "opened", lambda *_args, **_named: nullcontext(spark))

@@ -24,7 +24,7 @@ _append = tables.append
 
 
 def dying(rows: DataFrame, settings: PipelineSettings, name: str) -> None:
-    """Appends rows as `tables.append`, or dies before it appends bad records."""
+    """Append rows as `tables.append`, or dies before it appends bad records."""
     if name == "quarantine" and int(rows.sparkSession.conf.get(tables._NUMBER) or 0) >= BATCH:
         os.killpg(0, signal.SIGKILL)
     _append(rows, settings, name)

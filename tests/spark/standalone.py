@@ -26,7 +26,7 @@ def environment() -> dict[str, str]:
 
 @contextmanager
 def master_and_workers(folder: Path, *, workers: int) -> Iterator[str]:
-    """Starts a master and workers with one core each, and yields the master's address."""
+    """Start a master and workers with one core each, and yield the master's address."""
     port, *ports = free_ports(1 + workers)
     address = f"spark://{HOST}:{port}"
     with ExitStack() as running:

@@ -87,7 +87,7 @@ STATES: Final[tuple[tuple[bytes | None, str], ...]] = (
 
 
 def _send(source: Source, topic: str, values: tuple[bytes | None, ...], *, odd: bool = False) -> list[str]:
-    """Sends records in order, odd ones as no agent does: keys, headers and times. Returns what the broker refused."""
+    """Send records in order, odd ones as no agent does: keys, headers and times. Returns what the broker refused."""
     settings = {"bootstrap.servers": source.bootstrap, "log_level": "0", "compression.type": "zstd"}
     producer = Producer({**settings, "message.max.bytes": "100000000"})
     refused: list[str] = []

@@ -12,7 +12,7 @@ _AGAIN_SECONDS: Final = 0.01
 
 
 def until(fact: Callable[[], object]) -> bool:
-    """Waits for a fact; returns whether it holds within the limit."""
+    """Wait for a fact; return whether it holds within the limit."""
     deadline = time.monotonic() + LONGEST_SECONDS
     while not fact():
         if time.monotonic() > deadline:

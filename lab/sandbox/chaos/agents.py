@@ -39,7 +39,7 @@ class Agent:
     """One agent, with a new process after each kill; what it starts with, `prefix` and `settings`, may be changed."""
 
     def __init__(self, name: str, *, bootstrap: str, groups: Sequence[str], folder: Path) -> None:
-        """Prepares; `start` starts it, with its logs in the folder."""
+        """Prepare; `start` starts it, with its logs in the folder."""
         self.name = name
         self.prefix: list[str] = []
         self.settings = {**_SETTINGS, "election.identity": name, "web.port": free_ports(1)[0]}
@@ -64,42 +64,42 @@ class Agent:
         return self.running and self.process.get("/healthz")[0] == OK
 
     def start(self) -> None:
-        """Starts a new process."""
+        """Start a new process."""
         log = self._folder / f"agent-{self.name}-{len(self._processes) + 1}.log"
         self._processes.append(
             AgentProcess(self._bootstrap, groups=self._groups, log=log, settings=self.settings, prefix=self.prefix)
         )
 
     def worker(self) -> int:
-        """Returns the process id of its worker; 0 while there is none."""
+        """Return the process id of its worker; 0 while there is none."""
         started = self.process.events("started")
         worker = int(started[-1]["process"]) if started else 0
         return worker if worker and psutil.pid_exists(worker) else 0
 
     def signal_worker(self, number: signal.Signals) -> None:
-        """Sends a signal to its worker only."""
+        """Send a signal to its worker only."""
         worker = self.worker()
         if not worker:
             raise SandboxError(f"agent {self.name} has no worker at the moment")
         os.kill(worker, number)
 
     def resume(self) -> None:
-        """Sends SIGCONT to supervisor and worker."""
+        """Send SIGCONT to supervisor and worker."""
         with suppress(ProcessLookupError):
             self.process.resume()
 
     def roles(self) -> dict[str, str]:
-        """Returns its role in each group; `unknown` while it does not answer, `gone` while it does not run."""
+        """Return its role in each group; `unknown` while it does not answer, `gone` while it does not run."""
         reported = self.process.roles() if self.running else {}
         return {group: reported.get(group, "unknown" if self.running else "gone") for group in self._groups}
 
     def events(self, group: str) -> list[dict[str, Any]]:
-        """Returns its events of a group over HTTP, newest first; none while it does not answer."""
+        """Return its events of a group over HTTP, newest first; none while it does not answer."""
         status, text = self.process.get(f"/v1/events?group={group}&most={_MAX_EVENTS}") if self.running else (0, "")
         return list(json.loads(text)["events"]) if status == OK else []
 
     def logged(self, since: int = 0) -> list[dict[str, Any]]:
-        """Returns the logs of all of its processes, without the first `since` entries."""
+        """Return the logs of all of its processes, without the first `since` entries."""
         return [event for process in self._processes for event in process.events()][since:]
 
     def close(self) -> None:
@@ -118,20 +118,20 @@ class Agents:
         self.all = [Agent(name, bootstrap=bootstrap, groups=groups, folder=folder) for name in ("one", "two")]
 
     def active(self, group: str) -> Agent | None:
-        """Returns the agent that is in a group now, if any."""
+        """Return the agent that is in a group now, if any."""
         return next((one for one in self.all if one.roles()[group] in PRESENT), None)
 
     def roles(self) -> dict[str, tuple[str, ...]]:
-        """Returns the role of each agent in each group."""
+        """Return the role of each agent in each group."""
         reported = [one.roles() for one in self.all]
         return {group: tuple(roles[group] for roles in reported) for group in self.groups}
 
     def led(self) -> frozenset[str]:
-        """Returns the groups that an agent leads."""
+        """Return the groups that an agent leads."""
         return frozenset(group for group, roles in self.roles().items() if "leading" in roles)
 
     def rebalances(self, group: str) -> frozenset[int]:
-        """Returns the generations of a group in either agent's events, with those that it reports as missed."""
+        """Return the generations of a group in either agent's events, with those that it reports as missed."""
         found: set[int] = set()
         for event in (event for one in self.all for event in one.events(group)):
             if event["kind"] == "rebalance" and event.get("generation") is not None:
@@ -139,7 +139,7 @@ class Agents:
         return frozenset(found)
 
     def wait_roles(self, agent: Agent, roles: AbstractSet[str] = WATCHING, *, timeout: float = 20.0) -> None:
-        """Waits until an agent has one of these roles in each group; by default, until it is responsible for all."""
+        """Wait until an agent has one of these roles in each group; by default, until it is responsible for all."""
         agent.process.wait(
             lambda: roles >= set(agent.roles().values()),
             f"agent {agent.name} is {' or '.join(sorted(roles))} in all groups",
@@ -147,7 +147,7 @@ class Agents:
         )
 
     def __enter__(self) -> Self:
-        """Returns itself; nothing is started yet."""
+        """Return itself; nothing is started yet."""
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -38,7 +38,7 @@ class Row:
 
 
 def rows(led: ChaosRun, alone: ChaosRun) -> Iterator[Row]:
-    """Yields the kinds of faults of a run with agents and of the same run without."""
+    """Yield the kinds of faults of a run with agents and of the same run without."""
     for name, kind in KINDS.items():
         alike = {other for other, one in KINDS.items() if other == name or (kind.like and one.like == kind.like)}
         stops = [one.stop for one in led.faults if one.drawn.kind == name]
@@ -49,7 +49,7 @@ def rows(led: ChaosRun, alone: ChaosRun) -> Iterator[Row]:
 
 
 def complaints(led: ChaosRun, alone: ChaosRun) -> list[str]:
-    """Returns what is wrong with a run with agents or with the same run without, in words.
+    """Return what is wrong with a run with agents or with the same run without, in words.
 
     Each stop is compared with the longest stop of the run without agents: the cost of one fault varies with the timing
     of heartbeats.
@@ -67,7 +67,7 @@ def complaints(led: ChaosRun, alone: ChaosRun) -> list[str]:
 
 
 def as_json(led: ChaosRun, alone: ChaosRun, *, seed: int) -> dict[str, Any]:
-    """Returns both runs and the verdict as JSON values."""
+    """Return both runs and the verdict as JSON values."""
     return {
         "seed": seed,
         "complaints": complaints(led, alone),
@@ -87,7 +87,7 @@ def _longest(run: ChaosRun) -> float:
 
 
 def _wrong(run: ChaosRun) -> Iterator[str]:
-    """Yields what no fault may cause; stops are compared fault by fault."""
+    """Yield what no fault may cause; stop are compared fault by fault."""
     yield from (f"{outcome}: {violation}" for outcome in run.faults for violation in outcome.violations)
     yield from (f"at the end: {violation}" for violation in run.at_the_end)
     for group, findings in run.findings.items():
@@ -97,5 +97,5 @@ def _wrong(run: ChaosRun) -> Iterator[str]:
 
 
 def _is_own(outcome: Outcome, crash: str) -> bool:
-    """Returns whether the member's client is known to end in this way when a broker stops."""
+    """Return whether the member's client is known to end in this way when a broker stops."""
     return outcome.drawn.kind.startswith(_BROKER_FAULTS) and all(part in crash for part in _OWN_CRASHES)

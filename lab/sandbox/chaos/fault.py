@@ -57,15 +57,15 @@ class Fault:
         self.healing = ExitStack()
 
     def pick(self, among: Sequence[T]) -> T:
-        """Returns the element that the schedule has drawn."""
+        """Return the element that the schedule has drawn."""
         return among[self.drawn.pick % len(among)]
 
     def any_member(self) -> MemberSpec:
-        """Returns the member that the schedule has drawn."""
+        """Return the member that the schedule has drawn."""
         return self.pick([spec for spec in self.group.specs if spec in self.group.present])
 
     def agent(self) -> Agent | None:
-        """Returns the agent that is in the group now; None where there is none."""
+        """Return the agent that is in the group now; None where there is none."""
         if self.world.agents is None:
             return None
         found = self.world.agents.active(self.drawn.group)
@@ -80,7 +80,7 @@ class Fault:
         return self.world.agents
 
     def hand_over(self, agent: Agent) -> None:
-        """Waits until the other agent has taken over."""
+        """Wait until the other agent has taken over."""
         self.agents.wait_roles(next(one for one in self.agents.all if one is not agent))
 
 

@@ -37,7 +37,7 @@ _PICKS: Final = 60
 
 
 def _at_rest(title: str, hit: _Hit) -> Kind:
-    """Returns a kind of fault that hits the agent that is in the group."""
+    """Return a kind of fault that hits the agent that is in the group."""
 
     def inject(fault: Fault) -> None:
         agent = fault.agent()
@@ -50,7 +50,7 @@ def _at_rest(title: str, hit: _Hit) -> Kind:
 
 
 def _worker_stopped(_fault: Fault, agent: Agent) -> None:
-    """Stops the worker for good: its supervisor detects that it hangs, and replaces it."""
+    """Stop the worker for good: its supervisor detects that it hangs, and replace it."""
     stopped = agent.worker()
     HITS["pause"](agent)
     wait_until(lambda: agent.worker() != stopped, "the supervisor has replaced its worker", timeout=_REPLACED_SECONDS)
@@ -69,12 +69,12 @@ def _agent_ended(fault: Fault, agent: Agent) -> None:
 
 
 def _shortly(_fault: Fault, _agent: Agent) -> None:
-    """Waits for less than the agent's session: no other agent must take over."""
+    """Wait for less than the agent's session: no other agent must take over."""
     time.sleep(_SHORT_SECONDS)
 
 
 def _stopped(wait: _Hit) -> _Hit:
-    """Stops supervisor and worker for so long; afterwards they go on, maybe with an old generation."""
+    """Stop supervisor and worker for so long; afterwards they go on, maybe with an old generation."""
 
     def hit(fault: Fault, agent: Agent) -> None:
         fault.healing.callback(agent.resume)
@@ -85,7 +85,7 @@ def _stopped(wait: _Hit) -> _Hit:
 
 
 def _cut_off(wait: _Hit) -> _Hit:
-    """Drops what the agent sends for so long."""
+    """Drop what the agent sends for so long."""
 
     def hit(fault: Fault, agent: Agent) -> None:
         number = fault.agents.all.index(agent)
@@ -97,7 +97,7 @@ def _cut_off(wait: _Hit) -> _Hit:
 
 
 def _clock_jumps(seconds: int) -> _Hit:
-    """Changes the clock as when a machine synchronises with its time server, and changes it back."""
+    """Change the clock as when a machine synchronises with its time server, and changes it back."""
 
     def hit(fault: Fault, agent: Agent) -> None:
         bent = fault.agents.all[BENT]
@@ -113,7 +113,7 @@ def _clock_jumps(seconds: int) -> _Hit:
 
 
 def _disk_full(fault: Fault, agent: Agent) -> None:
-    """Fills the disk of the agent's events, and kills the worker, so that a new one must start with a full disk."""
+    """Fill the disk of the agent's events, and kill the worker, so that a new one must start with a full disk."""
     fault.healing.callback(empty, fault.world.folder, agent)
     fill(fault.world.folder, agent)
     time.sleep(_SHORT_SECONDS / 2)
@@ -122,7 +122,7 @@ def _disk_full(fault: Fault, agent: Agent) -> None:
 
 
 def _in_rebalance(step: str, hit: Callable[[Agent], object]) -> Inject:
-    """Returns a fault that rebalances the group, and hits its agent at a step: `parked`, `joined` or `synced`.
+    """Return a fault that rebalances the group, and hit its agent at a step: `parked`, `joined` or `synced`.
 
     A stopped member keeps the group waiting in JoinGroup while the extra member joins or leaves; the agent parks there
     after its next heartbeat. For the second step the agent's requests are dropped from then on: it gets the answer to
@@ -196,7 +196,7 @@ def _comes_or_goes(fault: Fault, _spec: MemberSpec) -> None:
 
 
 def _member_stopped(seconds: float) -> Callable[[Fault, MemberSpec], object]:
-    """Stops the member; beyond its session the group removes it, and it continues with an old generation."""
+    """Stop the member; beyond its session the group removes it, and it continues with an old generation."""
 
     def hit(fault: Fault, spec: MemberSpec) -> None:
         fault.healing.callback(fault.group.resume, spec)
@@ -207,7 +207,7 @@ def _member_stopped(seconds: float) -> Callable[[Fault, MemberSpec], object]:
 
 
 def _broker_away(choose: Callable[[Fault], int], *, kill: bool) -> Inject:
-    """Returns a fault that stops a broker for a second, as in an update or, killed, as when its machine fails."""
+    """Return a fault that stops a broker for a second, as in an update or, killed, as when its machine fails."""
 
     def inject(fault: Fault) -> None:
         broker = choose(fault)
@@ -220,7 +220,7 @@ def _broker_away(choose: Callable[[Fault], int], *, kill: bool) -> Inject:
 
 
 def _start_broker(world: World, broker: int) -> None:
-    """Starts the broker and elects it leader of its partitions again; those of offsets decide who coordinates."""
+    """Start the broker and elect it leader of its partitions again; those of offsets decide who coordinates."""
     if not world.cluster.brokers[broker].running:
         world.cluster.start_broker(broker)
     wait_until(world.replicated, "all replicas are in sync", timeout=60)
@@ -228,7 +228,7 @@ def _start_broker(world: World, broker: int) -> None:
 
 
 def _coordinator_moved(fault: Fault) -> None:
-    """Gives each `__consumer_offsets` partition that the group's coordinator leads another leader: no broker stops."""
+    """Give each `__consumer_offsets` partition that the group's coordinator leads another leader: no broker stops."""
     admin, before = fault.world.admin, fault.group.coordinator()
     placed = admin.replicas(["__consumer_offsets"])
     moved = {
@@ -241,7 +241,7 @@ def _coordinator_moved(fault: Fault) -> None:
 
 
 def _replicas_moved(fault: Fault) -> None:
-    """Moves a partition to the broker without a replica, which becomes its leader."""
+    """Move a partition to the broker without a replica, which becomes its leader."""
     admin = fault.world.admin
     partition, found = fault.pick(sorted(admin.replicas([fault.group.name]).items()))
     (spare,) = fault.world.cluster.brokers.keys() - set(found.replicas)
@@ -294,12 +294,12 @@ KINDS: Final[Mapping[str, Kind]] = {
 
 
 def possible(means: Means) -> list[str]:
-    """Returns the kinds that are possible on this machine."""
+    """Return the kinds that are possible on this machine."""
     return [name for name in KINDS if not name.startswith(tuple(chain(*means.missing())))]
 
 
 def draw(seed: int, *, faults: int, kinds: Sequence[str], groups: Sequence[str]) -> list[Drawn]:
-    """Returns a schedule: all kinds in rounds, each round in a new random order, so that no kind is absent for long."""
+    """Return a schedule: all kinds in rounds, each round in a new random order, so that no kind is absent for long."""
     unknown = sorted(set(kinds) - KINDS.keys())
     if unknown or not kinds:
         raise SandboxError(

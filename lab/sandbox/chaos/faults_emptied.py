@@ -36,7 +36,7 @@ _FOREIGN_ASSIGNOR: Final = "homegrown"
 
 
 def _empty(fault: Fault, groups: Sequence[Group], *, kill: bool = False, victim: str = "") -> float:
-    """Ends all consumers of these groups, and hits the agent meanwhile; returns when the last of them had left."""
+    """End all consumers of these groups, and hit the agent meanwhile; return when the last of them had left."""
     agent = fault.agent() if victim else None
     fault.explains = frozenset(group.name for group in groups)
     fault.healing.callback(_come_back, fault, {group: list(group.present) for group in groups})
@@ -59,7 +59,7 @@ def _come_back(fault: Fault, gone: Mapping[Group, Sequence[MemberSpec]]) -> None
 
 
 def _check(fault: Fault, groups: Sequence[Group], left: float, *, victim: str = "") -> None:
-    """Checks that groups are as without agents, whose last consumer left at this time of the monotonic clock."""
+    """Check that groups are as without agents, whose last consumer left at this time of the monotonic clock."""
     if not victim:
         time.sleep(max(0.0, left + guests.TOOL_SECONDS - time.monotonic()))
     for group in groups:
@@ -75,7 +75,7 @@ def _emptied(*, kill: bool = False, victim: str = "") -> Inject:
 
 
 def _scaled_to_zero(fault: Fault) -> None:
-    """Empties also the idle group, whose commits are older than brokers keep, and deletes it, as tools do."""
+    """Empty also the idle group, whose commits are older than brokers keep, and delete it, as tools do."""
     idle = fault.world.groups[IDLE.name]
     groups = [fault.group, idle]
     _check(fault, groups, _empty(fault, groups))
@@ -83,7 +83,7 @@ def _scaled_to_zero(fault: Fault) -> None:
 
 
 def _foreign_starts(fault: Fault) -> None:
-    """Starts an application with another protocol as soon as the group is empty, and ends it when it owns all."""
+    """Start an application with another protocol as soon as the group is empty, and end it when it owns all."""
     group = fault.group
     left = _empty(fault, [group])
     spec = MemberSpec(client="java", rack=group.extra.rack, number=group.extra.number + 1)

@@ -30,7 +30,7 @@ class Group:
     """A running group: its members, an extra one, and who is present; a context manager that starts and ends it."""
 
     def __init__(self, setup: Setup, *, bootstrap: str, admin: Admin, folder: Path) -> None:
-        """Prepares; the folder is for histories, one file for each life of a member."""
+        """Prepare; the folder is for histories, one file for each life of a member."""
         self.setup = setup
         self.name = setup.name
         self.specs = [
@@ -56,7 +56,7 @@ class Group:
         self.asked = GroupClient(bootstrap, self.name)
 
     def start(self, spec: MemberSpec, *, assignor: str = "") -> Member:
-        """Starts a member; an assignor, if given, replaces the group's."""
+        """Start a member; an assignor, if given, replace the group's."""
         self._lives += 1
         settings = MemberSettings(
             bootstrap=self._bootstrap,
@@ -73,7 +73,7 @@ class Group:
         return member
 
     def end(self, spec: MemberSpec, *, kill: bool = False) -> None:
-        """Ends a member, in order or with SIGKILL."""
+        """End a member, in order or with SIGKILL."""
         self.present.pop(spec).stop(kill=kill)
 
     def leave(self, *, kill: bool = False) -> list[Future[None]]:
@@ -83,12 +83,12 @@ class Group:
         return [self._ending.submit(member.stop, kill=kill) for member in ending]
 
     def redeploy(self, spec: MemberSpec, *, kill: bool = False) -> None:
-        """Ends a member and starts a new one: in order, as a deployment does, or with SIGKILL."""
+        """End a member and start a new one: in order, as a deployment does, or with SIGKILL."""
         self.end(spec, kill=kill)
         self.start(spec)
 
     def restart(self) -> None:
-        """Ends all members in order, waits until the group is empty, and starts them again."""
+        """End all members in order, wait until the group is empty, and start them again."""
         specs = list(self.present)
         for future in self.leave():
             future.result()
@@ -105,7 +105,7 @@ class Group:
         return [f"{spec.name} ended by itself: {one.complaints.splitlines()[-1]}" for spec, one in ended.items()]
 
     def come_or_go(self) -> str:
-        """Starts the extra member, or ends it if it runs; returns "joins" or "leaves"."""
+        """Start the extra member, or end it if it runs; return "joins" or "leaves"."""
         if self.extra in self.present:
             self.end(self.extra)
             return "leaves"
@@ -122,11 +122,11 @@ class Group:
             os.kill(self.present[spec].pid, signal.SIGCONT)
 
     def describe(self) -> Any:
-        """Returns the group as its coordinator describes it; where none answers, a KafkaException is raised."""
+        """Return the group as its coordinator describes it; where none answers, a KafkaException is raised."""
         return self.asked.describe(timeout=3.0)
 
     def coordinator(self) -> int:
-        """Returns the broker that coordinates the group."""
+        """Return the broker that coordinates the group."""
         self.asked.forget()  # an older client has cached the answer
         found: list[int] = []
 
@@ -138,22 +138,22 @@ class Group:
         return found[-1]
 
     def has_dynamic_agent(self) -> bool:
-        """Returns whether an agent is in the group without an instance id."""
+        """Return whether an agent is in the group without an instance id."""
         return any(member.client_id == AGENT and not member.group_instance_id for member in self.describe().members)
 
     def wait_state(self, states: Sequence[str], what: str, *, timeout: float = 15.0) -> None:
-        """Waits until the coordinator says that the group is in one of these states."""
+        """Wait until the coordinator says that the group is in one of these states."""
         wait_until(lambda: self.describe().state.name in states, f"{self.name}: {what}", timeout=timeout, pause=0.03)
 
     def agrees(self) -> bool:
-        """Returns whether the group is stable and complete, and members own exactly what their leader assigned."""
+        """Return whether the group is stable and complete, and members own exactly what their leader assigned."""
         given = assigned(self.describe())
         owned = {spec.name: member.owned for spec, member in self.present.items()}
         everything = [partition for partitions in owned.values() for partition in partitions]
         return owned == given and len(everything) == len(set(everything)) == len(self.setup.placed)
 
     def described(self) -> str:
-        """Returns state and members by the coordinator, in words."""
+        """Return state and members by the coordinator, in words."""
         try:
             found = self.describe()
         except KafkaException as error:
@@ -162,28 +162,28 @@ class Group:
         return f"{found.state.name}, given {given}"
 
     def trouble(self) -> str:
-        """Returns the state of the group in words, for errors."""
+        """Return the state of the group in words, for errors."""
         owned = {spec.name: sorted(number for _, number in one.owned) for spec, one in self.present.items()}
         complaints = "; ".join(f"{spec.name}: {member.complaints}" for spec, member in self.present.items())
         return f"{self.name}: {self.described()}; members have {owned}; they said {complaints}"
 
     def generation(self) -> int:
-        """Returns the last generation that a member has recorded."""
+        """Return the last generation that a member has recorded."""
         return max((event.generation for member in self.present.values() for event in member.events), default=-1)
 
     def coordinator_offsets(self) -> dict[Partition, int]:
-        """Returns the offsets that the coordinator has; partitions without any are left out."""
+        """Return the offsets that the coordinator has; partitions without any are left out."""
         client = self.asked.new()  # it gets an answer only while there is a coordinator
         asked = [ConsumerGroupTopicPartitions(self.name)]
         found = client.list_consumer_group_offsets(asked, request_timeout=10.0)[self.name].result()
         return {(one.topic, one.partition): one.offset for one in found.topic_partitions if one.offset >= 0}
 
     def note_offsets(self) -> None:
-        """Records in the history the offsets that the coordinator has."""
+        """Record in the history the offsets that the coordinator has."""
         Recorder(self._operator).offsets("kept", self.coordinator_offsets())
 
     def set_offsets(self, offsets: Mapping[Partition, int]) -> None:
-        """Sets the offsets of the group, which must have no members, and records them in the history."""
+        """Set the offsets of the group, which must have no members, and records them in the history."""
         wanted = [TopicPartition(*partition, at) for partition, at in sorted(offsets.items())]
         client, asked = self.asked.new(), [ConsumerGroupTopicPartitions(self.name, wanted)]
         answer = client.alter_consumer_group_offsets(asked, request_timeout=10.0)[self.name].result()
@@ -197,7 +197,7 @@ class Group:
         return True
 
     def recent(self, since_ns: int) -> History:
-        """Returns the history since a time, which must not be before that of an earlier call."""
+        """Return the history since a time, which must not be before that of an earlier call."""
         with self._written.open("rb") as file:
             file.seek(self._written_bytes)
             text = file.read()
@@ -216,7 +216,7 @@ class Group:
         )
 
     def reads_since(self, ns: int) -> frozenset[Partition]:
-        """Returns the partitions of which a member has read a record since then."""
+        """Return the partitions of which a member has read a record since then."""
         found: set[Partition] = set()
         for member in self.present.values():
             for event in takewhile(lambda event: event.ns >= ns, reversed(member.events)):
@@ -230,7 +230,7 @@ class Group:
         return self.history()
 
     def drain(self, *, timeout: float = 60.0) -> None:
-        """Stops the load, waits until all records are read, ends the members in order."""
+        """Stop the load, wait until all records are read, end the members in order."""
         self._feeder.finish(timeout=timeout)
         ends: dict[Partition, int] = {}
         for event in read_history([self._written]).written:
@@ -249,11 +249,11 @@ class Group:
             future.result()
 
     def history(self) -> History:
-        """Returns the whole history of the group."""
+        """Return the whole history of the group."""
         return read_history(sorted(self._folder.glob("*.jsonl")))
 
     def __enter__(self) -> Self:
-        """Creates the topic, starts to feed it, starts the members."""
+        """Create the topic, start to feed it, start the members."""
         self._admin.create_topic(self.name, self.setup.placed)
         self._feeder.__enter__()
         if self.setup.idle:  # the coordinator may not know the topic yet
@@ -273,5 +273,5 @@ class Group:
 
 
 def now_ns() -> int:
-    """Returns the time of the monotonic clock, which all processes of this machine share."""
+    """Return the time of the monotonic clock, which all processes of this machine share."""
     return time.monotonic_ns()

@@ -27,17 +27,17 @@ it, for its rebalance timeout and its session (40 s were seen), with an agent or
 
 
 def _consumers(group: Group) -> set[str]:
-    """Returns the client ids of all members but agents, by the coordinator."""
+    """Return the client ids of all members but agents, by the coordinator."""
     return {member.client_id for member in group.describe().members} - {AGENT}
 
 
 def wait_without_consumers(group: Group) -> None:
-    """Waits until the coordinator describes no consumer in the group; agents may still be in it."""
+    """Wait until the coordinator describes no consumer in the group; agents may still be in it."""
     wait_until(lambda: not _consumers(group), f"no consumer is in {group.name}", timeout=30)
 
 
 def wait_empty(group: Group, left: float, *, seconds: float) -> list[str]:
-    """Waits until the group is empty or deleted, within so many seconds from when its last consumer left."""
+    """Wait until the group is empty or deleted, within so many seconds from when its last consumer left."""
 
     def is_empty() -> bool:
         return str(group.describe().state.name) in {"EMPTY", "DEAD"}
@@ -56,14 +56,14 @@ def wait_empty(group: Group, left: float, *, seconds: float) -> list[str]:
 
 
 def check(group: Group, left: float, *, seconds: float = TOOL_SECONDS) -> list[str]:
-    """Waits until the group is empty, records its offsets, and sets them to their values, as tools reset offsets."""
+    """Wait until the group is empty, records its offsets, and set them to their values, as tools reset offsets."""
     violations = wait_empty(group, left, seconds=seconds)
     group.note_offsets()
     return [*violations, *_set(group, group.coordinator_offsets())]
 
 
 def delete(group: Group) -> list[str]:
-    """Deletes the group, as `kafka-consumer-groups.sh --delete` does, and sets its offsets again."""
+    """Delete the group, as `kafka-consumer-groups.sh --delete` does, and set its offsets again."""
     client, offsets = group.asked.new(), group.coordinator_offsets()
     try:
         client.delete_consumer_groups([group.name], request_timeout=10.0)[group.name].result()

@@ -43,7 +43,7 @@ class Means:
 
     @classmethod
     def of_this_machine(cls) -> Self:
-        """Returns what this machine allows."""
+        """Return what this machine allows."""
         return cls(
             network=Network.possible(),
             clock=shutil.which("cc") is not None,
@@ -51,7 +51,7 @@ class Means:
         )
 
     def missing(self) -> dict[tuple[str, ...], str]:
-        """Returns what is left out: how the names of the kinds begin, and what would be needed, in words."""
+        """Return what is left out: how the names of the kinds begin, and what would be needed, in words."""
         needs = {
             ("network-", "joined-"): (self.network, "no cut network, no hit before SyncGroup: root, iptables, setpriv"),
             ("clock-",): (self.clock, "no clock jumps: a C compiler (cc)"),
@@ -60,7 +60,7 @@ class Means:
         return {names: f"{what} would be needed" for names, (met, what) in needs.items() if not met}
 
     def prepare(self, agents: Sequence[Agent], folder: Path) -> None:
-        """Prepares the start of the agents so that these faults are possible; `clean` undoes it."""
+        """Prepare the start of the agents so that these faults are possible; `clean` undoes it."""
         for number, agent in enumerate(agents):
             if self.network:
                 agent.prefix += Network.prefix(number)
@@ -83,7 +83,7 @@ class Means:
 
 
 def bend(folder: Path, seconds: int) -> None:
-    """Sets the wall clock of agent `BENT` ahead by so many seconds from now on."""
+    """Set the wall clock of agent `BENT` ahead by so many seconds from now on."""
     with (folder / _CLOCK).open("r+b" if (folder / _CLOCK).exists() else "wb") as clock:
         clock.write(seconds.to_bytes(8, "little", signed=True))
 

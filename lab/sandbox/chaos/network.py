@@ -29,14 +29,14 @@ class Network:
     """The rules of one run; `close` removes them."""
 
     def __init__(self, *, enabled: bool) -> None:
-        """Removes the rules of killed runs, where that is possible."""
+        """Remove the rules of killed runs, where that is possible."""
         self._rules: list[tuple[str, ...]] = []
         if enabled:
             _remove_leftovers()
 
     @staticmethod
     def possible() -> bool:
-        """Returns whether this process may make such rules."""
+        """Return whether this process may make such rules."""
         if os.geteuid() != 0 or not all(map(shutil.which, ("iptables", "setpriv"))):
             return False
         try:
@@ -47,11 +47,11 @@ class Network:
 
     @staticmethod
     def prefix(number: int) -> list[str]:
-        """Returns the command that starts a program so that `cut` of this number affects only it."""
+        """Return the command that starts a program so that `cut` of this number affects only it."""
         return ["setpriv", "--regid", str(_GROUP_ID + number), "--clear-groups", "--pdeathsig", "KILL"]
 
     def cut(self, number: int) -> None:
-        """Drops what programs of this number send."""
+        """Drop what programs of this number send."""
         self._add(_of(number))
 
     def mend(self, number: int) -> None:
@@ -59,14 +59,14 @@ class Network:
         self._remove(_of(number))
 
     def discard(self, process: int) -> None:
-        """Drops all packets of the connections that a process has now, until `close`."""
+        """Drop all packets of the connections that a process has now, until `close`."""
         for connection in psutil.Process(process).net_connections("tcp4"):
             if connection.raddr:
                 here, there = connection.laddr, connection.raddr
                 self._add(("-s", here.ip, "--sport", str(here.port), "-d", there.ip, "--dport", str(there.port)))
 
     def close(self) -> None:
-        """Removes all rules."""
+        """Remove all rules."""
         for ends in list(self._rules):
             with suppress(SandboxError):
                 self._remove(ends)

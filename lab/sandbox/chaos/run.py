@@ -63,7 +63,7 @@ class Outcome:
         return max(self.stops.values(), default=0.0)
 
     def __str__(self) -> str:
-        """Returns the fault in words."""
+        """Return the fault in words."""
         drawn = self.drawn
         return f"fault {drawn.number} ({KINDS[drawn.kind].title}; {drawn.group}, {self.target})"
 
@@ -106,7 +106,7 @@ RUNS: Final = TypeAdapter(ChaosRun)
 def run(
     schedule: Sequence[Drawn], *, with_agents: bool, means: Means, folder: Path, report: Callable[[str], None]
 ) -> ChaosRun:
-    """Runs a schedule, with histories and logs in a folder."""
+    """Run a schedule, with histories and log in a folder."""
     begun = time.monotonic()
     with World(folder=folder, with_agents=with_agents, means=means, report=report) as world:
         faults: list[Outcome] = []
@@ -167,19 +167,19 @@ def _suffer(fault: Fault, world: World, *, recent_ns: int) -> Outcome:
 
 
 def _generations(history: History, *, after: int) -> list[int]:
-    """Returns the generations after this one that members recorded."""
+    """Return the generations after this one that members recorded."""
     found = {event.generation for events in history.members.values() for event in events}
     return sorted(generation for generation in found if generation > after)
 
 
 def _longest(history: History, counts_from: int, since_ns: int, until_ns: int) -> float:
-    """Returns the longest stop within a time, in seconds."""
+    """Return the longest stop within a time, in seconds."""
     found = clipped(stops(history, min_seconds=_MIN_STOP), counts_from)
     return longest_stop(found, since_ns=since_ns, until_ns=until_ns)
 
 
 def _unexplained(agents: Agents | None, asked: Mapping[str, Sequence[int]]) -> dict[str, tuple[int, ...]]:
-    """Returns generations that no agent's event explains within `_REPORTING_SECONDS`."""
+    """Return generations that no agent's event explains within `_REPORTING_SECONDS`."""
     until = time.monotonic() + _REPORTING_SECONDS
     while agents is not None:
         left = {name: tuple(sorted(set(found) - agents.rebalances(name))) for name, found in asked.items()}

@@ -54,16 +54,16 @@ class World:
         self._stack = ExitStack()
 
     def replicated(self) -> bool:
-        """Returns whether every replica of the groups' topics and of `__consumer_offsets` is in sync."""
+        """Return whether every replica of the groups' topics and of `__consumer_offsets` is in sync."""
         placed = self.admin.replicas([*self.groups, "__consumer_offsets"])
         return all(set(found.replicas) == found.in_sync for found in placed.values())
 
     def generations(self) -> dict[str, int]:
-        """Returns the generation of each group, as recorded by its members."""
+        """Return the generation of each group, as recorded by its members."""
         return {name: group.generation() for name, group in self.groups.items()}
 
     def settle(self) -> None:
-        """Waits until agents and groups have settled. If they do not, records that, and restarts all members."""
+        """Wait until agents and groups have settled. If they do not, records that, and restart all members."""
         try:
             self._wait_agents()
             self._wait_settled()
@@ -76,13 +76,13 @@ class World:
             self._wait_settled()
 
     def take_trouble(self) -> tuple[list[str], list[str]]:
-        """Returns members that ended by themselves, and what did not settle in time, since the last call."""
+        """Return members that ended by themselves, and what did not settle in time, since the last call."""
         found = self._crashes, self._unsettled
         self._crashes, self._unsettled = [], []
         return found
 
     def _wait_settled(self, *, timeout: float = _SETTLE_SECONDS) -> None:
-        """Waits until all groups agree for half a second and all partitions are read again.
+        """Wait until all groups agree for half a second and all partitions are read again.
 
         Members that have ended by themselves are started again.
         """
@@ -112,7 +112,7 @@ class World:
             raise SandboxError(f"{error}\n{trouble}\nagents: {self.agents and self.agents.roles()}") from None
 
     def _wait_agents(self, *, timeout: float = _AGENT_SECONDS) -> None:
-        """Starts agents that do not run, and waits until one is in each group and the other is not."""
+        """Start agents that do not run, and wait until one is in each group and the other is not."""
         agents = self.agents
         if agents is None:
             return
@@ -147,7 +147,7 @@ class World:
         return [violation for group in self.groups.values() for violation in guests.check(group, left)]
 
     def __enter__(self) -> Self:
-        """Starts the cluster, then agents and groups."""
+        """Start the cluster, then agents and groups."""
         setups = (IDLE, *SETUPS)
         with ExitStack() as stack:
             stack.callback(self.network.close)
@@ -176,5 +176,5 @@ class World:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Ends everything at once."""
+        """End everything at once."""
         self._stack.close()

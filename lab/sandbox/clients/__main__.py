@@ -87,7 +87,7 @@ class _Parts:
     failures: list[str]
 
     def parts(self, names: Sequence[str], found: Sequence[Variant]) -> Iterator[Document]:
-        """Yields the result of each group or client."""
+        """Yield the result of each group or client."""
         if "initial" in names:
             yield from (self._initial(one, len(NAMES)) for one in found)
         if "initial-30" in names:
@@ -132,7 +132,7 @@ class _Parts:
 
 
 def _write(part: Document) -> None:
-    """Merges a part into the document, and rewrites the page."""
+    """Merge a part into the document, and rewrites the page."""
     whole = merged(DOCUMENTS.validate_json(_DOCUMENT.read_bytes()), part)
     _DOCUMENT.write_text(json.dumps(DOCUMENTS.dump_python(whole, mode="json"), indent=1) + "\n", encoding="utf-8")
     _DOCUMENT.with_suffix(".md").write_text(render(whole), encoding="utf-8")

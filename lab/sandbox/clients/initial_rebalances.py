@@ -48,12 +48,12 @@ _FEED_SECONDS: Final = 0.2
 
 
 def findings(history: History) -> tuple[str, ...]:
-    """Returns what was skipped, owned twice, or read again below a commit."""
+    """Return what was skipped, owned twice, or read again below a commit."""
     return tuple(str(finding) for finding in check(history, ANY_TIME) if finding.kind in WRONG)
 
 
 def first_assignment(events: Iterable[Event], partitions: int) -> float:
-    """Returns the seconds from a group's first start of a member until so many partitions had an owner, or infinity."""
+    """Return the seconds from a group's first start of a member until so many partitions had an owner, or infinity."""
     begun: int | None = None
     owned: dict[str, set[Partition]] = {}
     for event in sorted(events, key=lambda one: (one.ns, one.kind == "assigned")):
@@ -70,13 +70,13 @@ def first_assignment(events: Iterable[Event], partitions: int) -> float:
 
 
 def first_generation(events: Iterable[Event]) -> int:
-    """Returns the first generation that one of these members was in; 1 where their client does not report any."""
+    """Return the first generation that one of these members was in; 1 where their client does not report any."""
     return min((event.generation for event in events if event.generation > 0), default=1)
 
 
 @contextmanager
 def waiting_agent(bootstrap: str, groups: Sequence[str], log: Path, election: str) -> Iterator[AgentProcess]:
-    """Yields an agent that has polled all of these groups, which have no members yet."""
+    """Yield an agent that has polled all of these groups, which have no members yet."""
     settings = {**AGENT_SETTINGS, "election.group": election}
     with AgentProcess(bootstrap, groups=groups, log=log, settings=settings) as agent:
         for group in groups:
@@ -110,7 +110,7 @@ class _Trial:
     folder: Path
 
     def start(self, group: str) -> list[Member]:
-        """Starts a group; returns its processes."""
+        """Start a group; return its processes."""
         client, assignor = self.variant.client, self.variant.assignor
         racks = [NAMES[number % len(NAMES)] for number in range(self.members)]
         names = [f"{client}-{number}-{rack}" for number, rack in enumerate(racks, 1)]
@@ -133,7 +133,7 @@ class _Trial:
         return processes
 
     def pair(self, agent: AgentProcess, group: str) -> _Pair:
-        """Starts a group that the agent waits for, and one that it does not know; returns how they started."""
+        """Start a group that the agent waits for, and one that it does not know; return how they started."""
         names = (group, group.replace("-led-", "-alone-"))
         led, alone = groups = [self.start(name) for name in names]
         try:
@@ -154,7 +154,7 @@ class _Trial:
         )
 
     def _assigned(self, group: str, processes: Sequence[Member]) -> float:
-        """Waits until all partitions have an owner; returns the seconds from the first member's start."""
+        """Wait until all partitions have an owner; return the seconds from the first member's start."""
 
         def seconds() -> float:
             return first_assignment(_events(processes), self.partitions)
@@ -171,7 +171,7 @@ class _Trial:
 def run_initial_rebalances(  # noqa: PLR0913 - one parameter for each part of a measurement
     variant: Variant, *, members: int, tries: int, at_once: int, bootstrap: str, admin: Admin, folder: Path
 ) -> InitialRebalances:
-    """Starts `tries` groups of so many members while an agent waits for them, each beside a group without an agent."""
+    """Start `tries` groups of so many members while an agent waits for them, each beside a group without an agent."""
     topic, partitions = f"initial-{members}", 3 * members if members <= len(NAMES) else 2 * members
     if not admin.replicas([topic]):
         admin.create_topic(topic, [[number % len(NAMES) + 1] for number in range(partitions)])
@@ -203,7 +203,7 @@ def run_initial_rebalances(  # noqa: PLR0913 - one parameter for each part of a 
 
 
 def _events(processes: Iterable[Member]) -> Iterator[Event]:
-    """Yields the events of a group, each with a member's name, also where a process has only one member."""
+    """Yield the events of a group, each with a member's name, also where a process has only one member."""
     for number, process in enumerate(processes):
         for event in process.events:
             yield event if event.member else replace(event, member=f"member-{number}")

@@ -57,7 +57,7 @@ ENDS_WHEN_IT_REJOINS: Final[Mapping[tuple[str, str], str]] = {
 
 
 def variants(clients: Iterable[str]) -> list[Variant]:
-    """Returns each client with its default assignor, and with its further ones."""
+    """Return each client with its default assignor, and with its further ones."""
     return [Variant(client=client, assignor=one) for client in clients for one in ("", *CLIENTS[client][2])]
 
 
@@ -161,7 +161,7 @@ DOCUMENTS: Final = TypeAdapter(Document)
 
 
 def merged(old: Document, new: Document) -> Document:
-    """Returns both documents merged, new results replacing old ones of the same client, in the order of `CLIENTS`."""
+    """Return both documents merged, new results replacing old ones of the same client, in the order of `CLIENTS`."""
     order = {client: number for number, client in enumerate(CLIENTS)}
     initial = {(one.client, one.assignor, one.members): one for one in (*old.initial, *new.initial)}
     scenarios = {(one.client, one.assignor): one for one in (*old.scenarios, *new.scenarios)}

@@ -61,7 +61,7 @@ _ROLES: Final = {"leading": "leads", "following": "follows", "observing": "obser
 
 
 def render(document: Document) -> str:
-    """Returns the whole page."""
+    """Return the whole page."""
     parts = [_INTRODUCTION, _SCENARIOS, "\n", _scenario_table(document), _doubts(document.scenarios)]
     every = variants(CLIENTS)
     parts.append(_missing(every, {(one.client, one.assignor) for one in document.scenarios}))
@@ -78,13 +78,13 @@ def render(document: Document) -> str:
 
 
 def _missing(wanted: Iterable[Variant], known: AbstractSet[tuple[str, str]]) -> str:
-    """Returns a line with the clients that the table above does not have yet."""
+    """Return a line with the clients that the table above does not have yet."""
     found = [_named(one.client, one.assignor) for one in wanted if (one.client, one.assignor) not in known]
     return f"\nNot measured yet: {'; '.join(found)}.\n" if found else ""
 
 
 def _ending(runs: Iterable[ScenarioRun]) -> str:
-    """Returns a line for each client that does not survive a rebalance."""
+    """Return a line for each client that does not survive a rebalance."""
     reasons = ((one, ENDS_WHEN_IT_REJOINS.get((one.client, one.assignor), "")) for one in runs)
     return "".join(f"\n{_named(one.client, one.assignor)}: {reason}.\n" for one, reason in reasons if reason)
 
@@ -103,7 +103,7 @@ def _scenario_table(document: Document) -> str:
 
 
 def _counted(runs: Sequence[ScenarioRun]) -> str:
-    """Returns how often the agent had which role after scenarios in which it is nearly always the same."""
+    """Return how often the agent had which role after scenarios in which it is nearly always the same."""
     found = []
     for name in _COUNTED:
         roles = Counter(_role(step) for run in runs for step in run.steps if step.name == name)
@@ -136,7 +136,7 @@ def _led(one: InitialRebalances) -> str:
 
 
 def _large_groups(first: Iterable[InitialRebalances]) -> str:
-    """Returns a line with the groups of other sizes than those in the table."""
+    """Return a line with the groups of other sizes than those in the table."""
     found = [
         f"{_named(one.client, one.assignor)}, {one.members} members: {_led(one)}"
         for one in first
@@ -146,7 +146,7 @@ def _large_groups(first: Iterable[InitialRebalances]) -> str:
 
 
 def _logged(first: Iterable[InitialRebalances]) -> str:
-    """Returns errors that clients log when the agent has their first JoinGroup answered; they rejoin by themselves."""
+    """Return errors that clients log when the agent has their first JoinGroup answered; they rejoin by themselves."""
     found = sorted({(_named(one.client, one.assignor), message) for one in first for message in one.logged})
     if not found:
         return ""

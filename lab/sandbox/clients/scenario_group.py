@@ -47,7 +47,7 @@ class ScenarioGroup:
     """One group and its agent."""
 
     def __init__(self, variant: Variant, *, bootstrap: str, admin: Admin, folder: Path) -> None:
-        """Prepares; the folder is for histories and logs."""
+        """Prepare; the folder is for histories and log."""
         self._variant = variant
         self._bootstrap = bootstrap
         self._admin = admin
@@ -65,7 +65,7 @@ class ScenarioGroup:
         self._begun = False
 
     def run(self, report: Callable[[str], None]) -> ScenarioRun:
-        """Runs all scenarios."""
+        """Run all scenarios."""
         steps: list[Step] = []
         try:
             for step in self._steps():
@@ -231,7 +231,7 @@ class ScenarioGroup:
         )
 
     def _step(self, name: str, outcome: str, begun: int, reason: str = "", *, pause: bool = True) -> Step:
-        """Returns a scenario that has ended, with the longest stop of any partition since it began."""
+        """Return a scenario that has ended, with the longest stop of any partition since it began."""
         until = now_ns()
         longest = -1.0
         if pause:

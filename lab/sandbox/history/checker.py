@@ -15,7 +15,7 @@ from lab.sandbox.members.process import Event
 
 
 def check(history: History, bounds: Bounds) -> list[Finding]:
-    """Returns all findings in the history of one group, in order of time."""
+    """Return all findings in the history of one group, in order of time."""
     owned = by_partition(spans(history))
     found = [
         *_owned_twice(owned.values()),
@@ -29,7 +29,7 @@ def check(history: History, bounds: Bounds) -> list[Finding]:
 
 
 def _owned_twice(owned: Iterable[Sequence[Span]]) -> Iterator[Finding]:
-    """Yields spans of different members that overlap in time and, if their clients report it, in a generation."""
+    """Yield spans of different members that overlap in time and, if their clients report it, in a generation."""
     for found in owned:
         open_: list[Span] = []
         for span in found:
@@ -53,7 +53,7 @@ def _share_a_generation(one: Span, other: Span) -> bool:
 
 
 def _unowned(history: History, owned: Iterable[Sequence[Span]], bounds: Bounds) -> Iterator[Finding]:
-    """Yields the times between the spans of a partition, and from its last span to the last event of any member."""
+    """Yield the times between the spans of a partition, and from its last span to the last event of any member."""
     end = max((events[-1].ns for events in history.members.values() if events), default=0)
     for found in owned:
         covered, partition = found[0].since_ns, found[0].partition
@@ -64,7 +64,7 @@ def _unowned(history: History, owned: Iterable[Sequence[Span]], bounds: Bounds) 
 
 
 def _skipped(history: History) -> Iterator[Finding]:
-    """Yields offsets that no member read, of those written; without a record of these, up to the last one read."""
+    """Yield offsets that no member read, of those written; without a record of these, up to the last one read."""
     found, confirmed = reads(history), written(history)
     for partition in sorted(found.keys() | confirmed.keys()):
         runs = [event for event, _ in found.get(partition, ())]
@@ -79,7 +79,7 @@ def _whole(runs: Sequence[Event]) -> list[Event]:
 
 
 def _missing(runs: Sequence[Event], expected: Sequence[Event]) -> Iterator[tuple[int, int, int]]:
-    """Yields first and last offset and time of each range of expected offsets that is in no run."""
+    """Yield first and last offset and time of each range of expected offsets that is in no run."""
     ordered = sorted(runs, key=lambda run: run.first)
     at, covered = 0, -1
     for want in expected:
@@ -97,7 +97,7 @@ def _missing(runs: Sequence[Event], expected: Sequence[Event]) -> Iterator[tuple
 
 
 def _read_again(history: History, owned: Iterable[Sequence[Span]]) -> Iterator[Finding]:
-    """Yields reads of an owner below the offset committed when it became the owner, or below its own last read."""
+    """Yield reads of an owner below the offset committed when it became the owner, or below its own last read."""
     commits = _commits(history)
     runs = reads(history)
     for found in owned:
@@ -128,7 +128,7 @@ def _below(runs: Sequence[Event], committed: int, *, member: str, partition: Par
 
 
 def _commits(history: History) -> dict[Partition, list[tuple[int, int]]]:
-    """Returns time and offset of the commits of each partition, in order of time."""
+    """Return time and offset of the commits of each partition, in order of time."""
     found: dict[Partition, list[tuple[int, int]]] = {}
     for events in history.members.values():
         for event in events:
@@ -140,12 +140,12 @@ def _commits(history: History) -> dict[Partition, list[tuple[int, int]]]:
 
 
 def _in_force(commits: Sequence[tuple[int, int]], at: int) -> int:
-    """Returns the last offset committed before a time; 0 if there is none."""
+    """Return the last offset committed before a time; 0 if there is none."""
     return next((offset for ns, offset in reversed(commits) if ns < at), 0)
 
 
 def _forgotten(history: History) -> Iterator[Finding]:
-    """Yields confirmed offsets that the coordinator later does not have, or has a lower one for."""
+    """Yield confirmed offsets that the coordinator later does not have, or has a lower one for."""
     commits = _commits(history)
     for kept in history.kept:
         found = kept.offsets or {}

@@ -11,7 +11,7 @@ from lab.sandbox.members.process import Event, read_event
 
 
 def read_history(files: Iterable[Path]) -> History:
-    """Returns the history from the files of one group; a file's name without its suffix is the member's.
+    """Return the history from the files of one group; a file's name without its suffix is the member's.
 
     A file of a process with several members counts as one file of each. A killed member may leave an incomplete last
     line, which is ignored.

@@ -11,7 +11,7 @@ from lab.sandbox.members.process import Event
 
 
 def spans(history: History) -> list[Span]:
-    """Returns all spans, in order of partition and time."""
+    """Return all spans, in order of partition and time."""
     found = [span for name, events in history.members.items() for span in _of_member(name, events)]
     return sorted(found, key=lambda span: (span.partition, span.since_ns, span.until_ns, span.member))
 
@@ -37,7 +37,7 @@ def _of_member(name: str, events: Iterable[Event]) -> Iterable[Span]:
 
 
 def reads(history: History) -> dict[Partition, list[tuple[Event, str]]]:
-    """Returns the reads of each partition with their members, in order of time."""
+    """Return the reads of each partition with their members, in order of time."""
     found: dict[Partition, list[tuple[Event, str]]] = {}
     for name, events in history.members.items():
         for event in events:
@@ -50,7 +50,7 @@ def reads(history: History) -> dict[Partition, list[tuple[Event, str]]]:
 
 
 def written(history: History) -> dict[Partition, list[Event]]:
-    """Returns the writes to each partition, in order of offsets."""
+    """Return the writes to each partition, in order of offsets."""
     found: dict[Partition, list[Event]] = {}
     for event in history.written:
         for partition in event.partitions:
@@ -61,7 +61,7 @@ def written(history: History) -> dict[Partition, list[Event]]:
 
 
 def stops(history: History, *, min_seconds: float) -> list[Finding]:
-    """Returns the times longer than `min_seconds` in which a partition had a record to read and was not read.
+    """Return the times longer than `min_seconds` in which a partition had a record to read and was not read.
 
     A stop starts when the next record was written, or with the previous read if that was later. It ends with any read,
     also of records that had been read before. Where writes were not recorded, there is always a record to read. A stop
@@ -102,7 +102,7 @@ class _Written:
         self.last = max((run.last for run in self._runs), default=-1)
 
     def of(self, offset: int) -> int:
-        """Returns when the run with this offset was confirmed; 0 if that was not recorded."""
+        """Return when the run with this offset was confirmed; 0 if that was not recorded."""
         while self._at < len(self._runs) and self._runs[self._at].last < offset:
             self._at += 1
         if self._at == len(self._runs) or self._runs[self._at].first > offset:
@@ -111,18 +111,18 @@ class _Written:
 
 
 def longest_stop(found: Iterable[Finding], *, since_ns: int, until_ns: int) -> float:
-    """Returns the longest of these stops, in seconds, that overlaps a time; one that started before it counts whole."""
+    """Return the longest of these stops, in seconds, that overlaps a time; one that started before it counts whole."""
     overlapping = (stop for stop in found if stop.since_ns <= until_ns and stop.until_ns >= since_ns)
     return max((stop.seconds for stop in overlapping), default=0.0)
 
 
 def clipped(found: Iterable[Finding], since_ns: int) -> list[Finding]:
-    """Returns these stops without the parts before a time."""
+    """Return these stops without the parts before a time."""
     return [replace(stop, since_ns=max(stop.since_ns, since_ns)) for stop in found if stop.until_ns > since_ns]
 
 
 def by_partition(found: Iterable[Span]) -> Mapping[Partition, list[Span]]:
-    """Returns the spans of each partition, in the order given."""
+    """Return the spans of each partition, in the order given."""
     grouped: dict[Partition, list[Span]] = {}
     for span in found:
         grouped.setdefault(span.partition, []).append(span)

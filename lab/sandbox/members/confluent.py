@@ -46,7 +46,7 @@ def _received(statistics: str) -> dict[str, int]:
 
 
 def _generation(consumer: Consumer) -> int:
-    """Returns the generation from librdkafka's serialised metadata: a prefix of seven bytes, then the number."""
+    """Return the generation from librdkafka's serialised metadata: a prefix of seven bytes, then the number."""
     return int.from_bytes(bytes(consumer.consumer_group_metadata())[7:11], sys.byteorder, signed=True)
 
 

@@ -27,7 +27,7 @@ def java_command(
     jars: Sequence[Path] = (),
     options: Sequence[str] = (),
 ) -> list[str]:
-    """Returns the command line of a program of tests/java/consumer.
+    """Return the command line of a program of tests/java/consumer.
 
     Args:
         settings: its arguments.

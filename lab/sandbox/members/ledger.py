@@ -28,7 +28,7 @@ class Reading:
 
 
 def readings(events: Iterable[Event]) -> dict[Partition, Reading]:
-    """Returns what was read of each partition, from the events of all members that the group ever had."""
+    """Return what was read of each partition, from the events of all members that the group ever had."""
     runs: dict[Partition, list[tuple[int, int]]] = {}
     for event in events:
         if event.kind == "records":
@@ -54,12 +54,12 @@ def _reading(runs: Sequence[tuple[int, int]]) -> Reading:
 
 
 def read_twice(events: Iterable[Event]) -> int:
-    """Returns how many reads of a group were of records already read."""
+    """Return how many reads of a group were of records already read."""
     return sum(reading.read_twice for reading in readings(events).values())
 
 
 def longest_pauses(events: Iterable[Event], *, since_ms: int, until_ms: int) -> dict[Partition, float]:
-    """Returns the longest time, in seconds, in which no member read each partition, cut at both ends of a period."""
+    """Return the longest time, in seconds, in which no member read each partition, cut at both ends of a period."""
     times: dict[Partition, list[int]] = {}
     for event in events:
         if event.kind == "records":
@@ -75,7 +75,7 @@ def longest_pauses(events: Iterable[Event], *, since_ms: int, until_ms: int) -> 
 
 
 def owned_twice(owned: Mapping[str, frozenset[Partition]]) -> frozenset[Partition]:
-    """Returns the partitions that more than one member has, given what each has."""
+    """Return the partitions that more than one member has, given what each has."""
     seen: set[Partition] = set()
     twice: set[Partition] = set()
     for partitions in owned.values():

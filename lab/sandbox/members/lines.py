@@ -51,7 +51,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def parse(description: str, arguments: Sequence[str] | None = None) -> MemberSettings:
-    """Reads a member's command line."""
+    """Read a member's command line."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--bootstrap", required=True, help="bootstrap.servers")
     parser.add_argument("--group", required=True, help="group.id")
@@ -75,7 +75,7 @@ def parse(description: str, arguments: Sequence[str] | None = None) -> MemberSet
 
 
 def command_line(settings: MemberSettings) -> list[str]:
-    """Returns the arguments that `parse` reads these settings from; every member program takes them, Java's too."""
+    """Return the arguments that `parse` reads these settings from; every member program takes them, Java's too."""
     line = ["--bootstrap", settings.bootstrap, "--group", settings.group]
     line += ["--topics", ",".join(settings.topics), "--client-id", settings.client_id]
     if settings.rack is not None:
@@ -90,7 +90,7 @@ def command_line(settings: MemberSettings) -> list[str]:
 
 
 def python_settings(settings: MemberSettings, assignors: Mapping[str, object]) -> dict[str, object]:
-    """Returns the arguments of a Python client's consumer.
+    """Return the arguments of a Python client's consumer.
 
     Properties in Kafka's names have underscores there, and their numbers are numbers. The client's default assignor is
     range.
@@ -150,36 +150,36 @@ class Recorder:
         self._generation = -1
 
     def event(self, kind: str, **fields: object) -> None:
-        """Prints an event, after the reads that came before it."""
+        """Print an event, after the reads that came before it."""
         with self._lock:
             self.flush()
             self._print(kind, fields)
 
     def partitions(self, kind: str, partitions: Iterable[Partition], *, generation: int = -1) -> None:
-        """Prints an event with partitions, and the generation if the client reports it."""
+        """Print an event with partitions, and the generation if the client reports it."""
         with self._lock:
             self._generation = max(self._generation, generation)
             known = {} if generation < 0 else {"generation": generation}
             self.event(kind, partitions=sorted([topic, partition] for topic, partition in partitions), **known)
 
     def generation(self, now: int) -> None:
-        """Prints the client's present generation if it is newer than the last printed one."""
+        """Print the client's present generation if it is newer than the last printed one."""
         with self._lock:
             if now > self._generation:
                 self._generation = now
                 self.event("joined", generation=now)
 
     def committed(self, offsets: Mapping[Partition, int]) -> None:
-        """Prints offsets that a coordinator has confirmed: for each partition the next to be read."""
+        """Print offsets that a coordinator has confirmed: for each partition the next to be read."""
         if offsets:
             self.offsets("committed", offsets)
 
     def offsets(self, kind: str, offsets: Mapping[Partition, int]) -> None:
-        """Prints an event with offsets, also if there are none."""
+        """Print an event with offsets, also if there are none."""
         self.event(kind, offsets=sorted([topic, number, at] for (topic, number), at in offsets.items()))
 
     def read(self, topic: str, partition: int, offset: int) -> None:
-        """Records the read of one record."""
+        """Record the read of one record."""
         with self._lock:
             now = time.monotonic_ns()
             run = self._runs.get((topic, partition))
@@ -191,12 +191,12 @@ class Recorder:
             self._runs[topic, partition] = [offset, offset, now, now]
 
     def flush_if_due(self) -> None:
-        """Prints the gathered reads when they have waited long enough."""
+        """Print the gathered reads when they have waited long enough."""
         if time.monotonic() - self._flushed >= _GATHER_SECONDS:
             self.flush()
 
     def flush(self) -> None:
-        """Prints the gathered reads."""
+        """Print the gathered reads."""
         with self._lock:
             self._flushed = time.monotonic()
             runs, self._runs = self._runs, {}
@@ -228,15 +228,15 @@ class RebalanceLines:
         self._generation = generation
 
     def on_partitions_assigned(self, assigned: Iterable[_TopicPartition]) -> None:
-        """Prints new partitions; in an eager group all that the member has now."""
+        """Print new partitions; in an eager group all that the member has now."""
         self._print("assigned", assigned)
 
     def on_partitions_revoked(self, revoked: Iterable[_TopicPartition]) -> None:
-        """Prints revoked partitions, whose offsets are already committed."""
+        """Print revoked partitions, whose offsets are already committed."""
         self._print("revoked", revoked)
 
     def on_partitions_lost(self, lost: Iterable[_TopicPartition]) -> None:
-        """Prints lost partitions."""
+        """Print lost partitions."""
         self._print("lost", lost)
 
     def _print(self, kind: str, partitions: Iterable[_TopicPartition]) -> None:

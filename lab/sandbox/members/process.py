@@ -66,12 +66,12 @@ class Event:
 
 @cache
 def _single(topic: str, partition: int) -> frozenset[Partition]:
-    """Returns the same set for all events of a partition, to save memory."""
+    """Return the same set for all events of a partition, to save memory."""
     return frozenset([(topic, partition)])
 
 
 def read_event(line: bytes) -> Event:
-    """Reads a line.
+    """Read a line.
 
     Raises:
         ValueError: it is not a member's line.
@@ -116,7 +116,7 @@ class Member:
     """
 
     def __init__(self, command: Sequence[str], *, name: str, history: Path | None = None) -> None:
-        """Starts the member.
+        """Start the member.
 
         Args:
             command: program and arguments.
@@ -141,18 +141,18 @@ class Member:
 
     @classmethod
     def python(cls, client: str, settings: MemberSettings, *, history: Path | None = None) -> Self:
-        """Starts a member on a Python client, a key of `PYTHON_CLIENTS`."""
+        """Start a member on a Python client, a key of `PYTHON_CLIENTS`."""
         line = [sys.executable, "-m", PYTHON_CLIENTS[client], *command_line(settings)]
         return cls(line, name=settings.client_id, history=history)
 
     @classmethod
     def java(cls, settings: MemberSettings, *, main: str = "Member", history: Path | None = None) -> Self:
-        """Starts a member on Java's client, or another program of tests/java/consumer."""
+        """Start a member on Java's client, or another program of tests/java/consumer."""
         return cls(java_command(settings, main=main), name=settings.client_id, history=history)
 
     @classmethod
     def on(cls, client: str, settings: MemberSettings, *, history: Path | None = None) -> Self:
-        """Starts a member on any client: `java`, a key of `PYTHON_CLIENTS` or one of `FOREIGN_CLIENTS`."""
+        """Start a member on any client: `java`, a key of `PYTHON_CLIENTS` or one of `FOREIGN_CLIENTS`."""
         if client == "java":
             return cls.java(settings, history=history)
         if client in PYTHON_CLIENTS:
@@ -172,7 +172,7 @@ class Member:
             return self._owned
 
     def last_read(self, partition: Partition) -> int:
-        """Returns the highest offset that it has read of a partition; -1 before it has read any."""
+        """Return the highest offset that it has read of a partition; -1 before it has read any."""
         with self._changed:
             return self._last_read.get(partition, -1)
 
@@ -195,7 +195,7 @@ class Member:
         return self._process.pid
 
     def wait(self, holds: Callable[[], bool], what: str, *, timeout: float = 60.0) -> None:
-        """Waits until a condition holds; checks it again after each line."""
+        """Wait until a condition holds; check it again after each line."""
         timeout *= PATIENCE
         deadline = time.monotonic() + timeout
         with self._changed:
@@ -214,7 +214,7 @@ class Member:
         return "\n".join([*errors[-5:], *self._errors]) or "(nothing)"
 
     def stop(self, *, kill: bool = False) -> None:
-        """Ends it: in order, or with SIGKILL when `kill` is set; may be called again."""
+        """End it: in order, or with SIGKILL when `kill` is set; may be called again."""
         end(self._process, kill=kill, timeout=20)
         for reader in self._readers:
             reader.join(5)
@@ -223,11 +223,11 @@ class Member:
                 stream.close()
 
     def __enter__(self) -> Self:
-        """Returns itself; the process runs already."""
+        """Return itself; the process runs already."""
         return self
 
     def __exit__(self, _kind: object, error: object, _trace: object, /) -> None:
-        """Ends it, with SIGKILL after an error."""
+        """End it, with SIGKILL after an error."""
         self.stop(kill=error is not None)
 
     def _read(self, stream: IO[bytes], take: Callable[[bytes], None]) -> None:

@@ -32,7 +32,7 @@ _CREDENTIALS: Final = f"kafka.{identities.CLIENT} and kafka.{identities.SECRET}"
 
 
 def fetch(identity: ClientCredentials) -> Token:
-    """Fetches one token from the endpoint.
+    """Fetch one token from the endpoint.
 
     Raises:
         TokenError: The endpoint does not answer, refuses, or its answer has no token.
@@ -69,7 +69,7 @@ def _opener(authority: str) -> OpenerDirector:
 
 
 def _read(content: bytes, where: str) -> Token:
-    """Returns the token in an answer; its lifetime is that in the answer, else that in the token itself."""
+    """Return the token in an answer; its lifetime is that in the answer, else that in the token itself."""
     try:
         answer: Mapping[str, Any] = json.loads(content)
         text = str(answer["access_token"])
@@ -80,7 +80,7 @@ def _read(content: bytes, where: str) -> Token:
 
 
 def _life(text: str) -> float:
-    """Returns the seconds until a JWT expires, by its own claim."""
+    """Return the seconds until a JWT expires, by its own claim."""
     body = text.split(".")[1]
     claims = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
     return float(claims["exp"]) - time.time()

@@ -112,7 +112,7 @@ Identity: TypeAlias = ClientCredentials | AwsIdentity | AzureManagedIdentity | A
 
 
 def mechanism(kafka: Mapping[str, str]) -> str:
-    """Returns the configured SASL mechanism in capitals; if both setting names are given, the last counts.
+    """Return the configured SASL mechanism in capitals; if both setting names are given, the last counts.
 
     This is what librdkafka does.
     """
@@ -121,13 +121,13 @@ def mechanism(kafka: Mapping[str, str]) -> str:
 
 
 def of_cloud(kafka: Mapping[str, str]) -> bool:
-    """Returns whether tokens are those of a cloud identity; then both clients use the same token provider."""
+    """Return whether tokens are those of a cloud identity; then both clients use the same token provider."""
     chosen = mechanism(kafka)
     return chosen == AWS_MSK_IAM or (chosen == OAUTHBEARER and kafka.get(METADATA, "none") != "none")
 
 
 def identity(kafka: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> Identity | None:
-    """Returns the identity to get tokens for, or None if the mechanism uses no tokens.
+    """Return the identity to get tokens for, or None if the mechanism uses no tokens.
 
     Args:
         kafka: Kafka settings in librdkafka's names.
@@ -145,7 +145,7 @@ def identity(kafka: Mapping[str, str], environment: Mapping[str, str] = os.envir
 
 
 def extensions(kafka: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """Returns the SASL extensions to send to the brokers with each token.
+    """Return the SASL extensions to send to the brokers with each token.
 
     Raises:
         SettingsError: The setting is not a list of NAME=VALUE.
@@ -225,7 +225,7 @@ def _google(kafka: Mapping[str, str]) -> GoogleIdentity:
 
 
 def _azure_scope(kafka: Mapping[str, str]) -> str:
-    """Returns the configured scope, or else that of the Event Hubs namespace in the brokers' host names."""
+    """Return the configured scope, or else that of the Event Hubs namespace in the brokers' host names."""
     if kafka.get(SCOPE):
         return kafka[SCOPE]
     found = sorted({host for host in _hosts(kafka) if _AZURE_HOST.fullmatch(host)})
@@ -271,7 +271,7 @@ def _hosts(kafka: Mapping[str, str]) -> list[str]:
 
 
 def _region_of(kafka: Mapping[str, str]) -> str:
-    """Returns the region in the brokers' host names, or "" if there is none.
+    """Return the region in the brokers' host names, or "" if there is none.
 
     Raises:
         SettingsError: They name several regions.

@@ -131,19 +131,19 @@ _NO_SECRETS: Final = frozenset({identities.ENDPOINT})
 
 
 def secrets_of(kafka: Mapping[str, str]) -> frozenset[str]:
-    """Returns the values that must not be shown: passwords, keys and tokens."""
+    """Return the values that must not be shown: passwords, keys and tokens."""
     return frozenset(
         text for key, text in kafka.items() if text and key not in _NO_SECRETS and any(part in key for part in _SECRETS)
     )
 
 
 def client_id(kafka: Mapping[str, str]) -> str:
-    """Returns `client.id` of the agent's clients."""
+    """Return `client.id` of the agent's clients."""
     return kafka.get("client.id", _CLIENT_ID)
 
 
 def for_librdkafka(kafka: Mapping[str, str]) -> dict[str, Any]:
-    """Returns the settings for confluent-kafka's clients.
+    """Return the settings for confluent-kafka's clients.
 
     Cloud tokens come from the same provider as for the other client, as `oauth_cb`; tokens for a client secret are
     fetched by librdkafka itself.
@@ -162,7 +162,7 @@ def for_librdkafka(kafka: Mapping[str, str]) -> dict[str, Any]:
 
 
 def get_token(settings: Mapping[str, Any]) -> None:
-    """Fetches the first token of librdkafka's client before the client is created.
+    """Fetch the first token of librdkafka's client before the client is created.
 
     If there is none, the client would wait ten seconds and not report the reason. (With a token it still takes a
     second: confluent-kafka checks for it once a second.)
@@ -175,7 +175,7 @@ def get_token(settings: Mapping[str, Any]) -> None:
 
 
 def for_kafka_python(kafka: Mapping[str, str]) -> dict[str, Any]:
-    """Returns the settings for kafka-python's KafkaNetClient.
+    """Return the settings for kafka-python's KafkaNetClient.
 
     Raises:
         SettingsError: A key is unknown, a value has the wrong type, a security setting has no counterpart there, or a
@@ -198,7 +198,7 @@ def for_kafka_python(kafka: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _converted(key: str, text: str, convert: Callable[[str], Any]) -> Any:
-    """Converts a value for kafka-python.
+    """Convert a value for kafka-python.
 
     Raises:
         SettingsError: It has the wrong type, or is not a known value.
@@ -211,7 +211,7 @@ def _converted(key: str, text: str, convert: Callable[[str], Any]) -> Any:
 
 
 def _provider(kafka: Mapping[str, str]) -> Tokens:
-    """Returns the token provider of both clients; equal settings give the same object.
+    """Return the token provider of both clients; equal settings give the same object.
 
     Raises:
         SettingsError: The settings of the token source are missing or wrong.
@@ -225,7 +225,7 @@ def _provider(kafka: Mapping[str, str]) -> Tokens:
 
 
 def _check_files(config: Mapping[str, Any]) -> None:
-    """Reads every file once: the clients read them for each connection, and would report errors later and less clearly.
+    """Read every file once: the clients read them for each connection, and would report errors later and less clearly.
 
     Raises:
         SettingsError: A file is missing or has the wrong content.
@@ -243,7 +243,7 @@ def _check_files(config: Mapping[str, Any]) -> None:
 
 
 def _unverified(config: Mapping[str, Any]) -> ssl.SSLContext:
-    """Returns a context that trusts any broker and still presents the agent's own certificate.
+    """Return a context that trusts any broker and still presents the agent's own certificate.
 
     If it gets a context, the client ignores every other `ssl_*` setting.
     """
@@ -255,7 +255,7 @@ def _unverified(config: Mapping[str, Any]) -> ssl.SSLContext:
 
 
 def _show_certificate(context: ssl.SSLContext, config: Mapping[str, Any]) -> None:
-    """Loads the agent's own certificate, if it has one.
+    """Load the agent's own certificate, if it has one.
 
     Raises:
         SettingsError: It or its key cannot be read.
@@ -271,7 +271,7 @@ def _show_certificate(context: ssl.SSLContext, config: Mapping[str, Any]) -> Non
 
 
 def wrong_key(key: str, place: str = "kafka") -> str:
-    """Returns why a map of Kafka settings may not have a key, with the most similar that it may; "" if it may.
+    """Return why a map of Kafka settings may not have a key, with the most similar that it may; "" if it may.
 
     Args:
         key: The key.
@@ -286,7 +286,7 @@ def wrong_key(key: str, place: str = "kafka") -> str:
 
 
 def nearest(key: str, place: str) -> str:
-    """Returns a hint at the known setting most similar to `key`, or "" if `key` is known or nothing is similar."""
+    """Return a hint at the known setting most similar to `key`, or "" if `key` is known or nothing is similar."""
     if key in KNOWN:
         return ""
     close = get_close_matches(key[:_MAX_KEY].lower(), KNOWN, n=1, cutoff=0.6)

@@ -49,7 +49,7 @@ class Tokens(AbstractTokenProvider):  # type: ignore[misc]  # the library is unt
     """The token provider of both clients, for use from any thread."""
 
     def __init__(self, fetch: Fetch, *, extensions: Mapping[str, str] | None = None, cure: str = "") -> None:
-        """Does not fetch a token yet.
+        """Do not fetch a token yet.
 
         Args:
             fetch: gets a token.
@@ -67,7 +67,7 @@ class Tokens(AbstractTokenProvider):  # type: ignore[misc]  # the library is unt
         self._again_at = 0.0
 
     def token(self) -> str:
-        """Returns a valid token, for kafka-python.
+        """Return a valid token, for kafka-python.
 
         Raises:
             TokenError: There is none; the source is then not asked again for up to a minute.
@@ -75,11 +75,11 @@ class Tokens(AbstractTokenProvider):  # type: ignore[misc]  # the library is unt
         return self._current().token.text
 
     def extensions(self) -> dict[str, str]:
-        """Returns the extensions to send to the brokers with the token."""
+        """Return the extensions to send to the brokers with the token."""
         return dict(self._extensions)
 
     def for_librdkafka(self, _config: str = "") -> tuple[str, float, str, dict[str, str]]:
-        """Returns token, expiry in seconds since 1970, principal (for its log only) and extensions, for `oauth_cb`.
+        """Return token, expiry in seconds since 1970, principal (for its log only) and extensions, for `oauth_cb`.
 
         Raises:
             TokenError: As `token`; librdkafka tries again ten seconds later.
@@ -120,7 +120,7 @@ class Tokens(AbstractTokenProvider):  # type: ignore[misc]  # the library is unt
 
 @cache
 def tokens(identity: Identity, extensions: tuple[tuple[str, str], ...] = ()) -> Tokens:
-    """Returns the provider for this identity, the same for all connections of the process."""
+    """Return the provider for this identity, the same for all connections of the process."""
     fetch, cure = _WAYS[type(identity)]
     return Tokens(partial(fetch, identity), extensions=dict(extensions), cure=cure)
 

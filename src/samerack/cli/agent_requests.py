@@ -26,7 +26,7 @@ UrlOption = Annotated[
 
 
 def agent_address(config: ConfigOption, bootstrap: BootstrapOption, url: UrlOption, assignments: SetOption) -> str:
-    """Returns the agent's address, by the settings if `--url` is not given; sets up the log by them.
+    """Return the agent's address, by the settings if `--url` is not given; set up the log by them.
 
     Raises:
         SettingsError: A setting or the address is wrong.
@@ -44,17 +44,17 @@ def agent_address(config: ConfigOption, bootstrap: BootstrapOption, url: UrlOpti
 
 
 def servers_of(settings: Settings) -> frozenset[str]:
-    """Returns the brokers that the settings name."""
+    """Return the brokers that the settings name."""
     return frozenset(filter(None, (one.strip() for one in settings.kafka.get("bootstrap.servers", "").split(","))))
 
 
 def is_same_cluster(servers: AbstractSet[str], bootstrap: str) -> bool:
-    """Returns whether an agent with these bootstrap servers is of the cluster that is asked for; any if none is."""
+    """Return whether an agent with these bootstrap servers is of the cluster that is asked for; any if none is."""
     return not servers or not servers.isdisjoint(one.strip() for one in bootstrap.split(","))
 
 
 def check_cluster(base: str, settings: Settings) -> None:
-    """Checks that an agent is of the cluster whose brokers the settings name.
+    """Check that an agent is of the cluster whose brokers the settings name.
 
     Raises:
         AgentError: It is not, or none answers.
@@ -75,7 +75,7 @@ def check_cluster(base: str, settings: Settings) -> None:
 
 
 def send(base: str, path: str, body: dict[str, object]) -> HttpAnswer:
-    """Posts a request; returns the answer, whatever its status.
+    """Post a request; return the answer, whatever its status.
 
     Raises:
         AgentError: Nobody answers; the message has the cure.
@@ -92,7 +92,7 @@ def _nobody(error: NoAnswerError) -> AgentError:
 
 
 def look(base: str, path: str) -> HttpAnswer:
-    """Gets a page; returns the answer, whatever its status.
+    """Get a page; return the answer, whatever its status.
 
     Raises:
         NoAnswerError: Nobody answers.
@@ -101,12 +101,12 @@ def look(base: str, path: str) -> HttpAnswer:
 
 
 def refusal(base: str, answer: HttpAnswer) -> AgentError:
-    """Returns the error for an answer that is none of those expected."""
+    """Return the error for an answer that is none of those expected."""
     return AgentError(f"{base}: answers {answer.status}: {reason(answer) or 'is it an agent of this version?'}")
 
 
 def reason(answer: HttpAnswer) -> str:
-    """Returns the reason that the agent gives; empty if it gives none."""
+    """Return the reason that the agent gives; empty if it gives none."""
     try:
         return str(json.loads(answer.body)["error"])
     except (ValueError, KeyError, TypeError):

@@ -76,7 +76,7 @@ class Figures:
 
 
 def place(config: ConfigOption, bootstrap: BootstrapOption, assignments: SetOption) -> Place:
-    """Settings of the shared options; a cluster need not be named where an agent can be asked.
+    """Return settings of the shared options; a cluster need not be named where an agent can be asked.
 
     Raises:
         SettingsError: As `settings.flags.settings_from`, but for a missing cluster.
@@ -86,7 +86,7 @@ def place(config: ConfigOption, bootstrap: BootstrapOption, assignments: SetOpti
 
 
 def figures(where: Place, *, window: float, measure: bool, bill: bool) -> Figures:
-    """The report of the agent, or of a window measured here; with replication and producers if `bill` says so.
+    """Return the report of the agent, or of a window measured here; with replication and producers if `bill` says so.
 
     Raises:
         AgentError: Neither an agent nor a broker answers.
@@ -103,7 +103,7 @@ def figures(where: Place, *, window: float, measure: bool, bill: bool) -> Figure
 
 
 def verdict(where: Place, *, window: float, measure: bool) -> tuple[Verdict, str]:
-    """The same for what is wrong; the second value says where it is from.
+    """Return what is wrong, and where that is from.
 
     Raises:
         AgentError: As `figures`, or the agent has not seen the cluster yet.
@@ -125,7 +125,7 @@ def verdict(where: Place, *, window: float, measure: bool) -> tuple[Verdict, str
 
 
 def lag(where: Place, group: str, *, measure: bool) -> tuple[GroupLag | None, str]:
-    """The lag of one group, None where the brokers have no such group; the second value says where it is from.
+    """Return the lag of one group, None where the brokers have no such group; the second value says where it is from.
 
     What this command measures itself, in a second, has no age of records that were written before.
 
@@ -154,7 +154,7 @@ def lag(where: Place, group: str, *, measure: bool) -> tuple[GroupLag | None, st
 
 @contextmanager
 def live(where: Place, *, measure: bool) -> Iterator[tuple[Callable[[], Report], str]]:
-    """A function that gives the latest report whenever it is called, and where it is from.
+    """Yield a function that gives the latest report whenever it is called, and where it is from.
 
     Raises:
         AgentError, SettingsError: As `figures`.
@@ -176,7 +176,7 @@ def live(where: Place, *, measure: bool) -> Iterator[tuple[Callable[[], Report],
 
 
 def hosts_known(settings: Settings, group: str) -> tuple[Hosts, str]:
-    """What a running agent of this cluster knows of the racks of a group's hosts, and why nothing where it failed."""
+    """Return what a running agent of this cluster knows of the racks of a group's hosts, or why nothing is known."""
     where = Place(settings=settings)
     try:
         answer = _asked(where, f"/v1/racks?group={quote(group, safe='')}")
@@ -187,7 +187,7 @@ def hosts_known(settings: Settings, group: str) -> tuple[Hosts, str]:
 
 
 def agent_says(settings: Settings, group: str) -> Mapping[str, str]:
-    """Returns the status that a running agent of this cluster has of a group; empty if it has none, or none runs.
+    """Return the status that a running agent of this cluster has of a group; empty if it has none, or none runs.
 
     The values that a plan shows are `role`; `trouble`, why it neither leads nor follows the group; and `paused`, why it
     starts no rebalance there.
@@ -240,7 +240,7 @@ def _measuring(where: Place, seconds: float, *, replication: bool = False) -> Me
 
 
 def ask(url: str, path: str, *, unseen: bytes | None = None) -> bytes | None:
-    """What a running agent answers; None if no agent listens, `unseen` if it has nothing there, unless that is None.
+    """Return what a running agent answers; None if no agent listens, `unseen` (unless None) if it has nothing there.
 
     Raises:
         AgentError: Somebody listens who gives no such answer.

@@ -69,7 +69,7 @@ def cost(
 
 
 def only(report: Report, group: str) -> Report:
-    """The report of one group alone.
+    """Return the report of one group alone.
 
     Raises:
         AgentError: The group was not seen.
@@ -85,7 +85,7 @@ _OPTIONAL: Final = frozenset({"optimal", "random", "saved", "lag", "of a topic",
 
 
 def monthly_cost(group: GroupCost) -> str:
-    """What a group costs a month; a guess where no rack is known."""
+    """Return what a group costs a month; a guess where no rack is known."""
     known, guessed = group.dollars_per_month, group.guessed_dollars_per_month
     return words.money(known) if known is not None or guessed is None else words.estimate(guessed, guessed=True)
 
@@ -131,13 +131,13 @@ def groups_table(report: Report, most: int | None = None, *, width: int, total: 
 
 
 def not_in_totals(report: Report) -> str:
-    """What the sums over all groups lack, if anything."""
+    """Return what the sums over all groups lack, if anything."""
     sums = report.totals
     return words.not_in_totals(sums.unknown_bytes, report.window_seconds, sums.guessed_dollars_per_month)
 
 
 def _bill_table(report: Report, *, width: int) -> Table:
-    """What crosses racks besides what groups read, and what decides how much it is."""
+    """Return what crosses racks besides what groups read, and what decides how much it is."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("across racks", overflow="fold")
     for column in ("now", "a month"):

@@ -59,7 +59,7 @@ def _object(data: bytes) -> dict[str, Any]:
 def points_of(
     problem: Problem, options: Options, *, seconds: float = DEADLINE_SECONDS, rates: Rates | None = None
 ) -> list[dict[str, Any]]:
-    """The points of the curve as JSON values.
+    """Return the points of the curve as JSON values.
 
     Args:
         problem: the group.
@@ -94,7 +94,7 @@ def _rounded(share: float | None) -> float | None:
 
 
 def show_points(points: list[dict[str, Any]], console: Console) -> None:
-    """The points as a table."""
+    """Print the points as a table."""
     console.print("what crosses racks against max_skew", highlight=False)
     columns = {
         "max_skew": [str(point["max_skew"]) for point in points],

@@ -134,7 +134,7 @@ def _stored(
 
 
 def _follow(console: Console, asked: Asked, old: tuple[Event, ...], *, with_group: bool, as_json: bool) -> None:
-    """Shows what is not among the old events, until Ctrl-C."""
+    """Show what is not among the old events, until Ctrl-C."""
     known = {event.id: event.at for event in old}
     last = max(known.values(), default=time.time())
     while True:
@@ -191,7 +191,7 @@ _WIDTHS: Final = {WIDE: (30, 24, 30), USUAL: (18, 16, 12), 0: (8, 12, 12)}
 
 
 def local(at: float) -> str:
-    """A moment in the reader's time zone, which is named."""
+    """Return a moment in the reader's time zone, which is named."""
     when = datetime.fromtimestamp(at, UTC).astimezone()
     return when.strftime("%m-%d %H:%M:%S %Z")
 

@@ -62,7 +62,7 @@ def lag(
 
 
 def partitions_table(group: GroupLag, *, width: int) -> Table:
-    """The partitions, those with the most lag first, and before them those whose lag is not known."""
+    """Return the partitions, those with the most lag first, and before them those whose lag is not known."""
     rows = sorted(group.partitions, key=lambda one: largest_first(one.lag_records))
     names = _names(group)
     return table_of(
@@ -80,7 +80,7 @@ def partitions_table(group: GroupLag, *, width: int) -> Table:
 
 
 def members_table(group: GroupLag, *, width: int) -> Table:
-    """The members, and the sums of their partitions."""
+    """Return the members, and the sums of their partitions."""
     names = _names(group)
     return table_of(
         (

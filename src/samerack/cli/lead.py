@@ -110,7 +110,7 @@ def follow(base: str, progress: Progress, report: Callable[[Did], None]) -> Prog
 
 
 def gain_words(gain: Gain) -> str:
-    """What it would bring, and who would pause for it."""
+    """Return what it would bring, and who would pause for it."""
     lines = [
         f"read across racks: {_across(gain.cross_rack_now, gain.share_now)} now, "
         f"{_across(gain.cross_rack_then, gain.share_then)} under the agent"
@@ -154,7 +154,7 @@ def _show_step(console: Console, did: Did) -> None:
 
 
 def _late(progress: Progress) -> str:
-    """Returns how long members were outside that were not back when the agent came to lead."""
+    """Return how long members were outside that were not back when the agent came to lead."""
     back = progress.late - progress.outside
     parts = [f"{_evicted(back)} outside for {progress.late_seconds:.1f} s"] if back > 0 else []
     if progress.outside:

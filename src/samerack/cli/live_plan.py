@@ -67,7 +67,7 @@ def examine(
     rates: Rates | None = None,
     with_curve: bool = False,
 ) -> dict[str, Any]:
-    """Returns everything that `plan` shows, as JSON values; with rates the shares are by bytes, else by partitions.
+    """Return everything that `plan` shows, as JSON values; with rates the shares are by bytes, else by partitions.
 
     Raises:
         AgentError: The group is not there, reads no topics by assignment, or rebalances; or brokers do not answer.
@@ -150,7 +150,7 @@ def _saving(now: float | None, then: float | None) -> float | None:
 
 
 def _evenness(problem: Problem, owner: Int32Array, rates: Rates | None) -> dict[str, Any]:
-    """Returns how evenly members read under a plan; None where it is not known."""
+    """Return how evenly members read under a plan; None where it is not known."""
     subscriptions = {
         member: [topic for topic, wanted in zip(problem.topics, problem.subscriptions[reader], strict=True) if wanted]
         for member, reader in zip(problem.members, problem.subscription_of.tolist(), strict=True)
@@ -169,7 +169,7 @@ def _evenness(problem: Problem, owner: Int32Array, rates: Rates | None) -> dict[
 
 
 def over_racks(spread: RackSpread | None, *, elsewhere: Collection[str | None]) -> dict[str, Any] | None:
-    """Returns how members and partitions are spread over racks, as JSON values.
+    """Return how members and partitions are spread over racks, as JSON values.
 
     Args:
         spread: the spread; None where racks are not known.
@@ -186,13 +186,13 @@ def over_racks(spread: RackSpread | None, *, elsewhere: Collection[str | None]) 
 
 
 def _plan_of_brokers(problem: Problem, members: Sequence[PlanMember]) -> planner.Plan:
-    """Returns the plan of samerack's assignor in the brokers."""
+    """Return the plan of samerack's assignor in the brokers."""
     final = server_plan(problem, sends_rack(problem, members))
     return planner.Plan(problem=problem, final=final, sent=final, assignor="optimal", failure=None)
 
 
 def _figures(cost: Cost, share: float | None) -> dict[str, Any]:
-    """Returns a cost as JSON values; what crosses racks is None if it is known of no partition."""
+    """Return a cost as JSON values; what crosses racks is None if it is known of no partition."""
     return {
         **asdict(cost),
         "cross_rack": cost.known_partitions_across,
@@ -202,7 +202,7 @@ def _figures(cost: Cost, share: float | None) -> dict[str, Any]:
 
 
 def unknown_racks(members: Sequence[str | None], cluster: SettledCluster) -> list[str]:
-    """Returns which racks are not known, so that the figures lack them, and the cure."""
+    """Return which racks are not known, so that the figures lack them, and the cure."""
     nowhere = sum(rack is None for rack in members)
     bare = sorted(broker for broker, rack in cluster.brokers.items() if rack is NoRack.UNSET)
     texts = []
@@ -220,7 +220,7 @@ def unknown_racks(members: Sequence[str | None], cluster: SettledCluster) -> lis
 
 
 def rack_aware_fetch(settings: Settings, wire: Wire, seen: ClusterView) -> tuple[bool, list[str]]:
-    """Returns whether any replica in a member's rack serves it, and why that is not known: then only leaders count."""
+    """Return whether any replica in a member's rack serves it, and why that is not known: then only leaders count."""
     selector = settings.racks.replica_selector
     if selector != "auto":
         return selector == "rack-aware", []
@@ -231,7 +231,7 @@ def rack_aware_fetch(settings: Settings, wire: Wire, seen: ClusterView) -> tuple
 
 
 def per_member(made: planner.Plan, owner: Int32Array) -> list[dict[str, Any]]:
-    """Returns each member's partitions with these owners; what crosses racks is None where it is not known."""
+    """Return each member's partitions with these owners; what crosses racks is None where it is not known."""
     problem = made.problem
     crossing = known_crossing_by_member(problem, owner)
     result = []

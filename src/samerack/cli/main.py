@@ -23,7 +23,7 @@ class _Commands(OneLineErrors):
     """Loads a command when it is run or when its own help is shown; a list of commands needs none of them."""
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # typer's click is its own
-        """Returns the subcommand; while they are listed, one that has its name and summary."""
+        """Return the subcommand; while they are listed, one that has its name and summary."""
         command = COMMANDS.get(cmd_name)
         if command is None:
             self._load_others()
@@ -35,12 +35,12 @@ class _Commands(OneLineErrors):
         return super().get_command(ctx, cmd_name)
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - as its base's
-        """Returns their names, in the order of help."""
+        """Return their names, in the order of help."""
         self._load_others()
         return list(dict.fromkeys((*COMMANDS, *self.commands)))
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Writes the help with the list of commands."""
+        """Write the help with the list of commands."""
         self._lists = True
         try:
             super().format_help(ctx, formatter)
@@ -48,7 +48,7 @@ class _Commands(OneLineErrors):
             self._lists = False
 
     def shell_complete(self, ctx: Any, incomplete: str) -> Any:
-        """Returns the commands that a shell offers, with their summaries."""
+        """Return the commands that a shell offers, with their summaries."""
         self._lists = True
         try:
             return super().shell_complete(ctx, incomplete)
@@ -58,14 +58,14 @@ class _Commands(OneLineErrors):
     _lists = False
 
     def _load_others(self) -> None:
-        """Loads the commands that other packages add by entry points."""
+        """Load the commands that other packages add by entry points."""
         for other in entry_points(group="samerack.commands"):
             if other.name not in COMMANDS:
                 self.commands = {**_commands(other.load()), **self.commands}
 
 
 def _register(command: str, name: str) -> Callable[[typer.Typer], None]:
-    """Returns what adds a command: `register` of its module, or what adds the module's function of that name.
+    """Return what adds a command: `register` of its module, or what adds the module's function of that name.
 
     Raises:
         SettingsError: It is left out here, as the pipeline is in the agent's image.
@@ -84,12 +84,12 @@ def _register(command: str, name: str) -> Callable[[typer.Typer], None]:
 
 
 def _unloaded(name: str) -> TyperCommand:
-    """Returns a command that has its name and summary only."""
+    """Return a command that has its name and summary only."""
     return TyperCommand(name, help=COMMANDS[name].summary)
 
 
 def _commands(register: Callable[[typer.Typer], None]) -> dict[str, Any]:
-    """Returns the commands that a function adds."""
+    """Return the commands that a function adds."""
     gathered = typer.Typer()
     gathered.callback()(_nothing_first)
     register(gathered)
@@ -97,7 +97,7 @@ def _commands(register: Callable[[typer.Typer], None]) -> dict[str, Any]:
 
 
 def _nothing_first() -> None:
-    """Makes a group of a single command too: typer needs a callback for that."""
+    """Make a group of a single command too: typer needs a callback for that."""
 
 
 def _print_version(wanted: bool) -> None:  # noqa: FBT001 - typer calls it so
@@ -130,7 +130,7 @@ app.callback()(_options)
 
 
 def main() -> None:
-    """Runs the command line."""
+    """Run the command line."""
     app()
 
 

@@ -11,7 +11,7 @@ _MIN_LENGTH: Final = 4
 
 
 def short_names(client_ids: Mapping[str, str]) -> dict[str, str]:
-    """Returns a name for each member id, no two alike.
+    """Return a name for each member id, no two alike.
 
     Members whose client ids repeat have the shortest beginning of their ids that tells them apart, without the client
     id, with which most clients' member ids begin.

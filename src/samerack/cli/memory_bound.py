@@ -95,7 +95,7 @@ def _bind(room: int) -> None:
 
 
 def _data_bytes() -> int:
-    """What counts against the limit by now."""
+    """Return what counts against the limit by now."""
     with suppress(OSError, ValueError, IndexError):
         for line in Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines():
             if line.startswith("VmData:"):

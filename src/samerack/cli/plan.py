@@ -83,13 +83,13 @@ def plan(
 
 
 def across(cost: dict[str, Any], *, partitions: int) -> str:
-    """What a plan reads across racks; where that is not known of all partitions, of how many it is."""
+    """Return what a plan reads across racks; where that is not known of all partitions, of how many it is."""
     text = partitions_across(cost["cross_rack"], known=cost["known"], of=partitions)
     return text if cost["cross_rack"] is None else f"{text} ({percent(cost['cross_rack_share'])})"
 
 
 def heading(answer: dict[str, Any]) -> str:
-    """What the table of members is about."""
+    """Return what the table of members is about."""
     return plain(f"group {answer['group']} ({answer['protocol']}): {_replicas(answer)}")
 
 
@@ -100,7 +100,7 @@ def racks_from(members: list[dict[str, Any]]) -> str:
 
 
 def members_table(answer: dict[str, Any], width: int) -> Table:
-    """A row for each member; a wide terminal also shows where its rack is from and which replicas it reads."""
+    """Return a row for each member; a wide terminal also shows where its rack is from and which replicas it reads."""
     members = answer["members"]
     names = short_names({one["id"]: one["client_id"] for one in members})
     now, then = (
@@ -127,7 +127,7 @@ def members_table(answer: dict[str, Any], width: int) -> Table:
 
 
 def racks_table(spread: dict[str, Any], width: int) -> Table:
-    """A row for each rack: its members, how many it would have if they were even, and what is near them."""
+    """Return a row for each rack: its members, how many it would have if they were even, and what is near them."""
     racks = spread["racks"]
     figures = {"members": "members", "if even": "even_members", "near": "near_partitions"}
     return table_of(
@@ -161,7 +161,7 @@ def _replicas(answer: dict[str, Any]) -> str:
 
 
 def show_racks(console: Console, spread: dict[str, Any] | None) -> None:
-    """Shows how members and partitions are spread over racks, where that makes balanced plans read across them."""
+    """Show how members and partitions are spread over racks, where that makes balanced plans read across them."""
     if spread is None:
         console.print("members and partitions by rack: unknown", highlight=False)
     elif spread["cause"] is not None:
@@ -170,7 +170,7 @@ def show_racks(console: Console, spread: dict[str, Any] | None) -> None:
 
 
 def show(answer: dict[str, Any]) -> None:
-    """Shows a plan: what it brings first, then its members and what is known besides."""
+    """Show a plan: what it brings first, then its members and what is known besides."""
     console = Console()
     now, then = answer["present"], answer["proposed"]
     owned, given = (

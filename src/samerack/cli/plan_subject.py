@@ -55,7 +55,7 @@ class Subject:
 
 
 def describe(group: str, settings: Settings) -> GroupView:
-    """Returns a description of the group by name; waits some seconds for a rebalance to end.
+    """Return a description of the group by name; wait some seconds for a rebalance to end.
 
     Raises:
         AgentError: No broker answers, or not allowed.
@@ -74,13 +74,13 @@ def describe(group: str, settings: Settings) -> GroupView:
 
 
 def unknown_group(group: str, wire: Wire) -> AgentError:
-    """Returns the error for a group that does not exist, with the names that are nearest."""
+    """Return the error for a group that does not exist, with the names that are nearest."""
     names = listed(wire, read_metadata(wire, ()).brokers, ["*"])[0]
     return AgentError(f"group {group}: does not exist; groups of these brokers, {nearest(group, names)}")
 
 
 def how_led(view: GroupView | None, settings: Settings, *, role: str, saving: float | None) -> str:
-    """Returns how an agent comes to lead a group.
+    """Return how an agent comes to lead a group.
 
     Args:
         view: the group; None if the brokers assign it.
@@ -98,7 +98,7 @@ def how_led(view: GroupView | None, settings: Settings, *, role: str, saving: fl
 
 
 def subject_of(group: str, settings: Settings, wire: Wire, hosts: Hosts) -> Subject:
-    """Returns the group as it is described, which is stable.
+    """Return the group as it is described, which is stable.
 
     Raises:
         AgentError: It cannot be planned.
@@ -126,7 +126,7 @@ def subject_of(group: str, settings: Settings, wire: Wire, hosts: Hosts) -> Subj
 
 
 def _assigned_by_brokers(group: str, settings: Settings, wire: Wire, hosts: Hosts) -> Subject:
-    """Returns a group of the new protocol (KIP-848); waits some seconds for its members to have what they should."""
+    """Return a group of the new protocol (KIP-848); wait some seconds for its members to have what they should."""
     brokers = read_metadata(wire, ()).brokers
     until = time.monotonic() + _REBALANCE_SECONDS
     while True:

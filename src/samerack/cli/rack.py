@@ -83,7 +83,7 @@ def _conclude(own: OwnRack, pod: PodSettings, *, or_empty: bool) -> None:
 
 
 def _explained(answer: Answer, pod: PodSettings) -> str:
-    """Returns which sources were asked, and what each answered if it was not the rack itself."""
+    """Return which sources were asked, and what each answered if it was not the rack itself."""
     rack = rack_of(answer.zones, pod.zones)
     return answer.detail if rack is None or rack in answer.zones else f"{answer.detail}: {' or '.join(answer.zones)}"
 

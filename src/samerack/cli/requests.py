@@ -116,7 +116,7 @@ def _begin(
     url: str | None,
     assignments: SetOption,
 ) -> tuple[str, RequestStatus]:
-    """Sends the request; returns the agent's address, and what is in force now.
+    """Send the request; return the agent's address, and what is in force now.
 
     Raises:
         SettingsError: An option is wrong, or the agent does not lead the group.
@@ -140,7 +140,7 @@ def _seconds(lasting: str | None) -> float | None:
 
 
 def _user() -> str:
-    """Returns the name of who calls the command, for the events; it proves nothing."""
+    """Return the name of who calls the command, for the events; it proves nothing."""
     try:
         return getpass.getuser()[:MAX_TEXT]
     except (OSError, KeyError, ImportError):
@@ -148,7 +148,7 @@ def _user() -> str:
 
 
 def _status(base: str, answer: HttpAnswer) -> RequestStatus:
-    """Returns what is in force by an answer.
+    """Return what is in force by an answer.
 
     Raises:
         SettingsError: The agent does not lead the group.
@@ -162,7 +162,7 @@ def _status(base: str, answer: HttpAnswer) -> RequestStatus:
 
 
 def _once_out(base: str, status: RequestStatus) -> RequestStatus:
-    """Waits until the agent has left the group, and returns what is so then.
+    """Wait until the agent has left the group, and return what is so then.
 
     Raises:
         AgentError: It does not leave, or does not answer any more.
@@ -190,7 +190,7 @@ def _finish(status: RequestStatus, wish: Wish | None, *, as_json: bool) -> None:
 
 
 def _in_words(status: RequestStatus, wish: Wish | None) -> str:
-    """Returns what has happened, when it ends, and what ends it before."""
+    """Return what has happened, when it ends, and what ends it before."""
     group, role = status.group, status.role
     if wish is None:
         return f"{group}: nothing is asked of the agent any more; it is {role} now, and does what its settings say"

@@ -77,7 +77,7 @@ def _example(info: FieldInfo) -> object:
 
 
 def markdown() -> str:
-    """The reference page."""
+    """Return the reference page."""
     lines = [_OPENING]
     place = None
     for section, name, info in _fields():
@@ -95,7 +95,7 @@ def markdown() -> str:
 
 
 def _keys(dotted: str, info: FieldInfo, section: type[BaseModel]) -> Iterator[str]:
-    """The entries of the keys that each entry of a mapping has, unless they are those of the section."""
+    """Yield the entries of the keys that each entry of a mapping has, unless they are those of the section."""
     entry = get_args(info.annotation)[-1] if get_origin(info.annotation) is dict else None
     if not (isinstance(entry, type) and issubclass(entry, BaseModel)) or issubclass(section, entry):
         return
@@ -108,7 +108,7 @@ def _shown_default(info: FieldInfo) -> str:
 
 
 def _meaning(info: FieldInfo) -> str:
-    """The description of a key, and an example of a mapping."""
+    """Return the description of a key, and an example of a mapping."""
     example = _example(info)
     text = info.description or ""
     if isinstance(example, dict) or (isinstance(example, list) and isinstance(example[0], dict)):
@@ -117,7 +117,7 @@ def _meaning(info: FieldInfo) -> str:
 
 
 def _kafka_section() -> list[str]:
-    """What becomes of the keys under `kafka`: two clients read them."""
+    """Return what becomes of the keys under `kafka`: two clients read them."""
     both = ", ".join(f"`{key}`" for key in sorted(FOR_BOTH))
     return [
         "## Keys of `kafka`",
@@ -165,7 +165,7 @@ def _yaml() -> str:
 
 
 def _inline(value: object) -> str:
-    """A value as YAML on one line."""
+    """Return a value as YAML on one line."""
     text = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=10_000)
     return text.removesuffix("...\n").rstrip()
 

@@ -51,7 +51,7 @@ def main() -> None:
 
 
 def is_healthy(arguments: Sequence[str], environment: Mapping[str, str]) -> bool:
-    """Returns whether the agent of these settings says that it is healthy; False also if that is not simple to see."""
+    """Return whether the agent of these settings says that it is healthy; False also if that is not simple to see."""
     path = _OPTIONS.get(tuple(arguments))
     web = _web(environment)
     if path is None or web is None:
@@ -65,7 +65,7 @@ def is_healthy(arguments: Sequence[str], environment: Mapping[str, str]) -> bool
 
 
 def _web(environment: Mapping[str, str]) -> Web | None:
-    """Returns host and port from environment and file, as `settings` reads them; None if that is not simple."""
+    """Return host and port from environment and file, as `settings` reads them; None if that is not simple."""
     found: dict[str, Any] = {"host": "127.0.0.1", "port": 9464}
     if name := environment.get("SAMERACK_CONFIG"):
         try:

@@ -32,7 +32,7 @@ nothing is changed. What is in no metadata is given by options, as the applicati
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the command `streams` with its own commands."""
+    """Add the command `streams` with its own commands."""
     app.add_typer(streams)
 
 
@@ -98,7 +98,7 @@ def plan(
     ] = False,
     assignments: SetOption = None,
 ) -> None:
-    """Shows the tasks before and after, of a file or of a live application."""
+    """Show the tasks before and after, of a file or of a live application."""
     if (source is None) == (group is None):
         raise SettingsError("streams plan: give either FILE or --group APPLICATION")
     if source is not None:
@@ -135,7 +135,7 @@ def plan(
 
 
 def _given(changelogs: tuple[str, ...] | list[str]) -> dict[str, int]:
-    """Returns the subtopologies by changelog that the user gave.
+    """Return the subtopologies by changelog that the user gave.
 
     Raises:
         SettingsError: One is not TOPIC=SUBTOPOLOGY.

@@ -72,7 +72,7 @@ class _Logs:
 def find(
     group: str, settings: Settings, configs: AssignmentConfigs, *, given: Mapping[str, int], seconds: float
 ) -> Found:
-    """Reads an application; waits some seconds for a rebalance to end.
+    """Read an application; wait some seconds for a rebalance to end.
 
     Args:
         group: its `application.id`.
@@ -101,7 +101,7 @@ def read(
     given: Mapping[str, int],
     measure: Callable[[], Mapping[Partition, float] | None] | None,
 ) -> Found:
-    """Reads an application over these connections; arguments and errors are those of `find`.
+    """Read an application over these connections; arguments and errors are those of `find`.
 
     Args:
         wire: connections.
@@ -164,7 +164,7 @@ class _Subject:
 
 
 def _described(wire: Wire, listed: ListedGroup, settings: Settings, hosts: Hosts) -> _Subject:
-    """Returns the group once it is stable.
+    """Return the group once it is stable.
 
     Raises:
         AgentError: It is not, or no Streams application.
@@ -195,7 +195,7 @@ def _remember(raw: list[Any], read: Any, described: Any) -> ObservedGroup:
 
 
 def _plan_of(group: str, settings: Settings) -> str:
-    """Returns how the plan of a group is shown that is no Kafka Streams application."""
+    """Return how the plan of a group is shown that is no Kafka Streams application."""
     return f"{command('plan', group=group, bootstrap=settings.kafka['bootstrap.servers'])} shows its plan"
 
 
@@ -255,7 +255,7 @@ def _poll(wire: Wire, cluster: ClusterView, changelogs: Iterable[str]) -> _Logs:
 
 
 def _growth(before: _Logs, after: _Logs) -> dict[Partition, float]:
-    """Returns the bytes per second that were written to each changelog; compaction does not hide them."""
+    """Return the bytes per second that were written to each changelog; compaction does not hide them."""
     rates = {}
     for partition, last in after.offsets.items():
         first = before.offsets.get(partition)
@@ -271,5 +271,5 @@ def _growth(before: _Logs, after: _Logs) -> dict[Partition, float]:
 
 
 def _by_bytes(settings: Settings) -> Settings:
-    """Returns settings with which bytes are measured, whatever plans of consumer groups are weighed by."""
+    """Return settings with which bytes are measured, whatever plans of consumer groups are weighed by."""
     return settings.model_copy(update={"leading": settings.leading.model_copy(update={"weigh_by": "bytes"})})

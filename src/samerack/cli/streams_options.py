@@ -107,7 +107,7 @@ class Option:
 
 
 def bill_of(live: LiveApplication, plan: Plan, brokers: Brokers, rates: Rates, *, with_racks: bool) -> Bill:
-    """Returns what a plan costs.
+    """Return what a plan costs.
 
     Args:
         live: the application.
@@ -136,7 +136,7 @@ def bill_of(live: LiveApplication, plan: Plan, brokers: Brokers, rates: Rates, *
 def reads_of_plan(
     live: LiveApplication, plan: Plan, brokers: Brokers, rates: Rates, *, with_racks: bool
 ) -> tuple[Reads, Reads | None]:
-    """Returns what active tasks read, and what standby tasks read: of these None if the changelogs are not known.
+    """Return what active tasks read, and what standby tasks read: of these None if the changelogs are not known.
 
     Arguments are those of `bill_of`; a plan of some of the clients has the reads of these.
     """
@@ -185,7 +185,7 @@ def _gained(plan: Plan, before: Plan, kind: TaskType) -> int:
 
 
 def _restored(live: LiveApplication, plan: Plan, rates: Rates) -> int | None:
-    """Returns the bytes of the changelogs of tasks on clients that neither have them now nor have state of them."""
+    """Return the bytes of the changelogs of tasks on clients that neither have them now nor have state of them."""
     wanted: list[Partition] = []
     state = {one.process: {*one.active, *one.standby, *one.offset_sums} for one in live.instances}
     for process, assignment in plan.items():
@@ -210,7 +210,7 @@ def options_of(
     compatible: bool,
     now_ms: int,
 ) -> list[Option]:
-    """Returns every assignor with every strategy and number of standbys.
+    """Return every assignor with every strategy and number of standbys.
 
     Args:
         live: the application, whose configuration has costs, tags and limits.
@@ -231,7 +231,7 @@ def options_of(
 
 
 def weights_by_bytes(rates: Rates) -> dict[Partition, int]:
-    """Returns the weights of partitions whose bytes are measured, as a running agent weighs them."""
+    """Return the weights of partitions whose bytes are measured, as a running agent weighs them."""
     measured = rates.bytes_per_second or {}
     rows = weights_of_rates(measured) or {}
     return {(topic, number): rows[topic][number] for topic, number in measured if topic in rows}

@@ -29,7 +29,7 @@ _PLACEMENTS: Final = ("default", "swaps (4.C.I)", "min_traffic", "min_traffic, r
 def report_of(
     group: str, found: Found, options: list[Option], prices: PriceTable, *, by_bytes: bool = False
 ) -> dict[str, Any]:
-    """Returns everything that `samerack streams plan --group` shows."""
+    """Return everything that `samerack streams plan --group` shows."""
     live = found.live
     by_bytes = by_bytes and found.rates.bytes_per_second is not None
     present = bill_of(live, live.present, found.brokers, found.rates, with_racks=False)
@@ -139,7 +139,7 @@ def _option(option: Option, prices: PriceTable) -> dict[str, Any]:
 
 
 def _placements(found: Found, options: list[Option]) -> tuple[list[dict[str, Any]] | None, list[Unknown]]:
-    """Returns what each rule makes of the largest number of standbys that is tried, or why that is not known."""
+    """Return what each rule makes of the largest number of standbys that is tried, or why that is not known."""
     live, max_standbys = found.live, max((option.standbys for option in options), default=0)
     if not max_standbys:
         return [], []
@@ -174,7 +174,7 @@ def _obstacle(live: LiveApplication) -> str | None:
 
 
 def _best(found: Found, present: Bill, options: list[Option]) -> str:
-    """Returns the strategy that reads least across racks, with as many standbys as now, or why there is none."""
+    """Return the strategy that reads least across racks, with as many standbys as now, or why there is none."""
     alike = [(one, one.bill) for one in options if one.bill is not None and one.standbys == found.standbys]
     if not alike:
         return "give --standbys with the number that the application has: other numbers cannot be compared with now"
@@ -197,7 +197,7 @@ def _best(found: Found, present: Bill, options: list[Option]) -> str:
 
 
 def _bytes(bill: Bill) -> float | None:
-    """Returns the bytes per second that cross racks, or None if those of sources or changelogs are not known."""
+    """Return the bytes per second that cross racks, or None if those of sources or changelogs are not known."""
     sources = bill.sources.across_bytes_per_second
     changelogs = (
         0.0 if not bill.standbys else None if bill.changelogs is None else bill.changelogs.across_bytes_per_second
@@ -206,7 +206,7 @@ def _bytes(bill: Bill) -> float | None:
 
 
 def _partitions(bill: Bill) -> int | None:
-    """Returns the partitions that are read across racks, or None if this is not known of some."""
+    """Return the partitions that are read across racks, or None if this is not known of some."""
     read = [bill.sources, bill.changelogs] if bill.standbys else [bill.sources]
     known = [one for one in read if one is not None and not one.unknown]
     return sum(one.across for one in known) if len(known) == len(read) else None

@@ -14,7 +14,7 @@ _UNKNOWN = words.UNKNOWN
 
 
 def show(report: dict[str, Any], console: Console) -> None:
-    """Prints the report of `cli.streams_report`: clients, options, placements of standbys, what is not known."""
+    """Print the report of `cli.streams_report`: clients, options, placements of standbys, what is not known."""
     console.print(
         f"{report['application']} ({report['protocol']}), served by {report['replicas_that_serve']}", highlight=False
     )
@@ -35,7 +35,7 @@ def show(report: dict[str, Any], console: Console) -> None:
 
 
 def _obstacles(options: list[dict[str, Any]]) -> dict[str, list[str]]:
-    """Returns why there is no plan, or why racks do not count in one, with the options that this concerns."""
+    """Return why there is no plan, or why racks do not count in one, with the options that this concerns."""
     found: dict[str, list[str]] = {}
     for one in options:
         why = one["error"] or one["obstacle"]

@@ -75,7 +75,7 @@ def top(
 
 
 def view(report: Report, origin: str, order: str, size: ConsoleDimensions) -> RenderableType:
-    """The whole screen."""
+    """Return the whole screen."""
     name, by = _ORDERS[order]
     ordered = replace(report, groups=tuple(sorted(report.groups, key=by, reverse=True)))
     most = max(1, size.height - _LINES_AROUND)

@@ -46,7 +46,7 @@ class BrokerConfigs:
 
 
 def read_broker_configs(wire: Wire, brokers: Iterable[int]) -> BrokerConfigs:
-    """Reads the configuration of every broker.
+    """Read the configuration of every broker.
 
     Raises:
         NotAllowedError: The agent may not read it.
@@ -83,7 +83,7 @@ def _question(broker: int) -> Question:
 
 
 def describe_configs(kind: int, names: Sequence[str], keys: Sequence[str]) -> Any:
-    """Returns the request for these settings of brokers or topics."""
+    """Return the request for these settings of brokers or topics."""
     resource = DescribeConfigsRequest.DescribeConfigsResource
     return DescribeConfigsRequest(
         resources=[resource(resource_type=kind, resource_name=name, configuration_keys=list(keys)) for name in names],

@@ -27,11 +27,11 @@ class BrokerVersions:
         self.found: Versions | None = None
 
     def unsupported_reason(self) -> str:
-        """Returns why no group can be led; empty if groups can be led, or nothing is known."""
+        """Return why no group can be led; empty if groups can be led, or nothing is known."""
         return self.found.unsupported_reason if self.found is not None else ""
 
     def summary(self) -> dict[str, Any]:
-        """Returns the versions for `/v1/status`; releases are empty while nothing is known."""
+        """Return the versions for `/v1/status`; release are empty while nothing is known."""
         found = self.found or Versions(releases=(), missing=())
         return {
             "releases": list(found.releases),
@@ -65,7 +65,7 @@ class BrokerVersions:
 
 
 def versions_question(broker: int) -> Question:
-    """Returns the question for the versions of each API that a broker has."""
+    """Return the question for the versions of each API that a broker has."""
     request = ApiVersionsRequest(client_software_name="samerack", client_software_version="0")
     return Question(broker=broker, request=request)
 

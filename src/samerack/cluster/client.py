@@ -23,7 +23,7 @@ _DIAGNOSES: Final = Diagnoses()
 
 
 def connect(config: dict[str, Any], timeout: float = 10.0) -> KafkaNetClient:
-    """Returns a new client with its network thread running.
+    """Return a new client with its network thread running.
 
     Raises:
         RefusedError: A bootstrap server refuses the agent, the agent refuses the server, or there is no token for it.
@@ -61,12 +61,12 @@ def connect(config: dict[str, Any], timeout: float = 10.0) -> KafkaNetClient:
 
 
 def go_on_trying() -> None:
-    """Makes this process try to connect for the whole time whatever the causes are: an agent outlives an outage."""
+    """Make this process try to connect for the whole time whatever the causes are: an agent outlives an outage."""
     _DIAGNOSES.end_attempts = False
 
 
 def _why_hopeless(manager: Connections, attempt: Future) -> str:
-    """Waits until a connection is made or one has failed; returns why no server is worth another attempt."""
+    """Wait until a connection is made or one has failed; return why no server is worth another attempt."""
     attempt.add_both(lambda _: manager.any_outcome.set())
     manager.any_outcome.wait()
     if attempt.is_done or refusal(manager.last_failure, manager.config):
@@ -76,10 +76,10 @@ def _why_hopeless(manager: Connections, attempt: Future) -> str:
 
 
 def reception() -> str | None:
-    """Returns whether brokers accept this process: empty once they do; else why they refuse; None if not reached."""
+    """Return whether brokers accept this process: empty once they do; else why they refuse; None if not reached."""
     return _REFUSALS.reception
 
 
 def close(client: KafkaNetClient) -> None:
-    """Closes connections and stops the network thread."""
+    """Close connections and stops the network thread."""
     client.close()

@@ -40,14 +40,14 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]  # the library 
         """Set once a connection has failed, or the client is ready."""
 
     def send(self, request: Any, node_id: Any = None, request_timeout_ms: float | None = None) -> Any:
-        """Returns a future of the response; it fails if the connection is being closed, where the library raises."""
+        """Return a future of the response; it fails if the connection is being closed, where the library raises."""
         try:
             return super().send(request, node_id=node_id, request_timeout_ms=request_timeout_ms)
         except RuntimeError as error:
             return Future().failure(kafka_errors.KafkaConnectionError(str(error)))
 
     def drop(self, node_id: Any) -> None:
-        """Closes the connection to a broker, so that the next request opens another."""
+        """Close the connection to a broker, so that the next request opens another."""
         connection = self._conns.pop(node_id, None)
         if connection is not None:
             connection.close()
@@ -65,7 +65,7 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]  # the library 
         return transport
 
     async def _look_up(self, host: str, port: int, timeout_at: float | None) -> None:
-        """Waits for the addresses of a host while this thread's other connections go on.
+        """Wait for the addresses of a host while this thread's other connections go on.
 
         Raises:
             KafkaConnectionError: There are none, or there is no answer in time.
@@ -137,7 +137,7 @@ class Refusals:
             return "" if self._let_in else next((one.text for one in self._known.values()), None)
 
     def check(self, identity: Identity) -> None:
-        """Raises the last refusal of this identity until its pause is over.
+        """Raise the last refusal of this identity until its pause is over.
 
         Raises:
             RefusedError: It was refused recently.
@@ -148,19 +148,19 @@ class Refusals:
             raise RefusedError(known.text)
 
     def remember(self, identity: Identity, text: str) -> RefusedError:
-        """Records that this identity was refused; returns the error to raise."""
+        """Record that this identity was refused; return the error to raise."""
         with self._lock:
             known = self._known.setdefault(identity, _Refused())
             known.text, known.until = text, time.monotonic() + known.attempts.failed()
         return RefusedError(text)
 
     def forget(self, identity: Identity) -> None:
-        """Records that this identity was accepted."""
+        """Record that this identity was accepted."""
         with self._lock:
             self._let_in = True
             self._known.pop(identity, None)
 
 
 def identity_of(config: Mapping[str, Any]) -> Identity:
-    """Returns the settings that say where a client connects and as whom."""
+    """Return the settings that say where a client connects and as whom."""
     return tuple(sorted((key, str(value)) for key, value in config.items() if key.startswith(_IDENTIFYING)))

@@ -49,7 +49,7 @@ class CoordinatorRequests(BaseCoordinator):  # type: ignore[misc]  # the library
     # what its owner calls
 
     def take_failure(self) -> kafka_errors.KafkaError | None:
-        """Returns what prevents joining, finding the coordinator or heartbeats, if it is to be reported now.
+        """Return what prevents joining, finding the coordinator or heartbeats, if it is to be reported now.
 
         A failure is not reported if the next attempt succeeds; the same one is reported every ten seconds at most.
         """
@@ -61,13 +61,13 @@ class CoordinatorRequests(BaseCoordinator):  # type: ignore[misc]  # the library
         return failure
 
     def end_by(self, at: float) -> None:
-        """Ends all waits at this time (seconds, monotonic), except for the response to `leave`; from any thread."""
+        """End all waits at this time (seconds, monotonic), except for the response to `leave`; from any thread."""
         self._end_at = at
 
     # finding the coordinator
 
     async def _send_group_coordinator_request(self) -> Any:
-        """Sends one FindCoordinator, after a pause if earlier ones failed."""
+        """Send one FindCoordinator, after a pause if earlier ones failed."""
         if pause := self._lookups.pause_seconds:
             await self._net.sleep(pause)
         try:
@@ -85,12 +85,12 @@ class CoordinatorRequests(BaseCoordinator):  # type: ignore[misc]  # the library
         return super()._handle_find_coordinator_response(response)
 
     def _note(self, error: kafka_errors.KafkaError, attempts: Attempts) -> None:
-        """Stores a failure for `take_failure` once it causes a pause."""
+        """Store a failure for `take_failure` once it causes a pause."""
         if attempts.pause_seconds:
             self._failure = error
 
     async def _broker(self, timeout: float) -> int | None:
-        """Finds the coordinator and returns the id of its broker once the metadata has its address.
+        """Find the coordinator and return the id of its broker once the metadata has its address.
 
         A broker that has just started may coordinate the group before this client's metadata contains it again, and
         metadata would otherwise be refreshed only when it gets old.
@@ -117,7 +117,7 @@ class CoordinatorRequests(BaseCoordinator):  # type: ignore[misc]  # the library
     # sending to it
 
     def _send_beside(self, request: Any, timeout: float) -> Any:
-        """Sends to the coordinator's broker over its ordinary connection instead of the coordinator connection.
+        """Send to the coordinator's broker over its ordinary connection instead of the coordinator connection.
 
         Raises:
             EndedError: The time given to `end_by` is reached.
@@ -132,7 +132,7 @@ class CoordinatorRequests(BaseCoordinator):  # type: ignore[misc]  # the library
         return self._net.run(exchange)
 
     async def _answer_of(self, future: Any, timeout: float) -> Any:
-        """Returns the response to a request; waits in short slices so that the end of the membership interrupts it."""
+        """Return the response to a request; wait in short slices so that the end of the membership interrupts it."""
         deadline = time.monotonic() + timeout
         while True:
             try:

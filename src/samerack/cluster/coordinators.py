@@ -34,7 +34,7 @@ class Coordinators:
     """The coordinators that were found. Not thread-safe."""
 
     def __init__(self, ask: Ask) -> None:
-        """Starts without any.
+        """Start without any.
 
         Args:
             ask: How brokers are asked.
@@ -43,7 +43,7 @@ class Coordinators:
         self._brokers: dict[str, int] = {}
 
     def of(self, groups: Iterable[str]) -> dict[str, int]:
-        """Returns the coordinators of these groups as far as they are known."""
+        """Return the coordinators of these groups as far as they are known."""
         return {group: self._brokers[group] for group in groups if group in self._brokers}
 
     def forget(self, groups: Iterable[str]) -> None:
@@ -52,7 +52,7 @@ class Coordinators:
             self._brokers.pop(group, None)
 
     def find(self, groups: Iterable[str], timeout: float) -> Unfound:
-        """Finds those that are not known: of all groups in one request (KIP-699), one by one before Kafka 3.0.
+        """Find those that are not known: of all groups in one request (KIP-699), one by one before Kafka 3.0.
 
         Args:
             groups: Their names.

@@ -65,7 +65,7 @@ class Diagnoses:
         self._found: dict[Hashable, str] = {}
 
     def of(self, identity: Hashable, config: Mapping[str, Any]) -> str:
-        """Returns what `why_unreachable` finds, or found within the last minute for this identity."""
+        """Return what `why_unreachable` finds, or found within the last minute for this identity."""
         with self._lock:
             is_new = self._until.get(identity, float("-inf")) <= time.monotonic()
             if is_new:
@@ -85,7 +85,7 @@ class _SilentError(Exception):
 
 
 def why_unreachable(config: Mapping[str, Any]) -> str:
-    """Returns cause and cure of the first bootstrap servers that fail, in one line; empty if none is found.
+    """Return cause and cure of the first bootstrap servers that fail, in one line; empty if none is found.
 
     Args:
         config: kafka-python's settings.
@@ -95,7 +95,7 @@ def why_unreachable(config: Mapping[str, Any]) -> str:
 
 
 def why_hopeless(config: Mapping[str, Any]) -> str:
-    """Returns the same if no server is worth another attempt; empty if one of them may answer later."""
+    """Return the same if no server is worth another attempt; empty if one of them may answer later."""
     causes = []
     for server in _servers(config):
         cause = _cause(server, config)
@@ -115,7 +115,7 @@ def _in_one_line(causes: Iterable[str]) -> str:
 
 
 def _cause(server: str, config: Mapping[str, Any]) -> _Cause | None:
-    """Returns why a server cannot be reached; None if no fault is found."""
+    """Return why a server cannot be reached; None if no fault is found."""
     host, port = _address(server)
     name = server.strip() if _has_port(server) else f"{server.strip()} (no port given, {port} was tried)"
     protocol = str(config.get("security_protocol") or "PLAINTEXT")
@@ -127,7 +127,7 @@ def _cause(server: str, config: Mapping[str, Any]) -> _Cause | None:
 
 
 def _fault(host: str, port: int, protocol: str) -> str:
-    """Returns what is wrong with a server, and the cure; empty if nothing is.
+    """Return what is wrong with a server, and the cure; empty if nothing is.
 
     Raises:
         _SilentError: It gives no answer.
@@ -157,7 +157,7 @@ def _fault(host: str, port: int, protocol: str) -> str:
 
 
 def _connected(addresses: Sequence[Address]) -> socket.socket:
-    """Returns a connection to the first address that accepts one.
+    """Return a connection to the first address that accepts one.
 
     Raises:
         OSError: None does; the error of the last.
@@ -195,7 +195,7 @@ def _of_connection(connection: socket.socket, host: str, protocol: str) -> str:
 
 
 def _of_login(connection: socket.socket, protocol: str) -> str:
-    """Compares whether the listener expects SASL with whether the settings have it; it names what it offers."""
+    """Compare whether the listener expects SASL with whether the settings have it; it names what it offers."""
     said = _ask(connection, _SASL_HANDSHAKE)
     if not _is_answer(said.data) or len(said.data) < 10:
         return ""
@@ -211,7 +211,7 @@ def _of_login(connection: socket.socket, protocol: str) -> str:
 
 
 def _mechanisms(data: bytes) -> list[str]:
-    """Returns the names in a SaslHandshake response, as far as they were read."""
+    """Return the names in a SaslHandshake response, as far as they were read."""
     count, at, names = int.from_bytes(data[10:14], "big"), 14, []
     for _ in range(min(count, 10)):
         size = int.from_bytes(data[at : at + 2], "big")
@@ -232,13 +232,13 @@ def _has_port(server: str) -> bool:
 
 
 def _address(server: str) -> tuple[str, int]:
-    """Returns host and port of HOST:PORT or [ADDRESS]:PORT."""
+    """Return host and port of HOST:PORT or [ADDRESS]:PORT."""
     host, _, port = server.strip().rpartition(":")
     return (host.strip("[]"), int(port)) if _has_port(server) else (server.strip().strip("[]"), _PORT)
 
 
 def _ask(connection: socket.socket, key: int) -> _Said:
-    """Sends a request that changes nothing, and returns the first that is sent back."""
+    """Send a request that changes nothing, and return the first that is sent back."""
     version = 1 if key == _SASL_HANDSHAKE else 0
     content = struct.pack(">h", len(_NO_MECHANISM)) + _NO_MECHANISM if key == _SASL_HANDSHAKE else b""
     body = struct.pack(">hhih", key, version, 1, 8) + b"samerack" + content
@@ -253,12 +253,12 @@ def _ask(connection: socket.socket, key: int) -> _Said:
 
 
 def _is_answer(data: bytes) -> bool:
-    """Returns whether the data begins as a response to the request: its length, and the request's number."""
+    """Return whether the data begins as a response to the request: its length, and the request's number."""
     return len(data) >= 8 and struct.unpack(">ii", data[:8])[1] == 1
 
 
 def _speaks_tls_at(peer: tuple[str, int], host: str) -> bool:
-    """Returns whether a new connection to the same server starts TLS."""
+    """Return whether a new connection to the same server starts TLS."""
     with suppress(OSError), socket.create_connection(peer, timeout=_SECONDS) as other:
         speaks, secured = _with_tls(other, host)
         if secured is not None:
@@ -268,7 +268,7 @@ def _speaks_tls_at(peer: tuple[str, int], host: str) -> bool:
 
 
 def _with_tls(connection: socket.socket, host: str) -> tuple[bool, ssl.SSLSocket | None]:
-    """Returns whether the other side speaks TLS, and the connection with it; None if it refuses this client's part.
+    """Return whether the other side speaks TLS, and the connection with it; None if it refuses this client's part.
 
     Nothing is sent that would need trust, so any certificate will do.
 

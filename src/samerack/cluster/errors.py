@@ -26,14 +26,14 @@ _NO_ANSWER: Final = (kafka_errors.KafkaTimeoutError, kafka_errors.RequestTimedOu
 
 
 def error_class(error: Exception) -> type[AgentError]:
-    """Returns the class of the agent's error for a failed request: callers react by class."""
+    """Return the class of the agent's error for a failed request: callers react by class."""
     if isinstance(error, _COORDINATOR_MOVES):
         return CoordinatorMovesError
     return NotAllowedError if isinstance(error, kafka_errors.AuthorizationError) else AgentError
 
 
 def error_text(error: Exception, seconds: float) -> str:
-    """Returns why a request with this limit in seconds failed."""
+    """Return why a request with this limit in seconds failed."""
     if isinstance(error, _NO_ANSWER):
         return f"no answer in {seconds:.0f} s; check bootstrap.servers and security.protocol"
     return one_line(error)

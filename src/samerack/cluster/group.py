@@ -88,7 +88,7 @@ class GroupView:
 
 
 def view_group(described: DescribedGroup) -> GroupView:
-    """Returns one group, its members in the broker's order."""
+    """Return one group, its members in the broker's order."""
     consumer = described.protocol_type == CONSUMER
     return GroupView(
         name=described.group_id,
@@ -100,7 +100,7 @@ def view_group(described: DescribedGroup) -> GroupView:
 
 
 def view_member(described: DescribedMember, *, consumer: bool) -> MemberView:
-    """Returns one member, decoded if the group uses the consumer protocol."""
+    """Return one member, decoded if the group uses the consumer protocol."""
     subscription: Subscription | None = None
     assigned = NO_PARTITIONS
     unreadable = None
@@ -127,7 +127,7 @@ def view_member(described: DescribedMember, *, consumer: bool) -> MemberView:
 
 
 def endangers(group: GroupView) -> bool:
-    """Returns whether the group's own leader may fail on a member without topics.
+    """Return whether the group's own leader may fail on a member without topics.
 
     kafka-python 3's roundrobin raises KeyError for such a member. Its members send subscription v0, as do those of
     aiokafka, whose roundrobin is sound; the two look the same from outside. Agents send v0 as well.
@@ -139,7 +139,7 @@ def endangers(group: GroupView) -> bool:
 
 
 def is_agent(member: MemberView, client_id: str) -> bool:
-    """Returns whether a member seems to be an agent: static, without topics, and with the agents' client id.
+    """Return whether a member seems to be an agent: static, without topics, and with the agents' client id.
 
     Args:
         member: A member other than the agent that asks.
@@ -150,6 +150,6 @@ def is_agent(member: MemberView, client_id: str) -> bool:
 
 
 def topics_of(subscribed: Iterable[Collection[str]]) -> frozenset[str]:
-    """Returns all topics that members subscribe to; lists that are one object are read once."""
+    """Return all topics that members subscribe to; list that are one object are read once."""
     lists = {id(topics): topics for topics in subscribed}
     return frozenset(topic for topics in lists.values() for topic in topics)

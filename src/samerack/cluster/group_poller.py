@@ -76,7 +76,7 @@ class GroupPoller(Service):
         self._lock = threading.Lock()
 
     def watch(self, group: str, listener: Callable[[], None], *, empty_at: float | None = None) -> None:
-        """Polls this group from now on, and calls `listener` when its description has changed.
+        """Poll this group from now on, and calls `listener` when its description has changed.
 
         Args:
             group: The group's name.
@@ -91,7 +91,7 @@ class GroupPoller(Service):
         self.wake()
 
     def unwatch(self, group: str) -> None:
-        """Stops polling this group."""
+        """Stop polling this group."""
         with self._lock:
             self._listeners.pop(group, None)
             self._forget_polls(group)
@@ -101,18 +101,18 @@ class GroupPoller(Service):
         self._empty_at.pop(group, None)
 
     def latest(self, group: str) -> GroupPoll | None:
-        """Returns the last poll since `watch`; the same object while nothing changes, None before the first."""
+        """Return the last poll since `watch`; the same object while nothing changes, None before the first."""
         return self._polls.get(group)
 
     def turn(self) -> float:
-        """Polls once; returns the pause."""
+        """Poll once; return the pause."""
         begun = time.monotonic()
         self.poll_once()
         stretched = (time.monotonic() - begun) * _PAUSE_PER_POLL
         return max(self._seconds, min(_STRETCHED_SECONDS, stretched))
 
     def rest(self, seconds: float) -> None:
-        """Waits for the next poll, which `wake` starts no sooner than after a short pause."""
+        """Wait for the next poll, which `wake` starts no sooner than after a short pause."""
         self._stopping.wait(_MIN_PAUSE_SECONDS)
         super().rest(seconds - _MIN_PAUSE_SECONDS)
 
@@ -121,7 +121,7 @@ class GroupPoller(Service):
         self._wire.close()
 
     def poll_once(self) -> None:
-        """Describes every watched group once.
+        """Describe every watched group once.
 
         Raises:
             AgentError: No broker can be reached.
@@ -142,7 +142,7 @@ class GroupPoller(Service):
                 self._take(described, asked_at)
 
     def _take(self, described: Any, asked_at: float) -> None:
-        """Stores one group's description."""
+        """Store one group's description."""
         group = str(described.group_id)
         error = kafka_errors.for_code(described.error_code)
         if error in _MOVED:
@@ -154,12 +154,12 @@ class GroupPoller(Service):
             self._handle_error(group, error)
 
     def _handle_error(self, group: str, error: Any) -> None:
-        """Stores why a group cannot be described, unless the error is temporary."""
+        """Store why a group cannot be described, unless the error is temporary."""
         if not issubclass(error, kafka_errors.RetriableError):
             self._keep(group, GroupPoll(error=error(group)))
 
     def _keep(self, group: str, poll: GroupPoll) -> None:
-        """Stores one group's poll, and notifies its listener if it has changed."""
+        """Store one group's poll, and notifies its listener if it has changed."""
         with self._lock:
             listener = self._listeners.get(group)
             if listener is None:

@@ -21,7 +21,7 @@ GroupType: TypeAlias = Literal["classic", "consumer", "streams"]
 def to_coordinators(
     coordinators: Mapping[str, int], request: Callable[[Sequence[str]], Any], at_once: int
 ) -> list[Question]:
-    """Returns the questions to coordinators about their groups; `about` of each are the names of its groups.
+    """Return the questions to coordinators about their groups; `about` of each are the names of its groups.
 
     Args:
         coordinators: The broker that coordinates each group, by the group's name.
@@ -39,17 +39,17 @@ def to_coordinators(
 
 
 def list_groups() -> Any:
-    """Returns the request for all groups that a broker coordinates."""
+    """Return the request for all groups that a broker coordinates."""
     return ListGroupsRequest(states_filter=[], types_filter=[])
 
 
 def find_coordinators(groups: Sequence[str]) -> Any:
-    """Returns the request for the coordinators of these groups; brokers before Kafka 3.0 answer for the first one."""
+    """Return the request for the coordinators of these groups; brokers before Kafka 3.0 answer for the first one."""
     return FindCoordinatorRequest(key=groups[0], key_type=0, coordinator_keys=list(groups))
 
 
 def describe_groups(groups: Sequence[str], kind: GroupType = "classic") -> Any:
-    """Returns the request for descriptions of groups of one type, for their coordinator."""
+    """Return the request for descriptions of groups of one type, for their coordinator."""
     if kind == "classic":
         # version 6 returns an error for an absent group; version 5 returns state Dead
         return DescribeGroupsRequest(groups=list(groups), include_authorized_operations=False, max_version=5)
@@ -60,7 +60,7 @@ def describe_groups(groups: Sequence[str], kind: GroupType = "classic") -> Any:
 
 
 def fetch_offsets(groups: Sequence[str]) -> Any:
-    """Returns the request for all committed offsets of these groups, for their coordinator."""
+    """Return the request for all committed offsets of these groups, for their coordinator."""
     group = OffsetFetchRequest.OffsetFetchRequestGroup
     return OffsetFetchRequest(
         groups=[group(group_id=name, member_id=None, member_epoch=-1, topics=None) for name in groups],

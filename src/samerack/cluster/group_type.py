@@ -34,7 +34,7 @@ class GroupTypes:
         self._lock = threading.Lock()
 
     def find(self, group: str, *, patience: float = _PATIENCE_SECONDS) -> str:
-        """Returns the type of a group: "classic" or "consumer" (KIP-848).
+        """Return the type of a group: "classic" or "consumer" (KIP-848).
 
         A group that does not exist is classic, because the agent would create it by joining. Asks again while the group
         moves from one coordinator to another.

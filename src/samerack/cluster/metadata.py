@@ -81,7 +81,7 @@ def ask_metadata(wire: Wire, topics: Collection[str], timeout: float = ANSWER_SE
 
 
 def read_metadata(wire: Wire, topics: Collection[str]) -> ClusterView:
-    """Polls all brokers and these topics once, and returns a view only if it is complete.
+    """Poll all brokers and these topics once, and return a view only if it is complete.
 
     Raises:
         RefusedError: TLS or SASL failed.
@@ -99,7 +99,7 @@ def read_metadata(wire: Wire, topics: Collection[str]) -> ClusterView:
 
 
 def topic_names(wire: Wire) -> frozenset[str]:
-    """Returns the names of all topics that this principal may describe; internal ones are left out.
+    """Return the names of all topics that this principal may describe; internal ones are left out.
 
     Raises:
         RefusedError: TLS or SASL failed.
@@ -112,7 +112,7 @@ def topic_names(wire: Wire) -> frozenset[str]:
 
 
 def _question(names: Sequence[str] | None) -> Question:
-    """Returns the request for these topics, or for all."""
+    """Return the request for these topics, or for all."""
     topic = MetadataRequest.MetadataRequestTopic
     request = MetadataRequest(
         topics=None if names is None else [topic(name=name) for name in names],

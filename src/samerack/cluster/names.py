@@ -29,7 +29,7 @@ class Lookups:
         self._found: dict[_Key, list[Address]] = {}
 
     def begin(self, host: str, port: int) -> Future[list[Address]]:
-        """Returns the addresses to come, or an OSError; one lookup of a host and port runs at a time."""
+        """Return the addresses to come, or an OSError; one lookup of a host and port runs at a time."""
         key = host, port
         with self._lock:
             running = self._running.get(key)
@@ -40,7 +40,7 @@ class Lookups:
         return future
 
     def last(self, host: str, port: int) -> list[Address]:
-        """Returns the addresses that the last completed lookup found; none if it failed."""
+        """Return the addresses that the last completed lookup found; none if it failed."""
         with self._lock:
             return self._found.get((host, port), [])
 
@@ -69,7 +69,7 @@ class LookedUp(KafkaNetSocket):  # type: ignore[misc]  # the library is untyped
     SCHEMES = ("samerack-looked-up",)
 
     def dns_lookup(self, host: str, port: int, raise_error: bool = False) -> list[Address]:  # noqa: FBT001, FBT002 - the library's
-        """Returns the addresses of the last lookup."""
+        """Return the addresses of the last lookup."""
         del raise_error
         return LOOKUPS.last(host, port)
 

@@ -58,7 +58,7 @@ def all_placements(wire: Wire) -> Placements:
 
 
 def request() -> RawRequest:
-    """Returns the request, whose response is a `Placements`."""
+    """Return the request, whose response is a `Placements`."""
     return RawRequest(
         api_key=MetadataRequest.API_KEY,
         version=_VERSION,
@@ -104,7 +104,7 @@ class _Interned:
 
 
 def read(content: bytes) -> Placements:
-    """Returns the placements of a Metadata response of the request's version.
+    """Return the placements of a Metadata response of the request's version.
 
     Raises:
         ValueError, struct.error: It is none.
@@ -138,7 +138,7 @@ def read(content: bytes) -> Placements:
 
 
 def _partitions(reader: _Reader, interned: _Interned) -> list[int]:
-    """Returns the placements of a topic's partitions, by number."""
+    """Return the placements of a topic's partitions, by number."""
     content = reader.content
     found: list[tuple[int, int]] = []
     for _ in range(reader.number()):

@@ -63,12 +63,12 @@ NO_HOSTS: Final = Hosts()
 
 
 def client_id_of(member_id: str) -> str:
-    """Returns the client id in a member id made by a broker (`CLIENT_ID-UUID`); for a static member the instance id."""
+    """Return the client id in a member id made by a broker (`CLIENT_ID-UUID`); for a static member the instance id."""
     return _GENERATED_SUFFIX.sub("", member_id)
 
 
 def sends_rack_only_in_fetch(client_id: str) -> bool:
-    """Returns whether a client id is the default one of a client that sends its rack with fetches only."""
+    """Return whether a client id is the default one of a client that sends its rack with fetches only."""
     return any(fits(pattern, client_id) for pattern in _RACK_ONLY_IN_FETCH)
 
 
@@ -169,7 +169,7 @@ def member_rack(  # noqa: PLR0913 - all that is known of a member
     tags: Iterable[tuple[str, str]] = (),
     hosts: Hosts = NO_HOSTS,
 ) -> MemberRack:
-    """Returns the rack of one member from the first source that knows it; `tags` are a Kafka Streams client's."""
+    """Return the rack of one member from the first source that knows it; `tags` are a Kafka Streams client's."""
     member = _Lookup(
         settings=settings,
         subscription=subscription,
@@ -188,5 +188,5 @@ def member_rack(  # noqa: PLR0913 - all that is known of a member
 
 @lru_cache(maxsize=1024)
 def _known(rack: str | None, source: Source, *, fetches: bool) -> MemberRack:
-    """Returns the value for these fields: a group has many members and few racks."""
+    """Return the value for these fields: a group has many members and few racks."""
     return MemberRack(rack=rack, source=source, fetches_with_rack=fetches)

@@ -67,7 +67,7 @@ class NotAcceptedError(kafka_errors.KafkaError):  # type: ignore[misc]  # the li
 
 
 def refusal(error: BaseException | None, config: Mapping[str, Any]) -> str:
-    """Returns cause and cure if an error of kafka-python is a refusal, else an empty text.
+    """Return cause and cure if an error of kafka-python is a refusal, else an empty text.
 
     Args:
         error: Why a connection failed; its causes are checked as well.
@@ -112,12 +112,12 @@ def _of_tls(reason: str) -> str:
 
 
 def is_refusal(error: BaseException) -> bool:
-    """Returns whether brokers refuse the agent or its request, so that a retry soon changes nothing."""
+    """Return whether brokers refuse the agent or its request, so that a retry soon changes nothing."""
     return isinstance(error, (RefusedError, NotAllowedError, NotAcceptedError, kafka_errors.AuthorizationError))
 
 
 def explained(error: BaseException) -> str:
-    """Returns a failure in one line, with a cure if one is known."""
+    """Return a failure in one line, with a cure if one is known."""
     if isinstance(error, (AgentError, NotAcceptedError)):
         return str(error)
     said = one_line(error)

@@ -66,7 +66,7 @@ class ServerAssignors:
 
 
 def from_values(values: Mapping[int, str]) -> ServerAssignors:
-    """Returns the assignors in the values of `group.consumer.assignors` by broker; "" is a broker that has none."""
+    """Return the assignors in the values of `group.consumer.assignors` by broker; "" is a broker that has none."""
     return ServerAssignors(
         by_broker={
             broker: tuple(_name(one.strip()) for one in value.split(",")) if value else None

@@ -41,7 +41,7 @@ class Feature:
     without: str = "the agent leads no group"
 
     def is_in(self, ranges: Ranges) -> bool:
-        """Returns whether a broker with these versions has the feature."""
+        """Return whether a broker with these versions has the feature."""
         return self.key in ranges and ranges[self.key][1] >= self.version
 
 
@@ -109,7 +109,7 @@ class Versions:
 
 
 def versions_of(answers: Sequence[tuple[str, Ranges]]) -> Versions:
-    """Returns the releases of all brokers and the features that not all of them have.
+    """Return the releases of all brokers and the features that not all of them have.
 
     Args:
         answers: release and API versions of each broker.

@@ -114,7 +114,7 @@ class Settled:
 
 
 def settle(state: Settling, view: ClusterView, now: float, times: SettlingTimes) -> Settled:
-    """Adds one poll: adopts what persisted, and stores since when the rest is pending.
+    """Add one poll: adopts what persisted, and store since when the rest is pending.
 
     New topics, new partitions and brokers seen for the first time are adopted at once; everything else waits. A topic
     with fewer partitions than before keeps its partitions until the missing ones have been missing for long enough: a
@@ -218,7 +218,7 @@ def _settle_topics(
 def _settle_deletions(
     state: Settling, view: ClusterView, now: float, times: SettlingTimes
 ) -> tuple[dict[str, tuple[int, float]], frozenset[str]]:
-    """Returns topics with fewer partitions than before and since when, and those for which that has persisted."""
+    """Return topics with fewer partitions than before and since when, and those for which that has persisted."""
     old = state.settled.topics
     missing = {topic: 0 for topic in sorted(view.absent) if topic not in old or old[topic]}
     missing |= {topic: len(seen) for topic, seen in view.topics.items() if len(seen) < len(old.get(topic, ()))}
@@ -234,7 +234,7 @@ def _settle_deletions(
 
 
 def _candidate(seen: PartitionView, before: SettledPartition | None) -> SettledPartition:
-    """Returns what the partition would settle to; an added replica counts from when it was first in sync.
+    """Return what the partition would settle to; an added replica counts from when it was first in sync.
 
     In the first poll all replicas count, as for Kafka's own assignors (KIP-881): one that is out of sync then is
     usually on a broker that was restarted, and partitions would move away from it and back.
@@ -267,7 +267,7 @@ def _name(rack: Rack) -> str:
 
 
 def replica_racks(cluster: SettledCluster, topic: str) -> tuple[tuple[str | None, ...], ...]:
-    """Returns the racks of each partition's replicas, the leader's first; None if a rack is unset or unknown."""
+    """Return the racks of each partition's replicas, the leader's first; None if a rack is unset or unknown."""
     return tuple(
         tuple(
             rack if isinstance(rack := cluster.brokers.get(broker, NoRack.UNKNOWN), str) else None
@@ -281,5 +281,5 @@ def replica_racks(cluster: SettledCluster, topic: str) -> tuple[tuple[str | None
 
 
 def topics_differ(before: SettledCluster, after: SettledCluster, topics: Iterable[str]) -> bool:
-    """Returns whether partitions, replicas or racks of any of the topics have changed."""
+    """Return whether partitions, replicas or racks of any of the topics have changed."""
     return before is not after and any(replica_racks(before, topic) != replica_racks(after, topic) for topic in topics)

@@ -40,13 +40,13 @@ class WatchMetrics(Protocol):
     """What the watch counts."""
 
     def looked(self, seconds: float) -> None:
-        """Records the duration of a poll of the cluster."""
+        """Record the duration of a poll of the cluster."""
 
     def watch_failed(self) -> None:
-        """Counts a failed poll of the cluster."""
+        """Count a failed poll of the cluster."""
 
     def ignored(self, reason: str) -> None:
-        """Counts something that a poll found but that is not a change."""
+        """Count something that a poll found but that is not a change."""
 
 
 class ClusterWatch(Service):
@@ -100,17 +100,17 @@ class ClusterWatch(Service):
         self._describe_at = float("-inf")
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Calls `listener` on the watch's thread after each poll that changed the settled cluster; it must be quick."""
+        """Call `listener` on the watch's thread after each poll that changed the settled cluster; it must be quick."""
         with self._lock:
             self._listeners += (listener,)
 
     def unlisten(self, listener: Callable[[], None]) -> None:
-        """Calls `listener` no more."""
+        """Call `listener` no more."""
         with self._lock:
             self._listeners = tuple(one for one in self._listeners if one != listener)
 
     def show_interest(self, group: str, topics: frozenset[str]) -> None:
-        """Polls these topics for this group from now on; a new topic starts the next poll at once."""
+        """Poll these topics for this group from now on; a new topic starts the next poll at once."""
         with self._lock:
             known = frozenset().union(*self._interest.values()) if self._interest else frozenset()
             self._interest[group] = topics
@@ -118,7 +118,7 @@ class ClusterWatch(Service):
             self.wake()
 
     def unknown(self, topics: AbstractSet[str], owned: AbstractSet[str] = frozenset()) -> frozenset[str]:
-        """Returns the topics that cannot be planned: no poll has found them or found that they do not exist.
+        """Return the topics that cannot be planned: no poll has found them or found that they do not exist.
 
         Args:
             topics: What a group subscribes to.
@@ -130,7 +130,7 @@ class ClusterWatch(Service):
     def wait_for(
         self, topics: AbstractSet[str], seconds: float, owned: AbstractSet[str] = frozenset()
     ) -> frozenset[str]:
-        """Waits until these topics, passed to `show_interest` before, are known; returns those that are not.
+        """Wait until these topics, passed to `show_interest` before, are known; return those that are not.
 
         It does not wait for a topic that is known from an earlier poll, nor for one that the agent may not describe.
         """
@@ -139,7 +139,7 @@ class ClusterWatch(Service):
         return self.unknown(topics, owned)
 
     def denied_topics(self, group: str) -> frozenset[str]:
-        """Returns the group's topics that the agent may not describe and does not know, or not for too long.
+        """Return the group's topics that the agent may not describe and doe not know, or not for too long.
 
         The agent must not plan for them: partitions that it does not see would be assigned to no member.
         """
@@ -151,7 +151,7 @@ class ClusterWatch(Service):
         return frozenset(one for one in topics if refused[one] < latest or not self.cluster.topics.get(one))
 
     def selector(self) -> bool | None:
-        """Returns whether brokers serve from the reader's rack; None before they have answered for the first time.
+        """Return whether brokers serve from the reader's rack; None before they have answered for the first time.
 
         Raises:
             NotAllowedError, AgentError: It is not known, with the reason.
@@ -164,7 +164,7 @@ class ClusterWatch(Service):
         return self.rack_aware_fetch
 
     def turn(self) -> float:
-        """Polls once; returns the pause, which is longer if polls take long."""
+        """Poll once; return the pause, which is longer if polls take long."""
         started = time.monotonic()
         try:
             self.look_once()
@@ -175,7 +175,7 @@ class ClusterWatch(Service):
         return max(self._pause, min(self._took) * _PAUSE_PER_POLL)
 
     def failed(self, error: Exception) -> None:  # noqa: ARG002 - all failures count the same
-        """Counts a failed poll and disconnects."""
+        """Count a failed poll and disconnects."""
         self._metrics.watch_failed()
         self._wire.close()
 
@@ -184,7 +184,7 @@ class ClusterWatch(Service):
         self._wire.close()
 
     def look_once(self) -> None:
-        """Polls once and applies the result.
+        """Poll once and applies the result.
 
         Raises:
             AgentError: The poll failed.
@@ -216,14 +216,14 @@ class ClusterWatch(Service):
                 listener()
 
     def _record_refused(self, refused: frozenset[str], now: float) -> None:
-        """Stores since when the agent may not describe topics, and logs it once."""
+        """Store since when the agent may not describe topics, and log it once."""
         before = self._refused_since
         if refused - before.keys():
             log.error("topics-refused", topics=sorted(refused), cure="allow DESCRIBE on these topics")
         self._refused_since = {topic: before.get(topic, now) for topic in refused}
 
     def _read_configs(self, view: ClusterView) -> None:
-        """Reads which replicas serve reads; on failure the last known value stays valid (at first: leaders only)."""
+        """Read which replicas serve reads; on failure the last known value stays valid (at first: leaders only)."""
         try:
             configs = read_broker_configs(self._wire, view.brokers)
         except AgentError as error:

@@ -47,7 +47,7 @@ class Answer:
 
 
 def chunked(items: Sequence[Item], size: int) -> list[Sequence[Item]]:
-    """Returns the items in parts of this size at most, for requests whose responses stay small."""
+    """Return the items in parts of this size at most, for requests whose responses stay small."""
     return [items[at : at + size] for at in range(0, len(items), size)]
 
 

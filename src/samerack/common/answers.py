@@ -12,7 +12,7 @@ Value = TypeVar("Value")
 
 
 def read(kind: TypeAdapter[Value], text: bytes | str, missing: str) -> Value:
-    """Returns the value in a JSON text.
+    """Return the value in a JSON text.
 
     Args:
         kind: the expected type.
@@ -39,11 +39,11 @@ class JsonAnswer(Generic[Value]):
         self._missing = missing
 
     def to_json(self, value: Value) -> bytes:
-        """Returns the JSON."""
+        """Return the JSON."""
         return self._kind.dump_json(value)
 
     def from_json(self, text: bytes | str) -> Value:
-        """Returns the value in such a JSON text.
+        """Return the value in such a JSON text.
 
         Raises:
             AgentError: The text contains none.

@@ -23,7 +23,7 @@ class RetryPauses:
     free: int = 0
 
     def after(self, failures: int) -> float:
-        """Returns the seconds to wait after so many failures in a row."""
+        """Return the seconds to wait after so many failures in a row."""
         if failures <= self.free:
             return 0.0
         return min(self.most, self.first * 2.0 ** min(failures - self.free - 1, _MAX_DOUBLINGS))
@@ -41,7 +41,7 @@ class Attempts:
     """Counts failures in a row."""
 
     def __init__(self, pauses: RetryPauses) -> None:
-        """Starts without failures."""
+        """Start without failures."""
         self.failures = 0
         self._pauses = pauses
 
@@ -51,10 +51,10 @@ class Attempts:
         return self._pauses.after(self.failures)
 
     def failed(self) -> float:
-        """Counts a failed attempt; returns how long to wait before the next."""
+        """Count a failed attempt; return how long to wait before the next."""
         self.failures += 1
         return self.pause_seconds
 
     def succeeded(self) -> None:
-        """Resets the count after a successful attempt."""
+        """Reset the count after a successful attempt."""
         self.failures = 0

@@ -18,7 +18,7 @@ class OneLineErrors(TyperGroup):
     """Shows our own errors as one line."""
 
     def main(self, args: Sequence[str] | None = None, **more: Any) -> Any:  # type: ignore[override]  # all are named
-        """Runs the command line, if it is text: no message could show, and no broker read, other bytes."""
+        """Run the command line, if it is text: no message could show, and no broker read, other bytes."""
         for number, argument in enumerate(sys.argv[1:] if args is None else args, 1):
             if not is_utf8(argument):  # which may hold a password
                 error = SettingsError(f"argument {number}: holds bytes that are no UTF-8; expected a text")
@@ -26,7 +26,7 @@ class OneLineErrors(TyperGroup):
         return super().main(args, **more)
 
     def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]  # typer's Context is click's
-        """Runs the subcommand."""
+        """Run the subcommand."""
         try:
             return super().invoke(ctx)
         except (SettingsError, AgentError) as error:

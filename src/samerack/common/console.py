@@ -30,10 +30,10 @@ class Console(rich.console.Console):
         super().__init__(**{"markup": False, "emoji": False, **options})
 
     def print(self, *objects: Any, soft_wrap: bool | None = None, **options: Any) -> None:
-        """Prints as rich does."""
+        """Print as rich does."""
         has_command = any("`" in str(one) for one in objects if isinstance(one, (str, Text)))
         super().print(*objects, soft_wrap=has_command if soft_wrap is None else soft_wrap, **options)
 
     def render_str(self, text: str, **options: Any) -> Text:
-        """Renders a line or a table's cell."""
+        """Render a line or a table's cell."""
         return super().render_str("\n".join(map(plain, text.split("\n"))), **options)

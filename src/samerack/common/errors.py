@@ -18,7 +18,7 @@ class RefusedError(AgentError):
 
 
 def one_line(error: BaseException) -> str:
-    """Returns the kind and text of an error of a library, the kind once: kafka-python's texts begin with it."""
+    """Return the kind and text of an error of a library, the kind once: kafka-python's texts begin with it."""
     name, text = type(error).__name__, " ".join(str(error).split())
     text = re.sub(rf"^(\[Error \S+\] )?{name}(: |$)", "", text)
     return f"{name}: {text}" if text else name

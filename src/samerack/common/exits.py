@@ -12,6 +12,6 @@ from samerack.common.words import plain
 
 
 def report_error(error: SettingsError | AgentError) -> int:
-    """Prints an error as one line on standard error; returns the exit code."""
+    """Print an error as one line on standard error; return the exit code."""
     sys.stderr.write(f"samerack: {plain(str(error))}\n")
     return 2 if isinstance(error, SettingsError) else 1

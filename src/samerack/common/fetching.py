@@ -61,7 +61,7 @@ def ask(  # noqa: PLR0913 - an HTTP request has these parts
     tls: ssl.SSLContext | None = None,
     max_bytes: int = MAX_BYTES,
 ) -> HttpAnswer:
-    """Sends one request and returns the answer.
+    """Send one request and return the answer.
 
     Args:
         url: http or https, host and port.
@@ -107,7 +107,7 @@ def ask(  # noqa: PLR0913 - an HTTP request has these parts
 
 
 def _content(answer: HTTPResponse, max_bytes: int, until: float) -> bytes:
-    """Reads the body, at most one byte more than allowed.
+    """Read the body, at most one byte more than allowed.
 
     Raises:
         TimeoutError: The whole takes too long, although each part arrives in time.
@@ -124,6 +124,6 @@ def _content(answer: HTTPResponse, max_bytes: int, until: float) -> bytes:
 
 
 def address(web: Listening) -> str:
-    """Returns the URL of the agent with these settings."""
+    """Return the URL of the agent with these settings."""
     host = _ANY.get(web.host, web.host)
     return f"http://[{host}]:{web.port}" if ":" in host else f"http://{host}:{web.port}"

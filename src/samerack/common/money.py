@@ -49,7 +49,7 @@ class PriceTable:
         return (self.dollars_per_gb_sent + self.dollars_per_gb_received) / self.bytes_per_gb
 
     def dollars(self, crossing_bytes: float) -> float:
-        """Returns the cost of a number of bytes that crossed racks."""
+        """Return the cost of a number of bytes that crossed racks."""
         return crossing_bytes * self.dollars_per_byte
 
     @property
@@ -63,18 +63,18 @@ class PriceTable:
 
 
 def per_month(dollars: float | None, seconds: float) -> float | None:
-    """Returns what dollars of so many seconds are a month; None if they are not known, or before a measurement."""
+    """Return what dollars of so many seconds are a month; None if they are not known, or before a measurement."""
     return dollars / seconds * SECONDS_PER_MONTH if dollars is not None and seconds > 0 else None
 
 
 def names() -> tuple[str, ...]:
-    """Returns the names of the tables that are shipped with the program."""
+    """Return the names of the tables that are shipped with the program."""
     folder = resources.files("samerack.common").joinpath("prices")
     return tuple(sorted(entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml")))
 
 
 def shipped(name: str) -> PriceTable:
-    """Loads the table of this name.
+    """Load the table of this name.
 
     Raises:
         SettingsError: There is no such table.

@@ -8,7 +8,7 @@ from samerack.common import words
 
 
 def environment(room: str) -> Environment:
-    """Returns an environment with the package's templates and the common ones; all values are escaped."""
+    """Return an environment with the package's templates and the common ones; all values are escaped."""
     made = Environment(
         loader=ChoiceLoader([PackageLoader(f"samerack.{room}"), PackageLoader("samerack.common")]),
         autoescape=True,

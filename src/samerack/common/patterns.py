@@ -21,28 +21,28 @@ Value = TypeVar("Value")
 
 
 def is_pattern(name: str) -> bool:
-    """Returns whether a name may stand for several, or for what is left out."""
+    """Return whether a name may stand for several, or for what is left out."""
     return bool(_SIGNS & set(name)) or name.startswith((_EXCLUDES, _ESCAPE + _EXCLUDES))
 
 
 def exactly(name: str) -> str:
-    """Returns the entry that stands for one name only, whatever signs it has."""
+    """Return the entry that stands for one name only, whatever signs it has."""
     return f"{_ESCAPE if name.startswith(_EXCLUDES) else ''}{escape(name)}"
 
 
 def fits(entry: str, name: str) -> bool:
-    """Returns whether an entry stands for a name; upper and lower case differ."""
+    """Return whether an entry stands for a name; upper and lower case differ."""
     pattern = entry.removeprefix(_ESCAPE) if entry.startswith(_ESCAPE + _EXCLUDES) else entry
     return name == entry or fnmatchcase(name, pattern)
 
 
 def first_match(patterns: Mapping[str, Value], name: str) -> Value | None:
-    """Returns the value of the first pattern that fits a name, or None; upper and lower case differ."""
+    """Return the value of the first pattern that fits a name, or None; upper and lower case differ."""
     return next((value for pattern, value in patterns.items() if fits(pattern, name)), None)
 
 
 def selects(entries: Iterable[str], name: str) -> bool:
-    """Returns whether some entry includes a name and none leaves it out; the order does not count."""
+    """Return whether some entry includes a name and none leaves it out; the order does not count."""
     included = False
     for entry in entries:
         if not entry.startswith(_EXCLUDES):
@@ -53,12 +53,12 @@ def selects(entries: Iterable[str], name: str) -> bool:
 
 
 def included(entries: Iterable[str]) -> list[str]:
-    """Returns the entries that include names, and not those that leave some out."""
+    """Return the entries that include names, and not those that leave some out."""
     return [entry for entry in entries if not entry.startswith(_EXCLUDES)]
 
 
 def wrong_selection(entries: Sequence[str]) -> str:
-    """Returns why entries cannot be meant so; empty if they can."""
+    """Return why entries cannot be meant so; empty if they can."""
     names = included(entries)
     if entries and not names:
         return f"{entries[0]!r} leaves names out, and nothing is included; add '*'"

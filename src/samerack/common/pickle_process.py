@@ -19,7 +19,7 @@ class PickleProcess:
     """One process; for one thread at a time, but for `kill`."""
 
     def __init__(self, module: str, *arguments: str) -> None:
-        """Starts it; it answers when it has loaded what it needs.
+        """Start it; it answers when it has loaded what it needs.
 
         Args:
             module: The program.
@@ -40,7 +40,7 @@ class PickleProcess:
         return self._process.poll() is None
 
     def send(self, message: Any) -> None:
-        """Sends a message.
+        """Send a message.
 
         Raises:
             OSError, ValueError: It has ended.
@@ -51,7 +51,7 @@ class PickleProcess:
         self._process.stdin.flush()
 
     def receive(self) -> Any:
-        """Waits for the next answer and returns it.
+        """Wait for the next answer and return it.
 
         Raises:
             OSError, EOFError, ValueError, UnpicklingError: It has ended.

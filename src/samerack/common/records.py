@@ -182,5 +182,5 @@ class GroupEvent(Record):
 
 
 def encode(record: Record) -> bytes:
-    """Encodes one record as JSON in UTF-8, without line breaks."""
+    """Encode one record as JSON in UTF-8, without line breaks."""
     return record.model_dump_json().encode()

@@ -54,16 +54,16 @@ class Service(threading.Thread):
 
     @abstractmethod
     def turn(self) -> float:
-        """Does one turn; returns the seconds until the next one, which `wake` may shorten."""
+        """Do one turn; return the seconds until the next one, which `wake` may shorten."""
 
     def failed(self, error: Exception) -> None:
-        """Called after a failed turn, before its pause."""
+        """Handle a failed turn, before its pause."""
 
     def ended(self) -> None:
-        """Called once, on the thread, after the last turn."""
+        """Clean up: called once, on the thread, after the last turn."""
 
     def wake(self) -> None:
-        """Starts the next turn at once, or after the present one."""
+        """Start the next turn at once, or after the present one."""
         self._wake.set()
 
     def stop(self) -> None:
@@ -72,7 +72,7 @@ class Service(threading.Thread):
         self._wake.set()
 
     def run(self) -> None:
-        """Does turns until stopped."""
+        """Do turns until stopped."""
         self._log_context.run(self._do_turns)
 
     def _do_turns(self) -> None:
@@ -94,7 +94,7 @@ class Service(threading.Thread):
             log.exception(self.failure_event, service=self.name, error=one_line(error))
 
     def rest(self, seconds: float) -> None:
-        """Waits for the next turn; `wake` ends the wait."""
+        """Wait for the next turn; `wake` ends the wait."""
         self._wake.wait(seconds)
 
     def _succeeded(self) -> None:
@@ -103,7 +103,7 @@ class Service(threading.Thread):
         self._refusals.succeeded()
 
     def _rest_after_failure(self) -> None:
-        """Counts the failure, and waits for the pause after it."""
+        """Count the failure, and wait for the pause after it."""
         if self.was_refused:
             self._stopping.wait(self._refusals.failed())
             return
@@ -115,7 +115,7 @@ class Service(threading.Thread):
             self._stopping.wait(pause)
 
     def _record(self, error: Exception) -> None:
-        """Keeps and logs why a turn failed."""
+        """Keep and log why a turn failed."""
         text = str(error) if isinstance(error, AgentError) else one_line(error)
         self.was_refused, before, self.last_error = isinstance(error, RefusedError), self.last_error, text
         if not isinstance(error, self.expected_errors):
@@ -124,5 +124,5 @@ class Service(threading.Thread):
             self.report(text)
 
     def report(self, trouble: str) -> None:
-        """Logs why a turn failed, in one line."""
+        """Log why a turn failed, in one line."""
         log.warning(self.failure_event, service=self.name, error=trouble)

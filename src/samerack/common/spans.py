@@ -10,6 +10,6 @@ _UNITS: Final = MappingProxyType({"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.
 
 
 def seconds_of(text: str) -> float | None:
-    """Returns the seconds of a number with a unit (s, m, h, d, w); None if the text is no such length."""
+    """Return the seconds of a number with a unit (s, m, h, d, w); None if the text is no such length."""
     found = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)([smhdw])", text.strip())
     return float(found[1]) * _UNITS[found[2]] if found else None

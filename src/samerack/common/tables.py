@@ -29,7 +29,7 @@ class Column:
 
 
 def table_of(columns: Iterable[Column], *, width: int) -> Table:
-    """Returns a table for a terminal of this width."""
+    """Return a table for a terminal of this width."""
     shown = [
         one
         for one in columns

@@ -15,7 +15,7 @@ _KINDS: Final = {
 
 
 def is_utf8(text: str) -> bool:
-    """Returns whether a text can be encoded in UTF-8; Python reads invalid bytes from outside as surrogates."""
+    """Return whether a text can be encoded in UTF-8; Python reads invalid bytes from outside as surrogates."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -24,5 +24,5 @@ def is_utf8(text: str) -> bool:
 
 
 def kind_of(value: object) -> str:
-    """Returns what a value of YAML is, in words."""
+    """Return what a value of YAML is, in words."""
     return "nothing" if value is None else _KINDS.get(type(value), f"a {type(value).__name__}")

@@ -17,7 +17,7 @@ _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
 def size(count: float | None) -> str:
-    """Formats bytes with three digits, in decimal units."""
+    """Format bytes with three digits, in decimal units."""
     if count is None:
         return UNKNOWN
     amount = float(count)
@@ -29,12 +29,12 @@ def size(count: float | None) -> str:
 
 
 def rate(count: float | None) -> str:
-    """Formats bytes per second."""
+    """Format bytes per second."""
     return UNKNOWN if count is None else f"{size(count)}/s"
 
 
 def money(dollars: float | None) -> str:
-    """Formats dollars: with cents, and without them from $1000; less than a cent is no price that a person reads."""
+    """Format dollars: with cents, and without them from $1000; less than a cent is no price that a person reads."""
     if dollars is None:
         return UNKNOWN
     sign, amount = ("-" if dollars < 0 else ""), abs(dollars)
@@ -46,23 +46,23 @@ def money(dollars: float | None) -> str:
 
 
 def monthly(dollars: float, *, guessed: bool = False) -> str:
-    """Formats dollars a month; a guess is what they may come to."""
+    """Format dollars a month; a guess is what they may come to."""
     return f"{estimate(dollars, guessed=guessed)} a month"
 
 
 def estimate(dollars: float, *, guessed: bool) -> str:
-    """Formats dollars that may be a guess; nothing is nothing in any case."""
+    """Format dollars that may be a guess; nothing is nothing in any case."""
     return f"up to about {money(dollars)}" if guessed and dollars else money(dollars)
 
 
 def totals(dollars: float | None, avoidable: float | None) -> str:
-    """Formats what all groups read across racks costs, and the part that better plans avoid."""
+    """Format what all groups read across racks costs, and the part that better plans avoid."""
     across, less = ("not known" if amount is None else monthly(amount) for amount in (dollars, avoidable))
     return f"what all groups read across racks costs: {across}; what better plans avoid of it: {less}"
 
 
 def not_in_totals(unknown_bytes: int, seconds: float, guessed: float | None) -> str:
-    """Formats what sums over groups lack: what was read where a rack is unknown; empty if that is nothing.
+    """Format what sums over groups lack: what was read where a rack is unknown; empty if that is nothing.
 
     Args:
         unknown_bytes: how much.
@@ -76,19 +76,19 @@ def not_in_totals(unknown_bytes: int, seconds: float, guessed: float | None) -> 
 
 
 def count(number: int | None) -> str:
-    """Formats a number of things."""
+    """Format a number of things."""
     return UNKNOWN if number is None else str(number)
 
 
 def partitions_across(across: int | None, *, known: int, of: int) -> str:
-    """Formats how many partitions cross racks, and of how many that is known if not of all; None if of none."""
+    """Format how many partitions cross racks, and of how many that is known if not of all; None if of none."""
     if across is None:
         return "unknown"
     return f"{across}{f' of {known} known' if known < of else ''} partitions"
 
 
 def percent(share: float | None) -> str:
-    """Formats a share between 0 and 1 as percent; one decimal below ten percent."""
+    """Format a share between 0 and 1 as percent; one decimal below ten percent."""
     if share is None:
         return UNKNOWN
     return f"{share * 100:.0f} %" if share == 0 or share >= 0.0995 else f"{share * 100:.1f} %"
@@ -100,12 +100,12 @@ def short_id(member_id: str) -> str:
 
 
 def when(seconds: float) -> str:
-    """Formats a time (seconds since 1970) in UTC."""
+    """Format a time (seconds since 1970) in UTC."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def span(seconds: float) -> str:
-    """Formats a duration."""
+    """Format a duration."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     if seconds < 90 * 60:
@@ -114,12 +114,12 @@ def span(seconds: float) -> str:
 
 
 def age(seconds: float | None) -> str:
-    """Formats the age of a record."""
+    """Format the age of a record."""
     return UNKNOWN if seconds is None else span(seconds)
 
 
 def nearest(name: str, names: Collection[str], most: int = 5) -> str:
-    """Formats which existing names a user may have meant: the most similar ones first."""
+    """Format which existing names a user may have meant: the most similar ones first."""
     if not names:
         return "there is none"
     similar = get_close_matches(name, names, n=most, cutoff=0.5)
@@ -129,5 +129,5 @@ def nearest(name: str, names: Collection[str], most: int = 5) -> str:
 
 
 def plain(text: str) -> str:
-    """Makes an external name safe for a terminal: replaces control characters by U+FFFD."""
+    """Make an external name safe for a terminal: replaces control characters by U+FFFD."""
     return "".join(character if character.isprintable() else "\ufffd" for character in text)

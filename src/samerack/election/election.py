@@ -56,7 +56,7 @@ class Election(ElectionResults, Service):
     is_awaited = True
 
     def __init__(self, settings: Settings, *, advertisement: Advertisement) -> None:
-        """Prepares; `start` begins.
+        """Prepare; `start` begins.
 
         Args:
             settings: All settings; `election.group` is not empty.
@@ -86,21 +86,21 @@ class Election(ElectionResults, Service):
         return self._waiting is not None
 
     def sure_claims(self) -> Claims | None:
-        """Returns `claims`; None while another agent may count the same without this one's knowledge."""
+        """Return `claims`; None while another agent may count the same without this one's knowledge."""
         claims, verdict = self._outcome.claims, self._outcome.verdict
         if self._refused or verdict is None:
             return self.claims
         return claims if self._is_sure_of(verdict) and claims is self._outcome.claims else None
 
     def is_surely_active(self, responsibility: str) -> bool:
-        """Returns whether this agent has the responsibility, and no later election can have given it to another one."""
+        """Return whether this agent has the responsibility, and no later election can have given it to another one."""
         verdict = self._outcome.verdict
         if self._refused or verdict is None:
             return False
         return responsibility in verdict.active and self._is_sure_of(verdict)
 
     def _is_sure_of(self, verdict: Verdict) -> bool:
-        """Returns whether no later election than this one can have been held without this agent's knowledge."""
+        """Return whether no later election than this one can have been held without this agent's knowledge."""
         member, waiting = self._member, self._waiting
         if self._stopping.is_set():
             return False
@@ -134,7 +134,7 @@ class Election(ElectionResults, Service):
     # the thread
 
     def turn(self) -> float:
-        """Takes part or waits outside until that has to begin anew."""
+        """Take part or wait outside until that has to begin anew."""
         try:
             self._session()
         except _REFUSED as error:
@@ -146,7 +146,7 @@ class Election(ElectionResults, Service):
         return 0.0
 
     def _session(self) -> None:
-        """Runs one period in the election, or outside it."""
+        """Run one period in the election, or outside it."""
         client = connect(for_kafka_python(self._settings.kafka))
         try:
             waiting = Waiting(
@@ -169,7 +169,7 @@ class Election(ElectionResults, Service):
             close(client)
 
     def _take_part(self, client: KafkaNetClient, former: Advertisement | None) -> None:
-        """Takes part until stopped, or until the election does not need this agent.
+        """Take part until stopped, or until the election does not need this agent.
 
         Args:
             client: An open client.
@@ -196,7 +196,7 @@ class Election(ElectionResults, Service):
                 member.leave()
 
     def _may_go(self, member: ElectionMember) -> bool:
-        """Returns whether the election does not need this agent."""
+        """Return whether the election does not need this agent."""
         verdict = self._outcome.verdict
         room = ROOM if self._registers else UNREGISTERED_ROOM
         return verdict is not None and verdict.waits and verdict.agents > room and not member.wants_join
@@ -221,7 +221,7 @@ class Election(ElectionResults, Service):
             self._elected(member.verdict, member.member_id)
 
     def _wait_outside(self, waiting: Waiting) -> None:
-        """Waits outside until stopped, or needed in the election."""
+        """Wait outside until stopped, or needed in the election."""
         self._refuse("")
         self._outcome.end()
         self._waiting = waiting
@@ -251,7 +251,7 @@ class Election(ElectionResults, Service):
             return False
 
     def _may_not_register(self, waiting: Waiting, error: Exception) -> None:
-        """Records that this agent may not join its waiting group, so that it takes part in larger elections as well."""
+        """Record that this agent may not join its waiting group, so that it takes part in larger elections as well."""
         self._registers = False
         log.error(
             "may-not-wait-outside",

@@ -9,6 +9,6 @@ from samerack.settings import Settings
 
 
 def identity_of(settings: Settings) -> str:
-    """Returns `election.identity`, or a name of the host and of what distinguishes the agents on it."""
+    """Return `election.identity`, or a name of the host and of what distinguishes the agents on it."""
     name = f"{settings.web.port} {' '.join(settings.groups)}"
     return settings.election.identity or f"{socket.gethostname()}-{crc32(name.encode()):08x}"

@@ -85,7 +85,7 @@ class RegistryReader(Service):
     # the thread
 
     def turn(self) -> float:
-        """Reads while this agent is active for something; then waits until it is."""
+        """Read while this agent is active for something; then wait until it is."""
         if self._reading.is_set():
             largest = {"receive_message_max_bytes": _LARGEST_ANSWER_BYTES}
             client = connect({**for_kafka_python(self._settings.kafka), **largest})
@@ -100,7 +100,7 @@ class RegistryReader(Service):
         return threading.TIMEOUT_MAX
 
     def report(self, trouble: str) -> None:
-        """Logs why nothing was read; the election logs it if brokers refuse the agent."""
+        """Log why nothing was read; the election logs it if brokers refuse the agent."""
         if not self.was_refused:
             self._unread(trouble)
 

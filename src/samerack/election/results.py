@@ -24,7 +24,7 @@ class ElectionResults:
     """What this agent is responsible for; one thread changes it, any thread may read it."""
 
     def __init__(self, *, group: str, identity: str, reader: RegistryReader) -> None:
-        """Starts before the first election: this agent is active for nothing.
+        """Start before the first election: this agent is active for nothing.
 
         Args:
             group: The election's group.
@@ -71,7 +71,7 @@ class ElectionResults:
         return self._outcome.racks
 
     def rack_of(self, host: str) -> str | None:
-        """Returns the rack of the host with this address, if an agent runs on it."""
+        """Return the rack of the host with this address, if an agent runs on it."""
         return self.racks.get(host)
 
     @property
@@ -85,21 +85,21 @@ class ElectionResults:
         return f"fenced: another agent has the election.identity {self._identity!r}" if self._displaced else ""
 
     def is_active(self, responsibility: str) -> bool:
-        """Returns whether this agent has this responsibility."""
+        """Return whether this agent has this responsibility."""
         return bool(self._refused) or responsibility in self.held
 
     def has_standby(self, responsibility: str) -> bool:
-        """Returns whether another agent would take over if this one stopped."""
+        """Return whether another agent would take over if this one stopped."""
         verdict = self._outcome.verdict
         return verdict is not None and responsibility in verdict.with_standby
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Calls `listener`, on the election's thread, after every election."""
+        """Call `listener`, on the election's thread, after every election."""
         with self._listening:
             self._listeners += (listener,)
 
     def unlisten(self, listener: Callable[[], None]) -> None:
-        """Calls `listener` no more."""
+        """Call `listener` no more."""
         with self._listening:
             self._listeners = tuple(one for one in self._listeners if one != listener)
 
@@ -111,7 +111,7 @@ class ElectionResults:
     # recorded by the election's thread
 
     def _refuse(self, reason: str) -> None:
-        """Records why this agent may not take part; "" once it may."""
+        """Record why this agent may not take part; "" once it may."""
         if reason and reason != self._refused:
             log.error("acts-alone", group=self._group, reason=reason)
         changed = reason != self._refused
@@ -120,14 +120,14 @@ class ElectionResults:
             self._notify()
 
     def _give_up(self) -> None:
-        """Drops all responsibilities: they belong to another agent with this one's identity."""
+        """Drop all responsibilities: they belong to another agent with this one's identity."""
         log.error("fenced", identity=self._identity, cure="give every agent its own election.identity")
         self._displaced = True
         self._outcome.end()
         self._notify()
 
     def _elected(self, verdict: Verdict, member_id: str) -> None:
-        """Records an election, unless its verdict is known.
+        """Record an election, unless its verdict is known.
 
         Args:
             verdict: This agent's verdict.

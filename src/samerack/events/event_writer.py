@@ -106,7 +106,7 @@ class EventWriter(Service):
         self.wake()
 
     def gaps(self) -> tuple[Gap, ...]:
-        """What is missing while the file cannot be used."""
+        """Return what is missing while the file cannot be used."""
         if not self.trouble:
             return ()
         reason, _, cure = self.trouble.rpartition("; ")

@@ -50,13 +50,13 @@ class Row:
     groups: Mapping[str, Figures]
 
     def to_bytes(self) -> bytes:
-        """Encodes the groups, with four digits of each figure."""
+        """Encode the groups, with four digits of each figure."""
         short = {name: (_short(one.bytes_per_second), _short(one.share)) for name, one in self.groups.items()}
         return zlib.compress(json.dumps(short, separators=(",", ":")).encode())
 
     @classmethod
     def from_bytes(cls, at: float, body: bytes) -> Self:
-        """Decodes the groups.
+        """Decode the groups.
 
         Raises:
             ValueError: The bytes are no such groups.
@@ -82,7 +82,7 @@ class TrafficHistory:
         max_groups: int = MAX_GROUPS,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """Starts empty.
+        """Start empty.
 
         Args:
             step_seconds: the time of one point.
@@ -104,11 +104,11 @@ class TrafficHistory:
         return self.step_seconds * POINTS
 
     def listen(self, listener: Callable[[Row], None]) -> None:
-        """Calls `listener` (quick, from the thread that measures) with the points of each step that is over."""
+        """Call `listener` (quick, from the thread that measures) with the points of each step that is over."""
         self._listeners.append(listener)
 
     def take(self, published: Published) -> None:
-        """Adds what was measured; the first snapshot of a new step ends the one before."""
+        """Add what was measured; the first snapshot of a new step ends the one before."""
         snapshot = published.snapshot
         step = self._step_of(snapshot.window_end)
         ended = None
@@ -124,7 +124,7 @@ class TrafficHistory:
                 listener(ended)
 
     def remember(self, rows: Iterable[Row]) -> None:
-        """Adds points of former runs, as far as they are of the time that is shown."""
+        """Add points of former runs, as far as they are of the time that is shown."""
         now = self._step_of(self._clock())
         for row in rows:
             if now - POINTS < (step := self._step_of(row.at)) <= now:
@@ -132,7 +132,7 @@ class TrafficHistory:
                     self._put(step, row.groups)
 
     def points(self, group: str) -> tuple[Point, ...]:
-        """Returns the points of one group, the oldest first; the last is that of the present step, as far as it is."""
+        """Return the points of one group, the oldest first; the last is that of the present step, as far as it is."""
         now = self._step_of(self._clock())
         with self._lock:
             series, present = self._series.get(group), self._sums.get(group)
@@ -180,7 +180,7 @@ class _Sum:
         self._read = self._known = self._crossing = 0.0
 
     def add(self, rate: float, share: float | None) -> None:
-        """Adds one snapshot."""
+        """Add one snapshot."""
         self._count += 1
         self._read += rate
         if share is not None:
@@ -188,7 +188,7 @@ class _Sum:
             self._crossing += rate * share
 
     def mean(self) -> Figures:
-        """Returns the mean rate, and the share of all bytes for which it is known."""
+        """Return the mean rate, and the share of all bytes for which it is known."""
         return Figures(
             bytes_per_second=self._read / self._count, share=self._crossing / self._known if self._known else None
         )
@@ -206,7 +206,7 @@ class _Series:
         self._shares = _UNKNOWN * POINTS
 
     def put(self, step: int, figures: Figures) -> None:
-        """Sets a point. Steps that are skipped are unknown; a step of another day, after the clock was set, is new."""
+        """Set a point. Steps that are skipped are unknown; a step of another day, after the clock was set, is new."""
         if not self.newest - POINTS < step < self.newest + POINTS:
             self._rates, self._shares, self.newest = _UNKNOWN * POINTS, _UNKNOWN * POINTS, step
         for skipped in range(self.newest + 1, step):
@@ -216,7 +216,7 @@ class _Series:
         self._shares[step % POINTS] = math.nan if figures.share is None else figures.share
 
     def get(self, step: int) -> Figures | None:
-        """Returns a point."""
+        """Return a point."""
         if not self.newest - POINTS < step <= self.newest or math.isnan(rate := self._rates[step % POINTS]):
             return None
         share = self._shares[step % POINTS]

@@ -37,7 +37,7 @@ class Solution:
 
 
 def solve(question: Question) -> Solution:
-    """Runs the assignor of a question and checks its plan.
+    """Run the assignor of a question and check its plan.
 
     Raises:
         QuestionError: there is no such assignor, or a value does not fit.
@@ -56,7 +56,7 @@ def solve(question: Question) -> Solution:
 
 
 def _plan(problem: Problem, question: Question) -> tuple[Int32Array, int, str]:
-    """Returns owners, the median time of the later half of the runs, and why the plan is range's.
+    """Return owners, the median time of the later half of the runs, and why the plan is range's.
 
     After the first run that is late, the plan is range's and there are no more runs.
     """
@@ -77,7 +77,7 @@ def _without_racks(problem: Problem) -> Problem:
 
 
 def answer_of(solution: Solution) -> Answer:
-    """Returns the answer to a question; partitions are sorted [topic, number] pairs.
+    """Return the answer to a question; partitions are sorted [topic, number] pairs.
 
     `cross_rack` is null where it is known of no partition; `known` says of how many it is.
     """
@@ -101,7 +101,7 @@ def answer_of(solution: Solution) -> Answer:
 
 
 def answer_line(line: bytes) -> Answer:
-    """Returns the answer to one question; an error becomes `{"error": ..., "message": ...}`."""
+    """Return the answer to one question; an error becomes `{"error": ..., "message": ...}`."""
     try:
         answer = answer_of(solve(parse(line)))
     except (QuestionError, AssignmentError) as error:

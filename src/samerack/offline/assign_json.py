@@ -96,7 +96,7 @@ class Question(Part):
 
 
 def parse(data: bytes | str, *, known_keys_only: bool = False) -> Question:
-    """Returns the question in a JSON text.
+    """Return the question in a JSON text.
 
     Args:
         data: one JSON object.
@@ -113,7 +113,7 @@ def parse(data: bytes | str, *, known_keys_only: bool = False) -> Question:
 
 
 def read(kind: type[Asked], data: bytes | str, *, known_keys_only: bool, see: str) -> Asked:
-    """Returns a question of one kind in a JSON text.
+    """Return a question of one kind in a JSON text.
 
     Args:
         kind: what it must be.
@@ -137,7 +137,7 @@ def read(kind: type[Asked], data: bytes | str, *, known_keys_only: bool, see: st
 
 
 def options_of(question: Question) -> Options:
-    """Returns the options that a question has for its assignor."""
+    """Return the options that a question has for its assignor."""
     return Options(
         keep_copartitioned=question.keep_copartitioned,
         stickiness=question.stickiness,
@@ -147,7 +147,7 @@ def options_of(question: Question) -> Options:
 
 
 def problem_of(question: Question) -> Problem:
-    """Returns the assignment problem that a question describes.
+    """Return the assignment problem that a question describes.
 
     Raises:
         QuestionError: user data is no hexadecimal.
@@ -181,7 +181,7 @@ def _member_input(member: Member, question: Question) -> MemberInput:
 
 
 def _claims(member: Member, question: Question) -> tuple[list[tuple[str, int]], int]:
-    """Returns what a member claims and in which generation; its user data wins over its subscription."""
+    """Return what a member claims and in which generation; its user data wins over its subscription."""
     pairs, generation = member.owned or [], member.generation
     if member.subscription_generation is not None and question.protocol_version >= GENERATION_SINCE:
         generation = member.subscription_generation

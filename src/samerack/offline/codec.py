@@ -149,7 +149,7 @@ def _refuse_kind(kind: str | None, kinds: dict[str, Any]) -> NoReturn:
 
 
 def _line_command(kind: str | None, names: tuple[str, ...]) -> str | None:
-    """The command that a KIND stands for, taking the first of its possible names that there is."""
+    """Return the command that a KIND stands for, taking the first of its possible names that there is."""
     if kind is None:
         return None
     for name in names:
@@ -235,7 +235,7 @@ def encode(
 
 
 def _question(text: str, keys: frozenset[str]) -> Question:
-    """The JSON object that a person gave; an unknown key is a slip of the pen and named."""
+    """Return the JSON object that a person gave; an unknown key is a slip of the pen and named."""
     try:
         question = json.loads(text)
     except (ValueError, RecursionError) as error:

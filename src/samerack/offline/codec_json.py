@@ -24,7 +24,7 @@ ASSIGNORS: Final = ("sticky", COOPERATIVE)
 
 
 def _value(question: Question, key: str, kind: type, default: object, wanted: str) -> Any:
-    """The value of a key, or the default where it is absent or null. A bool is no integer here."""
+    """Return the value of a key, or the default where it is absent or null. A bool is no integer here."""
     value = question.get(key)
     if value is None:
         return default
@@ -38,7 +38,7 @@ def _text(question: Question, key: str) -> str | None:
 
 
 def integer(question: Question, key: str, default: int) -> int:
-    """The integer of a key, or the default where it is absent or null."""
+    """Return the integer of a key, or the default where it is absent or null."""
     return cast("int", _value(question, key, int, default, "an integer"))
 
 
@@ -73,7 +73,7 @@ def _partitions(question: Question, key: str) -> model.TopicPartitions:
 
 
 def version_of(question: Question) -> int:
-    """The version that is asked for: the newest known one unless another is named."""
+    """Return the version that is asked for: the newest known one unless another is named."""
     return integer(question, "version", model.MAX_VERSION)
 
 
@@ -92,7 +92,7 @@ def _optional_hex(data: bytes | None) -> str | None:
 
 
 def subscription_of(question: Question, version: int) -> model.Subscription:
-    """The subscription that a question describes."""
+    """Return the subscription that a question describes."""
     return model.Subscription(
         version=version,
         topics=_topics(question),
@@ -105,7 +105,7 @@ def subscription_of(question: Question, version: int) -> model.Subscription:
 
 
 def subscription_json(value: model.Subscription) -> Answer:
-    """A subscription without its trailing bytes, which Kafka's reader does not see."""
+    """Return a subscription without its trailing bytes, which Kafka's reader does not see."""
     return {
         "version": value.version,
         "topics": list(value.topics),
@@ -117,7 +117,7 @@ def subscription_json(value: model.Subscription) -> Answer:
 
 
 def assignment_of(question: Question, version: int) -> model.Assignment:
-    """The assignment that a question describes."""
+    """Return the assignment that a question describes."""
     return model.Assignment(
         version=version,
         partitions=_partitions(question, "partitions"),
@@ -127,13 +127,13 @@ def assignment_of(question: Question, version: int) -> model.Assignment:
 
 
 def assignment_json(value: model.Assignment) -> Answer:
-    """An assignment without its trailing bytes, which Kafka's reader does not see."""
+    """Return an assignment without its trailing bytes, which Kafka's reader does not see."""
     partitions = model.to_pairs(value.partitions)
     return {"version": value.version, "partitions": partitions, "user_data": _optional_hex(value.user_data)}
 
 
 def sticky_bytes_of(question: Question) -> bytes | None:
-    """A member that never had an assignment (`owned` null or absent) sends no sticky user data, from version 1 on."""
+    """Return sticky user data; none, from version 1 on, of a member that never had an assignment (`owned` null)."""
     generation = integer(question, "generation", -1)
     if _assignor(question) == COOPERATIVE:
         return sticky.encode_cooperative_sticky(max(generation, -1))
@@ -144,7 +144,7 @@ def sticky_bytes_of(question: Question) -> bytes | None:
 
 
 def sticky_json(data: bytes | None, assignor: str) -> Answer:
-    """What the named assignor reads in a member's user data; only `sticky` keeps partitions there."""
+    """Return what the named assignor reads in a member's user data; only `sticky` keeps partitions there."""
     if assignor == COOPERATIVE:
         return {"owned": [], "generation": sticky.decode_cooperative_sticky(data)}
     value = sticky.decode_sticky(data)
@@ -171,7 +171,7 @@ LINES: Final[dict[str, Callable[[Question], Answer]]] = {
 
 
 def answer_line(line: bytes, default_command: str | None) -> Answer:
-    """The answer to one question; whatever is wrong with it becomes `{"error": ..., "message": ...}`."""
+    """Return the answer to one question; whatever is wrong with it becomes `{"error": ..., "message": ...}`."""
     question: object = None
     try:
         question = json.loads(line)

@@ -149,7 +149,7 @@ class Planned:
 
 
 def planned_of(question: Question) -> Planned:
-    """The tasks of an application where they cost least: by its assignor if it names one, else by moving tasks.
+    """Return the tasks of an application where they cost least: by its assignor if it names one, else by moving tasks.
 
     Raises:
         QuestionError: there is no such assignor, or no task is anywhere.
@@ -199,7 +199,7 @@ def _assigned(application: Application) -> Planned:
 
 
 def _bills(planned: Planned, kind: TaskType) -> tuple[Bill, Bill]:
-    """What the tasks of a kind cost before and after; nothing where there are no prices."""
+    """Return what the tasks of a kind cost before and after; nothing where there are no prices."""
     application = planned.application
     costs = planned.costs or Costs(traffic=0, non_overlap=0)
     compatible = application.question.compatible
@@ -211,7 +211,7 @@ def _bills(planned: Planned, kind: TaskType) -> tuple[Bill, Bill]:
 
 
 def plan_json(planned: Planned) -> dict[str, Any]:
-    """The plan as one JSON object."""
+    """Return the plan as one JSON object."""
     application = planned.application
     answer: dict[str, Any] = {}
     unpriced = {"cost": None} if planned.costs is None else {}
@@ -227,7 +227,7 @@ def plan_json(planned: Planned) -> dict[str, Any]:
 
 
 def show_plan(planned: Planned, console: Console) -> None:
-    """A row per client, what both cost, and the notes."""
+    """Print a row per client, what both cost, and the notes."""
     application = planned.application
     table = Table(title=f"{len(application.state.all_tasks)} tasks on {len(application.state.states)} clients")
     for column in ("client", "rack", "actives", "standbys"):

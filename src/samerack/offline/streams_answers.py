@@ -33,7 +33,7 @@ ASSIGN: Final = "streams-assign"
 
 
 def optimize(question: Question) -> Answer:
-    """A plan in which the tasks of one kind cost less, and what both cost."""
+    """Return a plan in which the tasks of one kind cost less, and what both cost."""
     application = Application(question)
     before, params = application.assignments(), application.scope()
     kind = TaskType(question.kind.upper())
@@ -59,7 +59,7 @@ def optimize(question: Question) -> Answer:
 
 
 def prices(params: RackAwareOptimizationParams) -> Costs:
-    """The prices of a bill; what is not priced costs nothing."""
+    """Return the prices of a bill; what is not priced costs nothing."""
     configs = params.application_state.assignment_configs
     traffic = params.traffic_cost_override
     non_overlap = params.non_overlap_cost_override
@@ -70,7 +70,7 @@ def prices(params: RackAwareOptimizationParams) -> Costs:
 
 
 def default_standby(question: Question) -> Answer:
-    """The plan with standbys added."""
+    """Return the plan with standbys added."""
     application = Application(question)
     before = application.assignments()
     known = application.state.all_tasks
@@ -91,7 +91,7 @@ def default_standby(question: Question) -> Answer:
 
 
 def outcome_of(application: Application, *, now_ms: int) -> Outcome:
-    """What the assignor that the question names makes of an application.
+    """Return what the assignor that the question names makes of an application.
 
     Raises:
         QuestionError: there is no such assignor, or no client.
@@ -122,7 +122,7 @@ def outcome_of(application: Application, *, now_ms: int) -> Outcome:
 
 
 def assign(question: Question) -> Answer:
-    """A whole assignment by a named assignor."""
+    """Return a whole assignment by a named assignor."""
     application = Application(question)
     state = application.state
     outcome, nanos = _timed(question, lambda: outcome_of(application, now_ms=question.now_ms))
@@ -169,7 +169,7 @@ COMMANDS: Final[dict[str, Callable[[Question], Answer]]] = {
 
 
 def answer_line(line: bytes, commands: Collection[str]) -> Answer:
-    """The answer to one question; whatever is wrong with it becomes `{"error": ..., "message": ...}`.
+    """Return the answer to one question; whatever is wrong with it becomes `{"error": ..., "message": ...}`.
 
     Args:
         line: one JSON object.
@@ -195,7 +195,7 @@ def tasks_by_name(application: Application, plan: Plan, kind: TaskType) -> dict[
 
 
 def _timed(question: Question, run: Callable[[], Result]) -> tuple[Result, int]:
-    """What came of it, and the median ns of the later half of the runs that are asked for."""
+    """Return what came of it, and the median ns of the later half of the runs that are asked for."""
     nanos = []
     for _ in range(question.repeat):
         start = time.perf_counter_ns()

@@ -125,7 +125,7 @@ STANDBYS: Final[dict[str, Callable[[ApplicationState, Plan], Plan]]] = {
 
 
 def compare_actives(instances: Iterable[Instance]) -> list[ActiveRow]:
-    """A row for every application and strategy."""
+    """Return a row for every application and strategy."""
     return [_active_row(instance, name, run) for instance in instances for name, run in ACTIVES.items()]
 
 
@@ -157,7 +157,7 @@ def _crowding(state: ApplicationState, plan: Plan) -> float:
 
 
 def compare_standbys(instances: Iterable[Instance]) -> list[StandbyRow]:
-    """A row for every application and strategy; actives are optimised, and standbys dealt by load or tags before."""
+    """Return a row for every application and strategy: actives optimised, standbys dealt by load or tags before."""
     rows = []
     for instance in instances:
         actives = ACTIVES["min_traffic"](instance.state, instance.plan)
@@ -190,7 +190,7 @@ STANDBY_HEADINGS: Final = (
 
 
 def as_markdown(headings: Iterable[str], rows: Iterable[ActiveRow | StandbyRow]) -> str:
-    """A table; the application is named in its first row only."""
+    """Return a table; the application is named in its first row only."""
     lines = ["| " + " | ".join(headings) + " |", "|---|---|" + "---:|" * (len(list(headings)) - 2)]
     last = None
     for row in rows:
@@ -241,7 +241,7 @@ task may be in fewer racks than before.
 
 
 def page(instances: list[Instance]) -> str:
-    """The page in Markdown."""
+    """Return the page in Markdown."""
     shown = [instance for instance in instances if instance.name == _SHOWN]
     actives = as_markdown(ACTIVE_HEADINGS, (row for row in compare_actives(shown) if _is_shown(row.strategy)))
     standbys = as_markdown(STANDBY_HEADINGS, (row for row in compare_standbys(shown) if _is_shown(row.strategy)))

@@ -78,7 +78,7 @@ def instances() -> list[Instance]:
 
 
 def instance_of(name: str, question: Question) -> Instance:
-    """The application of a question.
+    """Return the application of a question.
 
     Raises:
         QuestionError: a client is named that is not there, or an id is none.
@@ -114,7 +114,7 @@ def _question(shape: _Shape) -> Question:
 
 
 def _task(shape: _Shape, subtopology: int, partition: int) -> Task:
-    """A task with one source, two in the second subtopology, and a changelog unless it is of the last."""
+    """Return a task with one source, two in the second subtopology, and a changelog unless it is of the last."""
     stateful = subtopology < SUBTOPOLOGIES - 1
     topics = ["source", *(["other"] if subtopology == 1 else []), *(["changelog"] if stateful else [])]
     return Task(

@@ -97,7 +97,7 @@ class Question(Part):
 
 
 def parse(data: bytes | str, *, known_keys_only: bool = False) -> Question:
-    """The question in a JSON text.
+    """Return the question in a JSON text.
 
     Args:
         data: one JSON object.

@@ -56,7 +56,7 @@ def maintain(
 
 
 def first_day(settings: PipelineSettings, name: str, today: date) -> date:
-    """Returns the first day that a table keeps; the number of days in its setting includes today."""
+    """Return the first day that a table keeps; the number of days in its setting includes today."""
     days = {
         "traffic_by_minute": settings.traffic_days,
         "group_states": settings.states_days,
@@ -96,6 +96,6 @@ def _one(
 
 
 def _size(spark: SparkSession, settings: PipelineSettings, name: str) -> tuple[int, int]:
-    """Returns the current number of files and bytes of a table."""
+    """Return the current number of files and bytes of a table."""
     row = tables.opened(spark, settings, name).detail().select("numFiles", "sizeInBytes").head()
     return (0, 0) if row is None else (row["numFiles"], row["sizeInBytes"])

@@ -34,7 +34,7 @@ class StateError(AgentError):
 
 
 def reason_of(error: Exception) -> str:
-    """Returns in one line why a group could not be computed."""
+    """Return in one line why a group could not be computed."""
     if isinstance(error, ValidationError):
         first = error.errors()[0]
         return f"no state: {'.'.join(map(str, first['loc'])) or 'JSON'}: {first['msg']}"
@@ -77,7 +77,7 @@ class Reads:
     unknown: BoolArray
 
     def at(self, rates: FloatArray) -> Crossing:
-        """Returns what the plan reads at these rates."""
+        """Return what the plan reads at these rates."""
         return Crossing(
             crossing=float(rates[self.crossing].sum()),
             known=float(rates[self.known].sum()),
@@ -106,7 +106,7 @@ class Crossing:
 
 
 def group_of(state: GroupState) -> Group:
-    """Returns the state as a problem.
+    """Return the state as a problem.
 
     Raises:
         StateError: an index is out of range, lists of a topic differ in length, or a rate is invalid.
@@ -154,7 +154,7 @@ def group_of(state: GroupState) -> Group:
 
 
 def _tasks_of_state(state: GroupState, problem: Problem) -> WholeTasks | None:
-    """Returns the tasks of a Kafka Streams group; None for other groups, and where clients or tasks are not known."""
+    """Return the tasks of a Kafka Streams group; None for other groups, and where clients or tasks are not known."""
     if state.kind not in STREAMS_KINDS:
         return None
     tasks: dict[int, list[tuple[str, int]]] = {}
@@ -167,7 +167,7 @@ def _tasks_of_state(state: GroupState, problem: Problem) -> WholeTasks | None:
 
 
 def at_rates_of(group: Group, state: GroupState) -> Group:
-    """Returns a group at the rates of another of its states, which differs from the first one in nothing else.
+    """Return a group at the rates of another of its states, which differs from the first one in nothing else.
 
     Raises:
         StateError: the number of rates is wrong, or a rate is invalid.
@@ -180,7 +180,7 @@ def at_rates_of(group: Group, state: GroupState) -> Group:
 
 
 def _with_racks(problem: Problem, racks: Sequence[str]) -> Problem:
-    """Returns the problem with columns for these racks too, in which the group has no replica or member yet."""
+    """Return the problem with columns for these racks too, in which the group has no replica or member yet."""
     names = tuple(sorted({*problem.racks, *racks}))
     if names == problem.racks:
         return problem
@@ -197,12 +197,12 @@ def _with_racks(problem: Problem, racks: Sequence[str]) -> Problem:
 
 
 def weights_of(rates: FloatArray) -> Int64Array:
-    """Returns rates as the weights that assignors take."""
+    """Return rates as the weights that assignors take."""
     return np.maximum(1, np.rint(rates)).astype(np.int64)
 
 
 def _rates(state: GroupState) -> FloatArray:
-    """Returns [P] rates in the order of the problem: 0 in a topic without rates, 1 everywhere if no rate is known."""
+    """Return [P] rates in the order of the problem: 0 in a topic without rates, 1 everywhere if no rate is known."""
     rows = [
         topic.bytes_per_second or (0.0,) * len(topic.owner)
         for topic in sorted(state.topics, key=lambda topic: topic.name)
@@ -259,7 +259,7 @@ def _within(indices: Sequence[int], count: int, what: str, of: str) -> None:
 
 
 def crossing(group: Group, owner: Int32Array) -> Crossing:
-    """Returns what a plan reads across racks, by the group's byte rates.
+    """Return what a plan reads across racks, by the group's byte rates.
 
     Args:
         group: the group.
@@ -269,7 +269,7 @@ def crossing(group: Group, owner: Int32Array) -> Crossing:
 
 
 def reads(problem: Problem, owner: Int32Array) -> Reads:
-    """Returns the partitions that a plan reads; arguments as for `crossing`."""
+    """Return the partitions that a plan reads; arguments as for `crossing`."""
     assigned = owner != NOBODY
     if not problem.members:
         nothing = np.zeros(len(owner), np.bool_)
@@ -281,7 +281,7 @@ def reads(problem: Problem, owner: Int32Array) -> Reads:
 
 
 def _any_near(problem: Problem, owner: Int32Array, rack: Int32Array) -> BoolArray:
-    """Returns [P] whether a replica in the reader's rack serves the partition."""
+    """Return [P] whether a replica in the reader's rack serves the partition."""
     if not problem.racks:
         return np.zeros(len(owner), np.bool_)
     near: BoolArray = (
@@ -291,7 +291,7 @@ def _any_near(problem: Problem, owner: Int32Array, rack: Int32Array) -> BoolArra
 
 
 def best_plan(problem: Problem, kind: str, whole: WholeTasks | None) -> Int32Array | None:
-    """Returns the best balanced plan, of Kafka Streams with whole tasks; None where these are not known.
+    """Return the best balanced plan, of Kafka Streams with whole tasks; None where these are not known.
 
     Raises:
         AssignmentError: as the assignor.
@@ -302,7 +302,7 @@ def best_plan(problem: Problem, kind: str, whole: WholeTasks | None) -> Int32Arr
 
 
 def led_plan(problem: Problem, assignor: str) -> Int32Array:
-    """Returns the plan of a leading agent: the best one; for `range` it keeps co-partitioned topics together.
+    """Return the plan of a leading agent: the best one; for `range` it keeps co-partitioned topics together.
 
     Raises:
         AssignmentError: as the assignor.
@@ -311,7 +311,7 @@ def led_plan(problem: Problem, assignor: str) -> Int32Array:
 
 
 def cheapest_plan(problem: Problem, assignor: str) -> Int32Array:
-    """Returns a plan as cheap as `led_plan`, in half of the time: what moves, and how topics are spread, is left open.
+    """Return a plan as cheap as `led_plan`, in half of the time: what moves, and how topics are spread, is left open.
 
     Raises:
         AssignmentError: as the assignor.

@@ -19,7 +19,7 @@ _POLL_SECONDS: Final = 0.3
 
 @contextmanager
 def shown(spark: SparkSession, what: str) -> Iterator[None]:
-    """Shows the tasks of Spark's active stages while the block runs, where standard error is a terminal."""
+    """Show the tasks of Spark's active stages while the block runs, where standard error is a terminal."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield

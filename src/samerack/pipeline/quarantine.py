@@ -45,7 +45,7 @@ _MAY_BE_MISSING: Final = frozenset({"bytes_per_second", "tells_rack", "client", 
 
 
 def reason(settings: PipelineSettings, *, is_sample: Column, raw: Column, record: Column, now: Column) -> Column:
-    """Returns the first reason why a record is bad, or null.
+    """Return the first reason why a record is bad, or null.
 
     Args:
         settings: The bounds.
@@ -64,7 +64,7 @@ def reason(settings: PipelineSettings, *, is_sample: Column, raw: Column, record
 
 
 def quarantined(records: DataFrame) -> DataFrame:
-    """Returns the bad ones among parsed records, as rows of the table."""
+    """Return the bad ones among parsed records, as rows of the table."""
     bad = records.where(F.col("wrong").isNotNull()).withColumnRenamed("wrong", "reason")
     return bad.withColumn("at", F.col("seen")).select(*QUARANTINE.names)
 
@@ -128,7 +128,7 @@ def _of_states(settings: PipelineSettings, is_state: Column, record: Column, now
 
 
 def _sizes(record: Column) -> Iterator[tuple[Column, str]]:
-    """Yields rules against states too large for an assignor's memory; all fields exist by then."""
+    """Yield rules against states too large for an assignor's memory; all fields exist by then."""
     racks, members, topics = (F.size(record[name]).cast("long") for name in ("racks", "members", "topics"))
     partitions = F.aggregate(
         record["topics"], F.lit(0).cast("long"), lambda count, topic: count + F.size(topic["owner"])
@@ -140,7 +140,7 @@ def _sizes(record: Column) -> Iterator[tuple[Column, str]]:
 
 
 def _within_lists(record: Column) -> Iterator[tuple[Column, str]]:
-    """Yields rules against invalid names and rates within lists; all fields exist by then."""
+    """Yield rules against invalid names and rates within lists; all fields exist by then."""
     yield F.exists(record["racks"], lambda rack: ~rack.rlike(_NAME)), f"racks: {_NO_NAME}"
     yield F.exists(record["members"], lambda one: ~one["id"].rlike(_NAME)), f"members: id {_NO_NAME}"
     yield F.exists(record["members"], lambda one: ~one["client_id"].rlike(_NAME)), f"members: client_id {_NO_NAME}"
@@ -149,7 +149,7 @@ def _within_lists(record: Column) -> Iterator[tuple[Column, str]]:
 
 
 def _no_rate(rate: Column) -> Column:
-    """Returns whether a rate is null, negative, too high, or NaN, which Spark orders above all numbers."""
+    """Return whether a rate is null, negative, too high, or NaN, which Spark orders above all numbers."""
     return rate.isNull() | ~rate.between(0.0, float(BYTES_PER_SECOND))
 
 
@@ -166,13 +166,13 @@ def _incomplete(element: StructType) -> Callable[[Column], Column]:
 
 
 def _own(shape: StructType) -> list[str]:
-    """Returns the required fields of one kind of record, without those of both kinds."""
+    """Return the required fields of one kind of record, without those of both kinds."""
     common = {"schema", "id", "agent", "cluster", "group"}
     return [name for name in shape.names if name not in common | _MAY_BE_NULL]
 
 
 def _only(kind: Column, holds: Column, words: str) -> tuple[Column, str]:
-    """Returns the rule, limited to one kind of record."""
+    """Return the rule, limited to one kind of record."""
     return kind & holds, words
 
 
@@ -185,7 +185,7 @@ def _no_name(record: Column, name: str) -> tuple[Column, str]:
 
 
 def _out_of_time(settings: PipelineSettings, moment: Column, now: Column) -> dict[str, Column]:
-    """Returns the rules against times too far in the future or in the past."""
+    """Return the rules against times too far in the future or in the past."""
     milliseconds = F.unix_millis(now)
     days = settings.late_days
     return {

@@ -169,7 +169,7 @@ KEY: Final = ("cluster", "group", "topic", "client_rack", "replica_rack", "metho
 
 
 def state_as_json() -> Column:
-    """Returns a row of `group_states` as an agent publishes it."""
+    """Return a row of `group_states` as an agent publishes it."""
     columns = [F.unix_millis("at").alias("at") if name == "at" else F.col(f"`{name}`") for name in GROUP_STATE.names]
     # the contract requires fields that are null too
     return F.to_json(F.struct(*columns), {"ignoreNullFields": "false"})

@@ -71,7 +71,7 @@ _LOCAL: Final[Mapping[str, str]] = {
 
 
 def options(settings: PipelineSettings, submitted: Mapping[str, str]) -> dict[str, str]:
-    """Returns Spark's settings: our defaults, overridden by spark-submit, overridden by `pipeline.conf`.
+    """Return Spark's settings: our defaults, overridden by spark-submit, overridden by `pipeline.conf`.
 
     Args:
         settings: Our settings.
@@ -163,12 +163,12 @@ def _launch(given: Mapping[str, str]) -> None:
 
 
 def _property(text: str) -> str:
-    """Returns a key or value escaped for a Java properties file."""
+    """Return a key or value escaped for a Java properties file."""
     return "".join(_ESCAPED.get(character, character) for character in text)
 
 
 def _submitted() -> dict[str, str]:
-    """Returns the settings from spark-submit; none where the program was started without it."""
+    """Return the settings from spark-submit; none where the program was started without it."""
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         return {}
     SparkContext._ensure_initialized()  # noqa: SLF001 - SparkConf() reads Java's side only once this has run

@@ -56,7 +56,7 @@ class _Flow(NamedTuple):
 
 
 def messages(fleet: Fleet) -> Iterator[Message]:
-    """Yields all records of the fleet, in order of time.
+    """Yield all records of the fleet, in order of time.
 
     Each step yields the samples of every group for the window that starts then; states at the start, at changes and at
     intervals, before the samples that follow from them.
@@ -81,7 +81,7 @@ def messages(fleet: Fleet) -> Iterator[Message]:
 
 
 def _factors(fleet: Fleet, step: int, groups: int) -> list[float]:
-    """Returns the factor of each group's rates in this step: the time of day, and noise."""
+    """Return the factor of each group's rates in this step: the time of day, and noise."""
     hour = (fleet.start + step * fleet.step_seconds * 1000) % DAY / DAY
     noise = np.random.default_rng([fleet.seed, step]).random(groups)
     factors: list[float] = ((1.0 + 0.5 * sin(2 * pi * (hour - 0.25))) * (1.0 + _NOISE * (2 * noise - 1))).tolist()
@@ -117,7 +117,7 @@ class _Actor:
         return True
 
     def state_at(self, at: int, factor: float) -> GroupState:
-        """Returns the state to publish."""
+        """Return the state to publish."""
         topics = tuple(
             topic.model_copy(
                 update={"bytes_per_second": tuple(round(rate * factor, 3) for rate in topic.bytes_per_second)}
@@ -167,7 +167,7 @@ def _first_state(cast: Group) -> GroupState:
 
 
 def _with_moved_replicas(state: GroupState, names: AbstractSet[str]) -> GroupState:
-    """Returns the state with every replica of these topics moved to the next rack."""
+    """Return the state with every replica of these topics moved to the next rack."""
     racks = len(state.racks)
 
     def moved(topic: TopicState) -> TopicState:
@@ -184,7 +184,7 @@ def _without_racks(state: GroupState, *, forgotten: bool) -> GroupState:
 
 
 def _assigned(state: GroupState, *, led: bool) -> GroupState:
-    """Returns the state after a rebalance: by the agent where it leads, else by the group's own assignor."""
+    """Return the state after a rebalance: by the agent where it leads, else by the group's own assignor."""
     group = group_of(state)
     if led:
         plan = led_plan(group.problem, state.assignor)
@@ -205,7 +205,7 @@ def _assigned(state: GroupState, *, led: bool) -> GroupState:
 
 
 def _owners(state: GroupState, members: tuple[str, ...], plan: Int32Array) -> Iterator[tuple[int, ...]]:
-    """Yields the owners of each topic in the state's order; the plan has members and topics sorted."""
+    """Yield the owners of each topic in the state's order; the plan has members and topics sorted."""
     number = {member.id: index for index, member in enumerate(state.members)}
     owners = [number[members[owner]] for owner in plan.tolist()]
     starts, start = {}, 0
@@ -217,7 +217,7 @@ def _owners(state: GroupState, members: tuple[str, ...], plan: Int32Array) -> It
 
 
 def _flows(state: GroupState, prefix: str) -> tuple[_Flow, ...]:
-    """Returns the state's bytes by topic and racks, with all parts of their JSON that do not change."""
+    """Return the state's bytes by topic and racks, with all parts of their JSON that do not change."""
     flows = []
     for number, topic in enumerate(state.topics):
         rates: dict[tuple[int, int], float] = {}

@@ -140,7 +140,7 @@ class Group:
 
 
 def cast_of(fleet: Fleet, index: int) -> Group:
-    """Returns the group of this number."""
+    """Return the group of this number."""
     draw = Random(f"{fleet.seed}/{index}")  # noqa: S311 - a simulation, not a secret
     cluster = index % fleet.clusters
     kind = _pick(draw, _KINDS)
@@ -164,7 +164,7 @@ def cast_of(fleet: Fleet, index: int) -> Group:
 
 
 def rack_names(count: int) -> tuple[str, ...]:
-    """Returns names for `count` racks: rack-a, rack-b, ... rack-z, rack-aa, and so on."""
+    """Return names for `count` racks: rack-a, rack-b, ... rack-z, rack-aa, and so on."""
     return tuple(f"rack-{'abcdefghijklmnopqrstuvwxyz'[n % 26] * (n // 26 + 1)}" for n in range(count))
 
 
@@ -175,19 +175,19 @@ def _pick(draw: Random, weighted: Sequence[tuple[_Value, int]]) -> _Value:
 
 
 def _some_step(fleet: Fleet, draw: Random, share: float) -> int | None:
-    """Returns a step in the middle of the time with this probability; draws the same numbers in either case."""
+    """Return a step in the middle of the time with this probability; draws the same numbers in either case."""
     chosen, when = draw.random() < share, draw.uniform(0.2, 0.8)
     return max(1, int(when * fleet.steps)) if chosen else None
 
 
 def _led_from(fleet: Fleet, draw: Random) -> int | None:
-    """Returns the step from which an agent leads: the start in two of five led groups, else a later one."""
+    """Return the step from which an agent leads: the start in two of five led groups, else a later one."""
     early, when = draw.random() < 0.4, _some_step(fleet, draw, fleet.led)
     return 0 if early and when is not None else when
 
 
 def _topics(fleet: Fleet, draw: Random, group: str) -> tuple[Topic, ...]:
-    """Returns the topics that only this group reads."""
+    """Return the topics that only this group reads."""
     counts = [fleet.partitions] if fleet.partitions else [_pick(draw, _PARTITIONS) for _ in range(_pick(draw, _TOPICS))]
     volume = draw.lognormvariate(_MEDIAN_RATE, 1.5)
     parts = [draw.random() + 0.1 for _ in counts]
@@ -198,7 +198,7 @@ def _topics(fleet: Fleet, draw: Random, group: str) -> tuple[Topic, ...]:
 
 
 def _shared(fleet: Fleet, draw: Random, index: int) -> tuple[Topic, ...]:
-    """Returns the topic, if any, that the group shares with others of its cluster; the first groups get the first."""
+    """Return the topic, if any, that the group shares with others of its cluster; the first groups get the first."""
     reads, number = draw.random() < fleet.shared, draw.randrange(1 + index // fleet.clusters // _READERS)
     if fleet.partitions or not reads:
         return ()
@@ -218,7 +218,7 @@ def _topic(fleet: Fleet, draw: Random, name: str, count: int, volume: float) -> 
 
 
 def _replicas(racks: int, draw: Random, count: int) -> tuple[tuple[int, ...], ...]:
-    """Returns replicas spread as Kafka does: leaders in turn, followers in the next racks, with a growing step.
+    """Return replicas spread as Kafka does: leaders in turn, followers in the next racks, with a growing step.
 
     Leaders of about every fourth topic are concentrated in some racks, as after broker restarts.
     """
@@ -234,7 +234,7 @@ def _replicas(racks: int, draw: Random, count: int) -> tuple[tuple[int, ...], ..
 
 
 def _rates(draw: Random, count: int, volume: float) -> tuple[float, ...]:
-    """Returns rates by Zipf's law with an exponent from 0 to 1.1, in random order."""
+    """Return rates by Zipf's law with an exponent from 0 to 1.1, in random order."""
     exponent = draw.uniform(0.0, 1.1)
     parts = [rank**-exponent for rank in range(1, count + 1)]
     draw.shuffle(parts)

@@ -94,7 +94,7 @@ SORTS: Final = (*_ANY_BYTES, *_BY_KIND["sample"], *(sort for sort in _BY_KIND["s
 
 
 def malformed(message: Message, sort: str) -> bytes:
-    """Returns the message's record, malformed in this way; the sort must fit its kind."""
+    """Return the message's record, malformed in this way; the sort must fit its kind."""
     if sort in _ANY_BYTES:
         return _ANY_BYTES[sort](message.value)
     spoilt = _BY_KIND[message.kind][sort](json.loads(message.value))
@@ -102,7 +102,7 @@ def malformed(message: Message, sort: str) -> bytes:
 
 
 def with_faults(messages: Iterable[Message], faults: Faults) -> Iterator[Message]:
-    """Yields the messages with duplicates and malformed ones added, and late ones delayed.
+    """Yield the messages with duplicates and malformed ones added, and late ones delayed.
 
     Memory: a thousand records, and the late ones.
     """

@@ -24,7 +24,7 @@ _FULL_SECONDS: Final = 0.1
 
 @contextmanager
 def folder(path: Path) -> Iterator[Sink]:
-    """Writes one file for each kind; after an error within the block the folder keeps its former files.
+    """Write one file for each kind; after an error within the block the folder keeps its former files.
 
     Raises:
         SettingsError: The folder cannot be written.
@@ -48,7 +48,7 @@ def folder(path: Path) -> Iterator[Sink]:
 
 @contextmanager
 def stdout() -> Iterator[Sink]:
-    """Writes both kinds to standard output, one record a line."""
+    """Write both kinds to standard output, one record a line."""
     yield lambda message: _line(sys.stdout.buffer.write, message)
     sys.stdout.buffer.flush()
 
@@ -59,7 +59,7 @@ def _line(write: Callable[[bytes], Any], message: Message) -> None:
 
 @contextmanager
 def kafka(config: Mapping[str, str], topics: Mapping[Kind, str]) -> Iterator[Sink]:
-    """Writes to Kafka as agents do: idempotent, keyed by group; waits while brokers are slow.
+    """Write to Kafka as agents do: idempotent, keyed by group; wait while brokers are slow.
 
     Args:
         config: librdkafka's settings.

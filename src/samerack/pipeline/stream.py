@@ -37,7 +37,7 @@ RECORD: Final = StructType(
 
 
 def parsed(raw: DataFrame, settings: PipelineSettings) -> DataFrame:
-    """Returns Kafka's rows with every field of the record, the reason if it is bad, and the key for de-duplication.
+    """Return Kafka's rows with every field of the record, the reason if it is bad, and the key for de-duplication.
 
     The key of a good record is a digest of its bytes, not its id: a publisher may use an id that another one is going
     to use, and a record must not count as a repetition of another one. Of a bad record only the first bytes are kept,
@@ -89,13 +89,13 @@ def parsed(raw: DataFrame, settings: PipelineSettings) -> DataFrame:
 
 
 def once(records: DataFrame, settings: PipelineSettings) -> DataFrame:
-    """Returns every record once, even if it arrives several times; for streams."""
+    """Return every record once, even if it arrives several times; for streams."""
     horizon = f"{settings.repeat_seconds} seconds"
     return records.withWatermark("seen", horizon).dropDuplicatesWithinWatermark(["key"])
 
 
 def by_minute(records: DataFrame) -> DataFrame:
-    """Returns the samples among parsed records, summed by minute: rows of `traffic_by_minute`."""
+    """Return the samples among parsed records, summed by minute: rows of `traffic_by_minute`."""
     alone = F.coalesce(F.col("election"), F.lit("")) == ""
     made = {
         "minute": F.date_trunc("minute", F.col("moment")),
@@ -108,13 +108,13 @@ def by_minute(records: DataFrame) -> DataFrame:
 
 
 def states(records: DataFrame) -> DataFrame:
-    """Returns the states among parsed records: rows of `group_states`."""
+    """Return the states among parsed records: rows of `group_states`."""
     found = records.where(F.col("sort") == STATE).withColumn("at", F.col("moment"))
     return found.withColumn("topics", _with_rates()).select(*GROUP_STATES.names)
 
 
 def _with_rates() -> Column:
-    """Returns the topics, with an empty list of rates where the agent did not know them."""
+    """Return the topics, with an empty list of rates where the agent did not know them."""
     return F.transform(
         "topics",
         lambda topic: topic.withField(

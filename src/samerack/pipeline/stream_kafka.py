@@ -48,7 +48,7 @@ _GREATEST_STAMP: Final = 2**63 // 1000 - 10**13
 
 
 def source_options(kafka: Mapping[str, str]) -> dict[str, str]:
-    """Returns options of Spark's Kafka source for settings in librdkafka's names, without those only librdkafka has.
+    """Return options of Spark's Kafka source for settings in librdkafka's names, without those only librdkafka has.
 
     Raises:
         SettingsError: A setting that secures the connection has no counterpart, or a file cannot be read.
@@ -99,7 +99,7 @@ def _quoted(text: str) -> str:
 
 @contextmanager
 def without_secrets(kafka: Mapping[str, str]) -> Iterator[None]:
-    """Removes passwords, keys and tokens of these settings from the block's errors, which may contain Java's text."""
+    """Remove passwords, keys and tokens of these settings from the block's errors, which may contain Java's text."""
     try:
         yield
     except AgentError as error:
@@ -141,7 +141,7 @@ def check_topics(kafka: Mapping[str, str], topics: Iterable[str]) -> list[str]:
 
 
 def _is_stamped_freely(client: AdminClient, topic: str) -> bool:
-    """Returns whether publishers may write any timestamp; False where brokers do not show the configuration."""
+    """Return whether publishers may write any timestamp; False where brokers do not show the configuration."""
     asked = ConfigResource(ConfigResource.Type.TOPIC, topic)
     try:
         found = client.describe_configs([asked], request_timeout=_REQUEST_SECONDS)[asked].result(_REQUEST_SECONDS)

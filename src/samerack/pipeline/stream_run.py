@@ -86,12 +86,12 @@ class Writer:
             records.unpersist()
 
     def counts(self, number: int) -> Mapping[str, int]:
-        """Returns and forgets the number of records of a batch by sort."""
+        """Return and forget the number of records of a batch by sort."""
         return self._counts.pop(number, {})
 
 
 def _found(records: DataFrame) -> dict[str, list[Row]]:
-    """Returns for each sort in a batch one row a day: count, first and last minute as text in the session's zone."""
+    """Return for each sort in a batch one row a day: count, first and last minute as text in the session's zone."""
     ends = (F.date_format(end("moment"), _MINUTE).alias(name) for name, end in (("first", F.min), ("last", F.max)))
     sums = (F.count(F.lit(1)).alias("count"), *ends)
     found: dict[str, list[Row]] = {}
@@ -101,7 +101,7 @@ def _found(records: DataFrame) -> dict[str, list[Row]]:
 
 
 def _within(days: Iterable[Row]) -> str:
-    """Returns a condition on the rows of `traffic_by_minute` to read: a late record must not cause a full read."""
+    """Return a condition on the rows of `traffic_by_minute` to read: a late record must not cause a full read."""
     parts = (
         f"(kept.day = DATE'{row['day']}' AND kept.minute BETWEEN TIMESTAMP'{row['first']}' "
         f"AND TIMESTAMP'{row['last']}')"
@@ -111,7 +111,7 @@ def _within(days: Iterable[Row]) -> str:
 
 
 def source(spark: SparkSession, settings: Settings) -> DataFrame:
-    """Returns both topics as a stream.
+    """Return both topics as a stream.
 
     Raises:
         SettingsError: A Kafka setting that Spark has no counterpart for.
@@ -191,7 +191,7 @@ def _batch(progress: Mapping[str, Any], counts: Mapping[str, int]) -> Batch:
 
 
 def _behind(sources: Iterable[Mapping[str, Any]]) -> int | None:
-    """Returns the number of offsets not read yet; None where Spark does not know the latest, as after a start."""
+    """Return the number of offsets not read yet; None where Spark does not know the latest, as after a start."""
     behind = 0
     for source in sources:
         latest, end = (json.loads(source[name] or "null") for name in ("latestOffset", "endOffset"))

@@ -16,6 +16,6 @@ FULL: Final = 2**62 - 1
 
 
 def total(counts: str | Column) -> Column:
-    """Returns the sum of a column of non-negative counts: FULL at most, null without any count."""
+    """Return the sum of a column of non-negative counts: FULL at most, null without any count."""
     whole = F.least(F.coalesce(F.try_sum(counts), F.lit(FULL)), F.lit(FULL))
     return F.when(F.count(counts) > 0, whole)

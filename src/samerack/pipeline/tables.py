@@ -39,13 +39,13 @@ _NO_TABLE: Final = ("PATH_NOT_FOUND", "DELTA_MISSING_DELTA_TABLE", "DELTA_TABLE_
 
 
 def location(settings: PipelineSettings, name: str) -> str:
-    """Returns the location of a table; folders as absolute paths, because Delta reads a relative one as a name."""
+    """Return the location of a table; folders as absolute paths, because Delta reads a relative one as a name."""
     place = settings.tables if ":/" in settings.tables else str(Path(settings.tables).absolute())
     return f"{place.rstrip('/')}/{name}"
 
 
 def checkpoint(settings: PipelineSettings) -> str:
-    """Returns the location of the stream's checkpoint."""
+    """Return the location of the stream's checkpoint."""
     return settings.checkpoint or location(settings, "_checkpoint")
 
 
@@ -81,7 +81,7 @@ def check_checkpoint(spark: SparkSession, settings: PipelineSettings) -> None:
 
 
 def read(spark: SparkSession, settings: PipelineSettings, name: str) -> DataFrame:
-    """Returns the current rows of a table; columns that an older version lacks are null.
+    """Return the current rows of a table; columns that an older version lacks are null.
 
     Raises:
         AgentError: It does not exist or cannot be read.
@@ -93,7 +93,7 @@ def read(spark: SparkSession, settings: PipelineSettings, name: str) -> DataFram
 
 
 def opened(spark: SparkSession, settings: PipelineSettings, name: str) -> DeltaTable:
-    """Returns a table to be changed.
+    """Return a table to be changed.
 
     Raises:
         AgentError: It does not exist or cannot be read.
@@ -165,7 +165,7 @@ def patiently(write: Callable[[], object]) -> None:
 
 
 def first_line(error: Exception) -> str:
-    """Returns the first line of an error of Spark or Java, which may have a hundred lines."""
+    """Return the first line of an error of Spark or Java, which may have a hundred lines."""
     text = str(error.java_exception if isinstance(error, Py4JJavaError) else error)
     return next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
 

@@ -79,7 +79,7 @@ _NAMES: Final = OUTCOME.fieldNames()
 
 
 def states_in_files(spark: SparkSession, path: Path) -> DataFrame:
-    """Returns states as JSON (`value`) from a folder of `samerack pipeline simulate`, or from one file of such lines.
+    """Return states as JSON (`value`) from a folder of `samerack pipeline simulate`, or from one file of such lines.
 
     Raises:
         SettingsError: the file does not exist.
@@ -93,7 +93,7 @@ def states_in_files(spark: SparkSession, path: Path) -> DataFrame:
 
 
 def states_in_table(table: DataFrame) -> DataFrame:
-    """Returns states as JSON (`value`) from the table `group_states`.
+    """Return states as JSON (`value`) from the table `group_states`.
 
     Raises:
         SettingsError: columns are missing.
@@ -105,7 +105,7 @@ def states_in_table(table: DataFrame) -> DataFrame:
 
 
 def chosen(states: DataFrame, *, every: bool = False, since: int | None = None, until: int | None = None) -> DataFrame:
-    """Returns the states to compute: the latest of each group, or every one.
+    """Return the states to compute: the latest of each group, or every one.
 
     Unreadable records are kept, so that they appear as errors.
 
@@ -132,7 +132,7 @@ def chosen(states: DataFrame, *, every: bool = False, since: int | None = None, 
 
 
 def ask(states: DataFrame, questions: Questions, prices: PriceTable) -> DataFrame:
-    """Returns every scenario of every state, with its cost a month.
+    """Return every scenario of every state, with its cost a month.
 
     Args:
         states: as JSON.
@@ -153,7 +153,7 @@ def ask(states: DataFrame, questions: Questions, prices: PriceTable) -> DataFram
 
 
 def rows_of(text: str, questions: Questions) -> list[tuple[Any, ...]]:
-    """Returns the rows of one state, or one row with the error."""
+    """Return the rows of one state, or one row with the error."""
     state = None
     try:
         state = GroupState.model_validate_json(text)
@@ -192,7 +192,7 @@ def _row(state: GroupState, outcome: Outcome) -> tuple[Any, ...]:
 
 
 def _priced(rows: DataFrame, prices: PriceTable) -> DataFrame:
-    """Adds dollars a month to bytes a second; both are null without known rates, and `share` counts partitions."""
+    """Add dollars a month to bytes a second; both are null without known rates, and `share` counts partitions."""
     month = F.lit(prices.dollars_per_byte * SECONDS_PER_MONTH)
     counted = {
         name: F.when(F.col("measured"), F.col(name)) for name in ("read", "across", "unknown", "before", "copying")
@@ -207,7 +207,7 @@ def _priced(rows: DataFrame, prices: PriceTable) -> DataFrame:
 
 
 def changes(rows: DataFrame) -> DataFrame:
-    """Returns possible changes: a row for each group and change, and one for each topic that could have more copies.
+    """Return possible changes: a row for each group and change, and one for each topic that could have more copies.
 
     A topic's copies are paid once for all its readers: the savings of all groups are set against that one cost.
     """
@@ -232,14 +232,14 @@ def changes(rows: DataFrame) -> DataFrame:
 
 
 def ranked(found: DataFrame) -> DataFrame:
-    """Returns the changes that save at least `MIN_DOLLARS`, the largest saving first."""
+    """Return the changes that save at least `MIN_DOLLARS`, the largest saving first."""
     return found.where(F.col("saves_dollars") >= MIN_DOLLARS).orderBy(
         F.desc("saves_dollars"), "scenario", "cluster", "group", "topic"
     )
 
 
 def by_change(found: DataFrame) -> DataFrame:
-    """Returns the saving of each kind of change over the fleet, largest first; omits those below `MIN_DOLLARS`."""
+    """Return the saving of each kind of change over the fleet, largest first; omits those below `MIN_DOLLARS`."""
     return (
         found.where(F.col("saves_dollars") >= MIN_DOLLARS)
         .groupBy("scenario")
@@ -251,7 +251,7 @@ def by_change(found: DataFrame) -> DataFrame:
 
 
 def totals(rows: DataFrame) -> DataFrame:
-    """Returns one row: groups, their reads and present cost, and what leading and fetching near would save."""
+    """Return one row: groups, their reads and present cost, and what leading and fetching near would save."""
     now = F.col("scenario") == PRESENT
     saved = F.col("saves_dollars")
     near = F.max(F.when(F.col("scenario") == NEAR, saved))

@@ -85,7 +85,7 @@ class Outcome:
 
 
 def outcomes(state: GroupState, questions: Questions) -> tuple[Outcome, ...]:
-    """Returns every scenario of one group, the present one first; changes that cannot save anything are left out.
+    """Return every scenario of one group, the present one first; changes that cannot save anything are left out.
 
     Raises:
         StateError: the state contradicts itself.
@@ -201,14 +201,14 @@ class _Scenarios:
                 )
 
     def _plan(self, world: Group) -> Int32Array:
-        """Returns the agent's plan where an agent leads or could lead, else a strategy's or the present assignment."""
+        """Return the agent's plan where an agent leads or could lead, else a strategy's or the present assignment."""
         if self._leadable:
             return led_plan(world.problem, self._assignor)
         plan = self._plan_by_strategy(world)
         return world.problem.owner if plan is None else plan
 
     def _plan_by_strategy(self, world: Group) -> Int32Array | None:
-        """Returns the plan of `min_traffic` for Kafka Streams on the classic protocol; the other one ignores it."""
+        """Return the plan of `min_traffic` for Kafka Streams on the classic protocol; the other one ignores it."""
         return best_plan(world.problem, self._kind, world.whole) if self._kind == STREAMS_CLASSIC else None
 
     def _by_strategy(self, world: Group, reference: str, before: float) -> None:
@@ -217,7 +217,7 @@ class _Scenarios:
         self._base = (world, plan, self._add(STRATEGY, reference, world, plan, before))
 
     def _expected(self, reads: Crossing) -> float:
-        """Returns cross-rack reads plus 1 - 1/R of the unknown ones, as for a placement that ignores racks."""
+        """Return cross-rack reads plus 1 - 1/R of the unknown ones, as for a placement that ignores racks."""
         racks = len(self._group.broker_racks)
         return reads.crossing + (reads.unknown * (1 - 1 / racks) if racks else 0.0)
 

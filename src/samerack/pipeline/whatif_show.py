@@ -63,7 +63,7 @@ class Answer:
 
 
 def to_json(answer: Answer) -> dict[str, Any]:
-    """Returns the answer as JSON values; each change with its reason and what to do."""
+    """Return the answer as JSON values; each change with its reason and what to do."""
     return {
         "prices": answer.prices.title,
         "questions": asdict(answer.questions),
@@ -78,7 +78,7 @@ def to_json(answer: Answer) -> dict[str, Any]:
 
 
 def show(answer: Answer, console: Console) -> None:
-    """Prints the answer as two tables, with explanations."""
+    """Print the answer as two tables, with explanations."""
     console.print(_opening(answer), highlight=False, markup=False)
     if answer.kinds:
         console.print(Group(_kinds(answer), _ranking(answer)))

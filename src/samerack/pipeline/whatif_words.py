@@ -55,17 +55,17 @@ class _Words:
 
 
 def title(scenario: str) -> str:
-    """Returns the change in a few words, the same for all groups."""
+    """Return the change in a few words, the same for all groups."""
     return _OF[scenario].title
 
 
 def why(change: Change) -> str:
-    """Returns why it saves."""
+    """Return why it saves."""
     return _OF[change.scenario].why(change)
 
 
 def cure(change: Change, questions: Questions) -> str:
-    """Returns what to do."""
+    """Return what to do."""
     return _OF[change.scenario].cure(change, questions)
 
 

@@ -16,13 +16,13 @@ from samerack.pipeline.problem import Group
 
 
 def leaders_only(group: Group) -> Group:
-    """Returns the group with brokers that serve from leaders only."""
+    """Return the group with brokers that serve from leaders only."""
     problem = group.problem
     return replace(group, problem=replace(problem, reads_any_replica=np.zeros_like(problem.reads_any_replica)))
 
 
 def near(group: Group) -> Group:
-    """Returns the group with all members sending and fetching with their rack, and brokers that serve from it.
+    """Return the group with all members sending and fetching with their rack, and brokers that serve from it.
 
     This is KIP-881 and KIP-392. Members of unknown rack are assumed to be spread evenly over the brokers' racks.
     """
@@ -40,7 +40,7 @@ def near(group: Group) -> Group:
 
 
 def replicated(group: Group, copies: int, partitions: BoolArray) -> tuple[Group, FloatArray]:
-    """Returns the group with copies of partitions in at least so many racks; new ones are placed as Kafka would.
+    """Return the group with copies of partitions in at least so many racks; new ones are placed as Kafka would.
 
     That is in the next racks after the leader's, shifted by one with every round of partitions, so that followers are
     spread. A partition with an unknown leader rack is not changed.
@@ -73,7 +73,7 @@ def replicated(group: Group, copies: int, partitions: BoolArray) -> tuple[Group,
 
 
 def moved(group: Group, shares: Mapping[str, float]) -> Group:
-    """Returns the group with members in racks by these shares; moves as few as possible, none of unknown rack.
+    """Return the group with members in racks by these shares; move as few as possible, none of unknown rack.
 
     Args:
         group: the group.
@@ -98,7 +98,7 @@ def moved(group: Group, shares: Mapping[str, float]) -> Group:
 
 
 def _parts(group: Group, shares: Mapping[str, float]) -> FloatArray:
-    """Returns [R] the share of the members in each rack of the problem."""
+    """Return [R] the share of the members in each rack of the problem."""
     names = group.problem.racks
     parts = np.zeros(len(names))
     if not shares:
@@ -114,7 +114,7 @@ def _parts(group: Group, shares: Mapping[str, float]) -> FloatArray:
 
 
 def _quota(parts: FloatArray, members: int) -> Int32Array:
-    """Returns [R] the number of members in each rack, by largest remainders; ties go to the first rack."""
+    """Return [R] the number of members in each rack, by largest remainders; ties go to the first rack."""
     exact = parts * members
     quota = np.floor(exact + 1e-9).astype(np.int32)
     order = np.argsort(quota - exact, kind="stable")

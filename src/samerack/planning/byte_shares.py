@@ -18,7 +18,7 @@ Rates: TypeAlias = Mapping[tuple[str, int], float]
 
 
 def share_of_owners(problem: Problem, owner: Int32Array, rates: Rates | None) -> float | None:
-    """Returns the cross-rack share with these owners; None if nothing is known.
+    """Return the cross-rack share with these owners; None if nothing is known.
 
     It is of bytes where the problem has weights and rates were measured, else of what the problem counts.
     """
@@ -31,12 +31,12 @@ def share_of_owners(problem: Problem, owner: Int32Array, rates: Rates | None) ->
 
 
 def row_of(problem: Problem, rates: Rates) -> FloatArray:
-    """Returns [P] bytes per second of each partition."""
+    """Return [P] bytes per second of each partition."""
     numbers = zip(problem.topic_of.tolist(), problem.number_of.tolist(), strict=True)
     return np.array([rates.get((problem.topics[topic], number), 0.0) for topic, number in numbers], dtype=np.float64)
 
 
 def known_crossing(problem: Problem, owner: Int32Array, row: FloatArray) -> float:
-    """Returns the bytes per second that are known to cross racks with these owners."""
+    """Return the bytes per second that are known to cross racks with these owners."""
     # what crosses has an owner with a rack, so that it is known where the rack of its leader replica is
     return float(row[cross_rack_mask(problem, owner) & (problem.leader_rack != NOBODY)].sum())

@@ -19,17 +19,17 @@ from samerack.protocol.model import TopicPartitions
 
 
 def coverage(subscribed: Iterable[Collection[str]], cluster: SettledCluster) -> dict[str, int]:
-    """Returns the partition counts of all topics that members subscribe to and that exist."""
+    """Return the partition counts of all topics that members subscribe to and that exist."""
     return {topic: len(cluster.topics[topic]) for topic in sorted(topics_of(subscribed) & cluster.topics.keys())}
 
 
 def owned_topics(owned: Iterable[TopicPartitions]) -> frozenset[str]:
-    """Returns the topics of which a member owns partitions: a broker that denies such a topic may not know it yet."""
+    """Return the topics of which a member owns partitions: a broker that denies such a topic may not know it yet."""
     return frozenset(owned_counts(owned))
 
 
 def owned_counts(owned: Iterable[TopicPartitions]) -> dict[str, int]:
-    """Returns the least number of partitions that each topic must have, as members own them."""
+    """Return the least number of partitions that each topic must have, as members own them."""
     counts: dict[str, int] = {}
     for one in owned:
         runs = np.flatnonzero(one.run_sizes)
@@ -42,7 +42,7 @@ def owned_counts(owned: Iterable[TopicPartitions]) -> dict[str, int]:
 
 
 def members_without_partitions(plan: Plan, mode: Mode) -> tuple[str, ...]:
-    """Returns the members that would get no partition although there are enough.
+    """Return the members that would get no partition although there are enough.
 
     There are enough if another member has two partitions or more (beyond the allowed skew), one of them of a topic of
     such a member. If co-partitioned topics stay together, it needs two of that topic: Kafka's range assigns topic by
@@ -70,17 +70,17 @@ def members_without_partitions(plan: Plan, mode: Mode) -> tuple[str, ...]:
 
 
 def denied_topics_reason(denied: frozenset[str]) -> str:
-    """Returns the reason that the agent may not describe these topics."""
+    """Return the reason that the agent may not describe these topics."""
     return f"may not see topics {', '.join(sorted(denied))}; allow DESCRIBE on them" if denied else ""
 
 
 def unpolled_topics_reason(unknown: frozenset[str]) -> str:
-    """Returns the reason that these topics could not be polled."""
+    """Return the reason that these topics could not be polled."""
     return f"topics {', '.join(sorted(unknown))} could not be described in time" if unknown else ""
 
 
 def unreadable_member_reason(view: GroupView) -> str:
-    """Returns the reason that a member's subscription cannot be read."""
+    """Return the reason that a member's subscription cannot be read."""
     return next(
         (f"member {one.id}: {one.unreadable}" for one in view.members if one.unreadable and one.subscription is None),
         "",

@@ -47,7 +47,7 @@ class LateError(Exception):
 def assign_in_time(
     name: str, problem: Problem, options: Options, *, seconds: float = DEADLINE_SECONDS
 ) -> tuple[Int32Array, int]:
-    """Returns the plan of an assignor within the deadline, and the nanoseconds that it took.
+    """Return the plan of an assignor within the deadline, and the nanoseconds that it took.
 
     Args:
         name: the assignor's name.
@@ -68,7 +68,7 @@ def assign_in_time(
 
 
 def assign_aside(name: str, problem: Problem, options: Options = DEFAULTS) -> Int32Array:
-    """Returns the plan of an assignor that no group waits for: what is shown of other plans, and compared with.
+    """Return the plan of an assignor that no group waits for: what is shown of other plans, and compared with.
 
     It is computed in a separate process unless it takes a moment only, as no heartbeat is answered meanwhile.
 
@@ -84,7 +84,7 @@ def assign_aside(name: str, problem: Problem, options: Options = DEFAULTS) -> In
 
 
 def _is_planned_within(seconds: float, name: str, problem: Problem, options: Options) -> bool:
-    """Returns whether an assignor certainly needs no more than these seconds."""
+    """Return whether an assignor certainly needs no more than these seconds."""
     if ASSIGNORS[name].as_kafka:
         return range_steps(problem) < STEPS_PER_SECOND * seconds
     # bundles of partitions and skewed loads have networks of their own
@@ -93,7 +93,7 @@ def _is_planned_within(seconds: float, name: str, problem: Problem, options: Opt
 
 
 def fall_back(problem: Problem, *, seconds: float = DEADLINE_SECONDS) -> Int32Array:
-    """Returns the plan of Kafka's range within the reserved part of the deadline; ignores racks in very large groups.
+    """Return the plan of Kafka's range within the reserved part of the deadline; ignore racks in very large groups.
 
     Args:
         problem: the group.
@@ -105,7 +105,7 @@ def fall_back(problem: Problem, *, seconds: float = DEADLINE_SECONDS) -> Int32Ar
 
 
 def range_steps(problem: Problem) -> int:
-    """Returns the most steps that range takes to match racks: by topics and members, or by partitions if more."""
+    """Return the most steps that range takes to match racks: by topics and members, or by partitions if more."""
     size = np.bincount(problem.subscription_of, minlength=len(problem.subscriptions))
     consumers = size @ problem.subscriptions
     partitions = np.bincount(problem.topic_of, minlength=len(problem.topics))
@@ -119,7 +119,7 @@ def _reserve(problem: Problem, seconds: float) -> float:
 
 
 def is_small(problem: Problem, seconds: float, *, merges_alike: bool = False) -> bool:
-    """Returns whether the group is certainly planned within the seconds, by the most arcs that its flow can have.
+    """Return whether the group is certainly planned within the seconds, by the most arcs that its flow can have.
 
     Args:
         problem: the group.
@@ -143,7 +143,7 @@ def _arcs(problem: Problem, units: int) -> int:
 
 
 def _units(problem: Problem) -> int:
-    """Returns how many different partitions there are, by replicas' racks, leader's rack, subscribers and owner."""
+    """Return how many different partitions there are, by replicas' racks, leader's rack, subscribers and owner."""
     code, count = row_codes(list(problem.replica_racks.T)) if problem.racks else (np.zeros_like(problem.owner), [()])
     kind, kinds = row_codes(list(problem.subscriptions))
     code, bound = combine(code, len(count), problem.leader_rack + np.int32(1), len(problem.racks) + 1)
@@ -174,7 +174,7 @@ def _assign_in_worker(question: _Question, seconds: float) -> tuple[Int32Array, 
 
 
 def _ask(worker: PickleProcess, question: _Question, seconds: float) -> Any:
-    """Returns the answer, or None at the deadline or if the process died; then the worker has ended."""
+    """Return the answer, or None at the deadline or if the process died; then the worker has ended."""
     answers: list[Any] = []
 
     def talk() -> None:

@@ -24,7 +24,7 @@ def assign_group(
     weights: Mapping[str, Sequence[int]] | None = None,
     options: Options = DEFAULTS,
 ) -> dict[str, dict[str, list[int]]]:
-    """Assigns the partitions of a consumer group to its members.
+    """Assign the partitions of a consumer group to its members.
 
     Args:
         members: the members with their topics, racks and owned partitions.
@@ -53,7 +53,7 @@ def assign_group(
 
 
 def assign_problem(problem: Problem, assignor: str, options: Options) -> Int32Array:
-    """Computes and checks the plan that the members get now.
+    """Compute and check the plan that the members get now.
 
     Returns:
         [P] owner of each partition; NOBODY for one without a subscriber, or that its owner has to give up first.
@@ -70,7 +70,7 @@ def assign_problem(problem: Problem, assignor: str, options: Options) -> Int32Ar
 
 
 def partitions_by_member(problem: Problem, owner: Int32Array) -> dict[str, list[tuple[str, int]]]:
-    """Returns the partitions of every member of the problem, sorted by topic and number."""
+    """Return the partitions of every member of the problem, sorted by topic and number."""
     result: dict[str, list[tuple[str, int]]] = {member: [] for member in problem.members}
     for partition, index in enumerate(owner.tolist()):
         if index != NOBODY:
@@ -79,5 +79,5 @@ def partitions_by_member(problem: Problem, owner: Int32Array) -> dict[str, list[
 
 
 def name_of(problem: Problem, partition: int) -> tuple[str, int]:
-    """Returns topic and number of a partition of the problem."""
+    """Return topic and number of a partition of the problem."""
     return problem.topics[problem.topic_of[partition]], int(problem.number_of[partition])

@@ -43,7 +43,7 @@ class PlanMember:
 
 
 def members_of_view(group: GroupView, racks: RackSettings, hosts: Hosts = NO_HOSTS) -> tuple[PlanMember, ...]:
-    """Returns the members of a stable group with what the group's leader last assigned to them."""
+    """Return the members of a stable group with what the group's leader last assigned to them."""
     return tuple(
         PlanMember(
             id=member.id,
@@ -68,7 +68,7 @@ def members_of_view(group: GroupView, racks: RackSettings, hosts: Hosts = NO_HOS
 def returned(
     joined: Iterable[tuple[str, str | None, Subscription]], *, known: Container[str], evicted: Iterable[MemberView]
 ) -> dict[str, str]:
-    """Returns the former ids of members that were evicted, by the ids under which they are back.
+    """Return the former ids of members that were evicted, by the ids under which they are back.
 
     Args:
         joined: Member id, instance id and subscription of each member that joined.
@@ -92,7 +92,7 @@ def members_of_join(  # noqa: PLR0913 - all that is known of a group while it jo
     hosts: Hosts = NO_HOSTS,
     protocol: str = "",
 ) -> tuple[PlanMember, ...]:
-    """Returns the members that a JoinGroup response names.
+    """Return the members that a JoinGroup response names.
 
     Args:
         joined: Member id, instance id and subscription of each member in the response.

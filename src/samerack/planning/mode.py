@@ -31,12 +31,12 @@ class Mode:
 
 
 def options_of(mode: Mode) -> Options:
-    """Returns the options of the optimal assignor in this mode."""
+    """Return the options of the optimal assignor in this mode."""
     return Options(keep_copartitioned=mode.keep_copartitioned, max_skew=mode.max_skew, spread_moves=mode.spread_moves)
 
 
 def mode_of(protocol: str, leading: LeadingSettings, *, rack_aware_fetch: bool) -> Mode:
-    """Returns how to plan for a group whose members chose this protocol name; bundles of partitions have no skew."""
+    """Return how to plan for a group whose members chose this protocol name; bundles of partitions have no skew."""
     keep = leading.keep_copartitioned
     together = keep == "always" or (keep == "auto" and protocol == "range")
     return Mode(

@@ -68,7 +68,7 @@ class Plan:
 
 
 def warm_up() -> None:
-    """Loads what planning loads lazily (the solver takes a quarter of a second), before a group waits for it."""
+    """Load what planning loads lazily (the solver takes a quarter of a second), before a group waits for it."""
     member = PlanMember(
         id="warm-up",
         instance_id=None,
@@ -84,7 +84,7 @@ def warm_up() -> None:
 def make_plan(
     problem: Problem, mode: Mode, *, prefer: AssignorName = "optimal", cover: Mapping[str, int] | None = None
 ) -> Plan:
-    """Returns the plan of the preferred assignor if it passes the check in time, else that of range.
+    """Return the plan of the preferred assignor if it passes the check in time, else that of range.
 
     Args:
         problem: The group.
@@ -127,7 +127,7 @@ def _checked(  # noqa: PLR0913 - what is checked, against what
 
 
 def encode(plan: Plan, members: Sequence[PlanMember], *, protocol: str, generation: int) -> dict[str, bytes]:
-    """Returns the encoded assignment of every member, in the newest version that all of them support.
+    """Return the encoded assignment of every member, in the newest version that all of them support.
 
     Under `sticky` it has the user data that a member is to put into its next subscription: sarama repeats what its
     leader gave it, and would own nothing for the next leader without; other clients make theirs by themselves.
@@ -158,7 +158,7 @@ def encode(plan: Plan, members: Sequence[PlanMember], *, protocol: str, generati
 
 
 def sent_partitions(plan: Plan) -> dict[str, TopicPartitions]:
-    """Returns what every member owns once the plan is applied, by member id and by instance id."""
+    """Return what every member owns once the plan is applied, by member id and by instance id."""
     problem = plan.problem
     members = len(problem.members)
     order = stable_order(plan.sent + 1, members + 1)[np.count_nonzero(plan.sent == NOBODY) :]

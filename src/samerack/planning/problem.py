@@ -28,7 +28,7 @@ def problem_of(
     weights: Mapping[str, Sequence[int]] | None = None,
     tables: TopicTables | None = None,
 ) -> Problem:
-    """Returns the assignment problem of these members on this cluster, weighted by measured byte rates if given.
+    """Return the assignment problem of these members on this cluster, weighted by measured byte rates if given.
 
     Topics that are not in the cluster are left out; `planning.coverage` decides which those may be.
 
@@ -60,7 +60,7 @@ def problem_of(
 
 
 def claims_of(owned: Sequence[TopicPartitions], table: TopicTable) -> Claims:
-    """Returns what each member owns as claims; names that members share are looked up once."""
+    """Return what each member owns as claims; names that members share are looked up once."""
     position = table.position
     place_of: dict[int, Int64Array] = {}
     topics, sizes = [np.empty(0, np.int64)], [np.empty(0, np.int32)]
@@ -80,7 +80,7 @@ def claims_of(owned: Sequence[TopicPartitions], table: TopicTable) -> Claims:
 
 
 def partitions_changed(problem: Problem, members: Sequence[PlanMember], cluster: SettledCluster) -> bool:
-    """Returns whether, for known topics, the present assignment lacks partitions or has some that no longer exist."""
+    """Return whether, for known topics, the present assignment lacks partitions or has some that no longer exist."""
     seen: BoolArray = np.array([topic in cluster.topics for topic in problem.topics], dtype=np.bool_)
     read: BoolArray = np.any(problem.subscriptions[np.unique(problem.subscription_of)], axis=0, keepdims=True)[0]
     if bool(np.any((seen & read)[problem.topic_of] & (problem.owner == NOBODY))):

@@ -75,7 +75,7 @@ class RackSpread:
 def rack_spread(
     problem: Problem, cluster: ClusterView | SettledCluster, rates: Rates | None = None
 ) -> RackSpread | None:
-    """Returns how a group is spread over racks.
+    """Return how a group is spread over racks.
 
     Args:
         problem: the group.
@@ -113,7 +113,7 @@ def rack_spread(
 
 
 def evenly_spread(problem: Problem, racks: Sequence[str]) -> Problem:
-    """Returns the group with its members spread evenly over racks, and as few of them moved as that allows.
+    """Return the group with its members spread evenly over racks, and as few of them moved as that allows.
 
     Members of each subscription are spread evenly, and so are all of them together; spread so already they stay.
 
@@ -137,7 +137,7 @@ def evenly_spread(problem: Problem, racks: Sequence[str]) -> Problem:
 
 
 def _even(members: int, now: Int64Array, total: Int64Array) -> Int64Array:
-    """Returns how many members each rack has: those left over go where fewest are so far, and then where most are."""
+    """Return how many members each rack has: those left over go where fewest are so far, and then where most are."""
     seats = np.full(len(now), members // len(now), np.int64)
     order = np.lexsort((-now, total))
     seats[order[: members % len(now)]] += 1
@@ -145,7 +145,7 @@ def _even(members: int, now: Int64Array, total: Int64Array) -> Int64Array:
 
 
 def _moved(racks: Int32Array, places: Int64Array, seats: Int64Array) -> Int32Array:
-    """Returns [M] racks with so many members in each of the places; the first members of a rack stay."""
+    """Return [M] racks with so many members in each of the places; the first members of a rack stay."""
     moved = np.full(len(racks), NOBODY, np.int32)
     free: list[int] = []
     for place, count in zip(places.tolist(), seats.tolist(), strict=True):
@@ -167,7 +167,7 @@ def _with_racks(problem: Problem, racks: Sequence[str]) -> Problem:
 
 
 def _racks_known(problem: Problem, cluster: ClusterView | SettledCluster) -> bool:
-    """Returns whether the rack of each broker with a replica of the group's topics is known."""
+    """Return whether the rack of each broker with a replica of the group's topics is known."""
     placed = {
         broker
         for topic in problem.topics
@@ -178,7 +178,7 @@ def _racks_known(problem: Problem, cluster: ClusterView | SettledCluster) -> boo
 
 
 def _loads(even: Problem, member_rack: Int32Array, read: BoolArray, rates: Rates | None) -> tuple[RackLoad, ...]:
-    """Returns each rack's load.
+    """Return each rack's load.
 
     Args:
         even: the group with its members spread evenly.

@@ -36,7 +36,7 @@ class TopicTables:
         self._weighted: tuple[object, TopicTable, Int64Array] | None = None
 
     def table(self, cluster: SettledCluster, topics: frozenset[str]) -> TopicTable:
-        """Returns the table of these topics, without those that the cluster does not have."""
+        """Return the table of these topics, without those that the cluster does not have."""
         with self._lock:
             if self._table is None or cluster is not self._cluster or topics != self._topics:
                 self._table = self._made(cluster, topics)
@@ -62,7 +62,7 @@ class TopicTables:
         return rows, np.fromiter((placements[row.leader, row.replicas] for row in rows), np.int64, len(rows))
 
     def weights(self, weights: Mapping[str, Sequence[int]], table: TopicTable) -> Int64Array:
-        """Returns [P] the weights of the table's partitions.
+        """Return [P] the weights of the table's partitions.
 
         Raises:
             AssignmentError: A weight is not positive, or their sum is too large.
@@ -78,7 +78,7 @@ class TopicTables:
 
 
 def _racks(cluster: SettledCluster, leader: int, replicas: tuple[int, ...]) -> tuple[str | None, ...]:
-    """Returns the racks of the replicas, the leader's first; None if a rack is unset or unknown."""
+    """Return the racks of the replicas, the leader's first; None if a rack is unset or unknown."""
     brokers = (leader, *(replica for replica in replicas if replica != leader))
     racks = (cluster.brokers.get(broker, NoRack.UNKNOWN) for broker in brokers)
     return tuple(rack if isinstance(rack, str) else None for rack in racks)

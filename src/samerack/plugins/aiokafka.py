@@ -41,7 +41,7 @@ class WholeSubscription(ConsumerProtocolMemberMetadata):
 
     @classmethod
     def decode(cls, data: BytesIO | bytes) -> Any:
-        """Decodes as aiokafka does, and keeps the bytes."""
+        """Decode as aiokafka does, and keep the bytes."""
         raw = data if isinstance(data, bytes) else data.read()
         # aiokafka's own decoder makes the object, so that its other assignors get what they expect
         read: Any = ConsumerProtocolMemberMetadata.decode(raw)  # type: ignore[no-untyped-call,unused-ignore]
@@ -52,7 +52,7 @@ class WholeSubscription(ConsumerProtocolMemberMetadata):
 def assignor(
     name: str = "sticky", *, rack: str | None = None, max_skew: int = 0, follower_fetching: bool = True
 ) -> Assignor:
-    """Makes an assignor for `partition_assignment_strategy`; one per consumer, because it stores its owned partitions.
+    """Make an assignor for `partition_assignment_strategy`; one per consumer, because it stores its owned partitions.
 
     Args:
         name: `range`, `roundrobin` and `sticky` work with the clients of all languages; `range-optimal` keeps
@@ -86,11 +86,11 @@ class Assignor(AbstractPartitionAssignor):
         return self._config.name
 
     def metadata(self, topics: Iterable[str]) -> Any:  # type: ignore[override]  # a method of one consumer, not a class's
-        """Returns the subscription that the consumer sends in JoinGroup."""
+        """Return the subscription that the consumer sends in JoinGroup."""
         return subscription_of(self._config, topics, self._owned)
 
     def assign(self, cluster: Any, members: Mapping[str, Any]) -> Any:  # type: ignore[override]  # see metadata
-        """Computes the plan of the group that the consumer leads.
+        """Compute the plan of the group that the consumer leads.
 
         Args:
             cluster: aiokafka's metadata.
@@ -103,7 +103,7 @@ class Assignor(AbstractPartitionAssignor):
         return plan(self._config, sent, partial(_replicas, cluster))
 
     def on_assignment(self, assignment: Any) -> None:  # type: ignore[override]  # see metadata
-        """Stores the partitions that the consumer got; aiokafka does not pass the generation."""
+        """Store the partitions that the consumer got; aiokafka does not pass the generation."""
         pairs = [(partition.topic, partition.partition) for partition in assignment.partitions()]
         self._owned = Owned(partitions=from_pairs(pairs))
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 def assignor(
     name: str = "cooperative-sticky", *, rack: str | None = None, max_skew: int = 0, follower_fetching: bool = True
 ) -> Assignor:
-    """Makes an assignor for `partition_assignment_strategy`; one per consumer, because it stores its owned partitions.
+    """Make an assignor for `partition_assignment_strategy`; one per consumer, because it stores its owned partitions.
 
     Args:
         name: `range`, `roundrobin`, `sticky` and `cooperative-sticky` work with the clients of all languages;
@@ -60,15 +60,15 @@ class Assignor(AbstractPartitionAssignor):  # type: ignore[misc]  # kafka-python
         return self._config.name
 
     def supported_protocols(self) -> list[Any]:
-        """Returns the rebalance protocol, eager or cooperative (KIP-429), which depends on the name."""
+        """Return the rebalance protocol, eager or cooperative (KIP-429), which depends on the name."""
         return [RebalanceProtocol.EAGER if self.name in EAGER else RebalanceProtocol.COOPERATIVE]
 
     def metadata(self, topics: Iterable[str]) -> bytes:
-        """Returns the subscription that the consumer sends in JoinGroup."""
+        """Return the subscription that the consumer sends in JoinGroup."""
         return subscription_of(self._config, topics, self._owned)
 
     def assign(self, cluster: Any, members: Sequence[Any]) -> dict[str, bytes]:
-        """Computes the plan of the group that the consumer leads.
+        """Compute the plan of the group that the consumer leads.
 
         Args:
             cluster: kafka-python's metadata.
@@ -84,7 +84,7 @@ class Assignor(AbstractPartitionAssignor):  # type: ignore[misc]  # kafka-python
         return plan(self._config, sent, partial(_replicas, cluster))
 
     def on_assignment(self, assignment: Any, generation: int) -> None:
-        """Stores the partitions that the consumer got, and the generation."""
+        """Store the partitions that the consumer got, and the generation."""
         pairs = [(partition.topic, partition.partition) for partition in assignment.partitions()]
         self._owned = Owned(partitions=from_pairs(pairs), generation=generation)
 

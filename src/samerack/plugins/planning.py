@@ -60,7 +60,7 @@ class Owned:
 
 
 def subscription_of(config: MemberConfig, topics: Iterable[str], owned: Owned) -> bytes:
-    """Encodes a member's subscription: version 3, with its rack, and its owned partitions if the assignor uses them.
+    """Encode a member's subscription: version 3, with its rack, and its owned partitions if the assignor uses them.
 
     User data is in Kafka's format, so that a leader of any client can read it (KIP-54, "Proposed Changes"); `sticky`
     puts its owned partitions there.
@@ -85,7 +85,7 @@ def subscription_of(config: MemberConfig, topics: Iterable[str], owned: Owned) -
 def racks_of_replicas(
     placed: Mapping[int, tuple[int, Sequence[int]]], racks: Mapping[int, str | None]
 ) -> Replicas | None:
-    """Returns the racks of each partition's replicas, the leader's first; None if no partition is known.
+    """Return the racks of each partition's replicas, the leader's first; None if no partition is known.
 
     Args:
         placed: leader and replicas of each partition, as broker ids.
@@ -105,7 +105,7 @@ def plan(
     members: Sequence[tuple[str, str | None, Subscription]],
     replicas_of: Callable[[str], Replicas | None],
 ) -> dict[str, bytes]:
-    """Computes the encoded assignment of every member, in the newest version that all of them know.
+    """Compute the encoded assignment of every member, in the newest version that all of them know.
 
     Args:
         config: configuration of the leader.

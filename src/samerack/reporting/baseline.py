@@ -45,7 +45,7 @@ class CurvePoint:
 
 
 def curve_of(problem: Problem, rates: Rates | None = None) -> tuple[CurvePoint, ...]:
-    """Returns plans from balanced to most local; empty if the group is too large.
+    """Return plans from balanced to most local; empty if the group is too large.
 
     Args:
         problem: the group.
@@ -68,7 +68,7 @@ def curve_of(problem: Problem, rates: Rates | None = None) -> tuple[CurvePoint, 
 
 
 def own_share(group: GroupTraffic, seen: float | None = None) -> float | None:
-    """Returns the cross-rack share of a plan of the group's own assignor, of bytes where the group's plans weigh them.
+    """Return the cross-rack share of a plan of the group's own assignor, of bytes where the group's plans weigh them.
 
     The assignor could not use racks that only the agent knows. Newer assignors of Java and librdkafka (KIP-881) use
     racks that members send; other clients' assignors do not, although the members send them: the share while another
@@ -101,7 +101,7 @@ def own_share(group: GroupTraffic, seen: float | None = None) -> float | None:
 
 
 def seen_share(events: Iterable[Event], assignor: str) -> float | None:
-    """Returns the cross-rack share after the last rebalance in which the agent followed; None if there was none.
+    """Return the cross-rack share after the last rebalance in which the agent followed; None if there was none.
 
     Rebalances in which the agent was no member do not count: another agent may have led.
 
@@ -120,7 +120,7 @@ def seen_share(events: Iterable[Event], assignor: str) -> float | None:
 
 
 def server_share(group: GroupTraffic) -> float | None:
-    """Returns the cross-rack share under samerack's assignor in the brokers (KIP-848); None if there is no plan."""
+    """Return the cross-rack share under samerack's assignor in the brokers (KIP-848); None if there is no plan."""
     problem = group.problem
     if problem is None or not problem.members:
         return None
@@ -129,7 +129,7 @@ def server_share(group: GroupTraffic) -> float | None:
 
 
 def share_with_every_replica(group: GroupTraffic) -> float | None:
-    """Returns the cross-rack share of the best balanced plan if members read from any replica in their rack.
+    """Return the cross-rack share of the best balanced plan if members read from any replica in their rack.
 
     Tasks of Kafka Streams stay whole.
     """
@@ -145,13 +145,13 @@ def share_with_every_replica(group: GroupTraffic) -> float | None:
 
 
 def sends_rack(problem: Problem, members: Iterable[ObservedMember | PlanMember]) -> BoolArray:
-    """Returns [M] whether a member's subscription contains its rack (KIP-881)."""
+    """Return [M] whether a member's subscription contains its rack (KIP-881)."""
     sending = {member.id for member in members if member.rack.source == "subscription"}
     return np.array([member in sending for member in problem.members], dtype=np.bool_)
 
 
 def _share_of(group: GroupTraffic, problem: Problem, make: Callable[[], Int32Array | None]) -> float | None:
-    """Returns the cross-rack share of another plan, of bytes where they are measured; None if there is no plan."""
+    """Return the cross-rack share of another plan, of bytes where they are measured; None if there is no plan."""
     try:
         owner = make()
     except AssignmentError:

@@ -88,7 +88,7 @@ class Bill:
 
 
 def bill(found: Replication, prices: PriceTable, *, random_share: float | None) -> Bill:
-    """Returns the cost of what was measured.
+    """Return the cost of what was measured.
 
     Args:
         found: what replication carried and producers sent.

@@ -27,7 +27,7 @@ class BillPart:
 
 
 def bill_parts(report: Report) -> tuple[BillPart, ...]:
-    """Returns consumers, replication, and producers in three cases; nothing for the report of one group."""
+    """Return consumers, replication, and producers in three cases; nothing for the report of one group."""
     bill, totals = report.bill, report.totals
     if bill is None:
         return ()
@@ -63,7 +63,7 @@ def bill_parts(report: Report) -> tuple[BillPart, ...]:
 
 
 def missing(report: Report) -> tuple[str, ...]:
-    """Returns what the parts lack and why, in sentences."""
+    """Return what the parts lack and why, in sentences."""
     bill = report.bill
     if bill is None:
         return ()

@@ -37,7 +37,7 @@ class Sum:
         return self.crossing if not self.wire_bytes or self.wire_bytes > self.unknown else None
 
     def add(self, flow: Flow) -> None:
-        """Adds one flow."""
+        """Add one flow."""
         self.wire_bytes += flow.volume.wire_bytes
         if flow.key.cross_rack is None:
             self.unknown += flow.volume.wire_bytes
@@ -46,7 +46,7 @@ class Sum:
 
 
 def summed(flows: Iterable[Flow], by: Callable[[Flow], _Key]) -> dict[_Key, Sum]:
-    """Returns the sums of flows by a key."""
+    """Return the sums of flows by a key."""
     sums: dict[_Key, Sum] = defaultdict(Sum)
     for flow in flows:
         sums[by(flow)].add(flow)
@@ -54,7 +54,7 @@ def summed(flows: Iterable[Flow], by: Callable[[Flow], _Key]) -> dict[_Key, Sum]
 
 
 def broker_racks(snapshot: TrafficSnapshot) -> tuple[str, ...]:
-    """Returns the racks of the brokers, sorted by name."""
+    """Return the racks of the brokers, sorted by name."""
     return tuple(sorted({rack for rack in snapshot.cluster.brokers.values() if isinstance(rack, str)}))
 
 
@@ -66,7 +66,7 @@ def report(
     bootstrap: str = "",
     own_share_of: Callable[[GroupTraffic], float | None] = own_share,
 ) -> Report:
-    """Returns the report of one snapshot.
+    """Return the report of one snapshot.
 
     Args:
         snapshot: what was measured.
@@ -122,7 +122,7 @@ def group_cost(  # noqa: PLR0913 - what the report has of a group
     own: Callable[[GroupTraffic], float | None],
     elsewhere: ServedElsewhere | None = None,
 ) -> GroupCost:
-    """Returns one group's part of the report.
+    """Return one group's part of the report.
 
     Args:
         group: what was measured.
@@ -185,7 +185,7 @@ def group_cost(  # noqa: PLR0913 - what the report has of a group
 
 
 def _avoidable_bytes(total: Sum, share: float | None, elsewhere: ServedElsewhere | None) -> float | None:
-    """Returns the bytes that better plans avoid; a share of partitions may be more than what crosses for that."""
+    """Return the bytes that better plans avoid; a share of partitions may be more than what crosses for that."""
     crossing = total.known_crossing
     if share is None or crossing is None:
         return None
@@ -195,14 +195,14 @@ def _avoidable_bytes(total: Sum, share: float | None, elsewhere: ServedElsewhere
 
 
 def _guessed_bytes(total: Sum, random: float | None) -> float | None:
-    """Returns how many of the bytes with an unknown rack cross racks if they are read at random."""
+    """Return how many of the bytes with an unknown rack cross racks if they are read at random."""
     if not total.unknown:
         return 0.0
     return None if random is None else total.unknown * random
 
 
 def _saved(total: Sum, own_part: float | None, prices: PriceTable, window: float) -> float | None:
-    """Returns what the same bytes would have cost under the group's own assignor, minus their cost, per month."""
+    """Return what the same bytes would have cost under the group's own assignor, minus their cost, per month."""
     if own_part is None:
         return None
     would_cross = own_part * (total.wire_bytes - total.unknown)
@@ -218,7 +218,7 @@ def _pairs(flows: Iterable[Flow], prices: PriceTable) -> tuple[PairCost, ...]:
 
 
 def _topics(group: GroupTraffic, prices: PriceTable) -> tuple[TopicCost, ...]:
-    """Returns what was read, and what was not although there is something."""
+    """Return what was read, and what was not although there is something."""
     sums = summed(group.flows, lambda flow: flow.key.topic)
     for topic in group.lag:
         sums.setdefault(topic, Sum())

@@ -64,17 +64,17 @@ class Evidence:
 
 
 def in_group(group: GroupTraffic) -> str:
-    """Returns the name of a group in findings."""
+    """Return the name of a group in findings."""
     return f"group {group.group}"
 
 
 def dollars_per_month(evidence: Evidence, crossing_bytes: float) -> float | None:
-    """Returns the dollars per month for so many bytes in the window; None before a measurement."""
+    """Return the dollars per month for so many bytes in the window; None before a measurement."""
     return per_month(evidence.report.prices.dollars(crossing_bytes), evidence.snapshot.window_seconds)
 
 
 def unexplained_dollars(evidence: Evidence, group: GroupTraffic, cost: GroupCost) -> float | None:
-    """Returns the dollars per month of what crosses racks and is in no finding about plans and serving replicas.
+    """Return the dollars per month of what crosses racks and is in no finding about plans and serving replicas.
 
     None like the group's cost.
     """
@@ -86,7 +86,7 @@ def unexplained_dollars(evidence: Evidence, group: GroupTraffic, cost: GroupCost
 
 
 def priced_within(dollars: float | None, findings: Iterable[Finding]) -> Iterator[Finding]:
-    """Yields findings of one group with prices that together are at most so many dollars, the first ones in full."""
+    """Yield findings of one group with prices that together are at most so many dollars, the first ones in full."""
     for finding in findings:
         price = finding.dollars_per_month
         if price is None or dollars is None:

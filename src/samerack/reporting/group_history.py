@@ -45,7 +45,7 @@ class GroupHistory:
 
 
 def group_history(group: str, points: Sequence[Point], events: Iterable[Event], *, step_seconds: float) -> GroupHistory:
-    """Returns the history from the first known point on.
+    """Return the history from the first known point on.
 
     Args:
         group: its name.
@@ -69,5 +69,5 @@ _JSON: Final = TypeAdapter(GroupHistory)
 
 
 def to_json(history: GroupHistory) -> bytes:
-    """Returns it as JSON, for `GET /v1/history`."""
+    """Return it as JSON, for `GET /v1/history`."""
     return _JSON.dump_json(history)

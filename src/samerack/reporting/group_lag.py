@@ -85,12 +85,12 @@ class GroupLag:
 
 
 def largest_first(value: float | None) -> tuple[bool, float]:
-    """Returns the sort key of a figure in tables: what is not known comes before the largest."""
+    """Return the sort key of a figure in tables: what is not known comes before the largest."""
     return value is not None, -(value or 0)
 
 
 def group_lag(group: GroupTraffic, *, bootstrap: str = "") -> GroupLag:
-    """Returns the lag of a measured group."""
+    """Return the lag of a measured group."""
     members = {member.id: member for member in group.members}
     owned: dict[str, list[PartitionTraffic]] = {member: [] for member in members}
     for one in group.partitions:

@@ -28,12 +28,12 @@ class HostRacks:
     kubernetes: Mapping[str, str] = field(default_factory=dict)
 
     def hosts(self) -> Hosts:
-        """Returns these racks as a source of members' racks."""
+        """Return these racks as a source of members' racks."""
         return Hosts(agents=self.agents.get, kubernetes=self.kubernetes.get)
 
 
 def host_racks(bootstrap: str, members: Iterable[tuple[str, MemberRack]]) -> HostRacks:
-    """Returns the racks of these members (address and rack) that came from other agents or the Kubernetes API."""
+    """Return the racks of these members (address and rack) that came from other agents or the Kubernetes API."""
     by_source: dict[str, dict[str, str]] = {"agent": {}, "kubernetes": {}}
     for host, rack in members:
         if rack.rack is not None and rack.source in by_source:

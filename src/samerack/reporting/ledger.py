@@ -25,7 +25,7 @@ class Ledger:
         roles: Callable[[], Mapping[str, str]],
         own_share: Callable[[GroupTraffic], float | None],
     ) -> None:
-        """Starts empty.
+        """Start empty.
 
         Args:
             prices: what a byte that crosses racks costs.
@@ -40,7 +40,7 @@ class Ledger:
         self._lock = threading.Lock()
 
     def take(self, published: Published) -> None:
-        """Adds what groups that this agent counts have read since the last publication.
+        """Add what groups that this agent counts have read since the last publication.
 
         While the agent leads, it adds the share of the group's own assignor, or nothing if that is not known; else
         what really crossed, since the group's own assignor caused that.
@@ -65,6 +65,6 @@ class Ledger:
                     self._dollars[name] = self._dollars.get(name, 0.0) + self._prices.dollars(booked)
 
     def dollars(self) -> dict[str, float]:
-        """Returns dollars by group since the agent's start, without groups for which they are not known now."""
+        """Return dollars by group since the agent's start, without groups for which they are not known now."""
         with self._lock:
             return {group: dollars for group, dollars in self._dollars.items() if group not in self._unknown}

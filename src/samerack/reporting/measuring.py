@@ -100,13 +100,13 @@ class Measuring:
         return self._rack_aware()
 
     def __enter__(self) -> Self:
-        """Returns itself."""
+        """Return itself."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None:
-        """Ends the thread and the connections."""
+        """End the thread and the connections."""
         if self._watch.is_alive():
             self._watch.stop()
             self._watch.join(_END_SECONDS)

@@ -55,7 +55,7 @@ class MoneyCollector(Collector):
         self._lock = threading.Lock()
 
     def collect(self) -> Iterator[Metric]:
-        """Yields all families from one report."""
+        """Yield all families from one report."""
         report = self._reports.report()
         yield self._cross_rack_dollars()
         with self._lock:
@@ -157,7 +157,7 @@ class BillCollector(Collector):
         self._pairs: BoundedCounters[RackPair] = BoundedCounters(limits.pairs, lambda _: (OTHER, OTHER))
 
     def collect(self) -> Iterator[Metric]:
-        """Yields all families from one snapshot."""
+        """Yield all families from one snapshot."""
         totals = self._reports.board.latest().replication.totals
         known = self._pairs.series({pair: (size, self._dollars(pair, size)) for pair, size in totals.carried.items()})
         carried = ((pair, size) for pair, (size, _) in known.items())

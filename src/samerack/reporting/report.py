@@ -251,7 +251,7 @@ def _sum_of_known(values: Iterable[_Number | None]) -> _Number | None:
 
 
 def _sum_if_known(values: Iterable[_Number | None]) -> _Number | None:
-    """Returns the sum; None if one of the values is not known."""
+    """Return the sum; None if one of the values is not known."""
     values = list(values)
     return None if None in values else _sum_of_known(values)
 
@@ -261,12 +261,12 @@ _SHOWN: Final = TypeAdapter(dict[str, Any])
 
 
 def to_json(report: Report) -> bytes:
-    """Returns a report with its totals as JSON, for `GET /v1/traffic` and `samerack cost --json`."""
+    """Return a report with its totals as JSON, for `GET /v1/traffic` and `samerack cost --json`."""
     return _SHOWN.dump_json({**_JSON.dump_python(report, mode="json"), "totals": asdict(report.totals)})
 
 
 def from_json(text: bytes | str) -> Report:
-    """Returns the report in such a JSON text.
+    """Return the report in such a JSON text.
 
     Raises:
         AgentError: The text contains none.

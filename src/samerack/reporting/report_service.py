@@ -58,7 +58,7 @@ class ReportService:
         more_gaps: Callable[[], tuple[Gap, ...]] = tuple,
         server_assignors: Callable[[], ServerAssignors] = ServerAssignors,
     ) -> None:
-        """Starts without computing anything.
+        """Start without computing anything.
 
         Args:
             board: source of snapshots.
@@ -91,11 +91,11 @@ class ReportService:
         self._known_shares: dict[tuple[str, str], _Own] = {}
 
     def roles(self) -> Mapping[str, str]:
-        """Returns the agent's present role in each group that it is to lead."""
+        """Return the agent's present role in each group that it is to lead."""
         return self._roles()
 
     def report(self) -> Report:
-        """Returns the report of the latest snapshot."""
+        """Return the report of the latest snapshot."""
         snapshot, roles, gaps = self.board.latest(), self._roles(), self._more_gaps()
         with self._lock:
             last = self._report
@@ -110,7 +110,7 @@ class ReportService:
             return last[3]
 
     def verdict(self, *, max_age_seconds: float = 0.0) -> Verdict:
-        """Returns the findings of the latest snapshot, or those computed in the last `max_age_seconds`."""
+        """Return the findings of the latest snapshot, or those computed in the last `max_age_seconds`."""
         with self._lock:
             if self._verdict is not None and time.monotonic() - self._verdict_at < max_age_seconds:
                 return self._verdict[1]
@@ -128,7 +128,7 @@ class ReportService:
             return self._verdict[1]
 
     def curve(self, name: str) -> tuple[CurvePoint, ...]:
-        """Returns what a group would read across racks if members could exceed a fair share; empty if unknown.
+        """Return what a group would read across racks if members could exceed a fair share; empty if unknown.
 
         It is empty for Kafka Streams, too: no setting of its assignors allows that.
         """
@@ -138,13 +138,13 @@ class ReportService:
         return curve_of(group.problem, group.long_run_rates)
 
     def history(self, name: str) -> GroupHistory:
-        """Returns what a group read in the last day, and when it rebalanced."""
+        """Return what a group read in the last day, and when it rebalanced."""
         points = self._history.points(name)
         events = self.events.latest(group=name, kinds=MARKED, since=points[0].at)
         return group_history(name, points, events, step_seconds=self._history.step_seconds)
 
     def own_share(self, group: GroupTraffic) -> float | None:
-        """Returns the cross-rack share of the group's own assignor, at most a minute old."""
+        """Return the cross-rack share of the group's own assignor, at most a minute old."""
 
         def compute() -> float | None:
             seen = seen_share(self.events.latest(group=group.group, kinds=("rebalance",)), group.assignor)
@@ -153,7 +153,7 @@ class ReportService:
         return self._at_most_a_minute_old("own", group, compute)
 
     def _server_share(self, group: GroupTraffic) -> float | None:
-        """Returns the cross-rack share under samerack's assignor in the brokers, at most a minute old."""
+        """Return the cross-rack share under samerack's assignor in the brokers, at most a minute old."""
         return self._at_most_a_minute_old("server", group, lambda: server_share(group))
 
     def _at_most_a_minute_old(

@@ -41,7 +41,7 @@ def with_servers(
     offered: Callable[[], ServerAssignors],
     share_of: Callable[[GroupTraffic], float | None],
 ) -> Report:
-    """Returns the report with `server` of each group of the new protocol.
+    """Return the report with `server` of each group of the new protocol.
 
     Args:
         report: the report of the snapshot.
@@ -74,7 +74,7 @@ def with_servers(
 
 
 def missing_change(present: float | None, share: float | None, *, static: bool) -> str:
-    """Returns what makes brokers assign a group anew; empty if it reads as its assignor would assign it, or unknown.
+    """Return what makes brokers assign a group anew; empty if it reads as its assignor would assign it, or unknown.
 
     Args:
         present: its cross-rack share.
@@ -94,7 +94,7 @@ def server_assignment(
     saves_dollars_per_month: float | None = None,
     change: str = "",
 ) -> ServerAssignment:
-    """Returns what is known about a group of the new protocol.
+    """Return what is known about a group of the new protocol.
 
     Args:
         assignor: the group's assignor, as the brokers describe the group; "" if not known.
@@ -116,7 +116,7 @@ def server_assignment(
 
 
 def _advice(assignor: str, offered: ServerAssignors, change: str) -> str:
-    """Returns what to do so that samerack's assignor assigns the group."""
+    """Return what to do so that samerack's assignor assigns the group."""
     if offered.on_some_brokers:
         return f"not every broker has samerack's assignor: {_INSTALL}"
     if assignor == ASSIGNOR:
@@ -136,7 +136,7 @@ def _advice(assignor: str, offered: ServerAssignors, change: str) -> str:
 
 
 def _saves(report: Report, cost: GroupCost, share: float) -> float | None:
-    """Returns what the same bytes would cost less per month with this cross-rack share; None if not known."""
+    """Return what the same bytes would cost less per month with this cross-rack share; None if not known."""
     if cost.dollars_per_month is None or cost.cross_rack_bytes is None:
         return None
     would_cross = share * (cost.wire_bytes - cost.unknown_bytes)

@@ -32,7 +32,7 @@ class ServedElsewhere:
 
 
 def served_elsewhere(snapshot: TrafficSnapshot, group: GroupTraffic) -> ServedElsewhere | None:
-    """Returns what other racks served without need, if it is more than MIN_SHARE.
+    """Return what other racks served without need, if it is more than MIN_SHARE.
 
     Bytes count where each partition of the topic has an in-sync replica in the member's rack, whoever owned it, and
     each of the group's members there fetches with its rack. Estimated bytes count only while the brokers answer so.
@@ -65,7 +65,7 @@ def served_elsewhere(snapshot: TrafficSnapshot, group: GroupTraffic) -> ServedEl
 
 
 def avoidable_by_plans(group: GroupTraffic, elsewhere: ServedElsewhere | None) -> float | None:
-    """Returns the share that better plans avoid: 0 if it is at most MIN_SHARE, None if it is not known.
+    """Return the share that better plans avoid: 0 if it is at most MIN_SHARE, None if it is not known.
 
     What other racks serve although a replica in the member's could do it, no plan avoids: it is another finding.
     """
@@ -79,7 +79,7 @@ def avoidable_by_plans(group: GroupTraffic, elsewhere: ServedElsewhere | None) -
 
 
 def _answered(cluster: ClusterView, group: GroupTraffic) -> tuple[int, int]:
-    """Returns the partitions that another rack serves with a replica in sync in the member's, and all known ones."""
+    """Return the partitions that another rack serves with a replica in sync in the member's, and all known ones."""
     members = {member.id: member.rack for member in group.members}
     elsewhere = known = 0
     for one in group.partitions:
@@ -94,13 +94,13 @@ def _answered(cluster: ClusterView, group: GroupTraffic) -> tuple[int, int]:
 
 
 def _racks_that_fetch(group: GroupTraffic) -> frozenset[str]:
-    """Returns the racks in which each member of the group fetches with its rack."""
+    """Return the racks in which each member of the group fetches with its rack."""
     racks = {member.rack.rack for member in group.members if member.rack.rack is not None}
     return frozenset(racks - {member.rack.rack for member in group.members if not member.rack.fetches_with_rack})
 
 
 def _has_replicas(cluster: ClusterView, flow: Flow) -> bool:
-    """Returns whether each partition of the flow's topic has an in-sync replica in the client's rack."""
+    """Return whether each partition of the flow's topic has an in-sync replica in the client's rack."""
     views = cluster.topics.get(flow.key.topic, ())
     return bool(views) and all(
         any(cluster.brokers.get(broker) == flow.key.client_rack for broker in view.in_sync) for view in views

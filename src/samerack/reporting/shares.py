@@ -11,10 +11,10 @@ MIN_SHARE: Final = 0.05
 
 
 def is_by_bytes(group: GroupTraffic) -> bool:
-    """Returns whether `present_share` is by bytes: if the optimum is by bytes too, and bytes were measured."""
+    """Return whether `present_share` is by bytes: if the optimum is by bytes too, and bytes were measured."""
     return group.shares.present_bytes is not None and group.shares.optimal_by == "bytes"
 
 
 def present_share(group: GroupTraffic) -> float | None:
-    """Returns the share that crosses racks now, by bytes or by partitions; None if it is not known."""
+    """Return the share that crosses racks now, by bytes or by partitions; None if it is not known."""
     return group.shares.present_bytes if is_by_bytes(group) else group.shares.present_partitions

@@ -22,7 +22,7 @@ BROKER_ASSIGNED: Final = (
 
 
 def advice(kind: str, group: str, *, bootstrap: str) -> str:
-    """Returns what saves traffic across racks; `kind` is streams-classic or streams."""
+    """Return what saves traffic across racks; `kind` is streams-classic or streams."""
     if kind == "streams":
         return BROKER_ASSIGNED
     return CLASSIC.format(command=command("streams plan", "--group", group, bootstrap=bootstrap))

@@ -43,7 +43,7 @@ Check = Callable[[Evidence], Iterator[Finding]]
 
 
 def verdict(evidence: Evidence) -> Verdict:
-    """Returns all findings, the most expensive first."""
+    """Return all findings, the most expensive first."""
     free, totals = evidence.report.prices.dollars_per_byte == 0, evidence.report.totals
     found = [finding for check in CHECKS for finding in check(evidence)]
     priced = {finding.where for finding in found if finding.code in _PRICE_WHAT_IS_AVOIDABLE}
@@ -116,7 +116,7 @@ def _of_names(evidence: Evidence, group: GroupTraffic, names: RackNames) -> Find
 
 
 def _members_without_rack(evidence: Evidence) -> Iterator[Finding]:
-    """Finds members whose rack no source knows."""
+    """Find members whose rack no source knows."""
     for group, cost in evidence.pairs:
         bare = [member for member in group.members if member.rack.rack is None]
         if not bare or len(evidence.racks) < 2:
@@ -144,7 +144,7 @@ def _members_without_rack(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _name_racks(racks: Sequence[str]) -> str:
-    """Returns how members become known whose client tells the group no rack; with the names of some racks."""
+    """Return how members become known whose client tells the group no rack; with the names of some racks."""
     patterns = {f"*-{rack}": rack for rack in racks[:3]}
     return (
         "give each member its rack (client_rack, RackID or rackId), and a client id that ends with it; then set "
@@ -154,7 +154,7 @@ def _name_racks(racks: Sequence[str]) -> str:
 
 
 def _followers_do_not_serve(evidence: Evidence) -> Iterator[Finding]:
-    """Finds groups whose members fetch with their rack, have replicas in it, and are served from other racks."""
+    """Find groups whose members fetch with their rack, have replicas in it, and are served from other racks."""
     for group, _ in evidence.pairs:
         found = evidence.elsewhere.get(group.group)
         if found is not None:
@@ -172,7 +172,7 @@ def _followers_do_not_serve(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _who_and_cure(found: ServedElsewhere) -> tuple[str, str]:
-    """Returns who says so, and what to do: to brokers that answer so, else to the clients that count it."""
+    """Return who says so, and what to do: to brokers that answer so, else to the clients that count it."""
     if found.partitions:
         return (
             f"the brokers answer fetches with these racks so, of {found.partitions} partitions now",
@@ -186,7 +186,7 @@ def _who_and_cure(found: ServedElsewhere) -> tuple[str, str]:
 
 
 def _own_rack(evidence: Evidence) -> Iterator[Finding]:
-    """Checks this pod's rack, which applications next to it also use: from the same label, file or variable."""
+    """Check this pod's rack, which applications next to it also use: from the same label, file or variable."""
     own = {evidence.own_rack} - {""}
     for name in rack_names(own, set(evidence.racks), complete=evidence.racks_complete):
         yield Finding(

@@ -29,7 +29,7 @@ _SAFE_TO_OFFER: Final = LeadingSettings().protocols
 
 
 def at_random_baseline(evidence: Evidence) -> Iterator[Finding]:
-    """Finds groups whose members have racks, but read across racks as much as a random assignment would."""
+    """Find groups whose members have racks, but read across racks as much as a random assignment would."""
     for group, cost in evidence.pairs:
         shares = group.shares
         if shares.present_bytes is None or not shares.random or not cost.avoidable_share:
@@ -51,7 +51,7 @@ def at_random_baseline(evidence: Evidence) -> Iterator[Finding]:
 
 
 def no_common_protocol(evidence: Evidence) -> Iterator[Finding]:
-    """Finds groups that the agent cannot join, as it does not offer the protocol that their members share."""
+    """Find groups that the agent cannot join, as it does not offer the protocol that their members share."""
     for group, cost in evidence.pairs:
         if _is_foreign(evidence, group):
             yield Finding(
@@ -67,12 +67,12 @@ def no_common_protocol(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _is_foreign(evidence: Evidence, group: GroupTraffic) -> bool:
-    """Returns whether a classic group has an assignor that the agent does not offer."""
+    """Return whether a classic group has an assignor that the agent does not offer."""
     return group.kind == _CLASSIC and bool(group.assignor) and group.assignor not in evidence.leading.protocols
 
 
 def broker_assigned(evidence: Evidence) -> Iterator[Finding]:
-    """Finds groups of the new protocol (KIP-848) that the brokers assign without regard to racks."""
+    """Find groups of the new protocol (KIP-848) that the brokers assign without regard to racks."""
     for group, cost in evidence.pairs:
         if group.kind == _CONSUMER and cost.server is not None and cost.avoidable_share:
             regard = "" if group.assignor == ASSIGNOR else " without regard to racks"
@@ -89,7 +89,7 @@ def broker_assigned(evidence: Evidence) -> Iterator[Finding]:
 
 
 def assignor_on_some_brokers(evidence: Evidence) -> Iterator[Finding]:
-    """Finds brokers without samerack's assignor where others have it: a group that they coordinate gets another."""
+    """Find brokers without samerack's assignor where others have it: a group that they coordinate gets another."""
     served = [cost.server for group, cost in evidence.pairs if group.kind == _CONSUMER and cost.server is not None]
     if served and served[0].lacking and served[0].on_some_brokers:
         lacking = served[0].lacking
@@ -105,7 +105,7 @@ def assignor_on_some_brokers(evidence: Evidence) -> Iterator[Finding]:
 
 
 def avoidable_traffic(evidence: Evidence) -> Iterator[Finding]:
-    """Finds groups that read more across racks than under the best plan, whatever the cause is."""
+    """Find groups that read more across racks than under the best plan, whatever the cause is."""
     for group, cost in evidence.pairs:
         if cost.avoidable_share:
             yield Finding(
@@ -119,7 +119,7 @@ def avoidable_traffic(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _how_to_lead(evidence: Evidence, group: GroupTraffic, cost: GroupCost) -> str:
-    """Returns what makes the agent lead a group, by what it is to the group now."""
+    """Return what makes the agent lead a group, by what it is to the group now."""
     bootstrap = evidence.report.bootstrap
     if group.kind != _CLASSIC:
         return advice(group.kind, group.group, bootstrap=bootstrap)
@@ -143,7 +143,7 @@ def _how_to_lead(evidence: Evidence, group: GroupTraffic, cost: GroupCost) -> st
 
 
 def _how_to_share(assignor: str, offered: Sequence[str]) -> str:
-    """Returns how a group can change to a protocol that the agent offers."""
+    """Return how a group can change to a protocol that the agent offers."""
     change = (
         f"give all members a common assignor, {offered[0]} for instance (two rolling restarts: first with both names, "
         "then with the new one)"

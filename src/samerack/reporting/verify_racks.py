@@ -40,7 +40,7 @@ class RackNames:
 
 
 def rack_names(members: AbstractSet[str], brokers: AbstractSet[str], *, complete: bool = True) -> Iterator[RackNames]:
-    """Yields why member racks match no broker rack; nothing if each of them does, or one of the sets is empty.
+    """Yield why member racks match no broker rack; nothing if each of them does, or one of the sets is empty.
 
     Args:
         members: racks of members.
@@ -88,7 +88,7 @@ def rack_names(members: AbstractSet[str], brokers: AbstractSet[str], *, complete
 
 
 def rack_warnings(members: Iterable[str | None], settings: RackSettings, brokers: Mapping[int, Rack]) -> list[str]:
-    """Returns why racks of members, and of members to come, match no broker rack.
+    """Return why racks of members, and of members to come, match no broker rack.
 
     Args:
         members: racks of members.
@@ -109,13 +109,13 @@ def rack_warnings(members: Iterable[str | None], settings: RackSettings, brokers
 
 
 def names_of(evidence: Evidence, group: GroupTraffic) -> tuple[RackNames, ...]:
-    """Returns why racks of a group's members match no broker rack."""
+    """Return why racks of a group's members match no broker rack."""
     members = {member.rack.rack for member in group.members if member.rack.rack is not None}
     return tuple(rack_names(members, set(evidence.racks), complete=evidence.racks_complete))
 
 
 def scheme(racks: AbstractSet[str]) -> str:
-    """Returns the naming scheme of all these racks, "" if it is none of the schemes of cloud providers."""
+    """Return the naming scheme of all these racks, "" if it is none of the schemes of cloud providers."""
     return next((name for name, pattern in _SCHEMES if all(pattern.fullmatch(rack) for rack in racks)), "")
 
 

@@ -29,7 +29,7 @@ _MAX_RACKS: Final = 6
 
 
 def members_uneven(spread: RackSpread) -> bool:
-    """Returns whether members spread evenly would let balanced plans read less across racks, by more than MIN_SHARE.
+    """Return whether members spread evenly would let balanced plans read less across racks, by more than MIN_SHARE.
 
     Counts alone are no reason: where every rack has a replica of every partition, members may be anywhere.
     """
@@ -37,7 +37,7 @@ def members_uneven(spread: RackSpread) -> bool:
 
 
 def uneven_in_words(spread: RackSpread) -> str:
-    """Returns what uneven members cost any balanced plan."""
+    """Return what uneven members cost any balanced plan."""
     return (
         f"any balanced plan reads at least {spread.share:.0%} across racks ({spread.across} of {spread.partitions} "
         f"partitions), {spread.share_if_even:.0%} if members were spread evenly"
@@ -45,7 +45,7 @@ def uneven_in_words(spread: RackSpread) -> str:
 
 
 def cure_of_uneven(spread: RackSpread) -> str:
-    """Returns which racks have too many members, and too few."""
+    """Return which racks have too many members, and too few."""
     wanted = {one.rack: f"{one.rack} ({one.even_members}, not {one.members})" for one in spread.racks}
     changes = [
         f"{how} in {', '.join(wanted[rack] for rack in racks[:_MAX_RACKS])}"
@@ -57,7 +57,7 @@ def cure_of_uneven(spread: RackSpread) -> str:
 
 
 def spread_over_racks(evidence: Evidence) -> Iterator[Finding]:
-    """Finds groups of which no balanced plan can read in rack, and why."""
+    """Find groups of which no balanced plan can read in rack, and why."""
     for group, cost in evidence.pairs:
         if group.problem is None or (group.shares.optimal or 0.0) <= MIN_SHARE:
             continue
@@ -83,7 +83,7 @@ def _causes(evidence: Evidence, group: GroupTraffic, cost: GroupCost) -> Iterato
 
 
 def _spread(evidence: Evidence, group: GroupTraffic, *, any_replica: bool) -> RackSpread | None:
-    """Returns how the group is spread over racks.
+    """Return how the group is spread over racks.
 
     Args:
         evidence: what is known of the cluster.
@@ -149,7 +149,7 @@ def _dollars(evidence: Evidence, cost: GroupCost, share: float) -> float | None:
 
 
 def _by_rack(spread: RackSpread) -> str:
-    """Returns the members of each rack and the partitions near them, of the most uneven racks."""
+    """Return the members of each rack and the partitions near them, of the most uneven racks."""
     uneven = sorted(spread.racks, key=lambda one: -abs(one.members - one.even_members))[:_MAX_RACKS]
     texts = [
         f"{one.rack} {one.members} and {one.near_partitions}"
@@ -162,7 +162,7 @@ def _by_rack(spread: RackSpread) -> str:
 
 
 def _worst_topics(problem: Problem, max_topics: int = 3) -> str:
-    """Returns a text with the topics that have most partitions without a replica in some rack of a member."""
+    """Return a text with the topics that have most partitions without a replica in some rack of a member."""
     wanted = np.unique(problem.member_rack[problem.member_rack != NOBODY])
     lacking = ~problem.replica_racks[:, wanted].all(axis=1)
     counts = np.bincount(problem.topic_of[lacking], minlength=len(problem.topics))

@@ -18,7 +18,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 
 def under_common(common: object, layer: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Returns what a source says, with `kafka` of the stronger sources over that of each cluster.
+    """Return what a source says, with `kafka` of the stronger sources over that of each cluster.
 
     Otherwise a cluster's key in the file would win over the same key of the command line.
     """
@@ -32,7 +32,7 @@ def under_common(common: object, layer: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def check_common_brokers(layers: Mapping[str, Mapping[str, Any]]) -> None:
-    """Checks that brokers of a stronger source do not take the place of those of several clusters.
+    """Check that brokers of a stronger source do not take the place of those of several clusters.
 
     Args:
         layers: What each source says, by its name, the strongest first.
@@ -56,7 +56,7 @@ def _map(value: object) -> Mapping[str, Any]:
 
 
 def check_clusters(settings: Settings) -> None:
-    """Checks what is true of all clusters together.
+    """Check what is true of all clusters together.
 
     Raises:
         SettingsError: A name is no word, a cluster has no brokers, or another setting is that of a single cluster.
@@ -86,12 +86,12 @@ def check_clusters(settings: Settings) -> None:
 
 
 def cluster_path(name: str) -> str:
-    """Returns the path below which an agent shows a cluster; empty for the cluster of an agent that has one."""
+    """Return the path below which an agent shows a cluster; empty for the cluster of an agent that has one."""
     return f"/clusters/{name}" if name else ""
 
 
 def of_cluster(settings: Settings, name: str) -> Settings:
-    """Returns the settings of an agent that observes one of the clusters.
+    """Return the settings of an agent that observes one of the clusters.
 
     Kafka Streams applications ask the agent of their own host, which is none of several clusters.
     """
@@ -110,7 +110,7 @@ def of_cluster(settings: Settings, name: str) -> Settings:
 
 
 def only_cluster(settings: Settings) -> Settings:
-    """Returns the settings of a command that is about one cluster.
+    """Return the settings of a command that is about one cluster.
 
     Raises:
         SettingsError: There are several, and none of them is named.
@@ -124,7 +124,7 @@ def only_cluster(settings: Settings) -> Settings:
 
 
 def _path_of(path: str, name: str) -> str:
-    """Returns the file of one cluster's events beside that of all."""
+    """Return the file of one cluster's events beside that of all."""
     if not path or path == IN_MEMORY:
         return path
     whole = Path(path)

@@ -27,7 +27,7 @@ _reached: Final = _Reached()
 
 
 def agent_url(settings: Settings) -> str:
-    """Returns the URL below which the agent of these settings shows their cluster."""
+    """Return the URL below which the agent of these settings shows their cluster."""
     return address(settings.web) + cluster_path(settings.cluster)
 
 
@@ -48,7 +48,7 @@ def reach_agent(url: str) -> None:
 
 
 def command(name: str, *options: str, group: str | None = None, bootstrap: str = "") -> str:
-    """Returns a command of `samerack` between backticks.
+    """Return a command of `samerack` between backticks.
 
     Args:
         name: the command, such as `plan` or `streams plan`.

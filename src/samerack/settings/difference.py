@@ -12,7 +12,7 @@ _ABSENT: Final = "(not set)"
 
 
 def difference(before: Settings, now: Settings) -> dict[str, tuple[Any, Any]]:
-    """Returns each setting that differs, by dotted key, with its value before and now.
+    """Return each setting that differs, by dotted key, with its value before and now.
 
     Values of sections that may hold passwords are not shown, only that they differ.
     """

@@ -43,7 +43,7 @@ class ElectionSettings(Section):
     )
 
     def owns(self, group: str) -> bool:
-        """Returns whether a group is the agents' own: that of the election, or one in which agents wait outside it."""
+        """Return whether a group is the agents' own: that of the election, or one in which agents wait outside it."""
         return bool(self.group) and (group == self.group or group.startswith(f"{self.group}-waiting-"))
 
     @field_validator("addresses")

@@ -24,7 +24,7 @@ def settings_from(
     several: bool = False,
     **flags: Any,
 ) -> Settings:
-    """Loads settings from the shared options; `flags` are further nested settings; see `load` for the rest.
+    """Load settings from the shared options; `flags` are further nested settings; see `load` for the rest.
 
     Raises:
         SettingsError: As `settings.load`, an assignment is not KEY=VALUE, or an option is given twice.
@@ -59,7 +59,7 @@ def settings_from(
 
 
 def only(option: str, given: Sequence[T] | None, cure: str) -> T | None:
-    """Returns the value of an option that may be given once; None without one.
+    """Return the value of an option that may be given once; None without one.
 
     Raises:
         SettingsError: It is given twice; the message has the cure.

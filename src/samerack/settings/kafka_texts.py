@@ -18,7 +18,7 @@ _EXPECTED: Final = "expected HOST:PORT[,HOST:PORT...], e.g. kafka-1:9092,kafka-2
 
 
 def kafka_texts(value: object, place: str) -> object:
-    """Returns the values of a map as texts, a list with commas; what is no map as it is.
+    """Return the values of a map as texts, a list with commas; what is no map as it is.
 
     Args:
         value: The map.
@@ -49,7 +49,7 @@ def _as_text(place: str, value: object) -> str:
 
 
 def _wrong_servers(servers: str) -> str:
-    """Returns what is wrong with a list of servers as both clients read it, and what is expected; "" if it is valid."""
+    """Return what is wrong with a list of servers as both clients read it, and what is expected; "" if it is valid."""
     for server in map(str.strip, servers.split(",")):
         match = _SERVER.fullmatch(server)
         if not server:

@@ -39,7 +39,7 @@ def load(
     needs_kafka: bool = True,
     several: bool = False,
 ) -> Settings:
-    """Loads the settings from flags, environment and file; the first source with a key wins, nested keys separately.
+    """Load the settings from flags, environment and file; the first source with a key wins, nested keys separately.
 
     Within a source, a cluster's `kafka` goes before the common one.
 
@@ -105,7 +105,7 @@ def _check_groups(settings: Settings) -> None:
 
 
 def _together(wrong: list[str]) -> str:
-    """Returns everything that is wrong in one message, so that a user corrects it in one go."""
+    """Return everything that is wrong in one message, so that a user corrects it in one go."""
     if len(wrong) == 1:
         return wrong[0]
     text = f"{len(wrong)} settings are wrong: " + " ".join(f"({at}) {one}" for at, one in enumerate(wrong, 1))
@@ -113,7 +113,7 @@ def _together(wrong: list[str]) -> str:
 
 
 def _known(merged: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the settings without the keys that `_wrong_names` tells."""
+    """Return the settings without the keys that `_wrong_names` tells."""
     models = sections()
     return {
         name: {key: value for key, value in part.items() if key in models[name].model_fields}
@@ -125,7 +125,7 @@ def _known(merged: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _wrong_names(layer: Mapping[str, Any], origin: str) -> list[str]:
-    """Returns a text for each key of the two upper levels that is no setting, and for each that Kafka does not have."""
+    """Return a text for each key of the two upper levels that is no setting, and for each that Kafka does not have."""
     wrong, models = [], sections()
     for place, model in models.items():
         part = layer if place == "" else layer.get(place)
@@ -145,7 +145,7 @@ def _wrong_names(layer: Mapping[str, Any], origin: str) -> list[str]:
 
 
 def _kafka_maps(layer: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[Any, Any]]]:
-    """Returns the places of settings for the client that leads groups, and what a source says of them.
+    """Return the places of settings for the client that leads groups, and what a source says of them.
 
     Those of `publishing` are librdkafka's alone, which refuses what it does not know when publishing begins.
     """
@@ -179,7 +179,7 @@ _SIMILAR: Final = 0.7
 
 
 def _nearest(above: Sequence[int | str], key: str) -> str:
-    """Returns a hint at the setting that was meant by an unknown key: of the same section, else of the same name."""
+    """Return a hint at the setting that was meant by an unknown key: of the same section, else of the same name."""
     key, prefix = key[:_LONGEST_NAME].lower(), "".join(f"{part}." for part in above)[:_LONGEST_NAME]
     if renamed := _RENAMED.get(f"{prefix}{key}"):
         return f"; it is called {renamed} now"
@@ -194,7 +194,7 @@ def _nearest(above: Sequence[int | str], key: str) -> str:
 
 
 def _kafka_name(key: str) -> list[str]:
-    """Returns the setting of Kafka that a key means, in librdkafka's name or with underscores as in the environment."""
+    """Return the setting of Kafka that a key means, in librdkafka's name or with underscores as in the environment."""
     name = kafka_key(key)
     if get_close_matches(name.partition(".")[0], ["bootstrap"], cutoff=_SIMILAR):
         return ["kafka.bootstrap.servers"]
@@ -202,7 +202,7 @@ def _kafka_name(key: str) -> list[str]:
 
 
 def _elsewhere(prefix: str, key: str) -> list[str]:
-    """Returns the setting that has this name in another section, or with an underscore for the section's dot.
+    """Return the setting that has this name in another section, or with an underscore for the section's dot.
 
     Where several have it, only that of the same section may be meant.
     """
@@ -214,7 +214,7 @@ def _elsewhere(prefix: str, key: str) -> list[str]:
 
 
 def _explained(error: ValidationError, *, misspelt: Sequence[str]) -> list[str]:
-    """Returns a text for each error.
+    """Return a text for each error.
 
     Args:
         error: All errors of the model.

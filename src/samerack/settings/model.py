@@ -88,7 +88,7 @@ class Settings(BaseModel):
     @field_validator("clusters", mode="before")
     @classmethod
     def _clusters_kafka_as_text(cls, clusters: object) -> object:
-        """Returns each cluster with texts; the section itself does not know the cluster's name, which errors have."""
+        """Return each cluster with texts; the section itself does not know the cluster's name, which errors have."""
         if not isinstance(clusters, Mapping):
             return clusters
         return {
@@ -109,7 +109,7 @@ class Settings(BaseModel):
 
 
 def sections() -> dict[str, type[BaseModel]]:
-    """Returns the models by section name: "" for the top level, then each section."""
+    """Return the models by section name: "" for the top level, then each section."""
     return {
         "": Settings,
         **{
@@ -121,7 +121,7 @@ def sections() -> dict[str, type[BaseModel]]:
 
 
 def model_at(place: Sequence[int | str]) -> type[BaseModel]:
-    """Returns the model of a part of the settings, by the keys above it; a list's or map's values have one model."""
+    """Return the model of a part of the settings, by the keys above it; a list's or map's values have one model."""
     found: Any = Settings
     for part in place:
         if isinstance(found, type) and issubclass(found, BaseModel):
@@ -132,12 +132,12 @@ def model_at(place: Sequence[int | str]) -> type[BaseModel]:
 
 
 def may_hold_secrets(place: Sequence[int | str]) -> bool:
-    """Returns whether a setting may hold passwords, by its keys: it is in such a section, or contains one."""
+    """Return whether a setting may hold passwords, by its keys: it is in such a section, or contains one."""
     return any(all(key in ("*", part) for key, part in zip(keys, place, strict=False)) for keys in _SECRET)
 
 
 def as_map(dotted: str, value: object) -> str:
-    """Returns a key below SECTION.KEY as SECTION.KEY=MAP, which sets the same; "" for any other key.
+    """Return a key below SECTION.KEY as SECTION.KEY=MAP, which sets the same; "" for any other key.
 
     Args:
         dotted: The key, with dots between its parts; names such as those of groups may have dots too.
@@ -156,7 +156,7 @@ def as_map(dotted: str, value: object) -> str:
 
 
 def _nested(of: Any, parts: Sequence[str], value: str) -> Any:
-    """Returns a value within maps, by the keys above it; None where the type has no such keys."""
+    """Return a value within maps, by the keys above it; None where the type has no such keys."""
     if not parts:
         return value
     if isinstance(of, type) and issubclass(of, BaseModel):

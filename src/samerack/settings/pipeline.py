@@ -13,7 +13,7 @@ from samerack.settings.base import Names, Seconds, Section
 
 
 def _texts(value: object) -> object:
-    """Converts values such as `true` and 2 in YAML to text, because Spark takes only text."""
+    """Convert values such as `true` and 2 in YAML to text, because Spark takes only text."""
     if not isinstance(value, Mapping):
         # not a ValueError: pydantic would show that with the value, which may hold the storage's password
         raise SettingsError(

@@ -118,7 +118,7 @@ class PolicySettings(PolicyRules):
     )
 
     def of(self, group: str) -> PolicyRules:
-        """Returns the rules for one group."""
+        """Return the rules for one group."""
         rules = first_match(self.groups, group)
         if rules is None:
             return self

@@ -8,7 +8,7 @@ from samerack.settings import MoneySettings
 
 
 def price_table(settings: MoneySettings) -> PriceTable:
-    """Returns the table that the settings name, or a table of their own prices.
+    """Return the table that the settings name, or a table of their own prices.
 
     Raises:
         SettingsError: Custom prices without a price, or a price beside a provider's table.

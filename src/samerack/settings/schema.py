@@ -17,7 +17,7 @@ _KAFKA: Final = ("ClusterSettings", "PublishingSettings")
 
 
 def json_schema() -> dict[str, Any]:
-    """Returns the schema of all settings, with a definition in `$defs` for each section."""
+    """Return the schema of all settings, with a definition in `$defs` for each section."""
     schema = Settings.model_json_schema()
     sections = schema["$defs"]
     sections["PipelineSettings"]["properties"]["conf"]["additionalProperties"] = _TEXTS

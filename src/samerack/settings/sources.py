@@ -42,7 +42,7 @@ class _Loader(yaml.SafeLoader):
     """YAML's safe loader, but it refuses duplicate keys; the safe loader silently takes the last."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002 - its base's
-        """Returns the map of a node."""
+        """Return the map of a node."""
         keys = set()
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
@@ -54,7 +54,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def _parsed(text: str) -> Any:
-    """Parses a YAML text.
+    """Parse a YAML text.
 
     Raises:
         yaml.YAMLError: It is not YAML.
@@ -89,7 +89,7 @@ _MEANINGS: Final = {
 
 
 def _explained(error: yaml.YAMLError | UnicodeDecodeError) -> str:
-    """Returns the error and its position, without the text at that position, which may be a password."""
+    """Return the error and its position, without the text at that position, which may be a password."""
     if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
         return " ".join(str(error).split())
     problem, mark, opened = str(error.problem), error.problem_mark, error.context_mark
@@ -104,7 +104,7 @@ _SCANNING_SIGNS: Final = ("while scanning an alias", "while scanning a tag")
 
 
 def _swallowing(problem: str, mark: yaml.Mark) -> yaml.Mark | None:
-    """Returns the place of a value such as `!tmp-*]`, where a list is not closed: to YAML the bracket is part of it."""
+    """Return the place of a value such as `!tmp-*]`, where a list is not closed: to YAML the bracket is part of it."""
     if not problem.startswith("expected ',' or ']'") or mark.buffer is None:
         return None
     with suppress(yaml.YAMLError):
@@ -115,12 +115,12 @@ def _swallowing(problem: str, mark: yaml.Mark) -> yaml.Mark | None:
 
 
 def _without_values(problem: str) -> str:
-    """Returns what the parser says without what it found: what it expected are signs of YAML, not of the file."""
+    """Return what the parser says without what it found: what it expected are signs of YAML, not of the file."""
     return problem.partition(", but ")[0] if problem.startswith("expected ") else problem.partition(" '")[0]
 
 
 def from_file(path: Path | None) -> dict[str, Any]:
-    """Returns the keys in a YAML file; none without a file.
+    """Return the keys in a YAML file; none without a file.
 
     Raises:
         SettingsError: The file cannot be read, is not YAML or holds no keys.
@@ -143,7 +143,7 @@ def from_file(path: Path | None) -> dict[str, Any]:
 
 
 def from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
-    """Returns the keys in variables named SAMERACK_SECTION__KEY, without those that Kubernetes sets for Services.
+    """Return the keys in variables named SAMERACK_SECTION__KEY, without those that Kubernetes sets for Services.
 
     Raises:
         SettingsError: Two variables contradict each other, or one is not text.
@@ -174,7 +174,7 @@ def from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _above_kafka(keys: list[str]) -> list[str] | None:
-    """Returns the sections above a Kafka setting; None if the keys are those of another setting."""
+    """Return the sections above a Kafka setting; None if the keys are those of another setting."""
     length = {"kafka": 1, "publishing": 2, "clusters": 3}.get(keys[0], len(keys))
     return keys[:length] if len(keys) > length and keys[length - 1] == "kafka" else None
 
@@ -184,12 +184,12 @@ def _is_service_link(variable: str, text: str) -> bool:
 
 
 def kafka_key(name: str) -> str:
-    """Returns Kafka's name of a setting whose dots may be written as underscores."""
+    """Return Kafka's name of a setting whose dots may be written as underscores."""
     return name if name in KNOWN else name.replace("_", ".")
 
 
 def parse_text(text: str) -> Any:
-    """Returns what a list, a map or a text in quotes holds, else the unchanged text: the model converts other types.
+    """Return what a list, a map or a text in quotes holds, else the unchanged text: the model converts other types.
 
     Raises:
         SettingsError: A map has a duplicate key, or what looks like a list or a map is none: as a text it would be a
@@ -219,12 +219,12 @@ IN_QUOTES: Final = "is a list or a map in quotes, and would be one text; remove 
 
 
 def is_like_a_list(text: str) -> bool:
-    """Returns whether a text looks like a list or a map of YAML, whole or broken."""
+    """Return whether a text looks like a list or a map of YAML, whole or broken."""
     return bool(_LIKE_A_LIST.fullmatch(text.strip()))
 
 
 def under(high: Mapping[str, Any], low: Mapping[str, Any]) -> dict[str, Any]:
-    """Merges `low` into `high`, which wins; its keys also come first: in a map of patterns the first match counts."""
+    """Merge `low` into `high`, which wins; its keys also come first: in a map of patterns the first match counts."""
     merged = dict(high)
     for key, value in low.items():
         above = merged.get(key)

@@ -92,5 +92,5 @@ class StreamsSettings(Section):
     )
 
     def of(self, application: str) -> StreamsRules:
-        """Returns the rules for one application."""
+        """Return the rules for one application."""
         return first_match(self.applications, application) or StreamsRules()

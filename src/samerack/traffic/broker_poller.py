@@ -319,5 +319,5 @@ class BrokerPoller:
 
 
 def _newest(before: dict[Partition, int], now: dict[Partition, int]) -> dict[Partition, int]:
-    """Returns the last known commits; mostly those of now are all, and need no second copy."""
+    """Return the last known commits; mostly those of now are all, and need no second copy."""
     return now if before.keys() <= now.keys() else {**before, **now}

@@ -54,19 +54,19 @@ class BusiestMember:
 
 
 def share_in_words(share: TopicShare | None) -> str:
-    """Returns a text for users."""
+    """Return a text for users."""
     if share is None:
         return words.UNKNOWN
     return f"{words.percent(share.share)} of {share.topic} ({words.percent(share.least)} must be)"
 
 
 def busiest_in_words(busiest: BusiestMember | None) -> str:
-    """Returns a text for users."""
+    """Return a text for users."""
     return words.UNKNOWN if busiest is None else f"{busiest.times_mean:.1f} times the mean"
 
 
 def topic_share(owned: Iterable[tuple[str, str]], subscriptions: Mapping[str, Iterable[str]]) -> TopicShare | None:
-    """Returns the most unevenly read topic of a group.
+    """Return the most unevenly read topic of a group.
 
     Args:
         owned: member and topic of each partition that has an owner.
@@ -99,7 +99,7 @@ def topic_share(owned: Iterable[tuple[str, str]], subscriptions: Mapping[str, It
 
 
 def busiest(rates: Iterable[tuple[str, float | None]], members: Iterable[str]) -> BusiestMember | None:
-    """Returns the member that reads most bytes.
+    """Return the member that reads most bytes.
 
     Args:
         rates: owner and bytes per second of each partition that has an owner.

@@ -20,7 +20,7 @@ Key = TypeVar("Key")
 
 
 def lag_records(start: int, end: int, committed: int | None) -> int | None:
-    """Returns the lag of a partition.
+    """Return the lag of a partition.
 
     Args:
         start: Its first offset.
@@ -33,7 +33,7 @@ def lag_records(start: int, end: int, committed: int | None) -> int | None:
 
 
 def lag_seconds(records: int | None, committed: int | None, timeline: Timeline | None, *, now: float) -> float | None:
-    """Returns the age of the oldest record that is not read, off by at most what `timeline.age_of` says.
+    """Return the age of the oldest record that is not read, off by at most what `timeline.age_of` says.
 
     Args:
         records: The lag in records.
@@ -51,7 +51,7 @@ def lag_seconds(records: int | None, committed: int | None, timeline: Timeline |
 
 
 def lag_by_key(lags: Iterable[tuple[Key, int | None]]) -> dict[Key, int | None]:
-    """Returns the sum of each key, such as a topic; None where one of its lags is not known."""
+    """Return the sum of each key, such as a topic; None where one of its lags is not known."""
     sums: dict[Key, int | None] = {}
     for key, lag in lags:
         before = sums.get(key, 0)
@@ -60,12 +60,12 @@ def lag_by_key(lags: Iterable[tuple[Key, int | None]]) -> dict[Key, int | None]:
 
 
 def lag_of_all(lags: Iterable[int | None]) -> int | None:
-    """Returns the sum; None where one is not known, and where there is none."""
+    """Return the sum; None where one is not known, and where there is none."""
     return lag_by_key(("all", lag) for lag in lags).get("all")
 
 
 def oldest_by_key(ages: Iterable[tuple[Key, float | None]]) -> dict[Key, float | None]:
-    """Returns the largest age of each key, such as a topic; None where one of its ages is not known."""
+    """Return the largest age of each key, such as a topic; None where one of its ages is not known."""
     largest: dict[Key, float | None] = {}
     for key, age in ages:
         before = largest.get(key, 0.0)
@@ -74,5 +74,5 @@ def oldest_by_key(ages: Iterable[tuple[Key, float | None]]) -> dict[Key, float |
 
 
 def oldest_of_all(ages: Iterable[float | None]) -> float | None:
-    """Returns the largest; None where one is not known, and where there is none."""
+    """Return the largest; None where one is not known, and where there is none."""
     return oldest_by_key(("all", age) for age in ages).get("all")

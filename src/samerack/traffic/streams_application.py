@@ -69,7 +69,7 @@ class Brokers:
     end_offsets: Mapping[tuple[str, int], int]
 
     def racks_of(self, topic: str, number: int, *, any_replica: bool) -> frozenset[str] | None:
-        """Returns the racks from which a partition is served; None if a rack among them is not known."""
+        """Return the racks from which a partition is served; None if a rack among them is not known."""
         partitions = self.cluster.topics.get(topic, ())
         if number >= len(partitions):
             return None
@@ -83,7 +83,7 @@ class Brokers:
 def application_of(
     found: Instances, changelogs: Sequence[Changelog], brokers: Brokers, configs: AssignmentConfigs
 ) -> LiveApplication:
-    """Returns an application as its assignors would see it.
+    """Return an application as its assignors would see it.
 
     Args:
         found: its clients and tasks.
@@ -129,7 +129,7 @@ def application_of(
 
 
 def standbys_now(found: Instances) -> int:
-    """Returns how many standbys most tasks have that have any: `num.standby.replicas`, unless many warm up."""
+    """Return how many standbys most tasks have that have any: `num.standby.replicas`, unless many warm up."""
     counts = Counter(task for client in found.clients for task in client.standby - client.active)
     return max(Counter(counts.values()).items(), key=lambda item: (item[1], -item[0]), default=(0, 0))[0]
 
@@ -142,7 +142,7 @@ def _info(
     *,
     stateful: bool,
 ) -> TaskInfo:
-    """Returns a task; a changelog whose partition is not known is near everywhere, so that it decides nothing."""
+    """Return a task; a changelog whose partition is not known is near everywhere, so that it decides nothing."""
     own = {(topic, task.partition) for topic in logs.get(task.subtopology, ())}
     any_replica = bool(brokers.rack_aware_fetch)
     parts = [
@@ -169,7 +169,7 @@ def _info(
 def _ends(
     infos: Mapping[TaskId, TaskInfo], end_offsets: Mapping[tuple[str, int], int]
 ) -> tuple[dict[TaskId, int], bool]:
-    """Returns the summed end offsets of the changelogs of each stateful task, and whether all are known."""
+    """Return the summed end offsets of the changelogs of each stateful task, and whether all are known."""
     sums: dict[TaskId, int] = {}
     known = True
     for task, info in infos.items():
@@ -201,7 +201,7 @@ def _client(one: Instance, infos: Mapping[TaskId, TaskInfo], ends: Mapping[TaskI
 
 
 def _lag(task: TaskId, one: Instance, end: int) -> int:
-    """Returns a lag as Kafka computes it; a standby of a stable group counts as caught up."""
+    """Return a lag as Kafka computes it; a standby of a stable group counts as caught up."""
     if task in one.active:
         return LATEST_OFFSET
     if task in one.standby:

@@ -52,7 +52,7 @@ class Changelog:
 
 
 def changelog_topics(application: str, topics: Iterable[str], groups: Collection[str]) -> tuple[str, ...]:
-    """Returns the names of an application's changelogs, ascending.
+    """Return the names of an application's changelogs, ascending.
 
     A topic that may belong to two applications is that of the longer name: `a-b-store-changelog` is of `a-b`.
 
@@ -82,7 +82,7 @@ def match(
     stateful: Collection[int],
     given: Mapping[str, int],
 ) -> tuple[Changelog, ...]:
-    """Finds the subtopology of every changelog.
+    """Find the subtopology of every changelog.
 
     Args:
         application: the application id.
@@ -116,7 +116,7 @@ def match(
 
 
 def _sources_that_serve(found: list[Changelog], sources: Sources, stateful: Collection[int]) -> list[Changelog]:
-    """Returns sources that serve as changelog: the only source of a subtopology with state and without changelogs."""
+    """Return sources that serve as changelog: the only source of a subtopology with state and without changelogs."""
     taken = {part for one in found for part in (one.candidates if one.subtopology is None else (one.subtopology,))}
     result = []
     for part in sorted(set(stateful) - taken):

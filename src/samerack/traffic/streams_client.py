@@ -55,7 +55,7 @@ def from_subscription(user_data: bytes | None) -> StreamsClient:
 
 
 def process_of(client: StreamsClient | None) -> ProcessId | None:
-    """Returns the instance of a member, or None if it is not known; brokers keep its id as any text."""
+    """Return the instance of a member, or None if it is not known; brokers keep its id as any text."""
     if client is None or not client.process_id:
         return None
     try:

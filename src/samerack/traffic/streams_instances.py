@@ -76,7 +76,7 @@ class Instances:
 
 
 def of_classic(described: Any, group: ObservedGroup) -> Instances:
-    """Returns the clients of a group on the classic protocol.
+    """Return the clients of a group on the classic protocol.
 
     Args:
         described: its DescribeGroups answer.
@@ -112,7 +112,7 @@ def of_classic(described: Any, group: ObservedGroup) -> Instances:
 
 
 def _joined(process: ProcessId, parts: list[tuple[ObservedMember, MemberTasks, dict[TaskId, int]]]) -> Instance:
-    """Returns a client from its threads; the one that joined last knows best how far the state is."""
+    """Return a client from its threads; the one that joined last knows best how far the state is."""
     sums: dict[TaskId, int] = {}
     for _, _, reported in parts:
         for task, offsets in reported.items():
@@ -133,7 +133,7 @@ def _all(tasks: Iterable[frozenset[TaskId]]) -> frozenset[TaskId]:
 
 
 def of_streams(described: Any, group: ObservedGroup) -> Instances:
-    """Returns the clients of a KIP-1071 group; `group` is the same as `traffic.groups.streams` reads it."""
+    """Return the clients of a KIP-1071 group; `group` is the same as `traffic.groups.streams` reads it."""
     subtopologies = streams_tasks.subtopologies_of(described)
     numbers = streams_tasks.numbers_of(str(part.subtopology_id) for part in subtopologies)
     seen = {member.id: member for member in group.members}

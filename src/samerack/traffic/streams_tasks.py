@@ -39,7 +39,7 @@ class MemberTasks:
 
 
 def of_member(assignment: bytes) -> MemberTasks:
-    """Decodes the tasks in a member's assignment on the classic protocol.
+    """Decode the tasks in a member's assignment on the classic protocol.
 
     Raises:
         ProtocolError: The bytes are not such an assignment.
@@ -66,12 +66,12 @@ def of_member(assignment: bytes) -> MemberTasks:
 
 
 def named(task: StreamsTask) -> TaskId:
-    """Returns the id of a task in a message."""
+    """Return the id of a task in a message."""
     return TaskId(topology=task.topology, subtopology=task.subtopology, partition=task.partition)
 
 
 def of_members(members: Iterable[MemberTasks]) -> Sources:
-    """Returns all tasks that members have in any role."""
+    """Return all tasks that members have in any role."""
     found: dict[TaskId, frozenset[tuple[str, int]]] = {}
     for member in members:
         for task, partitions in member.sources.items():
@@ -80,12 +80,12 @@ def of_members(members: Iterable[MemberTasks]) -> Sources:
 
 
 def subtopologies_of(described: Any) -> Sequence[Any]:
-    """Returns the subtopologies of a KIP-1071 group; there are none until its topology is initialised."""
+    """Return the subtopologies of a KIP-1071 group; there are none until its topology is initialised."""
     return described.topology.subtopologies or () if described.topology is not None else ()
 
 
 def topics_by_subtopology(described: Any) -> dict[str, tuple[str, ...]]:
-    """Returns the topics that each subtopology of a KIP-1071 group reads, ascending, by its id."""
+    """Return the topics that each subtopology of a KIP-1071 group reads, ascending, by its id."""
     return {
         str(part.subtopology_id): tuple(
             sorted({*map(str, part.source_topics), *(str(one.name) for one in part.repartition_source_topics)})
@@ -95,7 +95,7 @@ def topics_by_subtopology(described: Any) -> dict[str, tuple[str, ...]]:
 
 
 def of_topology(described: Any, cluster: ClusterView) -> Sources:
-    """Returns all tasks of a KIP-1071 group: a subtopology has as many as its topic with most partitions."""
+    """Return all tasks of a KIP-1071 group: a subtopology has as many as its topic with most partitions."""
     read = topics_by_subtopology(described)
     numbers = numbers_of(read)
     tasks = []
@@ -108,7 +108,7 @@ def of_topology(described: Any, cluster: ClusterView) -> Sources:
 
 
 def numbers_of(subtopologies: Iterable[str]) -> dict[str, int]:
-    """Returns the numbers of subtopologies by their ids, which Kafka Streams makes of numbers."""
+    """Return the numbers of subtopologies by their ids, which Kafka Streams makes of numbers."""
     names = list(subtopologies)
     if all(name.isdecimal() for name in names):
         return {name: int(name) for name in names}

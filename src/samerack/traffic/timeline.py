@@ -48,7 +48,7 @@ class Timeline:
 
 
 def extend(timeline: Timeline | None, *, at: float, end: int) -> Timeline:
-    """Returns the timeline after one more poll.
+    """Return the timeline after one more poll.
 
     A log whose end went back is another log (deleted and created again, or truncated): its timeline starts again.
 
@@ -73,7 +73,7 @@ def extend(timeline: Timeline | None, *, at: float, end: int) -> Timeline:
 
 
 def age_of(timeline: Timeline, offset: int, *, now: float) -> float | None:
-    """Returns the age in seconds of the record at an offset: how long ago the end of the log passed it.
+    """Return the age in seconds of the record at an offset: how long ago the end of the log passed it.
 
     It is off by at most the time between the two points around it: that between two polls, and a fifth of the age
     where this is more. Where production is constant it is exact within the time between two polls, at any age.
@@ -105,13 +105,13 @@ def _ticks(seconds: float) -> int:
 
 
 def _newest_first(steps: bytes) -> Iterator[tuple[int, int]]:
-    """Yields the steps; most readers are near the end of their logs, and need one or two."""
+    """Yield the steps; most readers are near the end of their logs, and need one or two."""
     for place in range(len(steps) - _STEP.size, -1, -_STEP.size):
         yield _STEP.unpack_from(steps, place)
 
 
 def _thinned(steps: bytes) -> bytes:
-    """Merges neighbouring steps that together are no longer than a part of their age."""
+    """Merge neighbouring steps that together are no longer than a part of their age."""
     (passed, records), *older = _newest_first(steps)
     kept: list[tuple[int, int]] = []
     age = 0
@@ -145,7 +145,7 @@ class Timelines:
         return self._recent
 
     def polled(self, logs: Mapping[Partition, Offsets], *, now: float) -> None:
-        """Adds a poll.
+        """Add a poll.
 
         Args:
             logs: The partitions that were polled; the mapping must not be changed later.
@@ -168,5 +168,5 @@ class Timelines:
         self._polled, self._polled_at = logs, now
 
     def _rested(self, timeline: Timeline) -> Timeline:
-        """Returns a timeline with the last poll, which is not in it if the log had not grown."""
+        """Return a timeline with the last poll, which is not in it if the log had not grown."""
         return extend(timeline, at=self._polled_at, end=timeline.end)

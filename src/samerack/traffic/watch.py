@@ -98,7 +98,7 @@ class TrafficWatch(Service):
         self._scraped: tuple[Gap, ...] = ()
 
     def stop(self) -> None:
-        """Ends the thread after the current poll, and waits for its measurement."""
+        """End the thread after the current poll, and wait for its measurement."""
         super().stop()
         if self._stop_seconds and self.is_alive():
             self.join(self._stop_seconds)
@@ -111,7 +111,7 @@ class TrafficWatch(Service):
         self._held = held
 
     def turn(self) -> float:
-        """Polls once, unless this agent stands by and nobody reports to it; returns the pause."""
+        """Poll once, unless this agent stands by and nobody reports to it; return the pause."""
         started = time.monotonic()
         asked, self._asked = self._asked, False
         if not asked and not self._is_needed(now=started):
@@ -129,13 +129,13 @@ class TrafficWatch(Service):
                 break
 
     def _is_needed(self, *, now: float) -> bool:
-        """Returns whether this agent counts something: groups, or members that report to it."""
+        """Return whether this agent counts something: groups, or members that report to it."""
         reporting = self._exact.reporting_members(now=now)
         self._leadership.advertise(reporting)
         return bool(self._leadership.claims.counts_groups or self._settings.client_endpoints or reporting)
 
     def failed(self, error: Exception) -> None:
-        """Counts a failed poll."""
+        """Count a failed poll."""
         self._metrics.failed(Family.METADATA if isinstance(error, AgentError) else None)
 
     def ended(self) -> None:

@@ -139,7 +139,7 @@ class Running:
         self._file = file
 
     def write(self, content: Mapping[str, Any] | str) -> None:
-        """Replaces the file as Kubernetes does: by another one under the same name."""
+        """Replace the file as Kubernetes does: by another one under the same name."""
         new = self._file.with_suffix(".new")
         new.write_text(content if isinstance(content, str) else yaml.safe_dump(dict(content)), encoding="utf-8")
         new.replace(self._file)
@@ -149,7 +149,7 @@ class Running:
         self.agent.process.send_signal(signal.SIGHUP)
 
     def waits(self, event: str, count: int = 1) -> list[dict[str, Any]]:
-        """Waits until so many events of a name are logged; returns them."""
+        """Wait until so many events of a name are logged; return them."""
         self.agent.wait(lambda: len(self.agent.events(event)) >= count, f"{event} is logged {count} times")
         return self.agent.events(event)
 

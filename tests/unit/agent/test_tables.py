@@ -18,7 +18,7 @@ _GROUP = reports(busy()).report().groups[0]
 
 
 def shown(*names: str) -> list[ShownGroup]:
-    """Groups of these names; the n-th costs n dollars, but for the first, whose cost is not known."""
+    """Group of these names; the n-th costs n dollars, but for the first, whose cost is not known."""
     return [
         ShownGroup(group=replace(_GROUP, group=name, dollars_per_month=at or None), address=name, cluster=f"c{at % 2}")
         for at, name in enumerate(names)

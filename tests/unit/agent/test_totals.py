@@ -71,7 +71,7 @@ class Shown:
         return " ".join(re.sub(r"<[^>]*>", " ", ask(self.agent.web.port, path)[1]).split())
 
     def metrics(self) -> dict[str, dict[str, float]]:
-        """Sums over all other labels by metric and group."""
+        """Sum over all other labels by metric and group."""
         sums: dict[str, dict[str, float]] = {}
         for family in text_string_to_metric_families(ask(self.agent.web.port, "/metrics")[1]):
             for sample in family.samples:

@@ -122,7 +122,7 @@ def test_a_host_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def held(until: threading.Event) -> None:
-    """Keeps a connection open."""
+    """Keep a connection open."""
     until.wait()
 
 

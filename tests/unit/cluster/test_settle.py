@@ -54,7 +54,7 @@ LEADERLESS = view_of(t=[partition(1, 2, leader=NO_LEADER), partition(2, 3)])
 
 
 def turns(*views: ClusterView, steps: int = 40, since: float = 0.0) -> list[tuple[float, ClusterView]]:
-    """Polls, faster than the settling time, that show these views in turn."""
+    """Poll, faster than the settling time, that show these views in turn."""
     return [(since + 0.6 * step, views[step % len(views)]) for step in range(steps)]
 
 

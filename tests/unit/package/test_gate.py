@@ -37,7 +37,7 @@ def _run(*steps: Step, may_be_empty: bool = False) -> Runner:
 
 
 def _again(monkeypatch: pytest.MonkeyPatch, line: Sequence[str]) -> None:
-    """Makes this program the second try."""
+    """Make this program the second try."""
     monkeypatch.setattr(gate, "_pytest", lambda *_arguments, **_named: tuple(line))
     monkeypatch.setattr(gate, "_SECOND_TRIES", "static")
 

@@ -28,7 +28,14 @@ def test_the_package_holds_the_pipeline_and_what_it_stands_on(tmp_path: Path) ->
     done = CliRunner().invoke(app, ["package", str(folder), "--json"])
     files = json.loads(done.stdout)
     held = ZipFile(files["zip"]).namelist()
-    assert {name.split("/")[1] for name in held} == {"__init__.py", "assignors", "auth", "common", "pipeline", "settings"}
+    assert {name.split("/")[1] for name in held} == {
+        "__init__.py",
+        "assignors",
+        "auth",
+        "common",
+        "pipeline",
+        "settings",
+    }
     assert {
         f"samerack/{name}" for name in ("pipeline/job.py", "pipeline/jars/jars.lock", "common/prices/aws.yaml")
     } <= set(held)

@@ -41,7 +41,7 @@ def test_a_damaged_message_is_read_or_refused_as_by_itself(values: list[Subscrip
 
 
 def _read(messages: Sequence[bytes]) -> list[Subscription]:
-    """Reads them twice with one reader: the second time, lists of topics are known."""
+    """Read them twice with one reader: the second time, list of topics are known."""
     reader = SubscriptionReader()
     first = reader.read(messages)
     assert reader.read(messages) == first

@@ -70,7 +70,7 @@ def test_what_may_not_be_released_is_refused(checkout: Path) -> None:
 
 
 def _archive(path: Path, files: Mapping[str, bytes], *, mtime: int, mode: str = "w") -> Path:
-    """Writes an archive as a program does that does not care for the time."""
+    """Write an archive as a program does that does not care for the time."""
     with tarfile.open(path, mode) as out:  # type: ignore[call-overload]  # any mode
         for name, content in files.items():
             entry = tarfile.TarInfo(name)

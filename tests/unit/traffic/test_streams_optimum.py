@@ -104,7 +104,7 @@ def test_the_share_is_the_least_of_all_balanced_plans(places: Sequence[int], rac
 
 
 def _least(places: Sequence[str], racks: Sequence[str]) -> float:
-    """Tries every plan; the first clients have one task more, as Kafka deals them."""
+    """Try every plan; the first clients have one task more, as Kafka deals them."""
     more = len(places) % len(racks)
     limits = [len(places) // len(racks) + (index < more) for index in range(len(racks))]
     best = [np.inf]

@@ -28,7 +28,7 @@ _MAX_SECONDS: Final = 86_400.0
 
 
 def asked(who: str, url: str, path: str, **question: Any) -> HttpAnswer:
-    """Sends a request and returns the answer, whatever its status.
+    """Send a request and return the answer, whatever its status.
 
     Args:
         who: name of the server, for error messages.
@@ -46,7 +46,7 @@ def asked(who: str, url: str, path: str, **question: Any) -> HttpAnswer:
 
 
 def parsed(who: str, answer: HttpAnswer) -> Mapping[str, Any]:
-    """Returns the JSON object in an answer.
+    """Return the JSON object in an answer.
 
     Raises:
         TokenError: The answer is not a JSON object.
@@ -61,7 +61,7 @@ def parsed(who: str, answer: HttpAnswer) -> Mapping[str, Any]:
 
 
 def bearer(who: str, answer: HttpAnswer) -> tuple[str, float]:
-    """Returns the OAuth access token in an answer, and for how many seconds it is valid.
+    """Return the OAuth access token in an answer, and for how many seconds it is valid.
 
     Raises:
         TokenError: The answer has no token.
@@ -77,7 +77,7 @@ def bearer(who: str, answer: HttpAnswer) -> tuple[str, float]:
 
 
 def reason_of(answer: HttpAnswer, *keys: str) -> str:
-    """Returns the reason in an error answer, on one line: the first of the keys that its JSON has, else its text."""
+    """Return the reason in an error answer, on one line: the first of the keys that its JSON has, else its text."""
     try:
         found = json.loads(answer.body)
     except ValueError:
@@ -88,13 +88,13 @@ def reason_of(answer: HttpAnswer, *keys: str) -> str:
 
 
 def line(text: str) -> str:
-    """Returns a foreign text on one line, printable and shortened."""
+    """Return a foreign text on one line, printable and shortened."""
     shown = "".join(one if one.isprintable() else " " for one in text)
     return " ".join(shown.split())[:_MAX_SHOWN]
 
 
 def file_text(variable: str, path: str) -> str:
-    """Reads a file that an environment variable names; not cached, because clouds replace the file.
+    """Read a file that an environment variable names; not cached, because clouds replace the file.
 
     Raises:
         TokenError: It cannot be read, or is empty.
@@ -111,7 +111,7 @@ def file_text(variable: str, path: str) -> str:
 
 
 def check_clock(who: str, answer: HttpAnswer) -> None:
-    """Compares this machine's clock with the server's, if the answer has a date.
+    """Compare this machine's clock with the server's, if the answer has a date.
 
     Raises:
         TokenError: They differ too much for signatures made here, and for tokens with a limited life.
@@ -128,7 +128,7 @@ def check_clock(who: str, answer: HttpAnswer) -> None:
 
 
 def trust(authority: str) -> ssl.SSLContext:
-    """Returns a TLS context that trusts the CA certificates in a file, or the system's for "".
+    """Return a TLS context that trusts the CA certificates in a file, or the system's for "".
 
     Raises:
         TokenError: The file cannot be used.
@@ -142,7 +142,7 @@ def trust(authority: str) -> ssl.SSLContext:
 
 
 def secure(variable: str, url: str, *, near: tuple[str, ...] = ()) -> str:
-    """Checks a URL of the environment: https, or http to this machine or to the local addresses `near`.
+    """Check a URL of the environment: https, or http to this machine or to the local addresses `near`.
 
     Raises:
         TokenError: Secrets would cross a network unencrypted.

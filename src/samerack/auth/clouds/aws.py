@@ -32,7 +32,7 @@ _AGENT: Final = "samerack"
 
 
 def fetch(identity: AwsIdentity) -> Token:
-    """Makes a token for this identity; the process caches the credentials.
+    """Make a token for this identity; the process caches the credentials.
 
     Raises:
         TokenError: There are no credentials.
@@ -49,7 +49,7 @@ class Signer:
         self._kept: Credentials | None = None
 
     def token(self) -> Token:
-        """Returns a token, valid for 900 seconds or until the credentials expire.
+        """Return a token, valid for 900 seconds or until the credentials expire.
 
         Raises:
             TokenError: There are no credentials.

@@ -64,7 +64,7 @@ class Place:
 
 
 def find(place: Place) -> Credentials:
-    """Returns the credentials of the first source that is configured, or the instance's if none is.
+    """Return the credentials of the first source that is configured, or the instance's if none is.
 
     Raises:
         TokenError: No source is configured and the instance has none, or the configured source gives none.
@@ -83,7 +83,7 @@ def find(place: Place) -> Credentials:
 
 
 def _of_environment(place: Place) -> Credentials | None:
-    """Returns access key, secret and session token from the environment variables."""
+    """Return access key, secret and session token from the environment variables."""
     key, secret = (place.environment.get(name, "") for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"))
     if not key and not secret:
         return None
@@ -94,7 +94,7 @@ def _of_environment(place: Place) -> Credentials | None:
 
 
 def _of_web_identity(place: Place) -> Credentials | None:
-    """Gets credentials of a role from STS for the token of a Kubernetes ServiceAccount (IRSA)."""
+    """Get credentials of a role from STS for the token of a Kubernetes ServiceAccount (IRSA)."""
     role, path = (place.environment.get(name, "") for name in ("AWS_ROLE_ARN", "AWS_WEB_IDENTITY_TOKEN_FILE"))
     if not path:
         return None
@@ -139,7 +139,7 @@ def _sts_url(place: Place) -> str:
 
 
 def _of_container(place: Place) -> Credentials | None:
-    """Gets the credentials that EKS Pod Identity or ECS gives to this container."""
+    """Get the credentials that EKS Pod Identity or ECS gives to this container."""
     variable = "AWS_CONTAINER_CREDENTIALS_FULL_URI"
     relative, url = place.environment.get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", ""), place.environment.get(variable)
     if relative:
@@ -175,7 +175,7 @@ def _authorization(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _of_instance(place: Place) -> Credentials:
-    """Gets the credentials of the instance's role from IMDSv2, which requires a token; IMDSv1 is not used."""
+    """Get the credentials of the instance's role from IMDSv2, which requires a token; IMDSv1 is not used."""
     if place.environment.get("AWS_EC2_METADATA_DISABLED", "").lower() == "true":
         raise TokenError(f"AWS_EC2_METADATA_DISABLED is true; {_SET}")
     given = place.environment.get("AWS_EC2_METADATA_SERVICE_ENDPOINT", "").rstrip("/")
@@ -205,7 +205,7 @@ def _text(who: str, answer: HttpAnswer) -> str:
 
 
 def _xml(answer: HttpAnswer) -> dict[str, str]:
-    """Returns the texts in an answer by element name; none if it is not XML."""
+    """Return the texts in an answer by element name; none if it is not XML."""
     try:
         root = ET.fromstring(answer.body)  # noqa: S314 - short, over TLS; expat bounds entities
     except ET.ParseError:
@@ -214,7 +214,7 @@ def _xml(answer: HttpAnswer) -> dict[str, str]:
 
 
 def _credentials(who: str, found: Mapping[str, Any]) -> Credentials:
-    """Reads credentials from a mapping with AWS's names.
+    """Read credentials from a mapping with AWS's names.
 
     Raises:
         TokenError: They are incomplete or expired.

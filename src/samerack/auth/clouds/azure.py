@@ -44,7 +44,7 @@ _CURES: Final[Mapping[str, str]] = {
 
 
 def managed(identity: AzureManagedIdentity) -> Token:
-    """Fetches a token of the machine's identity from its metadata service.
+    """Fetch a token of the machine's identity from its metadata service.
 
     Raises:
         TokenError: There is no such service or identity.

@@ -29,7 +29,7 @@ _PRINCIPAL: Final = "GOOGLE_MANAGED_KAFKA_AUTH_PRINCIPAL"
 
 
 def fetch(_: GoogleIdentity, environment: Mapping[str, str] = os.environ) -> Token:
-    """Fetches a token of the service account of this machine or pod.
+    """Fetch a token of the service account of this machine or pod.
 
     Raises:
         TokenError: There is no metadata server, or it knows no service account.

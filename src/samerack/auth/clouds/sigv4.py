@@ -45,7 +45,7 @@ def presigned(  # noqa: PLR0913 - a signature has that many inputs
     seconds: int,
     body_hash: str = NO_BODY,
 ) -> str:
-    """Returns a signed URL of a GET request; anyone who has it may use it, repeatedly, until it expires.
+    """Return a signed URL of a GET request; anyone who has it may use it, repeatedly, until it expires.
 
     Args:
         credentials: credentials to sign with.
@@ -78,7 +78,7 @@ def presigned(  # noqa: PLR0913 - a signature has that many inputs
 
 
 def signing_key(secret: str, scope: str) -> bytes:
-    """Returns the signing key for one day, region and service, such as `20150830/us-east-1/iam/aws4_request`."""
+    """Return the signing key for one day, region and service, such as `20150830/us-east-1/iam/aws4_request`."""
     key = f"AWS4{secret}".encode()
     for part in scope.split("/"):
         key = _keyed(key, part)

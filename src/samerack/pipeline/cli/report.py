@@ -106,7 +106,7 @@ def _check_period(days: int | None, first: date | None, last: date | None) -> No
 
 @contextmanager
 def _explained(place: str) -> Iterator[None]:
-    """What Spark says of files that it cannot read, which it finds out only when it reads them."""
+    """Yield what Spark says of files that it cannot read, which it finds out only when it reads them."""
     from py4j.protocol import Py4JError  # noqa: PLC0415 - comes with PySpark
     from pyspark.errors import PySparkException  # noqa: PLC0415 - see above
 
@@ -129,7 +129,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _show(made: Report) -> None:
-    """The headline for a terminal."""
+    """Print the headline for a terminal."""
     all_, period = made.headline, made.period
     lines = (
         f"{period.first} to {period.last}: {all_.groups:,} groups of {all_.clusters} cluster"

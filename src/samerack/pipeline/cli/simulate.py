@@ -126,7 +126,7 @@ def _sink(
 
 
 def _shown(stream: Iterable[Message], fleet: Fleet) -> Iterator[Message]:
-    """The stream, with its progress on standard error."""
+    """Yield the stream, with its progress on standard error."""
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:.0f} %"))
     with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("simulating", total=fleet.steps * fleet.step_seconds * 1000)

@@ -21,19 +21,19 @@ _CURE: Final = (
 
 
 def names() -> tuple[str, ...]:
-    """Returns the jars' file names from `jars.lock`."""
+    """Return the jars' file names from `jars.lock`."""
     lock = files(__package__).joinpath("jars.lock").read_text(encoding="utf-8")
     return tuple(line.split()[1] for line in lock.splitlines())
 
 
 def cache() -> Path:
-    """Returns the folder of `scripts/setup --pipeline`."""
+    """Return the folder of `scripts/setup --pipeline`."""
     home = os.environ.get("XDG_CACHE_HOME")
     return (Path(home) if home else Path.home() / ".cache") / _FOLDER
 
 
 def find(given: Sequence[str]) -> tuple[str, ...]:
-    """Returns the value of `spark.jars`: the jars of a folder, the given jars, or those in the cache.
+    """Return the value of `spark.jars`: the jars of a folder, the given jars, or those in the cache.
 
     Raises:
         SettingsError: A jar is missing.

@@ -57,14 +57,14 @@ could lead it with. `expected` is the present share of all bytes, with `random` 
 
 
 def _structure() -> Column:
-    """Returns a hash of a state without its rates, which change all the time."""
+    """Return a hash of a state without its rates, which change all the time."""
     topics = F.transform("topics", lambda topic: F.struct(topic["name"], topic["replicas"], topic["owner"]))
     same = ("kind", "assignor", "role", "rack_aware_fetch", "racks", "broker_racks", "members")
     return F.xxhash64(*(F.col(name) for name in same), topics)
 
 
 def from_one_agent(states: DataFrame) -> DataFrame:
-    """Returns the states of one agent for each group and minute, preferably the leading one; only the columns needed.
+    """Return the states of one agent for each group and minute, preferably the leading one; only the columns needed.
 
     Returns:
         day, cluster, group, id, at, structure.
@@ -78,7 +78,7 @@ def from_one_agent(states: DataFrame) -> DataFrame:
 
 
 def picked(states: DataFrame, keep: Callable[[DataFrame], DataFrame] = lambda frame: frame) -> DataFrame:
-    """Returns the last state of each chapter, as JSON: day, cluster, group, first, states, value; dealt out by group.
+    """Return the last state of each chapter, as JSON: day, cluster, group, first, states, value; dealt out by group.
 
     Args:
         states: rows of `group_states`.
@@ -105,7 +105,7 @@ def picked(states: DataFrame, keep: Callable[[DataFrame], DataFrame] = lambda fr
 
 
 def worked_out(chapters: DataFrame) -> DataFrame:
-    """Returns the shares of every picked chapter: rows of CHAPTER."""
+    """Return the shares of every picked chapter: rows of CHAPTER."""
     # the chapters of a group in a row: most differ in their rates only
     return chapters.sortWithinPartitions(*GROUP, "first").mapInArrow(_work, CHAPTER)
 

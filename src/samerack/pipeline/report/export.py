@@ -24,7 +24,7 @@ _PART: Final = ".part"
 
 
 def write(frames: Mapping[str, DataFrame], days: Iterable[date], folder: Path, kind: Format) -> tuple[Path, ...]:
-    """Writes each frame to a file of its name; frames with a column `day` day by day. Returns the files.
+    """Write each frame to a file of its name; frames with a column `day` day by day. Returns the files.
 
     Raises:
         AgentError: The folder cannot be written.

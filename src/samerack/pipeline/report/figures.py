@@ -18,22 +18,22 @@ SUMS: Final = (*COUNTS, "dollars")
 
 
 def known() -> Column:
-    """Returns whether both racks are known."""
+    """Return whether both racks are known."""
     return (F.col("client_rack") != "") & (F.col("replica_rack") != "")
 
 
 def crosses() -> Column:
-    """Returns whether the bytes go from one known rack to another."""
+    """Return whether the bytes go from one known rack to another."""
     return known() & (F.col("client_rack") != F.col("replica_rack"))
 
 
 def within(rows: DataFrame, first: date, last: date) -> DataFrame:
-    """Returns the rows of these days, both included."""
+    """Return the rows of these days, both included."""
     return rows.where(F.col("day").between(F.lit(first), F.lit(last)))
 
 
 def added_up(traffic: DataFrame, prices: PriceTable, *keys: str) -> DataFrame:
-    """Returns bytes and dollars by some columns and racks.
+    """Return bytes and dollars by some columns and racks.
 
     Args:
         traffic: rows of `traffic_by_minute` that count, with the columns.
@@ -57,15 +57,15 @@ def added_up(traffic: DataFrame, prices: PriceTable, *keys: str) -> DataFrame:
 
 
 def totals(rows: DataFrame, *by: str) -> DataFrame:
-    """Returns sums of `added_up` by some of its columns."""
+    """Return sums of `added_up` by some of its columns."""
     return rows.groupBy(*by).agg(*(total(name).alias(name) for name in COUNTS), F.sum("dollars").alias("dollars"))
 
 
 def timeline(rows: DataFrame) -> DataFrame:
-    """Returns the fleet's bytes and dollars by `moment`, a further column of `added_up`, in order of time."""
+    """Return the fleet's bytes and dollars by `moment`, a further column of `added_up`, in order of time."""
     return totals(rows, "moment").orderBy("moment")
 
 
 def covered(traffic: DataFrame) -> DataFrame:
-    """Returns the first and last minute of each day that has any: day, first, last."""
+    """Return the first and last minute of each day that has any: day, first, last."""
     return traffic.groupBy("day").agg(F.min("minute").alias("first"), F.max("minute").alias("last")).orderBy("day")

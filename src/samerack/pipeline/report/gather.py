@@ -64,7 +64,7 @@ def gathered(
     asked: Asked,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Gathered]:
-    """Makes the report of a period; the frames are valid within the block.
+    """Make the report of a period; the frames are valid within the block.
 
     Args:
         tables: the tables.
@@ -156,7 +156,7 @@ def _days(traffic: DataFrame, asked: Asked) -> tuple[date, date]:
 
 
 def _period(traffic: DataFrame, first: date, last: date) -> tuple[Period, dict[date, float], tuple[date, ...]]:
-    """Returns the period, the seconds measured of each day, and the days that were measured completely."""
+    """Return the period, the seconds measured of each day, and the days that were measured completely."""
     rows = figures.covered(traffic).collect()
     ends = {
         row["day"]: (values.utc(row["first"]), values.utc(row["last"]) + timedelta(seconds=_MINUTE)) for row in rows

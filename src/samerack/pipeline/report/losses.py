@@ -32,7 +32,7 @@ _REMEMBERED: Final = ("kind", "assignor", "role", "members", "rackless", "tellin
 
 
 def losses(chapters: DataFrame, groups: DataFrame, seconds: float, prices: PriceTable) -> DataFrame:
-    """Returns one row for each loss, the most expensive first.
+    """Return one row for each loss, the most expensive first.
 
     Args:
         chapters: rows of `chapters.CHAPTER`.
@@ -80,7 +80,7 @@ def _about_random() -> Column:
 
 
 def _cause() -> Column:
-    """Returns the first cause that holds, the strongest explanation first; empty for a rise that is no loss."""
+    """Return the first cause that holds, the strongest explanation first; empty for a rise that is no loss."""
 
     def share(name: str, when: str = "") -> Column:
         return F.col(f"{name}{when}") / F.col(f"members{when}")

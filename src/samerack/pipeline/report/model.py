@@ -266,5 +266,5 @@ _JSON: Final = TypeAdapter(Report)
 
 
 def to_json(report: Report) -> bytes:
-    """Returns the report as JSON."""
+    """Return the report as JSON."""
     return _JSON.dump_json(report)

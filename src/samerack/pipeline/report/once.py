@@ -22,7 +22,7 @@ _AT_ONCE: Final = 1.05
 
 
 def believed(traffic: DataFrame) -> DataFrame:
-    """Returns which count to use in each minute, for a group's days that have more than one count.
+    """Return which count to use in each minute, for a group's days that have more than one count.
 
     Args:
         traffic: rows of `traffic_by_minute`; rows of older versions belong to no count.
@@ -41,7 +41,7 @@ def believed(traffic: DataFrame) -> DataFrame:
 
 
 def once(traffic: DataFrame, whom: DataFrame) -> DataFrame:
-    """Returns the rows of the counts in use, and the rows that belong to no count.
+    """Return the rows of the counts in use, and the rows that belong to no count.
 
     Args:
         traffic: rows of `traffic_by_minute`.
@@ -52,6 +52,6 @@ def once(traffic: DataFrame, whom: DataFrame) -> DataFrame:
 
 
 def measured_twice(whom: DataFrame) -> DataFrame:
-    """Returns the groups with several counts at the same time on some day: cluster, group."""
+    """Return the groups with several counts at the same time on some day: cluster, group."""
     days = whom.groupBy(*GROUP_DAY).agg(F.avg("counts").alias("at_once"))
     return days.where(F.col("at_once") >= _AT_ONCE).select(*GROUP).distinct()

@@ -42,7 +42,7 @@ class HeatMap:
 
 
 def heat_map(pairs: Sequence[Pair], scale: float) -> HeatMap:
-    """Returns the heat map of the racks that read or serve most, in order of name, the unknown rack last.
+    """Return the heat map of the racks that read or serve most, in order of name, the unknown rack last.
 
     Args:
         pairs: bytes and dollars of the period.
@@ -87,7 +87,7 @@ def _environment() -> Environment:
 
 
 def page(report: Report) -> str:
-    """Returns the whole file."""
+    """Return the whole file."""
     scale = SECONDS_PER_MONTH / report.period.seconds
     month = report.headline.month
     level = month.spent + month.saved if month.saved else None

@@ -189,7 +189,7 @@ def _svg(name: str, height: float, width: str, draw: Callable[[Axes, str], None]
 
 
 def _for_page(svg: str, width: str) -> str:
-    """Returns the SVG for use within a page: without file header, style, size and ids; in the page's colours."""
+    """Return the SVG for use within a page: without file header, style, size and ids; in the page's colours."""
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<defs>\s*<style.*?</style>\s*</defs>", "", svg, flags=re.DOTALL)
     svg = re.sub(r' (?:width|height)="[\d.]+pt"', "", svg, count=2)

@@ -22,7 +22,7 @@ _FACTS: Final = ("kind", "assignor", "role", "members", "rackless", "random", "p
 
 
 def shares(chapters: DataFrame) -> DataFrame:
-    """Returns the chapters of a day as one row, each weighted by its number of states.
+    """Return the chapters of a day as one row, each weighted by its number of states.
 
     Returns:
         day, cluster, group, led (part of the day), gained and open (shares of known bytes), kind, assignor, members,
@@ -42,7 +42,7 @@ def shares(chapters: DataFrame) -> DataFrame:
 
 
 def by_group_day(days: DataFrame, shared: DataFrame, prices: PriceTable) -> DataFrame:
-    """Returns saved and possible bytes and dollars of each group and day.
+    """Return saved and possible bytes and dollars of each group and day.
 
     Args:
         days: `figures.totals` by day, cluster and group.
@@ -67,12 +67,12 @@ def by_group_day(days: DataFrame, shared: DataFrame, prices: PriceTable) -> Data
 
 
 def by_day(group_days: DataFrame) -> DataFrame:
-    """Returns the sums of the whole fleet by day."""
+    """Return the sums of the whole fleet by day."""
     return _summed(group_days, "day")
 
 
 def by_group(group_days: DataFrame, prices: PriceTable) -> DataFrame:
-    """Returns the sums of every group over the period, with its last kind, assignor and members.
+    """Return the sums of every group over the period, with its last kind, assignor and members.
 
     Saved is what was saved in the period. Possible is what the last plan leaves to be saved, applied to the bytes of
     the period: savings reached during the period are no longer possible.

@@ -41,7 +41,7 @@ class Shares:
         self._last: _Structure | None = None
 
     def row_of(self, text: str) -> dict[str, Any]:
-        """Returns the facts of one state as JSON; only `error` where they cannot be computed."""
+        """Return the facts of one state as JSON; only `error` where they cannot be computed."""
         try:
             return self._facts(GroupState.model_validate_json(text))
         except Exception as error:  # noqa: BLE001 - an error in one group must not stop the others
@@ -61,7 +61,7 @@ class _Structure:
     """A group's members, racks, replicas and owners, and what follows from them at any rates."""
 
     def __init__(self, state: GroupState, group: Group) -> None:
-        """Computes nothing but the facts; each plan is computed when it is needed first."""
+        """Compute nothing but the facts; each plan is computed when it is needed first."""
         self.state = state
         self.group = group
         self._now = reads(group.problem, group.problem.owner)
@@ -85,7 +85,7 @@ class _Structure:
         }
 
     def facts_of(self, group: Group) -> dict[str, Any]:
-        """Returns the facts at the rates of this group."""
+        """Return the facts at the rates of this group."""
         now = self._now.at(group.rates)
         read = now.known + now.unknown
         own = self._own_reads() if self.state.role == LEADING else None
@@ -119,12 +119,12 @@ class _Structure:
         return min(now.share, best.at(group.rates).share)
 
     def _is_best(self, plan: Reads) -> bool:
-        """Returns whether a plan reads across racks only what every plan does, so that no rates make another better."""
+        """Return whether a plan reads across racks only what every plan does, so that no rates make another better."""
         return self._unavoidable is not None and np.array_equal(plan.crossing, self._unavoidable)
 
 
 def _unavoidable(problem: Problem) -> BoolArray | None:
-    """Returns [P] whether every subscriber reads the partition across racks.
+    """Return [P] whether every subscriber reads the partition across racks.
 
     None where a rack is unknown, or nobody reads a topic: plans then differ in what they read of known racks.
     """

@@ -27,13 +27,13 @@ class Spans:
 
 
 def whole(day: date, first: datetime, last: datetime) -> bool:
-    """Returns whether there are samples from the start of a day to its end."""
+    """Return whether there are samples from the start of a day to its end."""
     begin = datetime(day.year, day.month, day.day, tzinfo=first.tzinfo)
     return first - begin <= _MISSING and begin + timedelta(days=1) - last <= _MISSING
 
 
 def spans(days: Sequence[date]) -> tuple[Spans, ...]:
-    """Returns the comparisons that are possible at the end of these complete days."""
+    """Return the comparisons that are possible at the end of these complete days."""
     present = set(days)
     found = []
     for name, length in (("day over day", 1), ("week over week", _WEEK)):
@@ -48,7 +48,7 @@ def spans(days: Sequence[date]) -> tuple[Spans, ...]:
 
 
 def movers(group_days: DataFrame, compared: Spans) -> DataFrame:
-    """Returns each group's dollars in both spans, largest change first: cluster, group, earlier, later, change."""
+    """Return each group's dollars in both spans, largest change first: cluster, group, earlier, later, change."""
 
     def spent(days: Sequence[date]) -> Column:
         return F.sum(F.when(F.col("day").isin(list(days)), F.col("dollars")).otherwise(0.0))

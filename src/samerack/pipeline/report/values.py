@@ -41,12 +41,12 @@ _MAX_PAIRS: Final = 144
 
 
 def utc(naive: datetime) -> datetime:
-    """Returns a time in UTC: Spark collects timestamps as local time of this machine."""
+    """Return a time in UTC: Spark collects timestamps as local time of this machine."""
     return naive.astimezone(UTC)
 
 
 def headline(groups: DataFrame, scale: float) -> Headline:
-    """Returns the fleet's figures from `savings.by_group`; `scale` converts dollars of the period to a month."""
+    """Return the fleet's figures from `savings.by_group`; `scale` converts dollars of the period to a month."""
     counts = ("bytes", "crossing_bytes", "unknown_bytes", "exact_bytes", "judged_bytes")
     others = ("saved_bytes", "possible_bytes", "dollars")
     row = groups.agg(
@@ -80,13 +80,13 @@ def _money(row: Row, scale: float) -> Money:
 
 
 def pairs(daily: DataFrame) -> tuple[Pair, ...]:
-    """Returns the rack pairs with most bytes."""
+    """Return the rack pairs with most bytes."""
     rows = figures.totals(daily, "client_rack", "replica_rack").orderBy(F.desc("bytes")).limit(_MAX_PAIRS).collect()
     return tuple(_from(Pair, row) for row in rows)
 
 
 def moment(row: Row, unit: str, seconds: Mapping[date, float]) -> Moment:
-    """Returns a moment of the timeline; a day that was measured in part counts at the rate of that part."""
+    """Return a moment of the timeline; a day that was measured in part counts at the rate of that part."""
     at = utc(row["moment"])
     length = min(UNIT_SECONDS[unit], seconds[at.date()]) if unit == "day" else UNIT_SECONDS[unit]
     return Moment(
@@ -98,19 +98,19 @@ def moment(row: Row, unit: str, seconds: Mapping[date, float]) -> Moment:
 
 
 def day(row: Row, seconds: Mapping[date, float]) -> Day:
-    """Returns one day of the fleet."""
+    """Return one day of the fleet."""
     return _from(Day, row, seconds=seconds[row["day"]])
 
 
 def by_savings(groups: DataFrame) -> DataFrame:
-    """Returns the groups with most saved and possible together."""
+    """Return the groups with most saved and possible together."""
     # a negative saving counts as much as a positive one
     both = F.abs(F.coalesce("saved_dollars", F.lit(0.0))) + F.coalesce("possible_dollars", F.lit(0.0))
     return groups.withColumn("both", both).where(F.col("both") > 0).orderBy(F.desc("both"), *GROUP)
 
 
 def lines(groups: DataFrame, top: int, scale: float) -> tuple[GroupLine, ...]:
-    """Returns the first `top` of these groups."""
+    """Return the first `top` of these groups."""
     return tuple(
         _from(
             GroupLine,
@@ -126,7 +126,7 @@ def lines(groups: DataFrame, top: int, scale: float) -> tuple[GroupLine, ...]:
 
 
 def topics(daily: DataFrame, top: int, scale: float) -> tuple[TopicLine, ...]:
-    """Returns the most expensive topics."""
+    """Return the most expensive topics."""
     sums = daily.groupBy("cluster", "topic").agg(
         F.countDistinct("group").alias("groups"),
         *(total(name).alias(name) for name in ("bytes", "crossing_bytes")),
@@ -137,12 +137,12 @@ def topics(daily: DataFrame, top: int, scale: float) -> tuple[TopicLine, ...]:
 
 
 def loss(row: Row) -> Loss:
-    """Returns the loss of a group that lost rack awareness."""
+    """Return the loss of a group that lost rack awareness."""
     return _from(Loss, row, at=utc(row["at"]))
 
 
 def trend(group_days: DataFrame, compared: trends.Spans, top: int) -> Trend:
-    """Returns two spans of days, and the groups that changed most."""
+    """Return two spans of days, and the groups that changed most."""
     moved = trends.movers(group_days, compared)
     sums = moved.agg(F.sum("earlier").alias("earlier"), F.sum("later").alias("later")).collect()[0]
     return Trend(
@@ -157,7 +157,7 @@ def trend(group_days: DataFrame, compared: trends.Spans, top: int) -> Trend:
 
 
 def bad(quarantine: DataFrame) -> tuple[Bad, ...]:
-    """Returns counts of bad records, the most frequent reasons first, the rest in one: reasons may contain values."""
+    """Return counts of bad records, the most frequent reasons first, the rest in one: reasons may contain values."""
     counted = quarantine.groupBy("reason").agg(F.count(F.lit(1)).alias("records"))
     first = counted.orderBy(F.desc("records"), "reason").limit(_MAX_REASONS + 1).collect()
     shown = tuple(_from(Bad, row) for row in first[:_MAX_REASONS])
@@ -167,13 +167,13 @@ def bad(quarantine: DataFrame) -> tuple[Bad, ...]:
 
 
 def failed(parts: DataFrame) -> dict[str, Any]:
-    """Returns the report's `failed` and `failure`."""
+    """Return the report's `failed` and `failure`."""
     wrong = parts.where(F.col("error").isNotNull())
     row = wrong.agg(F.countDistinct(*GROUP).alias("failed"), F.min("error").alias("failure")).collect()[0]
     return {"failed": row["failed"], "failure": row["failure"] or ""}
 
 
 def _from(made: type[_Value], row: Row, /, **more: Any) -> _Value:
-    """Returns a value of this type from the row's columns of the same names."""
+    """Return a value of this type from the row's columns of the same names."""
     have = row.asDict()
     return made(**{one.name: have[one.name] for one in fields(made) if one.name not in more}, **more)

@@ -38,7 +38,7 @@ Make = Callable[[], Membership]
 
 @pytest.fixture
 def make() -> Iterator[Make]:
-    """Makes memberships whose client never connects."""
+    """Make memberships whose client never connects."""
     client = KafkaNetClient(bootstrap_servers="127.0.0.1:1")
 
     def build() -> Membership:

@@ -94,7 +94,7 @@ class Stage:
         return self.takeovers.request.ask(dry_run=dry_run)
 
     def approach(self, _member: Membership, _look: GroupView, *, max_ahead: int, rejoins: int) -> bool:
-        """Replaces the join position: counts attempts that find no better place."""
+        """Replace the join position: counts attempts that find no better place."""
         self.approached += 1
         return max_ahead > 0 < rejoins
 

@@ -35,7 +35,7 @@ class ApiServer(Server):
     """The server and the service account that it knows; a context manager that ends it."""
 
     def __init__(self, folder: Path, certificates: Path) -> None:
-        """Makes it of what `certify` has made; the folder is for the service account."""
+        """Make it of what `certify` has made; the folder is for the service account."""
         super().__init__()
         self.nodes: dict[str, dict[str, str]] = {}  # labels by node
         self.pods: dict[tuple[str, str], PodObject] = {}  # by namespace and name

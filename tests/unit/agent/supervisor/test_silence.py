@@ -88,7 +88,7 @@ class Kernel:
 
 @pytest.fixture
 def kernel(monkeypatch: pytest.MonkeyPatch) -> Kernel:
-    """Replaces the kernel."""
+    """Replace the kernel."""
     made = Kernel()
     monkeypatch.setattr(silence, "_threads", made.threads)
     return made
