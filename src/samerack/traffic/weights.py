@@ -7,7 +7,7 @@ while nothing has changed, so that nothing is computed again for noise.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from math import log, log2, sqrt
+from math import hypot, log, log2, sqrt
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
@@ -22,6 +22,8 @@ _CHANGE: Final = 1.0
 """Two partitions whose traffic is so many powers of two further apart, or closer, than before have changed."""
 _ERRORS: Final = 2.5
 """... and more than so many standard errors."""
+_SAME: Final = 2.0
+"""Two rates that are not so many standard errors apart may be the same."""
 _SMALL: Final = 1 / 16
 """A partition with less than this part of the average is as good as empty, and so is one with half of that."""
 
@@ -32,7 +34,7 @@ class WeightBook:
     def __init__(self) -> None:
         self._rates: dict[str, Rates] = {}
         self._weighed: dict[str, dict[Partition, Rate]] = {}
-        """The rates that the weights were made from."""
+        """The rates that the weights were made from, or the same known better."""
         self._levels: dict[str, dict[Partition, int]] = {}
         self._phases: dict[str, float] = {}
         self._weights: dict[str, Weights] = {}
@@ -59,11 +61,15 @@ class WeightBook:
         else:
             weighed, levels = _completed(before, rates), self._levels[group]
             if weighed == before:
+                self._weighed[group] = _sharpened(before, rates)
                 return
         phase = self._phases[group]
         self._weighed[group] = weighed
         self._levels[group] = {
-            partition: level_of(rate.value, levels.get(partition), phase=phase) for partition, rate in weighed.items()
+            partition: levels[partition]
+            if before is not None and partition in levels and rate is before[partition]
+            else level_of(rate.value, levels.get(partition), phase=phase)
+            for partition, rate in weighed.items()
         }
         weights = _weights(self._levels[group])
         if weights != self._weights.get(group) and any(rate.value for rate in weighed.values()):
@@ -109,6 +115,20 @@ def _completed(before: Rates, now: Rates) -> dict[Partition, Rate]:
         partition: rate if (known := before.get(partition)) is None or (not known.whole and rate.whole) else known
         for partition, rate in now.items()
     }
+
+
+def _sharpened(before: dict[Partition, Rate], now: Rates) -> dict[Partition, Rate]:
+    """Return the rates of before; where the same rate is known with half of the error now, that of now.
+
+    Weights stay. A change is found by the errors of both, and what was known badly at first would hide it.
+    """
+    better = {
+        partition: rate
+        for partition, known in before.items()
+        if (rate := now[partition]).error < known.error / 2
+        and abs(rate.value - known.value) <= _SAME * hypot(rate.error, known.error)
+    }
+    return {**before, **better} if better else before
 
 
 def _are_sure(rates: Iterable[Rate]) -> bool:

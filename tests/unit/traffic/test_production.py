@@ -138,6 +138,28 @@ def test_partitions_that_come_or_go_leave_the_others_their_weights() -> None:
     assert dict(book.weights("g") or {}) == {"t": (64, 512, 4096, 512)}
 
 
+def test_a_change_is_not_hidden_by_the_error_of_the_rate_before() -> None:
+    """Traffic grew to four times after a rate of 264 +- 56: the same rate, known better meanwhile, is compared with."""
+    before = {("t", 0): _rate(264.0, error=56.0), ("t", 1): _rate(357.0, error=33.0)}
+    after = {("t", 0): _rate(291.0, error=30.0), ("t", 1): _rate(1404.0, error=13.0)}
+    hidden, found = WeightBook(), WeightBook()
+    for book, better in ((hidden, before), (found, {("t", 0): _rate(256.0, error=6.0), ("t", 1): _rate(346.0)})):
+        book.measured("g", before)
+        book.measured("g", better)
+        assert dict(book.weights("g") or {}) == {"t": (4096, 4096)}
+        book.measured("g", after)
+    assert dict(hidden.weights("g") or {}) == {"t": (4096, 4096)}
+    assert dict(found.weights("g") or {}) == {"t": (1024, 4096)}
+
+
+def test_another_rate_is_no_better_one() -> None:
+    """What grows in small steps is compared with what it was at first, however well each step is known."""
+    book = WeightBook()
+    for factor in (1.0, 1.4, 1.9, 2.5):
+        book.measured("g", {("t", 0): _rate(100.0 * factor, error=4.0 / factor**2), ("t", 1): _rate(100.0)})
+    assert dict(book.weights("g") or {}) == {"t": (4096, 2048)}
+
+
 def test_weights_wait_until_rates_are_sure() -> None:
     """In the first seconds a burst says little; after some minutes there is no more to be had."""
     book = WeightBook()

@@ -109,11 +109,12 @@ def test_steady_traffic_causes_no_rebalance(seed: int) -> None:
     assert all(now < _WARMING_SECONDS for now, saving in first if saving > _MIN_SAVING + _ROUGHLY), first
 
 
-@pytest.mark.parametrize("seed", [*range(effort.of(100, minimum=4)), 242, 1650, 7350])
+@pytest.mark.parametrize("seed", [*range(effort.of(100, minimum=4)), 242, 1650, 3578, 7350])
 def test_a_lasting_shift_is_worth_one_rebalance_at_most(seed: int) -> None:
     """It comes within ten minutes where it is clearly worth it, and nothing is left that is worth another one.
 
     By the rounded weights the plan of seed 7350 saves 7.3 points and is not worth anything, and one of seed 1650 too.
+    The shift of seed 3578 was found after 12 minutes: what was known before it had an error of 21 %.
     What was decided before the shift is judged by `test_steady_traffic_causes_no_rebalance`, by the rates of then: seed
     242 is planned after 917 seconds for 4.0 points, of which the shift leaves 2.0.
     """
