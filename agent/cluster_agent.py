@@ -144,14 +144,14 @@ class ClusterAgent:
         return (*self.parts.led.values(), *reversed(self._services))
 
     def stop(self) -> None:
-        """Asks all services to end; every group is handed over or left."""
+        """Ask all services to end; every group is handed over or left."""
         self.parts.led.close()
         self._ending = self.in_stopping_order()
         for service in self._ending:
             service.stop()
 
     def stop_for_successor(self, continues: Callable[[str], bool]) -> None:
-        """Asks all services to end as `stop` does, for another process of this agent that begins at once.
+        """Ask all services to end as `stop` does, for another process of this agent that begins at once.
 
         Args:
             continues: Whether that process continues the membership of a group; the others are left.

@@ -16,7 +16,7 @@ _ABSENT: Final = ("rich", "hypothesis")
 
 
 def skip_unused_imports() -> None:
-    """Leaves libraries away that are optional, and parts of kafka-python and uvicorn that the agent has no use for.
+    """Leave libraries away that are optional, and parts of kafka-python and uvicorn that the agent has no use for.
 
     The package `kafka` imports its consumer, producer and admin client, with all of their messages; `uvicorn` its own
     command line. What the agent uses is in their modules, which need nothing of the packages but the names set here.

@@ -76,7 +76,7 @@ class LedGroups(Mapping[str, GroupLeader]):
         return len(self._leaders)
 
     def add(self, group: str) -> None:
-        """Leads a group from now on, or from `start` on."""
+        """Lead a group from now on, or from `start` on."""
         with self._lock:
             if group in self._leaders:
                 return
@@ -86,7 +86,7 @@ class LedGroups(Mapping[str, GroupLeader]):
                 leader.start()
 
     def drop(self, group: str, *, seconds: float) -> None:
-        """Leads a group no longer; waits this long until the agent has left it."""
+        """Lead a group no longer; wait this long until the agent has left it."""
         with self._lock:
             leader = self._leaders[group]
             self._leaders = {name: one for name, one in self._leaders.items() if name != group}
@@ -153,7 +153,7 @@ class GroupFinder(Service):
         return self._settings.watch.groups_seconds
 
     def take(self, found: Mapping[str, ListedGroup], *, complete: bool, now: float) -> None:
-        """Leads what has been found, and drops what has ceased to exist.
+        """Lead what has been found, and drop what has ceased to exist.
 
         Args:
             found: The groups that brokers list and the settings include.
@@ -186,7 +186,7 @@ class GroupFinder(Service):
         self._leadership.offer(sorted(name for name in self._led if name not in self._named))
 
     def ended(self) -> None:
-        """Disconnects."""
+        """Disconnect."""
         self._wire.close()
 
     def _may_be_dropped(self, name: str, now: float) -> bool:

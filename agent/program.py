@@ -133,7 +133,7 @@ class Agent:
             self._export.start()
 
     def stop(self) -> None:
-        """Hands every group over or leaves it, and ends everything within STOP_SECONDS."""
+        """Hand every group over or leave it, and end everything within STOP_SECONDS."""
         for one in self.clusters.values():
             one.stop()
         self._end()

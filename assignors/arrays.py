@@ -43,7 +43,7 @@ def stable_order(keys: IntArray, bound: int) -> Int64Array:
 
 
 def dense_rank(keys: IntArray, bound: int) -> tuple[Int32Array, Int64Array]:
-    """Renumbers `keys` (all in 0..bound-1) to 0..K-1 in ascending order, without gaps.
+    """Renumber `keys` (all in 0..bound-1) to 0..K-1 in ascending order, without gaps.
 
     Returns:
         The [N] new numbers and the [K] keys they stand for.
@@ -85,7 +85,7 @@ def is_in(keys: IntArray, chosen: IntArray, bound: int) -> BoolArray:
 
 
 def row_codes(columns: Sequence[BoolArray]) -> tuple[Int32Array, BoolArray]:
-    """Numbers the distinct rows of a boolean matrix that is given by its columns.
+    """Give numbers to the distinct rows of a boolean matrix that is given by its columns.
 
     Args:
         columns: W arrays [N], at least one.

@@ -223,7 +223,7 @@ def _cuts(bands: _Bands, size: Int64Array, *, at_mean: bool) -> Int64Array:
 
 
 def _split(ways: Ways, settled: BoolArray, bands: _Bands, cut: Int64Array) -> tuple[Int64Array, Int64Array, BoolArray]:
-    """Solves one flow with as few units above the cuts as possible.
+    """Solve one flow with as few units above the cuts as possible.
 
     A group that is then above its band's cut, or that could take over a unit from such a group, has at least the cut
     (or the most that it may have) in every least unequal vector; the others have at most the cut.

@@ -187,7 +187,7 @@ def weights_of(weights: Mapping[str, Sequence[int]], table: TopicTable) -> Int64
 
 
 def check_weights(weights: Int64Array) -> None:
-    """Refuses weights that are not positive, or whose sums could leave 64 bits.
+    """Refuse weights that are not positive, or whose sums could leave 64 bits.
 
     Raises:
         AssignmentError: a weight is not positive, or their sum reaches 2^60.

@@ -138,7 +138,7 @@ class Admission:
 
 
 def is_settled(view: GroupView) -> bool:
-    """Return whether the group is not rebalancing: only then doe its description have what the rule needs."""
+    """Return whether the group is not rebalancing: only then does its description have what the rule needs."""
     return view.stable or view.state in EMPTY_STATES
 
 

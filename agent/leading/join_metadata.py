@@ -15,7 +15,7 @@ class JoinMetadata:
     """The protocols that the agent offers to one group."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
-        """Offers the names in this order, with user data that has not changed yet.
+        """Offer the names in this order, with user data that has not changed yet.
 
         Args:
             names: Names of the offered protocols, `leading.protocols`.

@@ -60,7 +60,7 @@ class JoinPosition:
         self._retry_at = float("-inf")
 
     def enter(self, membership: Membership, view: GroupView) -> None:
-        """Chooses a safe position before joining a group whose leader may give partitions to members without topics.
+        """Choose a safe position before joining a group whose leader may give partitions to members without topics.
 
         A static member gets its position only by joining, which starts a rebalance that may give it partitions; so
         here member ids are reserved until one would come right after the first member, or at least after some. Groups
@@ -128,7 +128,7 @@ class JoinPosition:
         return True
 
     def approach(self, membership: Membership, view: GroupView, *, max_ahead: int, rejoins: int) -> bool:
-        """Rejoins until at a safe position with few members before it, not counting the leader.
+        """Rejoin until at a safe position with few members before it, not counting the leader.
 
         The aim is none, or one if the first position is taken; it grows with the number of rejoins.
 
@@ -163,7 +163,7 @@ class JoinPosition:
         self._log.info("position-taken", rejoins=rejoins, retry_seconds=self._retry_seconds)
 
     def _return_partitions(self, membership: Membership) -> bool:
-        """Asks for a new assignment if the group's leader gave partitions to the agent, so that consumers get them."""
+        """Ask for a new assignment if the group's leader gave partitions to the agent, so that consumers get them."""
         count = len(membership.assigned)
         if not count:
             self._returned = 0

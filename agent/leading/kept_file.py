@@ -20,7 +20,7 @@ class KeptFile:
     """One file; the caller serializes its calls."""
 
     def __init__(self, path: Path | None, *, name: str) -> None:
-        """Touches nothing yet.
+        """Touch nothing yet.
 
         Args:
             path: The file; None keeps nothing.
@@ -44,7 +44,7 @@ class KeptFile:
         return content
 
     def reject(self, error: str) -> None:
-        """Warns that the content is of no use."""
+        """Warn that the content is of no use."""
         log.warning(f"{self._name}-not-read", path=str(self._path), error=error)
 
     def write(self, content: object) -> None:

@@ -94,7 +94,7 @@ class GroupLeader(Service):
         return self._reporter.refused
 
     def stop_for_successor(self) -> None:
-        """Asks the thread to end; the next process of this agent continues the membership, if it is static."""
+        """Ask the thread to end; the next process of this agent continues the membership, if it is static."""
         self._has_successor = True
         membership = self._membership
         if membership is not None:
@@ -102,7 +102,7 @@ class GroupLeader(Service):
         super().stop()
 
     def stop(self) -> None:
-        """Asks the thread to leave the group, or to hand the membership over, and end."""
+        """Ask the thread to leave the group, or to hand the membership over, and end."""
         self._responsibility.hand_over(self._hand_over_seconds)
         membership = self._membership
         if membership is not None:
@@ -115,7 +115,7 @@ class GroupLeader(Service):
         return self._parts.takeovers.request.progress
 
     def take_over(self, *, dry_run: bool) -> Progress:
-        """Asks the thread to take the lead over, or only for the gain of that; see `TakeoverRequest.ask`."""
+        """Ask the thread to take the lead over, or only for the gain of that; see `TakeoverRequest.ask`."""
         progress = self._parts.takeovers.request.ask(dry_run=dry_run)
         self.wake()
         return progress
@@ -260,7 +260,7 @@ class GroupLeader(Service):
         return self._stopping.is_set() and not waits
 
     def _give_way(self) -> None:
-        """Stays out and reports why, after another agent has taken the membership over."""
+        """Stay out and report why, after another agent has taken the membership over."""
         self._responsibility.fence()
         if self._stopping.is_set():
             self._reporter.log.info("handed-over")

@@ -24,7 +24,7 @@ _AGAIN_SECONDS: Final = 0.2
 
 
 def leave(kafka: dict[str, str], present: frozenset[MemberIdentity]) -> list[str]:
-    """Leaves with every id; returns a text for each failure.
+    """Leave with every id; return a text for each failure.
 
     Raises:
         AgentError: No broker can be reached.
@@ -48,7 +48,7 @@ def leave(kafka: dict[str, str], present: frozenset[MemberIdentity]) -> list[str
 
 
 def _release(membership: Membership, one: MemberIdentity) -> None:
-    """Leaves with one id; retries while the group moves from one coordinator to another.
+    """Leave with one id; retry while the group moves from one coordinator to another.
 
     Raises:
         KafkaError: The brokers did not accept it in time.
@@ -66,7 +66,7 @@ def _release(membership: Membership, one: MemberIdentity) -> None:
 
 
 def leave_or_tell(kafka: dict[str, str], present: frozenset[MemberIdentity]) -> None:
-    """Leaves with every id, and writes failures to standard error."""
+    """Leave with every id, and write failures to standard error."""
     try:
         failed = leave(kafka, present)
     except AgentError as error:

@@ -63,7 +63,7 @@ class Responsibility:
         return True
 
     def hand_over(self, seconds: float) -> None:
-        """Stays for so long if the agent is in the group and another one would take the membership over."""
+        """Stay for so long if the agent is in the group and another one would take the membership over."""
         if self._reporter.role in INSIDE and self._leadership.has_standby(self._name):
             self.hand_over_until = self._clock() + seconds
 
@@ -72,7 +72,7 @@ class Responsibility:
         return self._clock() < self.hand_over_until
 
     def fence(self) -> None:
-        """Stays out after another agent has taken the membership: until a later election, or `end_fence`."""
+        """Stay out after another agent has taken the membership: until a later election, or `end_fence`."""
         self._fenced_in = self._leadership.term
         self._pauses = backed_off(self._pauses, Cause.FENCED, self._clock())
 

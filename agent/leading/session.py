@@ -66,7 +66,7 @@ class Session:
         return view.state in EMPTY_STATES or (view.stable and not self.member.wants_join)
 
     def leave(self) -> None:
-        """Leaves the group by member id.
+        """Leave the group by member id.
 
         Raises:
             KafkaError: The brokers did not accept it.
@@ -89,7 +89,7 @@ class Session:
         self._alone = True
 
     def recover(self) -> None:
-        """Undoes a takeover under way after a failed turn, and drops what was seen: the next turn polls first."""
+        """Undo a takeover under way after a failed turn, and drop what was seen: the next turn polls first."""
         self._parts.takeovers.end(self.member)
         stable_at = self._group.stable_at  # the failure may be the first sign that the brokers removed the agent
         self._group.forget()
@@ -135,7 +135,7 @@ class Session:
         return self._follow(group.view, group.others)
 
     def _release_orphans(self) -> None:
-        """Releases reserved ids that a former membership could not; retries at the next turn if that fails."""
+        """Release reserved ids that a former membership could not; retry at the next turn if that fails."""
         try:
             self._parts.takeovers.release_orphans(self.member)
         except kafka_errors.KafkaError as error:
@@ -158,7 +158,7 @@ class Session:
             self._parts.admission.back_off.lost()
 
     def _handle_heartbeats(self) -> None:
-        """Acts on the results of the heartbeats.
+        """Act on the results of the heartbeats.
 
         Raises:
             FencedInstanceIdError: Another agent has taken the membership over.

@@ -101,7 +101,7 @@ class TakeoverController:
         return self._attempt is not None and not self._attempt.is_led
 
     def consider(self, member: Membership, view: GroupView, evaluation: Evaluation) -> bool:
-        """Answers a request, or starts an attempt if nothing prevents it; returns whether the membership has changed.
+        """Answer a request, or start an attempt if nothing prevents it; return whether the membership has changed.
 
         Args:
             member: The membership, following.
@@ -138,7 +138,7 @@ class TakeoverController:
         return True
 
     def turn(self, member: Membership) -> float:
-        """Continues the attempt; returns how many seconds to wait for the next turn.
+        """Continue the attempt; return how many seconds to wait for the next turn.
 
         Raises:
             KafkaError: It failed; `end` undoes it.
@@ -170,7 +170,7 @@ class TakeoverController:
             self._tries, self._again_at = 0, float("-inf")
 
     def end(self, member: Membership) -> None:
-        """Undoes an attempt under way and releases reserved ids, as the membership ends."""
+        """Undo an attempt under way and release reserved ids, as the membership ends."""
         try:
             if self._attempt is not None:
                 self._attempt.end(member)
@@ -182,7 +182,7 @@ class TakeoverController:
         self.orphans |= member.pending
 
     def release_orphans(self, member: Membership) -> None:
-        """Releases reserved ids that a former membership could not.
+        """Release reserved ids that a former membership could not.
 
         Raises:
             KafkaError: The brokers did not accept it.
@@ -238,7 +238,7 @@ class TakeoverController:
         self._attempt.begin(member)
 
     def _settle(self) -> None:
-        """Releases the takeover lock after the end of an attempt, for the next one."""
+        """Release the takeover lock after the end of an attempt, for the next one."""
         if self._attempt is None or self._attempt.is_over:
             self._attempt = None
             self._lock.give(self._group)

@@ -20,7 +20,7 @@ class TakeoverLock:
             return self._holder
 
     def give(self, group: str) -> None:
-        """Releases the lock if this group holds it."""
+        """Release the lock if this group holds it."""
         with self._lock:
             if self._holder == group:
                 self._holder = ""

@@ -49,7 +49,7 @@ def remembering(state: State, times: Iterable[float]) -> State:
 
 
 def decide(state: State, condition: GroupCondition, now: float, wall: float, rules: Rules) -> tuple[State, Decision]:
-    """Decides about a Stable group that the agent leads; returns the state after it and the decision.
+    """Decide about a Stable group that the agent leads; return the state after it and the decision.
 
     Args:
         state: The state before it.
@@ -75,7 +75,7 @@ def decide(state: State, condition: GroupCondition, now: float, wall: float, rul
 
 
 def _evaluate(state: State, condition: GroupCondition, now: float, wall: float, rules: Rules) -> tuple[State, Decision]:
-    """Decides by what a rebalance would save, and whether that is enough."""
+    """Decide by what a rebalance would save, and whether that is enough."""
     if condition.present.cross_rack_share <= condition.possible.cross_rack_share + TOLERANCE:
         return replace(state, proposed=None), _decision(condition, Action.NOTHING, Reason.NOTHING_TO_GAIN)
     saving = condition.saving
@@ -143,7 +143,7 @@ def _broken(breaker: Breaker, now: float, wall: float, rules: Rules) -> _Refusal
 
 
 def _act(state: State, condition: GroupCondition, now: float, rules: Rules) -> tuple[State, Decision]:
-    """Triggers a rebalance, or proposes it."""
+    """Trigger a rebalance, or propose it."""
     reason = why_cheaper(condition)
     state = replace(state, budget=budgets.spent(state.budget))
     if rules.proposes:
@@ -153,7 +153,7 @@ def _act(state: State, condition: GroupCondition, now: float, rules: Rules) -> t
 
 
 def _required(state: State, condition: GroupCondition, reason: Reason) -> tuple[State, Decision]:
-    """Triggers a rebalance that the group needs."""
+    """Trigger a rebalance that the group needs."""
     state = replace(state, breaker=breakers.followed(state.breaker))
     return state, _decision(condition, Action.REBALANCE, reason)
 

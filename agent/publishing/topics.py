@@ -91,7 +91,7 @@ class TopicAvailability:
         return None
 
     def refuse(self, topic: str, error: KafkaError) -> None:
-        """Pauses for a topic; logged once, until something else is wrong."""
+        """Pause for a topic; logged once, until something else is wrong."""
         trouble = trouble_of(error, topic, bootstrap=str(self._config.get("bootstrap.servers", "")))
         self._again[topic] = self._clock() + trouble.pause_seconds
         if trouble not in self.troubles:

@@ -51,7 +51,7 @@ class Planned:
 
 
 def make(question: Question, context: PlanContext, own: OwnAssignors, *, now_ms: int) -> Planned:
-    """Plans.
+    """Plan.
 
     Args:
         question: the application.

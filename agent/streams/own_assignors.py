@@ -125,7 +125,7 @@ class OwnAssignors:
 
 
 def find_in(folders: tuple[str, ...]) -> None:
-    """Lets modules be imported from these folders, after all others."""
+    """Let modules be imported from these folders, after all others."""
     sys.path.extend(folder for folder in folders if folder not in sys.path)
 
 

@@ -50,7 +50,7 @@ class Planner:
         """What a plan was made of: freeing millions of values waits until the answer is sent."""
 
     def serve(self) -> None:
-        """Answers until the agent ends: `plan` with a heading and a plan, `computed` with nothing."""
+        """Answer until the agent ends: `plan` with a heading and a plan, `computed` with nothing."""
         while True:
             try:
                 what, given, seconds = self._receive()
@@ -126,14 +126,14 @@ def _heading(question: Question) -> Heading:
 
 
 def warm_up() -> None:
-    """Plans a small question, so that the first real one need not load what plans."""
+    """Plan a small question, so that the first real one need not load what plans."""
     planner, body = Planner(PlanContext, lambda _: None), question()
     for _ in range(RUNS):
         planner.answer("plan", body)
 
 
 def main() -> None:
-    """Plans until standard input ends; the arguments are folders of users' assignors."""
+    """Plan until standard input ends; the arguments are folders of users' assignors."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process handles Ctrl-C
     questions, answers = sys.stdin.buffer, os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a user's assignor prints is no answer

@@ -136,7 +136,7 @@ class Worker:
             self._is_ready = True
 
     def end(self) -> None:
-        """Kills the process; it has no state but that of a user's assignor."""
+        """Kill the process; it has no state but that of a user's assignor."""
         process, self._process = self._process, None
         if process is not None:
             process.end()
@@ -221,7 +221,7 @@ class Workers:
         return self._workers.pop(idle)
 
     def end(self) -> None:
-        """Kills all processes; plans under way end without an answer."""
+        """Kill all processes; plans under way end without an answer."""
         with self._lock:
             workers, self._workers = list(self._workers.values()), OrderedDict()
         for worker in workers:

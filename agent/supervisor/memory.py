@@ -130,7 +130,7 @@ def _memberships(root: Path) -> Iterator[tuple[_Files, str]]:
 
 
 def _number(path: Path) -> int | None:
-    """Return the number in a file; None if it contains `max` or doe not exist."""
+    """Return the number in a file; None if it contains `max` or does not exist."""
     try:
         return int(path.read_text(encoding="ascii"))
     except (OSError, ValueError):

@@ -154,14 +154,14 @@ class Supervisor:
         self._signal = number
 
     def _on_hangup(self, number: int, _: FrameType | None) -> None:
-        """Has the settings read again, or ends when the terminal of this process has gone."""
+        """Have the settings read again, or end when the terminal of this process has gone."""
         if _has_lost_its_terminal():
             self._signal = number
         else:
             self._is_to_read = True
 
     def _watch(self, worker: Worker) -> str:
-        """Watches the worker until it must be replaced or stopped; returns why."""
+        """Watch the worker until it must be replaced or stopped; return why."""
         measured = time.monotonic()
         while not self._signalled():
             worker.wait(_TURN_SECONDS)
@@ -198,7 +198,7 @@ class Supervisor:
         return _LEADS_AGAIN
 
     def _handle_worker_exit(self, reason: str) -> None:
-        """Releases what delays groups after a worker has died, and decides how the next worker starts."""
+        """Release what delays groups after a worker has died, and decide how the next worker starts."""
         now = time.monotonic()
         self._restarts.append(now)
         while self._restarts and now - self._restarts[0] > self._settings.restart_window_seconds:
@@ -223,7 +223,7 @@ class Supervisor:
             time.sleep(_TURN_SECONDS)
 
     def _leave_what_no_worker_continues(self) -> None:
-        """Leaves for members that the next worker does not take up: groups would wait for them until a session ends."""
+        """Leave for members that the next worker does not take up: groups would wait for them until a session ends."""
         groups = self._source.settings.groups
         lost = frozenset(
             one for one in self._known if one.pending or one.instance_id is None or not selects(groups, one.group)

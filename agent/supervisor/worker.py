@@ -100,12 +100,12 @@ class Worker:
         return "" if self.process.pid is None else memory.overgrown(self.process.pid, max_mib=max_mib)
 
     def ask_for_settings(self) -> None:
-        """Has the worker read its settings again."""
+        """Have the worker read its settings again."""
         if self.process.pid is not None and self.process.exitcode is None:
             os.kill(self.process.pid, signal.SIGHUP)
 
     def kill(self) -> None:
-        """Kills the worker at once, also if it is stopped."""
+        """Kill the worker at once, also if it is stopped."""
         self.process.kill()
         self.process.join()
 

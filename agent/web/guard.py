@@ -56,7 +56,7 @@ class KnownHosts:
         self._names = frozenset(name.lower() for name in names)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers 403 if the host name is not known."""
+        """Answer 403 if the host name is not known."""
         if scope["type"] == "http":
             host = _host(Request(scope).headers.get("host", ""))
             if not self._is_known(host):

@@ -118,7 +118,7 @@ class _Server(Server):
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def end(self) -> None:
-        """Asks it to end; any thread may call it, before the start too."""
+        """Ask it to end; any thread may call it, before the start too."""
         self.should_exit = True
         if self._loop is not None:
             with suppress(RuntimeError):  # the loop has ended

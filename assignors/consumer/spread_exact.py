@@ -40,7 +40,7 @@ class Room:
 
 
 def spread_exactly(problem: Problem, near: Locality, plan: Int32Array, room: Room, *, portable: bool) -> Int32Array:
-    """Minimizes the largest number of a topic's partitions on one member, then the sum of squares of these numbers.
+    """Minimize the largest number of a topic's partitions on one member, then the sum of squares of these numbers.
 
     Args:
         problem: the group.

@@ -52,7 +52,7 @@ class ActiveTasks:
 
 
 def remote_rows(columns: list[Int64Array]) -> tuple[Int32Array, Int64Array]:
-    """Numbers the distinct rows of a matrix of small counts, [T, R], given by its columns.
+    """Give numbers to the distinct rows of a matrix of small counts, [T, R], given by its columns.
 
     Returns:
         The [T] row numbers, and the [K, R] distinct rows.
@@ -132,7 +132,7 @@ def optimize_active(
 
 
 def _balanced(tasks: ActiveTasks, prices: Int64Array, costs: Costs, *, as_java: bool, portable: bool) -> Int32Array:
-    """Solves algorithm II: one seat per subtopology and client with a positive limit, and clients behind the seats."""
+    """Solve algorithm II: one seat per subtopology and client with a positive limit, and clients behind the seats."""
     own = np.bincount(tasks.client, minlength=len(tasks.rack))
     size = np.bincount(tasks.subtopology)
     grid = Grid(subtopologies=len(size), rack=tasks.rack, active=np.flatnonzero(own))

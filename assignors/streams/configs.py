@@ -66,7 +66,7 @@ class AssignmentConfigs:
     rack_aware_assignment_strategy: str = Strategy.NONE.value
 
     def __post_init__(self) -> None:
-        """Refuses values below the minimum."""
+        """Refuse values below the minimum."""
         least = {"max_warmup_replicas": 1}
         for name in (
             "acceptable_recovery_lag",

@@ -98,7 +98,7 @@ def deal_standbys(
 
 
 def _place_apart(clients: _Clients, apart: _Apart, task: TaskId, wanted: int) -> int:
-    """Places standbys on clients that differ in tags from all that have the task; returns how many were placed."""
+    """Place standbys on clients that differ in tags from all that have the task; return how many were placed."""
     used = clients.active.get(task)
     if used is None:
         return 0
@@ -128,7 +128,7 @@ class _Apart:
                 self._values.setdefault(key, set()).add(value)
 
     def bar(self, barred: dict[tuple[str, str], set[int]], used: int, count: int) -> None:
-        """Excludes all clients that share a tag with the client just used, the `count`-th of its task.
+        """Exclude all clients that share a tag with the client just used, the `count`-th of its task.
 
         A key with no more values than clients used is exhausted: it no longer excludes any client.
         """

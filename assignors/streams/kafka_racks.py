@@ -91,7 +91,7 @@ def _swap(question: Question, one: TaskHolder, other: TaskHolder, may_move: Move
 
 
 def _place(question: Question, holders: list[TaskHolder], tasks: list[TaskId]) -> bool:
-    """Places the tasks on these clients by the network; returns whether any moved."""
+    """Place the tasks on these clients by the network; return whether any moved."""
     build = _balanced if question.strategy is Strategy.BALANCE_SUBTOPOLOGY else _free
     plan = build(question, holders, tasks)
     moves = [(task, holder) for task, holder in plan if task not in holder.of_type(question.kind)]
@@ -108,7 +108,7 @@ def _counts(question: Question, holders: list[TaskHolder], tasks: list[TaskId]) 
 
 
 def _free(question: Question, holders: list[TaskHolder], tasks: list[TaskId]) -> Iterable[tuple[TaskId, TaskHolder]]:
-    """Solves algorithm I: source, tasks, clients, sink, with the current plan as initial flow."""
+    """Solve algorithm I: source, tasks, clients, sink, with the current plan as initial flow."""
     first_client = 1 + len(tasks)
     sink = first_client + len(holders)
     network = KafkaNetwork(sink + 1)
@@ -128,7 +128,7 @@ def _free(question: Question, holders: list[TaskHolder], tasks: list[TaskId]) ->
 def _balanced(
     question: Question, holders: list[TaskHolder], tasks: list[TaskId]
 ) -> Iterable[tuple[TaskId, TaskHolder]]:
-    """Solves algorithm II: between tasks and clients one node per subtopology and client, with a limit."""
+    """Solve algorithm II: between tasks and clients one node per subtopology and client, with a limit."""
     groups = sorted({task.subtopology for task in tasks})
     first_holder = 1 + len(tasks)
     first_client = first_holder + len(holders) * len(groups)

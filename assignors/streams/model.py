@@ -229,7 +229,7 @@ class KafkaStreamsState:
     contradicting_racks: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuses a client without threads."""
+        """Refuse a client without threads."""
         if self.num_processing_threads < 1:
             raise InvalidError(f"client {self.process_id} has {self.num_processing_threads} threads; it needs one")
 
@@ -279,7 +279,7 @@ class ApplicationState:
     """What tasks read by their role, as far as it was asked for (`assignors.streams.reads`)."""
 
     def __post_init__(self) -> None:
-        """Sorts clients and tasks in ascending order, so that equal applications get equal assignments."""
+        """Sort clients and tasks in ascending order, so that equal applications get equal assignments."""
         states = {process: self.states[process] for process in sorted(self.states)}
         object.__setattr__(self, "states", MappingProxyType(states))
         object.__setattr__(

@@ -30,7 +30,7 @@ class RackAwareOptimizationParams:
     tasks_to_optimize: frozenset[TaskId] | None = None
 
     def __post_init__(self) -> None:
-        """Refuses negative costs, which would reward moves and cross-rack reads."""
+        """Refuse negative costs, which would reward moves and cross-rack reads."""
         for cost in (self.traffic_cost_override, self.non_overlap_cost_override):
             if cost is not None and cost < 0:
                 raise AssignmentError(f"cost override {cost} is negative; give 0 or more")

@@ -52,7 +52,7 @@ class TaskAssignor(Protocol):
     """KIP-924's plug-in. `assign` depends only on its argument."""
 
     def assign(self, application_state: ApplicationState) -> TaskAssignment:
-        """Decides which clients get each task as active and as standby.
+        """Decide which clients get each task as active and as standby.
 
         Raises:
             TaskAssignmentError: It cannot decide now: keep the previous assignment and rebalance again at once.
@@ -62,7 +62,7 @@ class TaskAssignor(Protocol):
     def on_assignment_computed(
         self, assignment: GroupAssignment, subscription: GroupSubscription, error: AssignmentError
     ) -> None:
-        """Receives the result; if `error` is not `NONE`, no consumer gets the answer."""
+        """Receive the result; if `error` is not `NONE`, no consumer gets the answer."""
         ...
 
 

@@ -118,7 +118,7 @@ def _kinds(state: ApplicationState) -> tuple[TaskType, ...]:
 
 
 def _where_it_matters(state: ApplicationState, gates: Gates, costs: Costs) -> Gates:
-    """Disables racks for each kind whose tasks all cost the same on every client."""
+    """Disable racks for each kind whose tasks all cost the same on every client."""
     gate = {TaskType.ACTIVE: gates.active, TaskType.STANDBY: gates.standby}
     for kind in _kinds(state):
         if not isinstance(gate[kind], Obstacle):

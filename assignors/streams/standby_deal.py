@@ -33,7 +33,7 @@ def deal(standbys: Standbys, alone: BoolArray, answer: Answer) -> tuple[Int32Arr
 
 
 def _own(standbys: Standbys, alone: BoolArray, answer: Answer, placed: Int64Array) -> None:
-    """Places tasks with a node of their own: standbys stay if they may, the others take the rest in ascending order."""
+    """Place tasks with a node of their own: standbys stay if they may, the others take the rest in ascending order."""
     clients = len(standbys.group)
     got = answer.own_task * clients + answer.own_client
     mine = np.flatnonzero(alone[standbys.task])
@@ -128,7 +128,7 @@ class _Meetings:
         return left
 
     def _exchange(self, one: int, others: Int64Array, taken: set[int]) -> bool:
-        """Exchanges the targets of `one` and another mover; returns whether that was possible."""
+        """Exchange the targets of `one` and another mover; return whether that was possible."""
         mine, here = int(self._base[one]), int(self._placed[one])
         for other in others:  # no vectorized search: the first is nearly always right
             theirs, there = int(self._base[other]), int(self._placed[other])
@@ -139,7 +139,7 @@ class _Meetings:
         return False
 
     def _change_parts(self, one: int, siblings: Int64Array, taken: set[int]) -> bool:
-        """Lets `one` stay and a stayer of the same client take its target; returns whether that was possible."""
+        """Let `one` stay and a stayer of the same client take its target; return whether that was possible."""
         home, here = int(self._client[one]), int(self._placed[one])
         if not self._stays[one] or int(self._base[one]) + home in taken:
             return False

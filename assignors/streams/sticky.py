@@ -144,7 +144,7 @@ def _deals(state: ApplicationState, manners: Manners) -> Callable[[Plan], Deal]:
 
 
 def _run_once(state: ApplicationState, deal: Deal, gates: Gates, *, compatible: bool) -> Plan:
-    """Completes one run: optimizes the actives by racks, then deals standbys and optimizes them."""
+    """Complete one run: optimize the actives by racks, then deal standbys and optimize them."""
     board = board_of(state)
     manners = deal.manners
     racks = RackSteps(state, gates, compatible=compatible, with_changelogs=not manners.is_former)

@@ -52,7 +52,7 @@ class Deal:
     """
 
     def __init__(self, numbers: Numbers, previous: Assignments, manners: Manners) -> None:
-        """Deals the actives: every task goes to a client.
+        """Deal the actives: every task goes to a client.
 
         Args:
             numbers: the application.

@@ -30,7 +30,7 @@ class LoadedClients:
     """
 
     def __init__(self, numbers: Numbers, tasks: list[set[int]], buckets: int, *, prefers_threads: bool) -> None:
-        """Sorts the clients.
+        """Sort the clients.
 
         Args:
             numbers: the clients.

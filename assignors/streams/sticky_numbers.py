@@ -32,7 +32,7 @@ class Numbers:
     """
 
     def __init__(self, state: ApplicationState, *, is_former: bool, tag_keys: Sequence[str]) -> None:
-        """Numbers the tasks and clients.
+        """Give numbers to the tasks and clients.
 
         Args:
             state: the application.

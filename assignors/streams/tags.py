@@ -80,7 +80,7 @@ def _spread(tagged: Tagged, placed: Int32Array) -> Int64Array:
 
 
 def _in_turns(tagged: Tagged, least: Int64Array, costs: Costs, bound: int) -> Int32Array:
-    """Places standbys one per task at a time, in another order in each turn; stops when the cost is `bound`."""
+    """Place standbys one per task at a time, in another order in each turn; stop when the cost is `bound`."""
     given = tagged.standbys
     placed = given.client.copy()
     cost, idle, turn = cost_of(given, costs, placed), 0, 0

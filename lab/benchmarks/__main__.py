@@ -15,7 +15,7 @@ BENCHMARKS = ("groups", "live", "footprint", "broker", "traffic", "pipeline", "s
 
 
 def main(arguments: list[str]) -> None:
-    """Measures what the arguments name."""
+    """Measure what the arguments name."""
     parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__)
     parser.add_argument("benchmark", choices=(*BENCHMARKS, "pages"))
     name = parser.parse_args(arguments[:1]).benchmark

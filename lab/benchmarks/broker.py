@@ -25,7 +25,7 @@ _OPTIONS: Final = (
 
 
 def speed() -> Found:
-    """Measures the time of an assignment for each shape and kind of group (a quarter of an hour)."""
+    """Measure the time of an assignment for each shape and kind of group (a quarter of an hour)."""
     build()
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "jmh.json"

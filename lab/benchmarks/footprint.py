@@ -93,7 +93,7 @@ def _ready_seconds(cluster: Cluster, folder: Path, name: str) -> float:
 
 
 def sidecars() -> Found:
-    """Measures a leader and a standby of one group of a thousand partitions, and short commands."""
+    """Measure a leader and a standby of one group of a thousand partitions, and short commands."""
     found: Found = {"partitions": _TOPICS * _PER_TOPIC}
     with Cluster() as cluster, Admin(cluster.bootstrap) as admin, tempfile.TemporaryDirectory() as name:
         folder, brokers = Path(name), sorted(cluster.brokers)
@@ -128,7 +128,7 @@ def sidecars() -> Found:
 
 
 def observer() -> Found:
-    """Measures an observer of two thousand groups of a hundred partitions each."""
+    """Measure an observer of two thousand groups of a hundred partitions each."""
     with Cluster(properties=PROPERTIES, heap_megabytes=900) as cluster, tempfile.TemporaryDirectory() as folder:
         create_topics(cluster.bootstrap, sorted(cluster.brokers))
         feed(cluster.bootstrap)

@@ -135,7 +135,7 @@ SCENARIOS: Final[tuple[_Scenario, ...]] = (
 
 
 def scenarios() -> Found:
-    """Measures each scenario, from the arrays of a problem to the encoded assignment of every member."""
+    """Measure each scenario, from the arrays of a problem to the encoded assignment of every member."""
     return {"runs": RUNS, "scenarios": [_measured(*scenario) for scenario in SCENARIOS]}
 
 

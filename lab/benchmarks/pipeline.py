@@ -86,7 +86,7 @@ def _watched(*arguments: str) -> tuple[list[Found], Found]:
 
 
 def stream() -> Found:
-    """Measures `samerack pipeline stream` from topics with duplicates, late and malformed records, in three tables."""
+    """Measure `samerack pipeline stream` from topics with duplicates, late and malformed records, in three tables."""
     with Cluster({1: "rack-a"}) as cluster, tempfile.TemporaryDirectory() as folder:
         with Admin(cluster.bootstrap) as admin:
             for topic in _TOPICS.values():
@@ -123,7 +123,7 @@ def _stream(bootstrap: str, folder: str) -> None:
 
 
 def report() -> Found:
-    """Measures the report of a large fleet over a month, from Delta tables to the page and its tables as Parquet."""
+    """Measure the report of a large fleet over a month, from Delta tables to the page and its tables as Parquet."""
     with tempfile.TemporaryDirectory() as folder:
         samples, states = _make(Path(folder))
         show_progress(f"made {samples:,} samples and {states:,} states")

@@ -100,7 +100,7 @@ def _cost(asked: dict[str, Any], plan: dict[str, list[str]]) -> int:
 
 
 def answer() -> Found:
-    """Answers `POST /v1/streams/assign`: from request to answer, and what the process that plans spends."""
+    """Answer `POST /v1/streams/assign`: from request to answer, and what the process that plans spends."""
     tasks, clients = ANSWER
     body = _body(tasks, clients)
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:  # its memory is that of nothing else

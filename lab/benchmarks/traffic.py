@@ -124,7 +124,7 @@ class Bench:
         self._sockets = Sockets(brokers=ports)
 
     def wait(self, seconds: float) -> None:
-        """Measures as an agent does, every five seconds, and reads the sockets every second."""
+        """Measure as an agent does, every five seconds, and read the sockets every second."""
         until = time.monotonic() + seconds
         next_poll = time.monotonic() + _POLL_SECONDS
         while (left := until - time.monotonic()) > 0:

@@ -37,7 +37,7 @@ def copy_sources(version: Version, target: Path, dry_run: Trial = False) -> None
 
 @app.command("pack")
 def pack_all(version: Version, work: Path, target: Path, image: str, platform: str) -> None:
-    """Packs what lies in the folder of the builders into the release's folder."""
+    """Pack what lies in the folder of the builders into the release's folder."""
     source = Source(**json.loads((work / _SOURCE).read_text(encoding="utf-8")))
     (chart,) = work.glob("chart/*.tgz")
     built = Built(
@@ -54,7 +54,7 @@ def pack_all(version: Version, work: Path, target: Path, image: str, platform: s
 
 @app.command("prove")
 def prove_all(version: Version, target: Path, uv: str, python: str, java: str, beside: Path) -> None:
-    """Installs every artefact and runs it."""
+    """Install every artefact and run it."""
     tools = Tools(uv=uv, python=python, java=java, beside=beside, build_python=sys.executable)
     for line in prove(target.resolve(), version, tools):
         _report(f"proved: {line}")

@@ -49,7 +49,7 @@ class Tools:
 
 
 def prove(folder: Path, version: str, tools: Tools) -> Iterator[str]:
-    """Proves all artefacts in a folder; yields what was proved, one line each.
+    """Prove all artefacts in a folder; yield what was proved, one line each.
 
     Raises:
         ReleaseError: An artefact cannot be installed, or does not do what it should.
@@ -141,7 +141,7 @@ def _image(archive: Path, version: str, place: Path) -> str:
 
 
 def plan(artefact: Path, place: Path, *samerack: str) -> None:
-    """Proves that a program with its solver and all that it loads plans a group.
+    """Prove that a program with its solver and all that it loads plans a group.
 
     Args:
         artefact: What it came with.

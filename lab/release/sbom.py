@@ -87,7 +87,7 @@ def locked(lock: Path) -> list[Component]:
 
 
 def provided(pom: Path) -> list[Component]:
-    """Return what a jar needs and doe not contain, as its project names it."""
+    """Return what a jar needs and does not contain, as its project names it."""
     project = ET.parse(pom).getroot()  # noqa: S314 - our own file
     properties = {
         f"${{{one.tag.removeprefix(_MAVEN)}}}": one.text or "" for one in project.find(f"{_MAVEN}properties") or ()

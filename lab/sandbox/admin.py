@@ -85,7 +85,7 @@ class Admin:
         self._client = _client(bootstrap)
 
     def close(self) -> None:
-        """Disconnects."""
+        """Disconnect."""
         self._client.poll(0)
 
     def __enter__(self) -> Self:
@@ -93,7 +93,7 @@ class Admin:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Disconnects."""
+        """Disconnect."""
         self.close()
 
     def racks(self) -> dict[int, str | None]:
@@ -206,7 +206,7 @@ class Admin:
         wait_until(lead, f"the first replicas of {len(wanted)} partitions of {topics} lead", timeout=self._timeout)
 
     def _ask(self, question: Callable[[], Any]) -> Any:
-        """Repeats a request until a broker answers: the first one may have just been stopped."""
+        """Repeat a request until a broker answers: the first one may have just been stopped."""
         answers: list[Any] = []
 
         def answered() -> bool:

@@ -177,11 +177,11 @@ class AgentProcess:
         return True
 
     def pause(self) -> None:
-        """Suspends it at any point (SIGSTOP), its supervisor as well."""
+        """Suspend it at any point (SIGSTOP), its supervisor as well."""
         os.killpg(self.process.pid, signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Continues it (SIGCONT)."""
+        """Continue it (SIGCONT)."""
         os.killpg(self.process.pid, signal.SIGCONT)
 
     def kill(self) -> None:

@@ -70,7 +70,7 @@ class GoogleKafka:
 
 
 def compiled(folder: Path) -> Path:
-    """Compiles the classes that check tokens; returns their jar, for `lab.sandbox.security.Security`."""
+    """Compile the classes that check tokens; return their jar, for `lab.sandbox.security.Security`."""
     classes = folder / "cloud-classes"
     compiler = [
         str(Path(java()).with_name("javac")),

@@ -69,7 +69,7 @@ class Aws(Server):
         return {"AWS_EC2_METADATA_SERVICE_ENDPOINT": self.url}
 
     def answer(self, asked: Asked) -> Answer:
-        """Answers as the three services do."""
+        """Answer as the three services do."""
         if asked.path == _CONTAINER:
             return self._container(asked)
         if asked.path == "/latest/api/token":
@@ -154,7 +154,7 @@ class Azure(Server):
         return f"{self.url}{_AZURE_METADATA}"
 
     def answer(self, asked: Asked) -> Answer:
-        """Answers as both services do."""
+        """Answer as both services do."""
         path, _, query = asked.path.partition("?")
         if (asked.method, path) == ("GET", _AZURE_METADATA):
             return self._machine(asked, query)
@@ -213,7 +213,7 @@ class Google(Server):
         return {"GCE_METADATA_HOST": self.url.removeprefix("http://")}
 
     def answer(self, asked: Asked) -> Answer:
-        """Answers as the real server does."""
+        """Answer as the real server does."""
         if asked.headers.get("Metadata-Flavor") != "Google":
             return Answer(status=HTTPStatus.FORBIDDEN, text="Missing Metadata-Flavor:Google header.")
         if asked.path == f"{_GOOGLE}email":

@@ -136,7 +136,7 @@ class Cluster:
             raise
 
     def close(self) -> None:
-        """Kills every process and removes the folder; no orderly stop is needed, as all data is deleted."""
+        """Kill every process and remove the folder; no orderly stop is needed, as all data is deleted."""
         for process in self._processes.values():
             with suppress(ProcessLookupError):
                 process.kill()

@@ -100,7 +100,7 @@ def paused(seconds: float, *, rebalanced: bool) -> str:
 
 
 def deploy_until_led(story: Story, crew: Crew, started: AgentProcess) -> None:
-    """Restarts the members in turn, as deployments do, until the agent leads the group."""
+    """Restart the members in turn, as deployments do, until the agent leads the group."""
     started.wait_role("following")
     for _ in range(_MAX_DEPLOYS):
         first = started.reaches(started.first_in_order, seconds=3.0)

@@ -79,7 +79,7 @@ def _assignor(cluster: Cluster) -> str:
 
 
 def _measured(story: Story, cluster: Cluster, crew: Crew, used: str) -> float:
-    """Measures and shows what members receive; returns the share of the bytes that cross racks."""
+    """Measure and show what members receive; return the share of the bytes that cross racks."""
     time.sleep(1.0)  # what is under way of the old assignment
     processes = crew.processes()
     own = {process: post.rack for post, process in processes.items()}

@@ -80,7 +80,7 @@ def racks_by_task(admin: Admin, topic: str) -> dict[str, frozenset[str]]:
 
 
 def _measured(cluster: Cluster, admin: Admin, application: StreamsApplication) -> _Measured:
-    """Measures what crosses racks now."""
+    """Measure what crosses racks now."""
     time.sleep(1.0)  # what is under way of the old assignment
     wait_until(lambda: _all_read(application), "all processes read", timeout=60)
     before = {read: application.received(read) for read in _READ}

@@ -29,7 +29,7 @@ class GroupClient:
         return AdminClient({"bootstrap.servers": self._bootstrap, "log_level": 0, "reconnect.backoff.max.ms": 200})
 
     def forget(self) -> None:
-        """Asks for the coordinator again with the next question."""
+        """Ask for the coordinator again with the next question."""
         self._client = self.new()
 
     def describe(self, *, timeout: float) -> Any:

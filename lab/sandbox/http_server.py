@@ -32,7 +32,7 @@ class Server:
     """A server on loopback that answers by `answer` and records all requests; a context manager."""
 
     def __init__(self, port: int = 0) -> None:
-        """Binds the port, or a free one; it answers once entered."""
+        """Bind the port, or a free one; it answers once entered."""
         self.asked: list[Asked] = []
         self.clock_ahead = 0.0
         """Seconds by which its clock is ahead of this machine's."""

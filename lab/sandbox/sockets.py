@@ -63,7 +63,7 @@ class Received:
 
 
 def measure(brokers: Collection[Broker], own: Mapping[int, str], *, seconds: float) -> Received:
-    """Measures what processes receive from brokers: records, and the little that the protocol adds.
+    """Measure what processes receive from brokers: records, and the little that the protocol adds.
 
     Args:
         brokers: the brokers; those without a rack are left out.

@@ -244,7 +244,7 @@ class StreamsApplication:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Kills all processes: their last commits are not needed."""
+        """Kill all processes: their last commits are not needed."""
         for member in self._running.values():
             with suppress(OSError):
                 member.stop(kill=True)

@@ -86,7 +86,7 @@ class Browser:
         self._devtools("Emulation.setEmulatedMedia", {"features": [scheme]})
 
     def press(self, key: str) -> None:
-        """Presses and releases a key."""
+        """Press and release a key."""
         moves = [{"type": kind, "value": key} for kind in ("keyDown", "keyUp")]
         self._command("actions", {"actions": [{"type": "key", "id": "keyboard", "actions": moves}]})
 

@@ -86,7 +86,7 @@ def monitored(folder: Path, more: Mapping[str, object] | None = None) -> Iterato
 
 
 def _ask_for_a_streams_plan(agent: AgentProcess) -> None:
-    """Has a Streams application ask the agent for a plan, and report that another one was rejected."""
+    """Have a Streams application ask the agent for a plan, and report that another one was rejected."""
     case = random_case(2, "ha")
     address = agent.url
     rejected = {"version": 1, "application": STREAMS, "plan": "x", "error": "MISSING_PROCESS_ID"}

@@ -110,5 +110,5 @@ class RawMember:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None:
-        """Has the member leave the group."""
+        """Have the member leave the group."""
         self.stop()

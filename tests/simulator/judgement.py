@@ -287,7 +287,7 @@ class Judgement:
                     self.fail("DidNotLeave", f"{name} has ended and is still in the group")
 
     def _orphans(self) -> list[str]:
-        """Members with an agent's instance id whose member id no running agent uses."""
+        """Member with an agent's instance id whose member id no running agent uses."""
         world = self._world
         group = world.coordinator.group
         known = {one for agent in world.agents for one in agent.ids()}

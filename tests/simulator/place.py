@@ -84,7 +84,7 @@ class Watch:
             self._soon(20)
 
     def unknown(self, topics: AbstractSet[str], owned: AbstractSet[str] = frozenset()) -> frozenset[str]:
-        """Topics of which no poll has shown whether they exist."""
+        """Topic of which no poll has shown whether they exist."""
         return frozenset(topics - self.cluster.topics.keys() - (self._state.seen.absent - owned))
 
     def wait_for(

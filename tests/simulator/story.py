@@ -144,7 +144,7 @@ class Story(RuleBasedStateMachine):
 
     @rule(of=_REFUSALS, milliseconds=_within(300, 3000), times=_within(1, 2, 1000))
     def requests_are_refused(self, of: tuple[str, Error], milliseconds: int, times: int) -> None:
-        """Requests are refused with any error that brokers use for them."""
+        """Request are refused with any error that brokers use for them."""
         self.world.refuse(*of, milliseconds, times)
 
     @rule(of=_REFUSALS)

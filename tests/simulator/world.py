@@ -145,7 +145,7 @@ class World:
         return f"{gone[0].client_id} is in the group and gone" if gone else ""
 
     def _gone(self) -> list[GroupMember]:
-        """Members of the group that no longer run, also those that left and that a moved coordinator still has."""
+        """Member of the group that no longer run, also those that left and that a moved coordinator still has."""
         living = {one.member_id for one in self.consumers if one.host.alive}
         living |= {one for agent in self.agents for one in agent.ids()}
         group = self.coordinator.group
@@ -252,7 +252,7 @@ class World:
             self.judgement.excuse("the group is converted", _CONVERSION_MS)
 
     def revert(self) -> None:
-        """Clients of the new protocol end; there is no group any more."""
+        """Client of the new protocol end; there is no group any more."""
         if self.coordinator.converted_at is not None:
             self.coordinator.revert()
             self.judgement.excuse("the group is classic again", _CONVERSION_MS)

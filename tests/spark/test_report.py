@@ -183,7 +183,7 @@ def made(hour: Tables) -> Report:
 
 @pytest.fixture(scope="module")
 def lines(made: Report) -> dict[str, GroupLine]:
-    """Its lines, by group."""
+    """It lines, by group."""
     return {one.group: one for one in made.groups}
 
 

@@ -103,7 +103,7 @@ class Agent:
         return [event for process in self._processes for event in process.events()][since:]
 
     def close(self) -> None:
-        """Kills its process, if any."""
+        """Kill its process, if any."""
         if self._processes:
             self.resume()
             self.process.kill()
@@ -151,7 +151,7 @@ class Agents:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Kills both."""
+        """Kill both."""
         for one in self.all:
             with suppress(OSError):
                 one.close()

@@ -77,7 +77,7 @@ class Group:
         self.present.pop(spec).stop(kill=kill)
 
     def leave(self, *, kill: bool = False) -> list[Future[None]]:
-        """Begins to end all members at once, in order or with SIGKILL; each future is done when one has ended."""
+        """Begin to end all members at once, in order or with SIGKILL; each future is done when one has ended."""
         ending = list(self.present.values())
         self.present.clear()
         return [self._ending.submit(member.stop, kill=kill) for member in ending]
@@ -97,7 +97,7 @@ class Group:
             self.start(spec)
 
     def revive(self) -> list[str]:
-        """Restarts members that have ended by themselves, as an orchestrator does; returns their last output."""
+        """Restart members that have ended by themselves, as an orchestrator does; return their last output."""
         ended = {spec: one for spec, one in self.present.items() if not one.running}
         for spec, member in ended.items():
             member.stop()
@@ -113,11 +113,11 @@ class Group:
         return "joins"
 
     def pause(self, spec: MemberSpec) -> None:
-        """Suspends a member at any point (SIGSTOP)."""
+        """Suspend a member at any point (SIGSTOP)."""
         os.kill(self.present[spec].pid, signal.SIGSTOP)
 
     def resume(self, spec: MemberSpec) -> None:
-        """Continues it (SIGCONT)."""
+        """Continue it (SIGCONT)."""
         with suppress(ProcessLookupError):
             os.kill(self.present[spec].pid, signal.SIGCONT)
 
@@ -225,7 +225,7 @@ class Group:
         return frozenset(found)
 
     def finish(self) -> History:
-        """Drains the group, and returns its whole history."""
+        """Drain the group, and return its whole history."""
         self.drain()
         return self.history()
 
@@ -263,7 +263,7 @@ class Group:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Kills the members, and stops the load."""
+        """Kill the members, and stop the load."""
         for member in self.present.values():
             with suppress(OSError, SandboxError):
                 member.stop(kill=True)

@@ -76,7 +76,7 @@ class Means:
             agents[BENT].prefix += ["env", f"LD_PRELOAD={library}", f"CHAOS_CLOCK={folder / _CLOCK}"]
 
     def clean(self, agents: Sequence[Agent], folder: Path) -> None:
-        """Unmounts the disks."""
+        """Unmount the disks."""
         for agent in agents if self.disk else ():
             with suppress(SandboxError):
                 _do("umount", "--lazy", str(_disk(folder, agent)))
@@ -89,14 +89,14 @@ def bend(folder: Path, seconds: int) -> None:
 
 
 def fill(folder: Path, agent: Agent) -> None:
-    """Leaves no byte free on the disk of an agent's events."""
+    """Leave no byte free on the disk of an agent's events."""
     with suppress(OSError), (_disk(folder, agent) / _FILLING).open("wb", buffering=0) as filling:
         while True:
             filling.write(bytes(4096))
 
 
 def empty(folder: Path, agent: Agent) -> None:
-    """Frees the space again."""
+    """Free the space again."""
     (_disk(folder, agent) / _FILLING).unlink(missing_ok=True)
 
 

@@ -55,7 +55,7 @@ class Network:
         self._add(_of(number))
 
     def mend(self, number: int) -> None:
-        """Lets their packets through again, if they are cut off."""
+        """Let their packets through again, if they are cut off."""
         self._remove(_of(number))
 
     def discard(self, process: int) -> None:

@@ -132,7 +132,7 @@ class World:
             raise SandboxError(f"{error}: {agents.roles()}") from None
 
     def take_the_lead(self) -> None:
-        """Restarts all members of each group that no agent leads: an agent leads a group from its start."""
+        """Restart all members of each group that no agent leads: an agent leads a group from its start."""
         for name, group in sorted(self.groups.items()):
             if self.agents is not None and name not in self.agents.led():
                 self._report(f"[dim]no agent leads {name}: all its members end, and start again[/dim]")
@@ -140,7 +140,7 @@ class World:
                 self.settle()
 
     def finish(self) -> list[str]:
-        """Drains all groups; returns how they differ from groups without agents two seconds later."""
+        """Drain all groups; return how they differ from groups without agents two seconds later."""
         for group in self.groups.values():
             group.drain()
         left = time.monotonic()

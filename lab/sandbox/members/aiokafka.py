@@ -50,7 +50,7 @@ async def _consume(settings: MemberSettings) -> None:
 
 
 def main() -> None:
-    """Consumes until SIGTERM."""
+    """Consume until SIGTERM."""
     asyncio.run(_consume(parse(__doc__ or "")))
 
 

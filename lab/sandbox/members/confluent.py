@@ -51,7 +51,7 @@ def _generation(consumer: Consumer) -> int:
 
 
 def main() -> None:
-    """Consumes until SIGTERM; client ids and racks separated by commas are several members, each on its own thread."""
+    """Consume until SIGTERM; client ids and racks separated by commas are several members, each on its own thread."""
     settings = parse(__doc__)
     ended = threading.Event()
 

@@ -74,7 +74,7 @@ def _consumer(settings: MemberSettings, recorder: Recorder) -> Any:
 
 
 def main() -> None:
-    """Consumes until SIGTERM."""
+    """Consume until SIGTERM."""
     settings = parse(__doc__ or "")
     properties = dict(settings.properties)
     busy_seconds = float(properties.pop(BUSY, "0"))

@@ -245,7 +245,7 @@ _METADATA: Final[Mapping[str, Callable[[Mapping[str, str]], Identity]]] = {
 
 
 def _check_keys(kafka: Mapping[str, str], known: AbstractSet[str], what: str) -> None:
-    """Refuses keys that have no effect, and connections without TLS, on which a token could be read and reused.
+    """Refuse keys that have no effect, and connections without TLS, on which a token could be read and reused.
 
     Raises:
         SettingsError: There is such a key, or the connection to the brokers is not TLS.

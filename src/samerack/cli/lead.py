@@ -83,7 +83,7 @@ def lead(
 
 
 def follow(base: str, progress: Progress, report: Callable[[Did], None]) -> Progress:
-    """Asks the agent until the takeover is over; calls `report` with each step that is done.
+    """Ask the agent until the takeover is over; call `report` with each step that is done.
 
     Raises:
         AgentError: The agent does not answer any more, or begins another one.

@@ -51,7 +51,7 @@ _WITHOUT_COPARTITIONING = (
 
 
 def measured_rates(group: str, settings: Settings, seconds: float) -> Rates | None:
-    """Measures the bytes per second of the group's partitions; None if partitions are not weighed by bytes."""
+    """Measure the bytes per second of the group's partitions; None if partitions are not weighed by bytes."""
     if settings.leading.weigh_by != "bytes":
         return None
     traffic = settings.traffic.model_copy(update={"groups": (exactly(group),)})

@@ -112,7 +112,7 @@ def _options(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Has the options that stand before a command."""
+    """Have the options that stand before a command."""
 
 
 app = typer.Typer(

@@ -27,7 +27,7 @@ class Web(NamedTuple):
 
 
 def main() -> None:
-    """Answers a probe, or runs the command."""
+    """Answer a probe, or run the command."""
     name, *arguments = sys.argv[1:] or [""]
     if name == "health" and is_healthy(arguments, os.environ):
         print("ok")  # noqa: T201 - what the command prints

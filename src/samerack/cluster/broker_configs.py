@@ -93,7 +93,7 @@ def describe_configs(kind: int, names: Sequence[str], keys: Sequence[str]) -> An
 
 
 def ask_selector(settings: Settings) -> Callable[[], bool]:
-    """Asks once whether brokers serve from the reader's rack, unless the settings define it; returns a function.
+    """Ask once whether brokers serve from the reader's rack, unless the settings define it; return a function.
 
     The function returns whether they do, or raises NotAllowedError or another AgentError with the reason why that is
     not known.

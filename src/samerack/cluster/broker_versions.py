@@ -45,7 +45,7 @@ class BrokerVersions:
         }
 
     def ask(self, wire: Wire, brokers: Iterable[int]) -> bool:
-        """Asks these brokers; returns whether all have answered. What was known stays if one does not.
+        """Ask these brokers; return whether all have answered. What was known stays if one does not.
 
         Raises:
             RefusedError: TLS or SASL failed.

@@ -47,7 +47,7 @@ class Coordinators:
         return {group: self._brokers[group] for group in groups if group in self._brokers}
 
     def forget(self, groups: Iterable[str]) -> None:
-        """Forgets the coordinators of these groups: the next `find` asks for them."""
+        """Forget the coordinators of these groups: the next `find` asks for them."""
         for group in groups:
             self._brokers.pop(group, None)
 

@@ -117,7 +117,7 @@ class GroupPoller(Service):
         super().rest(seconds - _MIN_PAUSE_SECONDS)
 
     def ended(self) -> None:
-        """Disconnects."""
+        """Disconnect."""
         self._wire.close()
 
     def poll_once(self) -> None:

@@ -84,7 +84,7 @@ class GroupTypes:
         return answer.response
 
     def _unanswered(self, group: str, error: Exception) -> AgentError:
-        """Disconnects, so that the next question connects to any bootstrap server; returns the error to raise."""
+        """Disconnect, so that the next question connects to any bootstrap server; return the error to raise."""
         self._wire.close()
         return _error(group, error)
 

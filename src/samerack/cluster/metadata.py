@@ -39,7 +39,7 @@ class MetadataAnswer:
 
 
 def ask_metadata(wire: Wire, topics: Collection[str], timeout: float = ANSWER_SECONDS) -> MetadataAnswer:
-    """Asks for all brokers and these topics; distinguishes absent topics from those that may not be described.
+    """Ask for all brokers and these topics; distinguish absent topics from those that may not be described.
 
     A response without any broker counts as a failure: a broker that has just started may send one.
 

@@ -23,7 +23,7 @@ class Lookups:
     """The lookups of a process: those under way, and the last addresses of each host and port."""
 
     def __init__(self) -> None:
-        """Begins without any."""
+        """Begin without any."""
         self._lock = threading.Lock()
         self._running: dict[_Key, Future[list[Address]]] = {}
         self._found: dict[_Key, list[Address]] = {}

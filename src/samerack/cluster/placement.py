@@ -44,7 +44,7 @@ class Placements:
 
 
 def all_placements(wire: Wire) -> Placements:
-    """Asks for the placement of all replicas.
+    """Ask for the placement of all replicas.
 
     Raises:
         RefusedError: TLS or SASL failed.

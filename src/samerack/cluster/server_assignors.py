@@ -76,7 +76,7 @@ def from_values(values: Mapping[int, str]) -> ServerAssignors:
 
 
 def ask_assignors(settings: Settings) -> ServerAssignors:
-    """Asks all brokers once; a failure is part of the answer."""
+    """Ask all brokers once; a failure is part of the answer."""
     try:
         with closing(Wire(for_kafka_python(settings.kafka))) as wire:
             return from_values(read_broker_configs(wire, read_metadata(wire, ()).brokers).assignors)

@@ -139,7 +139,7 @@ class ClusterWatch(Service):
         return self.unknown(topics, owned)
 
     def denied_topics(self, group: str) -> frozenset[str]:
-        """Return the group's topics that the agent may not describe and doe not know, or not for too long.
+        """Return the group's topics that the agent may not describe and does not know, or not for too long.
 
         The agent must not plan for them: partitions that it does not see would be assigned to no member.
         """
@@ -180,7 +180,7 @@ class ClusterWatch(Service):
         self._wire.close()
 
     def ended(self) -> None:
-        """Disconnects."""
+        """Disconnect."""
         self._wire.close()
 
     def look_once(self) -> None:

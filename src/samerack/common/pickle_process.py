@@ -61,11 +61,11 @@ class PickleProcess:
         return pickle.load(self._process.stdout)  # noqa: S301 - from a process that this one started
 
     def kill(self) -> None:
-        """Kills it; whoever waits for an answer gets one of `FAILURES`."""
+        """Kill it; whoever waits for an answer gets one of `FAILURES`."""
         self._process.kill()
 
     def end(self) -> None:
-        """Kills it and frees what belongs to it."""
+        """Kill it and free what belongs to it."""
         self._process.kill()
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):

@@ -67,7 +67,7 @@ class Service(threading.Thread):
         self._wake.set()
 
     def stop(self) -> None:
-        """Asks the thread to end after the present turn."""
+        """Ask the thread to end after the present turn."""
         self._stopping.set()
         self._wake.set()
 

@@ -95,7 +95,7 @@ def percent(share: float | None) -> str:
 
 
 def short_id(member_id: str) -> str:
-    """Shortens a member id to its end: it is random, and what stands before it is often the same in a whole group."""
+    """Shorten a member id to its end: it is random, and what stands before it is often the same in a whole group."""
     return member_id if len(member_id) <= _SHORT_ID + 1 else f"…{member_id[-_SHORT_ID:]}"
 
 

@@ -109,25 +109,25 @@ class Election(ElectionResults, Service):
         return member is not None and member.is_sure_of(verdict) and self._outcome.knows_those_outside()
 
     def advertise(self, reporting: frozenset[ReportingMember]) -> None:
-        """Advertises which members report their reads to this agent, by another election."""
+        """Advertise which members report their reads to this agent, by another election."""
         if reporting != self._reporting_members:
             self._reporting_members = reporting
             self.wake()
 
     def offer(self, groups: Iterable[str]) -> None:
-        """Offers to lead these groups as well as those of the settings, by another election if they are new."""
+        """Offer to lead these groups as well as those of the settings, by another election if they are new."""
         responsibilities = (*self._own_responsibilities, *map(lead, groups))
         if responsibilities != self._advertisement.responsibilities:
             self._advertisement = self._advertisement.model_copy(update={"responsibilities": responsibilities})
             self.wake()
 
     def stop_for_successor(self) -> None:
-        """Asks the thread to end; the next process of this agent continues its part in the election."""
+        """Ask the thread to end; the next process of this agent continues its part in the election."""
         self._has_successor = True
         self.stop()
 
     def stop(self) -> None:
-        """Asks the thread to leave the agents' group at once and end: the others elect without this agent."""
+        """Ask the thread to leave the agents' group at once and end: the others elect without this agent."""
         self._reader.stop()
         super().stop()
 
@@ -202,7 +202,7 @@ class Election(ElectionResults, Service):
         return verdict is not None and verdict.waits and verdict.agents > room and not member.wants_join
 
     def _turn(self, member: ElectionMember) -> None:
-        """Advertises what is new, joins if needed, and records the verdict."""
+        """Advertise what is new, join if needed, and record the verdict."""
         member.poll_heartbeat()
         if member.fenced:
             raise kafka_errors.FencedInstanceIdError(self._identity)

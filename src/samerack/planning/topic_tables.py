@@ -85,7 +85,7 @@ def _racks(cluster: SettledCluster, leader: int, replicas: tuple[int, ...]) -> t
 
 
 def fit_weights(weights: Mapping[str, Sequence[int]], counts: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
-    """Fits weights to topics that have `counts` partitions now: cut, or filled up with the topic's median weight."""
+    """Fit weights to topics that have `counts` partitions now: cut, or filled up with the topic's median weight."""
     result = {}
     for topic, row in weights.items():
         count = counts.get(topic)

@@ -18,7 +18,7 @@ from samerack.common.errors import one_line
 
 
 def serve(questions: BinaryIO, answers: BinaryIO) -> None:
-    """Answers (assignor, problem, options, seconds) with (owner, nanoseconds, "") or (None, 0, what failed)."""
+    """Answer (assignor, problem, options, seconds) with (owner, nanoseconds, "") or (None, 0, what failed)."""
     while True:
         try:
             name, problem, options, seconds = pickle.load(questions)  # noqa: S301 - from the process that started this

@@ -69,7 +69,7 @@ class Measuring:
         )
 
     def measure(self) -> None:
-        """Measures for one window, by two polls at least, however long one takes: offsets are compared.
+        """Measure for one window, by two polls at least, however long one takes: offsets are compared.
 
         Raises:
             AgentError: No broker answers.
@@ -88,7 +88,7 @@ class Measuring:
         return self._board.latest()
 
     def start(self) -> None:
-        """Measures on a thread until closed.
+        """Measure on a thread until closed.
 
         Raises:
             AgentError: No broker answers at the start.

@@ -32,7 +32,7 @@ def agent_url(settings: Settings) -> str:
 
 
 def reach_settings(settings: Settings, config: Path | None) -> None:
-    """Has commands from now on reach what these settings name.
+    """Have commands from now on reach what these settings name.
 
     Args:
         settings: those of this process.
@@ -43,7 +43,7 @@ def reach_settings(settings: Settings, config: Path | None) -> None:
 
 
 def reach_agent(url: str) -> None:
-    """Has commands from now on ask the agent at this address; "" if it is not known."""
+    """Have commands from now on ask the agent at this address; "" if it is not known."""
     _reached.url = "" if url == address(WebSettings()) else url
 
 

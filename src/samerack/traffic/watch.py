@@ -139,7 +139,7 @@ class TrafficWatch(Service):
         self._metrics.failed(Family.METADATA if isinstance(error, AgentError) else None)
 
     def ended(self) -> None:
-        """Disconnects."""
+        """Disconnect."""
         self._wire.close()
 
     def poll(self) -> TrafficSnapshot:

@@ -32,7 +32,7 @@ def agent() -> Iterator[Agent]:
 
 
 def ask(agent: Agent, path: str) -> tuple[int, str]:
-    """Status and body of an answer."""
+    """Statu and body of an answer."""
     return get(agent.web.port, path)
 
 

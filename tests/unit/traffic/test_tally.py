@@ -15,7 +15,7 @@ RACKS = {1: "a", 2: "b"}
 
 
 def rack_of(broker: int | None) -> str:
-    """Racks of two brokers."""
+    """Rack of two brokers."""
     return RACKS.get(broker, "") if broker is not None else ""
 
 

@@ -71,7 +71,7 @@ def managed(identity: AzureManagedIdentity) -> Token:
 
 
 def workload(identity: AzureWorkloadIdentity, environment: Mapping[str, str] = os.environ) -> Token:
-    """Exchanges the token of a ServiceAccount for a token of Entra.
+    """Exchange the token of a ServiceAccount for a token of Entra.
 
     Raises:
         TokenError: The environment does not contain the identity, or Entra refuses.

@@ -86,7 +86,7 @@ def signing_key(secret: str, scope: str) -> bytes:
 
 
 def quoted(text: str) -> str:
-    """Quotes a part of a query as AWS requires: all characters except letters, digits and `-._~` as %XX."""
+    """Quote a part of a query as AWS requires: all characters except letters, digits and `-._~` as %XX."""
     return quote(text, safe="-._~")
 
 

@@ -69,7 +69,7 @@ class Drawing:
 
 
 def cost_over_time(timeline: Sequence[Moment], unit: str, level: float | None) -> Drawing:
-    """Draws dollars a month at the rate of each minute, hour or day.
+    """Draw dollars a month at the rate of each minute, hour or day.
 
     Args:
         timeline: the moments to draw.
@@ -112,7 +112,7 @@ def cost_over_time(timeline: Sequence[Moment], unit: str, level: float | None) -
 
 
 def top_groups(groups: Sequence[GroupLine]) -> Drawing:
-    """Draws the most expensive groups: the cost of a month, and how much of it the best plan would leave."""
+    """Draw the most expensive groups: the cost of a month, and how much of it the best plan would leave."""
     shown = groups[:_BARS]
     listed = "; ".join(f"{one.cluster} {one.group} {words.money(one.month.spent)}" for one in shown)
 
@@ -126,7 +126,7 @@ def top_groups(groups: Sequence[GroupLine]) -> Drawing:
 
 
 def saved_and_possible(groups: Sequence[GroupLine]) -> Drawing:
-    """Draws what agents saved of each group and what is still possible, a month."""
+    """Draw what agents saved of each group and what is still possible, a month."""
     shown = groups[:_BARS]
     text = "; ".join(f"{one.cluster} {one.group} {_pair(one)}" for one in shown)
 
@@ -159,7 +159,7 @@ def _height(rows: int) -> float:
 
 
 def _bars(axes: Axes, rows: Sequence[tuple[str, str]], stacked: Iterable[tuple[Sequence[float], str, float]]) -> None:
-    """Draws bars from the left, one below the other, each with its name above and its figure at the right end."""
+    """Draw bars from the left, one below the other, each with its name above and its figure at the right end."""
     axes.set_axis_off()
     left = [0.0] * len(rows)
     places = range(len(rows))

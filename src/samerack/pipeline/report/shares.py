@@ -37,7 +37,7 @@ class Shares:
     """
 
     def __init__(self) -> None:
-        """Remembers nothing yet."""
+        """Remember nothing yet."""
         self._last: _Structure | None = None
 
     def row_of(self, text: str) -> dict[str, Any]:

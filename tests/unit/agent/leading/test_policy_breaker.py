@@ -29,7 +29,7 @@ def triggered(case: GroupCondition = WORTH_IT, **rules: object) -> Run:
 
 
 def failures(run: Run) -> int:
-    """Failures in a row, as counted by the breaker."""
+    """Failure in a row, as counted by the breaker."""
     return run.state.breaker.failures
 
 
