@@ -193,6 +193,9 @@ class GroupReporter:
     def decided(self, decision: Decision) -> None:
         """Report a decision of the policy: to rebalance, to propose it, or to suppress it."""
         until = when(decision.until) if decision.until is not None else None
+        acts = decision.action in (Action.REBALANCE, Action.PROPOSE)
+        changed = decision.changes.text if acts and decision.changes is not None else ""
+        detail = f"until {until} UTC" if until else f"changed: {changed}" if changed else ""
         self._events.add(
             "decision",
             self._group,
@@ -201,7 +204,7 @@ class GroupReporter:
             share_before=decision.before,
             share_after=decision.after,
             pause_seconds=decision.pause_seconds,
-            detail=f"until {until} UTC" if until else "",
+            detail=detail,
         )
         self.log.info(
             "decision",

@@ -25,7 +25,7 @@ from samerack.agent.policy.back_off_causes import BackOffError, Cause
 from samerack.agent.policy.plan_health import PlanRecord
 from samerack.auth.kafka_config import client_id
 from samerack.cluster.group import GroupView
-from samerack.cluster.view import topics_differ
+from samerack.cluster.view import changed_topics
 
 PARKED_SECONDS: Final = 0.15
 """While JoinGroup is parked the group is described this often: only the description has the hosts of new members."""
@@ -141,6 +141,6 @@ class Joining:
                 failed=plan.failure is not None,
                 withheld=plan.withheld > 0,
                 asked=asked,
-                changed=before is not None and topics_differ(before.cluster, sent.cluster, plan.problem.topics),
+                changed=before is not None and bool(changed_topics(before.cluster, sent.cluster, plan.problem.topics)),
             )
         )

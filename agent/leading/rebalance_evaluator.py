@@ -16,6 +16,7 @@ from samerack.agent.policy import (
     SECONDS_PER_DAY,
     Action,
     Breaker,
+    Changes,
     Decision,
     GroupCondition,
     Reason,
@@ -26,9 +27,10 @@ from samerack.agent.policy import (
 )
 from samerack.agent.policy.measured import UNMEASURED, Measured, byte_rates
 from samerack.agent.policy.requests import Request
+from samerack.assignors.model import NOBODY, Problem
 from samerack.cluster.group import GroupView, topics_of
 from samerack.cluster.racks import Hosts
-from samerack.cluster.view import SettledCluster, topics_differ
+from samerack.cluster.view import SettledCluster, changed_topics
 from samerack.cluster.watch import ClusterWatch
 from samerack.planning import planner
 from samerack.planning.coverage import owned_counts
@@ -246,8 +248,7 @@ class RebalanceEvaluator:
                 partitions_changed=partitions_changed(problem, members, cluster),
                 withheld=sent.plan.withheld if sent is not None else 0,
                 rounds=self._rounds,
-                racks_changed=topics_differ(sent.cluster, cluster, topics) if sent is not None else None,
-                traffic_changed=sent is not None and sent.weights != weights,
+                changes=_changes(sent, problem, cluster, topics, weights) if sent is not None else None,
                 generation=generation,
                 conditions=self._conditions,
             ),
@@ -305,3 +306,23 @@ def _ago(at: float, now: float) -> float:
     Differences of microseconds keep several such times distinct.
     """
     return now - at if at <= now else (at - now) * 1e-6
+
+
+def _changes(
+    sent: Sent, problem: Problem, cluster: SettledCluster, topics: frozenset[str], weights: Weights | None
+) -> Changes:
+    """Return what has changed since a plan was sent: the racks that count now, against those of then."""
+    before = _racks(sent.plan.problem)
+    return Changes(
+        topics=changed_topics(sent.cluster, cluster, topics),
+        members=tuple(member for member, rack in _racks(problem).items() if before.get(member, rack) != rack),
+        traffic=sent.weights != weights,
+    )
+
+
+def _racks(problem: Problem) -> dict[str, str | None]:
+    racks = problem.member_rack.tolist()
+    return {
+        member: None if rack == NOBODY else problem.racks[rack]
+        for member, rack in zip(problem.members, racks, strict=True)
+    }

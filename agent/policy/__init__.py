@@ -11,7 +11,7 @@ the comparison of rebalances with their prediction.
 """
 
 from samerack.agent.policy.breaker import Breaker
-from samerack.agent.policy.condition import MAX_ROUNDS, ByteRates, Crossing, GroupCondition
+from samerack.agent.policy.condition import MAX_ROUNDS, ByteRates, Changes, Crossing, GroupCondition
 from samerack.agent.policy.decide import State, decide, fresh, remembering
 from samerack.agent.policy.model import SECONDS_PER_DAY, Action, Decision, Rules, rules_of
 from samerack.agent.policy.reasons import EXEMPT, REFUSALS, TRIGGERS, WAITS, Reason
@@ -26,6 +26,7 @@ __all__ = [
     "Action",
     "Breaker",
     "ByteRates",
+    "Changes",
     "Crossing",
     "Decision",
     "GroupCondition",

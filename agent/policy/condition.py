@@ -7,6 +7,7 @@ from typing import Final
 
 from samerack.agent.policy.requests import Request
 from samerack.assignors.model import Cost
+from samerack.common import words
 
 MAX_ROUNDS: Final = 5
 """A cooperative rebalance needs two rounds; a member that never revokes a partition must not cause endless rounds."""
@@ -50,6 +51,28 @@ class Crossing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """What has changed since the plan in force was made: the trigger of a rebalance, its reason, and the event's text.
+
+    Attributes:
+        topics: Topics with other partitions, or with replicas or leaders in other racks.
+        members: Members in another rack, by member id.
+        traffic: Whether the weights of partitions changed.
+    """
+
+    topics: tuple[str, ...] = ()
+    members: tuple[str, ...] = ()
+    traffic: bool = False
+
+    @property
+    def text(self) -> str:
+        """The changes in a few words; empty without any."""
+        parts = [words.some(self.topics, "topic")] if self.topics else []
+        parts += [words.some(tuple(map(words.short_id, self.members)), "member")] if self.members else []
+        return "; ".join((*parts, "traffic") if self.traffic else parts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupCondition:
     """What is known of a Stable group that the agent leads.
 
@@ -59,9 +82,8 @@ class GroupCondition:
         partitions_changed: Whether the assignment in force lacks partitions that exist, or has some that do not.
         withheld: Partitions that the last cooperative round withheld.
         rounds: Rounds in a row that withheld partitions.
-        racks_changed: Whether racks, replicas or leaders changed since the assignment was made; None if that is not
-            known, as this process did not make it.
-        traffic_changed: Whether the weights of partitions changed.
+        changes: What has changed since the assignment was made; None if that is not known, as this process did not make
+            it.
         rates: Bytes per second under either plan; None while they are not measured.
         crossing: What crosses racks; None if it is not measured.
         generation: The group's generation; 0 if it is not known.
@@ -76,8 +98,7 @@ class GroupCondition:
     partitions_changed: bool
     withheld: int
     rounds: int
-    racks_changed: bool | None
-    traffic_changed: bool = False
+    changes: Changes | None
     rates: ByteRates | None = None
     crossing: Crossing | None = None
     generation: int = 0

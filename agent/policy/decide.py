@@ -167,4 +167,5 @@ def _decision(condition: GroupCondition, action: Action, reason: Reason, until: 
         after=after,
         until=until,
         pause_seconds=condition.pause_seconds,
+        changes=condition.changes,
     )

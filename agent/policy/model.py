@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from samerack.agent.policy.condition import Changes
 from samerack.agent.policy.reasons import Reason
 from samerack.settings import PolicyRules, WindowSettings
 
@@ -86,6 +87,7 @@ class Decision:
         after: The same of the plan.
         until: When the wait ends (seconds since 1970), if known.
         pause_seconds: How long partitions would have no owner, by the group's last rebalances; None if not known.
+        changes: What has changed since the plan in force was made; None if that is not known.
     """
 
     action: Action
@@ -94,3 +96,4 @@ class Decision:
     after: float | None
     until: float | None = None
     pause_seconds: float | None = None
+    changes: Changes | None = None

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Final, NamedTuple
 
-from samerack.agent.policy.condition import GroupCondition
+from samerack.agent.policy.condition import Changes, GroupCondition
 
 
 class Reason(Enum):
@@ -38,12 +38,13 @@ class Trigger(NamedTuple):
 
     Attributes:
         meaning: what has happened, for the table in docs/metrics.md.
-        made_cheaper: of a reason that counts only if another plan costs less, whether it is why; the first that says so
-            counts. None for a reason that always causes a rebalance, whatever mode, windows, budget and breaker say.
+        made_cheaper: of a reason that counts only if another plan costs less, whether the changes since the plan in
+            force are it; the first that is counts. None for a reason that always causes a rebalance, whatever mode,
+            windows, budget and breaker say.
     """
 
     meaning: str
-    made_cheaper: Callable[[GroupCondition], bool] | None = None
+    made_cheaper: Callable[[Changes], bool] | None = None
 
 
 class Refusal(NamedTuple):
@@ -63,18 +64,21 @@ TRIGGERS: Final[Mapping[Reason, Trigger]] = {
     Reason.SECOND_ROUND: Trigger("a cooperative round withheld partitions; at most five rounds in a row"),
     Reason.RACKS_CHANGED: Trigger(
         "replicas or leaders moved, or a broker came back under another rack",
-        lambda condition: bool(condition.racks_changed),
-    ),
-    Reason.CHEAPER_PLAN: Trigger(
-        "the agent has started since the plan in force was made",
-        lambda condition: condition.racks_changed is None,
+        lambda changes: bool(changes.topics),
     ),
     Reason.TRAFFIC_CHANGED: Trigger(
         "other partitions than before carry most bytes (`leading.weigh_by: bytes`)",
-        lambda condition: condition.traffic_changed,
+        lambda changes: changes.traffic,
     ),
-    Reason.MEMBERS_RACKS_CHANGED: Trigger("the members or their racks changed", lambda _: True),
+    Reason.MEMBERS_RACKS_CHANGED: Trigger(
+        "other racks of members have become known", lambda changes: bool(changes.members)
+    ),
+    Reason.CHEAPER_PLAN: Trigger(
+        "none of these: the agent has started since the plan in force was made, or it was the fall-back's",
+        lambda _: True,
+    ),
 }
+_UNKNOWN: Final = Changes()
 EXEMPT: Final = frozenset(reason for reason, trigger in TRIGGERS.items() if trigger.made_cheaper is None)
 """Reasons that always cause a rebalance, whatever mode, windows, budget and breaker say."""
 REFUSALS: Final[Mapping[Reason, Refusal]] = {
@@ -120,5 +124,5 @@ def why_cheaper(condition: GroupCondition) -> Reason:
     return next(
         reason
         for reason, trigger in TRIGGERS.items()
-        if trigger.made_cheaper is not None and trigger.made_cheaper(condition)
+        if trigger.made_cheaper is not None and trigger.made_cheaper(condition.changes or _UNKNOWN)
     )

@@ -280,6 +280,8 @@ def replica_racks(cluster: SettledCluster, topic: str) -> tuple[tuple[str | None
     )
 
 
-def topics_differ(before: SettledCluster, after: SettledCluster, topics: Iterable[str]) -> bool:
-    """Return whether partitions, replicas or racks of any of the topics have changed."""
-    return before is not after and any(replica_racks(before, topic) != replica_racks(after, topic) for topic in topics)
+def changed_topics(before: SettledCluster, after: SettledCluster, topics: Iterable[str]) -> tuple[str, ...]:
+    """Return those of the topics whose partitions, replicas or racks have changed, sorted."""
+    if before is after:
+        return ()
+    return tuple(sorted(topic for topic in topics if replica_racks(before, topic) != replica_racks(after, topic)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from difflib import get_close_matches
 
@@ -13,6 +13,7 @@ RACKS_UNKNOWN = (
 )
 """Why the share of a group that crosses racks is not known, and the cure."""
 _SHORT_ID = 8
+_SOME = 3
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
@@ -92,6 +93,13 @@ def percent(share: float | None) -> str:
     if share is None:
         return UNKNOWN
     return f"{share * 100:.0f} %" if share == 0 or share >= 0.0995 else f"{share * 100:.1f} %"
+
+
+def some(names: Sequence[str], noun: str) -> str:
+    """Return names with what they name: all of three, else the first and how many more."""
+    shown = names if len(names) <= _SOME else names[:1]
+    more = f" and {len(names) - 1:,} more" if len(names) > _SOME else ""
+    return f"{noun}{'' if len(names) == 1 else 's'} {', '.join(shown)}{more}"
 
 
 def short_id(member_id: str) -> str:

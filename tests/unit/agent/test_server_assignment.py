@@ -9,7 +9,7 @@ import pytest
 
 from samerack.agent.leading.progress import from_json as progress_of
 from samerack.agent.leading.takeover_gain import worth_refusal
-from samerack.agent.policy import Action, Decision, GroupCondition, Reason, decide, fresh
+from samerack.agent.policy import Action, Changes, Decision, GroupCondition, Reason, decide, fresh
 from samerack.agent.policy.measured import byte_rates, shares_of
 from samerack.assignors.build import MemberInput, build_problem
 from samerack.assignors.consumer.registry import Options
@@ -209,7 +209,7 @@ def test_nothing_known_is_no_share(unknown: Problem) -> None:
     assert shares_of(made, None) == shares_of(made, rates) == (None, None)
     exact = {one: Rate(value=rate, error=0.0, seconds=480.0) for one, rate in rates.items()}
     condition = GroupCondition(
-        present=made.before, possible=made.after, partitions_changed=False, withheld=0, rounds=0, racks_changed=False,
+        present=made.before, possible=made.after, partitions_changed=False, withheld=0, rounds=0, changes=Changes(),
         rates=byte_rates(made, exact),
     )  # fmt: skip
     assert condition.shares == (None, None)
@@ -233,7 +233,12 @@ def test_the_policy_decides_nothing_by_an_unknown_share() -> None:
     """It has nothing to gain, and the decision has no share that could be shown."""
     made = planner.make_plan(UNKNOWN_RACKS["members without rack"], MODE)
     condition = GroupCondition(
-        present=made.before, possible=made.after, partitions_changed=False, withheld=0, rounds=0, racks_changed=True
+        present=made.before,
+        possible=made.after,
+        partitions_changed=False,
+        withheld=0,
+        rounds=0,
+        changes=Changes(topics=("t",)),
     )
     _, decision = decide(fresh(RULES, 0.0), condition, 0.0, 0.0, RULES)
     assert (decision.action, decision.before, decision.after) == (Action.NOTHING, None, None)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from samerack.agent.policy import ByteRates, Crossing, Decision, GroupCondition, Rules, State, decide, fresh
+from samerack.agent.policy import ByteRates, Changes, Crossing, Decision, GroupCondition, Rules, State, decide, fresh
 from samerack.assignors.model import Cost
 from samerack.settings import WindowSettings
 
 RULES = Rules(min_saving=0.05, burst=3, refill_seconds=60.0, max_per_hour=100)
 MIDNIGHT = 1_800_057_600.0  # 2027-01-16 00:00 UTC
+RACKS_CHANGED = Changes(topics=("orders",))
 NIGHT = WindowSettings(cron="0 2 * * *", minutes=120)
 
 
@@ -37,8 +38,7 @@ def condition(
     partitions_changed: bool = False,
     withheld: int = 0,
     rounds: int = 0,
-    racks_changed: bool | None = True,
-    traffic_changed: bool = False,
+    changes: Changes | None = RACKS_CHANGED,
     rates: tuple[float, float] | None = None,
     error: float = 0.0,
     crossing: tuple[float, float] | None = None,
@@ -56,8 +56,7 @@ def condition(
         partitions_changed=partitions_changed,
         withheld=withheld,
         rounds=rounds,
-        racks_changed=racks_changed,
-        traffic_changed=traffic_changed,
+        changes=changes,
         rates=ByteRates(whole=1000.0, present=rates[0], possible=rates[1], error=error) if rates is not None else None,
         crossing=Crossing(share=crossing[0], at=crossing[1]) if crossing is not None else None,
         generation=generation,

@@ -12,7 +12,7 @@ from samerack.agent.leading.rebalance_evaluator import PolicyStatus
 from samerack.agent.leading.rebalance_observer import RebalanceObserver
 from samerack.agent.leading.roles import FOLLOWING, OBSERVING
 from samerack.agent.metrics import Metrics
-from samerack.agent.policy import Action, Breaker, Decision, Reason
+from samerack.agent.policy import Action, Breaker, Changes, Decision, Reason
 from samerack.cluster.group import GroupView
 from samerack.events import EventLog
 from samerack.events.rebalance_tracker import RebalanceTracker
@@ -47,6 +47,17 @@ def test_a_decision_is_an_event_and_counted_as_what_it_is(action: Action, counte
     assert (event.action, event.reason) == (action.value, "racks-changed")
     assert event.detail == "until 2027-01-16 02:00:00 UTC"
     assert metrics.registry.get_sample_value(counter, {"group": "orders", "reason": "racks-changed"}) == 1
+
+
+def test_a_rebalance_for_racks_is_an_event_with_what_has_changed() -> None:
+    """It names up to three topics and members, and else the first and how many more."""
+    reporter, events, _ = telling()
+    changes = Changes(topics=("a", "b", "c", "d"), members=("m-1", "m-2"), traffic=True)
+    for action in (Action.SUPPRESS, Action.PROPOSE):
+        reporter.decided(Decision(action=action, reason=Reason.RACKS_CHANGED, before=0.5, after=0.0, changes=changes))
+    proposed, suppressed = events.latest(kinds=("decision",))
+    assert proposed.detail == "changed: topics a and 3 more; members m-1, m-2; traffic"
+    assert suppressed.detail == ""
 
 
 def test_the_breaker_is_reported_when_it_opens_opens_again_and_closes() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samerack.agent.policy import EXEMPT, MAX_ROUNDS, Action, Decision, GroupCondition, Reason, Rules, rules_of
+from samerack.agent.policy import EXEMPT, MAX_ROUNDS, Action, Changes, Decision, GroupCondition, Reason, Rules, rules_of
 from samerack.agent.policy.windows import next_opening
 from samerack.settings import PolicyRules, WindowSettings
 from tests.unit.agent.leading.policies import MIDNIGHT, NIGHT, RULES, Run, condition
@@ -20,20 +20,30 @@ CASES = {
     "less than the minimum saving": (condition(4, 0), Action.SUPPRESS, Reason.BELOW_MIN_SAVING),
     "exactly the minimum saving": (condition(35, 30), Action.SUPPRESS, Reason.BELOW_MIN_SAVING),
     "just more": (condition(36, 30), Action.REBALANCE, Reason.RACKS_CHANGED),
-    "after a restart": (condition(36, 30, racks_changed=None), Action.REBALANCE, Reason.CHEAPER_PLAN),
-    "members' racks": (condition(36, 30, racks_changed=False), Action.REBALANCE, Reason.MEMBERS_RACKS_CHANGED),
+    "after a restart": (condition(36, 30, changes=None), Action.REBALANCE, Reason.CHEAPER_PLAN),
+    "a plan of the fall-back": (condition(36, 30, changes=Changes()), Action.REBALANCE, Reason.CHEAPER_PLAN),
+    "racks before traffic": (
+        condition(36, 30, changes=Changes(topics=("orders",), members=("m-1",), traffic=True)),
+        Action.REBALANCE,
+        Reason.RACKS_CHANGED,
+    ),
+    "members' racks": (
+        condition(36, 30, changes=Changes(members=("m-1",))),
+        Action.REBALANCE,
+        Reason.MEMBERS_RACKS_CHANGED,
+    ),
     "traffic": (
-        condition(36, 30, racks_changed=False, traffic_changed=True, rates=(360.0, 300.0), error=29.0),
+        condition(36, 30, changes=Changes(traffic=True), rates=(360.0, 300.0), error=29.0),
         Action.REBALANCE,
         Reason.TRAFFIC_CHANGED,
     ),
     "traffic, within what is uncertain": (
-        condition(36, 30, racks_changed=False, traffic_changed=True, rates=(360.0, 300.0), error=30.0),
+        condition(36, 30, changes=Changes(traffic=True), rates=(360.0, 300.0), error=30.0),
         Action.SUPPRESS,
         Reason.BELOW_MIN_SAVING,
     ),
     "traffic that is not measured now": (
-        condition(36, 30, racks_changed=False, traffic_changed=True),
+        condition(36, 30, changes=Changes(traffic=True)),
         Action.SUPPRESS,
         Reason.BELOW_MIN_SAVING,
     ),
@@ -55,9 +65,13 @@ REFUSED = {
 
 @pytest.mark.parametrize(("case", "action", "reason"), CASES.values(), ids=CASES.keys())
 def test_each_situation_has_its_decision(case: GroupCondition, action: Action, reason: Reason) -> None:
-    """With a full budget only the condition decides, and the decision has the shares before and after."""
+    """With a full budget only the condition decides; the decision has the shares before and after, and what changed."""
     assert Run().decide(case) == Decision(
-        action=action, reason=reason, before=case.present.cross_rack_share, after=case.possible.cross_rack_share
+        action=action,
+        reason=reason,
+        before=case.present.cross_rack_share,
+        after=case.possible.cross_rack_share,
+        changes=case.changes,
     )
 
 
@@ -145,7 +159,7 @@ def test_a_saving_must_exceed_the_least_in_bytes_too() -> None:
 
 def test_a_saving_by_rounded_weights_alone_is_below_the_least() -> None:
     """Weights are rounded to powers of two: 7 points by them can be less than one by what is measured, which counts."""
-    decision = Run().decide(condition(20, 13, traffic_changed=True, racks_changed=False, rates=(195.0, 187.0), error=1))
+    decision = Run().decide(condition(20, 13, changes=Changes(traffic=True), rates=(195.0, 187.0), error=1))
     assert (decision.reason, decision.before, decision.after) == (Reason.BELOW_MIN_SAVING, 0.195, 0.187)
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samerack.agent.policy import EXEMPT, MAX_ROUNDS, Action, Decision, GroupCondition, Reason, Rules
+from samerack.agent.policy import EXEMPT, MAX_ROUNDS, Action, Changes, Decision, GroupCondition, Reason, Rules
 from samerack.agent.policy.breaker import MAX_OTHERS, PATIENCE_SECONDS, SETTLED_SECONDS, UNDISTURBED_SECONDS, is_open
 from samerack.agent.policy.budget import HOUR_SECONDS
 from samerack.agent.policy.windows import next_opening
@@ -199,7 +199,7 @@ SITUATIONS = st.builds(
     partitions_changed=st.sampled_from([False, False, False, True]),
     withheld=st.sampled_from([0, 0, 0, 2]),
     rounds=st.integers(0, MAX_ROUNDS + 2),
-    racks_changed=st.none() | st.booleans(),
+    changes=st.sampled_from([None, Changes(), Changes(topics=("t",)), Changes(members=("m",))]),
     rates=st.none() | st.tuples(st.floats(0.0, 1000.0), st.floats(0.0, 1000.0)),
     crossing=st.none() | st.tuples(st.floats(0.0, 1.0), st.floats(MIDNIGHT, MIDNIGHT + 10_000.0)),
     generation=st.integers(0, 20),

@@ -8,13 +8,18 @@ from typing import Any
 
 import pytest
 
+from samerack.agent.leading.assigning import Sent
 from samerack.agent.leading.parts import _pauses
-from samerack.agent.policy import Action, Crossing, Reason
+from samerack.agent.policy import Action, Changes, Crossing, Reason
 from samerack.agent.policy.measured import Measured
+from samerack.agent.policy.reasons import why_cheaper
+from samerack.cluster.group import GroupView
+from samerack.cluster.view import SettledCluster
 from samerack.events import EventLog
 from samerack.protocol.model import from_pairs
 from samerack.traffic.collect import Partition
 from samerack.traffic.production import Rate
+from samerack.traffic.weights import Weights
 from tests.unit.agent.leading.bench import FAR, NEAR, VIEW, Bench
 from tests.unit.agent.leading.policies import MIDNIGHT
 from tests.unit.agent.values import RACKS, cluster, group, member
@@ -22,6 +27,11 @@ from tests.unit.agent.values import RACKS, cluster, group, member
 RATES: Mapping[Partition, Rate] = {
     ("t", number): Rate(value=value, error=0.0, seconds=480.0) for number, value in enumerate((100.0, 1.0, 20.0, 3.0))
 }
+SWAPPED = group(
+    member("m-a", "t", rack="b", assigned=from_pairs([("t", 0), ("t", 1)])),
+    member("m-b", "t", rack="a", assigned=from_pairs([("t", 2), ("t", 3)])),
+)
+"""The members of before, with each other's rack."""
 
 
 def test_partitions_that_the_first_poll_lacks_are_waited_for() -> None:
@@ -36,6 +46,32 @@ def test_partitions_that_the_first_poll_lacks_are_waited_for() -> None:
     assert not bench.evaluation().condition.partitions_changed
     bench.watch.cluster = cluster(RACKS, t=[[1], [1]])
     assert bench.evaluation().condition.partitions_changed, "the watch has let that settle"
+
+
+@pytest.mark.parametrize(
+    ("planned", "view", "weights", "changes", "reason"),
+    [
+        (NEAR, VIEW, None, Changes(topics=("t",)), Reason.RACKS_CHANGED),
+        (FAR, VIEW, {"t": (1, 1, 1, 2)}, Changes(traffic=True), Reason.TRAFFIC_CHANGED),
+        (FAR, SWAPPED, None, Changes(members=("m-a", "m-b")), Reason.MEMBERS_RACKS_CHANGED),
+        (FAR, VIEW, None, Changes(), Reason.CHEAPER_PLAN),
+    ],
+    ids=["racks", "traffic", "members", "nothing"],
+)
+def test_what_has_changed_since_the_plan_is_found_once_and_is_the_reason(
+    planned: SettledCluster, view: GroupView, weights: Weights | None, changes: Changes, reason: Reason
+) -> None:
+    """Nothing guesses it afterwards: the same value is in the condition, the decision and the event."""
+    bench = Bench(cluster=planned)
+    plan = bench.evaluation(view).plan
+    bench.assigning.sent = Sent(
+        generation=1, plan=plan, cluster=planned, seconds=0.0, members=2, subscriptions={}, weights=weights
+    )
+    bench.evaluator.forget()
+    bench.watch.cluster = FAR
+    condition = bench.evaluation().condition
+    assert condition.changes == changes
+    assert why_cheaper(condition) is reason
 
 
 def test_rates_are_summed_by_what_crosses_racks() -> None:

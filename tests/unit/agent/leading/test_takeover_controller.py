@@ -15,7 +15,7 @@ from samerack.agent.leading.rebalance_evaluator import Evaluation, RebalanceEval
 from samerack.agent.leading.roles import FOLLOWING, LEADING, STANDBY
 from samerack.agent.leading.takeover_controller import TakeoverController
 from samerack.agent.leading.takeover_lock import TakeoverLock
-from samerack.agent.policy import Action, Decision, GroupCondition, Reason
+from samerack.agent.policy import Action, Changes, Decision, GroupCondition, Reason
 from samerack.cluster.group import GroupView
 from samerack.settings import LeadingSettings
 from tests.unit.agent.leading.policies import cost
@@ -26,7 +26,7 @@ from tests.unit.agent.values import group
 
 COST = replace(cost(2, assigned=4), sum_of_squares=8)
 CONDITION = GroupCondition(
-    present=COST, possible=COST, partitions_changed=False, withheld=0, rounds=0, racks_changed=False
+    present=COST, possible=COST, partitions_changed=False, withheld=0, rounds=0, changes=Changes()
 )
 EVALUATION = cast("Evaluation", SimpleNamespace(condition=CONDITION))
 BEHIND = group(M2, AGENT, M1, M3)  # a member other than the agent would lead next
