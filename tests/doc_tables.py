@@ -85,7 +85,7 @@ TABLES: Final[Mapping[str, Callable[[], str]]] = {
 
 
 def main() -> None:
-    """Rewrite all pages that have such tables."""
+    """Rewrites all pages that have such tables."""
     for path in pages():
         page = path.read_text(encoding="utf-8")
         if (anew := replaced(page)) != page:

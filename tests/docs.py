@@ -43,7 +43,7 @@ def pages() -> list[Path]:
 
 
 def blocks() -> Iterator[Command]:
-    """Command in code blocks; a backslash at the end continues a line, a `#` starts a comment."""
+    """Commands in code blocks; a backslash at the end continues a line, a `#` starts a comment."""
     for page in pages():
         for match in _BLOCK.finditer(page.read_text(encoding="utf-8")):
             text = (match["fenced"] or match["indented"]).replace("\\\n", " ")
@@ -53,7 +53,7 @@ def blocks() -> Iterator[Command]:
 
 
 def spans() -> Iterator[Command]:
-    """Command in running text."""
+    """Commands in running text."""
     for page in pages():
         for match in _SPAN.finditer(page.read_text(encoding="utf-8")):
             yield Command(page=page.name, words=tuple(match[1].split()))
@@ -80,7 +80,7 @@ def _tests() -> frozenset[str]:
 
 
 def dead_links(page: Path) -> list[str]:
-    """Link on a page to a missing file or heading; links to the web are not checked."""
+    """Links on a page to a missing file or heading; links to the web are not checked."""
     dead = []
     for address in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
         path, _, anchor = address.partition("#")
@@ -93,6 +93,6 @@ def dead_links(page: Path) -> list[str]:
 
 
 def _headings(page: Path) -> set[str]:
-    """Anchor of a page's headings, as GitHub creates them."""
+    """Anchors of a page's headings, as GitHub creates them."""
     texts = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-") for text in texts}

@@ -224,7 +224,7 @@ class Programs:
                 sys.stderr.flush()
 
     def stop(self) -> None:
-        """Interrupt all of them; none is started any more."""
+        """Interrupts all of them; none is started any more."""
         with self._lock:
             self._stopped = True
             for process in self._running:

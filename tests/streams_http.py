@@ -35,7 +35,7 @@ class Endpoint:
     metrics: Metrics
 
     def post(self, path: str, body: Json | bytes, **headers: str) -> tuple[int, Any]:
-        """Statu and JSON of the answer; None if it has no body."""
+        """Status and JSON of the answer; None if it has no body."""
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
         with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=50)) as connection:
             connection.request("POST", path, content, {"content-type": "application/json"} | headers)

@@ -87,7 +87,7 @@ class Admission:
         """Make the next `admits` decide again."""
         self._decided_for = None
 
-    def admits_at_birth(self) -> bool:
+    def admits_initial_rebalance(self) -> bool:
         """Return whether the agent may join while the group forms and the protocols of its members are not visible."""
         if self.back_off.is_out or self._watch.denied_topics(self._group) or self._unsupported_reason():
             return False

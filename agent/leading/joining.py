@@ -1,4 +1,4 @@
-"""Joins and rejoins one group within a membership, leads it from its birth if it is just forming, and reports results.
+"""Joins and rejoins one group within a membership, from its initial rebalance if it is just forming; reports results.
 
 JoinGroup stays parked until all members have joined, so a join takes several turns. When it has ended, the plan that
 was sent goes to the policy, the reports and the back-off.
@@ -59,12 +59,12 @@ class Joining:
         instance_id = self._parts.settings.leading.instance_id
         return any(member.instance_id == instance_id for member in view.members)
 
-    def begins_at_birth(self, view: GroupView) -> bool:
+    def begins_initial_rebalance(self, view: GroupView) -> bool:
         """Return whether the group is just forming and the agent may lead it from its first generation."""
         delay, empty_at = self._parts.watch.initial_delay_seconds, self._sighting.empty_at
         if not is_forming(view, empty_at=empty_at, delay_seconds=delay, now=self._parts.clock()):
             return False
-        if empty_at is None or delay is None or not self._parts.admission.admits_at_birth():
+        if empty_at is None or delay is None or not self._parts.admission.admits_initial_rebalance():
             return False
         self._initial_rebalance = InitialRebalance(
             sighting=self._sighting,

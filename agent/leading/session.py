@@ -114,7 +114,7 @@ class Session:
         if member.is_outside:
             if group.view is None or group.others is None or self.lacks_consumers:
                 return TURN_SECONDS
-            if not (self._joining.begins_at_birth(group.view) or self._may_join(group.view, group.others)):
+            if not (self._joining.begins_initial_rebalance(group.view) or self._may_join(group.view, group.others)):
                 return TURN_SECONDS
             if not member.member_id:
                 self._parts.position.enter(member, group.view)

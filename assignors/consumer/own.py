@@ -26,7 +26,7 @@ def assign_here(name: str, problem: Problem, options: Options) -> Int32Array:
 
 
 def own_plan(
-    problem: Problem, assignor: str, tells_rack: BoolArray, *, assign: Assign = assign_here
+    problem: Problem, assignor: str, sends_rack: BoolArray, *, assign: Assign = assign_here
 ) -> Int32Array | None:
     """Compute the plan that the group's own assignor would make.
 
@@ -37,7 +37,7 @@ def own_plan(
     Args:
         problem: the group.
         assignor: protocol name in the group.
-        tells_rack: [M] whether the member's subscription contains its rack.
+        sends_rack: [M] whether the member's subscription contains its rack.
         assign: computes a plan.
 
     Returns:
@@ -50,10 +50,10 @@ def own_plan(
     if name not in ASSIGNORS or not problem.members:
         return None
     owner = np.full_like(problem.owner, NOBODY)
-    return assign(name, replace(_as_sent(problem, tells_rack), owner=owner, contested=None), _FRESH)
+    return assign(name, replace(_as_sent(problem, sends_rack), owner=owner, contested=None), _FRESH)
 
 
-def server_plan(problem: Problem, tells_rack: BoolArray, *, assign: Assign = assign_here) -> Int32Array:
+def server_plan(problem: Problem, sends_rack: BoolArray, *, assign: Assign = assign_here) -> Int32Array:
     """Compute a plan as good as that of samerack's assignor in the brokers (KIP-848), from the present owners.
 
     Brokers tell an assignor the racks that members send and those of all replicas; neither bytes nor leaders. So it
@@ -61,7 +61,7 @@ def server_plan(problem: Problem, tells_rack: BoolArray, *, assign: Assign = ass
 
     Args:
         problem: the group.
-        tells_rack: [M] whether the member sends its rack to the brokers.
+        sends_rack: [M] whether the member sends its rack to the brokers.
         assign: computes a plan.
 
     Returns:
@@ -70,11 +70,11 @@ def server_plan(problem: Problem, tells_rack: BoolArray, *, assign: Assign = ass
     Raises:
         AssignmentError: as the assignor.
     """
-    known = replace(_as_sent(problem, tells_rack), reads_any_replica=np.ones_like(tells_rack))
+    known = replace(_as_sent(problem, sends_rack), reads_any_replica=np.ones_like(sends_rack))
     return assign("optimal", known, DEFAULTS)
 
 
-def _as_sent(problem: Problem, tells_rack: BoolArray) -> Problem:
+def _as_sent(problem: Problem, sends_rack: BoolArray) -> Problem:
     """Return the problem without what only the agent knows: racks that members do not send, and bytes."""
-    racks = np.where(tells_rack, problem.member_rack, NOBODY).astype(problem.member_rack.dtype)
+    racks = np.where(sends_rack, problem.member_rack, NOBODY).astype(problem.member_rack.dtype)
     return replace(problem, member_rack=racks, weights=None)

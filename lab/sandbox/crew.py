@@ -36,7 +36,7 @@ class Post:
 
     client: str
     rack: str
-    tells_rack: bool
+    sends_rack: bool
 
     @property
     def name(self) -> str:
@@ -54,7 +54,7 @@ class Layout:
     def serving(self, post: Post, partition: Partition) -> frozenset[str]:
         """Return the racks that can serve a member: any replica's if it fetches with its rack, else the leader's."""
         placed = self.replicas[partition]
-        brokers = placed.replicas if post.tells_rack else (placed.leader,)
+        brokers = placed.replicas if post.sends_rack else (placed.leader,)
         return frozenset(self.racks[broker] for broker in brokers)
 
 
@@ -86,7 +86,7 @@ class Crew:
             group=self._group,
             topics=self._topics,
             client_id=post.name,
-            rack=post.rack if post.tells_rack else None,
+            rack=post.rack if post.sends_rack else None,
             properties=self._properties,
         )
         self._members[post] = Member.on(post.client, settings)
@@ -180,7 +180,7 @@ class Crew:
         problem = build_problem(
             topics=topics,
             members=[
-                MemberInput(id=post.name, topics=self._topics, rack=post.rack, reads_any_replica=post.tells_rack)
+                MemberInput(id=post.name, topics=self._topics, rack=post.rack, reads_any_replica=post.sends_rack)
                 for post in self.posts
             ],
         )
@@ -274,5 +274,5 @@ def show_rates(story: Story, rates: Mapping[Post, Mapping[str, float]], title: s
             f"[{'green' if rack == post.rack else 'red'}]{found[rack] / 1000:.1f}[/]" if found[rack] >= 50 else "-"
             for rack in racks
         ]
-        table.add_row(post.client, post.rack, *cells, "wire" if post.tells_rack else "records")
+        table.add_row(post.client, post.rack, *cells, "wire" if post.sends_rack else "records")
     story.console.print(table)

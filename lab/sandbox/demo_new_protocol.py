@@ -27,7 +27,7 @@ TOPICS: Final = {
 """Topic to brokers per partition, the leader first. Each rack can serve a third of it, so that no read has to cross."""
 MOVES: Final = {("clicks", 0): [2], ("clicks", 4): [3], ("clicks", 8): [1]}
 POSTS: Final = tuple(
-    Post(client=client, rack=rack, tells_rack=True)
+    Post(client=client, rack=rack, sends_rack=True)
     for client in ("confluent", "java")
     for rack in ("rack-a", "rack-b", "rack-c")
 )

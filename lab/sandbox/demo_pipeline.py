@@ -30,7 +30,7 @@ STATES_TOPIC: Final = "samerack-states"
 CLUSTER: Final = "demo"
 OTHER_GROUP: Final = "reports"
 OTHER_POSTS: Final = tuple(
-    Post(client="confluent", rack=rack, tells_rack=True) for rack in ("rack-a", "rack-b", "rack-c")
+    Post(client="confluent", rack=rack, sends_rack=True) for rack in ("rack-a", "rack-b", "rack-c")
 )
 _PUBLISHING: Final = {
     "traffic.groups": ["*"],

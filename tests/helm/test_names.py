@@ -38,7 +38,7 @@ _ASKING = (
 
 
 def _everything(folder: Path, config: Manifest) -> tuple[str | Path, ...]:
-    """Value that render every kind of object, with names made by the chart."""
+    """Values that render every kind of object, with names made by the chart."""
     path = folder / "values.yaml"
     claims = {"volume": {"create": True, "existingClaim": ""}}
     names: Manifest = {"nameOverride": "", "fullnameOverride": "", "serviceAccount": {"name": ""}, "pipeline": claims}

@@ -59,7 +59,7 @@ class Fleet:
         return sums
 
     def read(self, topic: str) -> list[tuple[bytes, bytes]]:
-        """Key and values of all records that are in the topic now."""
+        """Keys and values of all records that are in the topic now."""
         consumer = Consumer(
             {
                 "bootstrap.servers": self.bootstrap,

@@ -75,7 +75,7 @@ def test_a_coordinator_without_the_assignor(shared_cluster: Cluster, scenario: S
 
 @contextmanager
 def only_on_the_coordinator(brokers: Cluster, scenario: Scenario) -> Iterator[list[int]]:
-    """Restart brokers one by one so that only the group's coordinator has the assignor, which then loses the group.
+    """Restarts brokers one by one so that only the group's coordinator has the assignor, which then loses the group.
 
     Yields the brokers without the assignor, one of which coordinates the group; all have it again at the end.
     """

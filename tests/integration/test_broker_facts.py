@@ -70,7 +70,7 @@ def enter(cluster: KafkaCluster, group: str) -> Iterator[Enter]:
 
 
 def _settle(players: Sequence[Player]) -> None:
-    """Let all players join and rejoin until they are in one generation."""
+    """Lets all players join and rejoin until they are in one generation."""
 
     def at_peace() -> bool:
         memberships = [player.membership for player in players]

@@ -160,7 +160,7 @@ class Talkative(AgentProcess):
         super().__init__(bootstrap, groups=[group], log=log, settings=settings, config=config)
 
     def get(self, path: str) -> tuple[int, str]:
-        """Statu and text of one page."""
+        """Status and text of one page."""
         self._url = self._address
         return super().get(path)
 

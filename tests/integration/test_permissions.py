@@ -198,7 +198,7 @@ class Observed:
         self._stack.close()
 
     def refused(self) -> set[str]:
-        """Family that the metrics show as refused."""
+        """Families that the metrics show as refused."""
         return {one.labels["family"] for one in self.agent.samples("samerack_missing_permissions") if one.value}
 
     def found(self) -> set[str]:
@@ -229,7 +229,7 @@ def _asked(command: str, *options: str) -> dict[str, Any]:
 
 
 def _as_agent(cluster: Cluster) -> list[str]:
-    """Option with which a command connects as the agent's principal."""
+    """Options with which a command connects as the agent's principal."""
     return ["-b", cluster.secured(AGENT), *(part for key, value in SASL.items() for part in ("-s", f"{key}={value}"))]
 
 

@@ -96,7 +96,7 @@ class Scenario:
         self.application.wait_complete(_PARTITIONS, standbys=STANDBYS)
 
     def restart_last(self) -> None:
-        """Restart a process, which rebalances."""
+        """Restarts a process, which rebalances."""
         self.application.stop(_LAST)
         self.application.start(_LAST)
 

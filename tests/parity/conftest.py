@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session", autouse=True)
 def _quick_java() -> Iterator[None]:
-    """Let Java compile quickly, with little optimisation: in a tenth of the cases nothing else pays for itself."""
+    """Lets Java compile quickly, with little optimisation: in a tenth of the cases nothing else pays for itself."""
     with pytest.MonkeyPatch.context() as patch:
         if not effort.ALL:
             patch.setitem(os.environ, "JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")

@@ -114,7 +114,7 @@ def _remember(rng: random.Random, family: str, case: Case) -> None:
 
 
 def _lag(rng: random.Random, case: Case) -> None:
-    """Lag that fit the previous tasks: owners have none, standbys some, all others the full lag."""
+    """Lags that fit the previous tasks: owners have none, standbys some, all others the full lag."""
     lags: dict[str, dict[str, int]] = {}
     everything = rng.choice([0, 500, 100_000])
     for client in case["clients"]:

@@ -23,7 +23,7 @@ FEW = 80
 
 
 def different(assignor: str, seeds: slice) -> list[int]:
-    """Seed of the cases in which any task, warm-up, flag or deadline differs from Kafka's."""
+    """Seeds of the cases in which any task, warm-up, flag or deadline differs from Kafka's."""
     recorded = dict(enumerate(KAFKAS[assignor].split()))
     found = []
     for seed in list(recorded)[seeds]:

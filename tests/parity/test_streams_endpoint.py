@@ -91,7 +91,7 @@ def application_of(case: dict[str, Any], *, compatible: bool) -> str:
 
 
 def different(agent: Endpoint, assignor: str, seeds: range) -> list[tuple[int, bool]]:
-    """Case in which any task or follow-up differs from the command's, or with `compatible` from Kafka's."""
+    """Cases in which any task or follow-up differs from the command's, or with `compatible` from Kafka's."""
     found = []
     for seed in seeds:
         case = random_case(seed, assignor)

@@ -19,9 +19,9 @@ from samerack.agent.leading import takeover_attempt
 from samerack.agent.leading.takeover_steps import TRANSITIONS, Event, Step, Transition, transition
 from tests.simulator import deploys
 from tests.simulator.agent import simulated
-from tests.simulator.judgement import ViolationError
+from tests.simulator.invariants import ViolationError
 from tests.simulator.plants import PLANTS
-from tests.simulator.story import STEPS_OF_A_STORY, tell
+from tests.simulator.story import STEPS_OF_A_STORY, play_story
 
 _CHUNK: Final = 25
 _PROGRESS_SECONDS: Final = 5.0
@@ -46,7 +46,7 @@ def play(first: int, count: int, plant: str = "") -> tuple[list[dict[str, Any]],
         stack.enter_context(redirect_stdout(sys.stderr))  # hypothesis prints messages, which are no JSON
         for number in range(first, first + count):
             try:
-                tell(number)
+                play_story(number)
             except ViolationError as violation:
                 text, _, tale = str(violation).partition("\n")
                 found.append(
@@ -82,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="scripts/simulate",
         description="Plays stories of faults on a simulated group that the real agent leads, one story of "
-        f"{STEPS_OF_A_STORY} steps for each seed, and tells the shortest of each that ends badly. The same seed tells "
+        f"{STEPS_OF_A_STORY} steps for each seed, and prints the shortest of each that ends badly. The same seed is "
         "the same story.",
         epilog="examples: scripts/simulate --seeds 10000 --json; scripts/simulate --first 195 --seeds 1; "
         "scripts/simulate --plant one-phase --seeds 1000",
@@ -97,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         type=int,
         metavar="GROUPS",
         default=0,
-        help="rather tell in how many of so many running groups, of several sizes and protocols, the agent leads after "
+        help="print instead in how many of so many groups, of several sizes and protocols, the agent leads after "
         "one rolling deploy, after two and after three",
     )
     options = parser.parse_args(arguments)

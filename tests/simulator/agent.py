@@ -35,11 +35,11 @@ from samerack.cluster import client, connections, coordinator_requests, group_me
 from samerack.cluster.diagnosis import Diagnoses
 from samerack.events import EventLog
 from samerack.settings import Settings
+from tests.simulator.leadership import SimulatedLeadership
 from tests.simulator.loop import SimulatedConnections, VirtualLoop
 from tests.simulator.membership import ObservedMembership, polling
 from tests.simulator.place import RACKS, Watch
 from tests.simulator.process import Process, Signal
-from tests.simulator.standing import SimulatedStanding
 
 GROUP: Final = "orders"
 _EPOCH: Final = 1_750_000_000.0
@@ -121,7 +121,7 @@ def build(
     *,
     settings: Settings,
     watch: Watch,
-    standing: SimulatedStanding | None,
+    leadership: SimulatedLeadership | None,
     broke: Callable[[Exception], None],
     backs_off: Callable[[Cause], None],
     notify: Callable[[], None],
@@ -137,20 +137,20 @@ def build(
         def wall() -> float:
             return _EPOCH + process.seconds()
 
-        looking: Any = watch
-        stands: Any = standing
+        cluster_watch: Any = watch
+        led_by: Any = leadership
         with mock.patch.object(parts_module, "time", SimpleNamespace(monotonic=process.seconds, time=wall)):
             parts = build_group_parts(
                 group=GROUP,
                 settings=settings,
-                watch=looking,
+                watch=cluster_watch,
                 foreign_protocols=ForeignProtocols(None),
                 group_type=group_type,
                 metrics=_metrics(),
                 events=EventLog(clock=wall),
                 notify_supervisor=notify,
             )
-        leader = GroupLeader(parts, poller=polling(process), leadership=stands, hand_over_seconds=_HAND_OVER_SECONDS)
+        leader = GroupLeader(parts, poller=polling(process), leadership=led_by, hand_over_seconds=_HAND_OVER_SECONDS)
         inside: Any = leader
         inside._wake, inside._stopping = Signal(process), Signal(process)
         inside._parts = replace(inside._parts, clock=process.seconds)
@@ -165,8 +165,8 @@ def build(
         back_off.start = start
         inside._reporter.broke = lambda error, _pause: broke(error)
         watch.listen(inside._wake.set)
-        if standing is not None:
-            standing.listen(inside._wake.set)
+        if leadership is not None:
+            leadership.listen(inside._wake.set)
     finally:
         Process.current = before
     return leader

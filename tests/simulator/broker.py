@@ -131,7 +131,7 @@ class BrokerEnd:
             self._process.changes("reset")
 
     def receive(self, content: bytes) -> None:
-        """Request arrive at the broker."""
+        """Requests arrive at the broker."""
         self._queue.extend(_frames(content))
         self._next()
 

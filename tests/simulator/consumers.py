@@ -33,7 +33,7 @@ class Kind:
     """One kind of client."""
 
     version: int = 3  # the version of its subscription
-    tells_rack: bool = True  # whether the subscription carries the rack; else only the client id does
+    sends_rack: bool = True  # whether the subscription carries the rack; else only the client id does
     heartbeat_ms: int = 500  # its timers
     session_ms: int = 10_000
     rebalance_ms: int = 30_000
@@ -50,11 +50,11 @@ KINDS: Final = {
     "default": Kind(heartbeat_ms=3000, session_ms=45_000, rebalance_ms=300_000, poll_ms=200),
     "slow": Kind(poll_ms=4000),
     "librdkafka": Kind(heartbeat_ms=3000, poll_ms=1000),
-    "kafka-python": Kind(version=0, tells_rack=False, heartbeat_ms=1000),
+    "kafka-python": Kind(version=0, sends_rack=False, heartbeat_ms=1000),
     "static": Kind(static=True),
 }
-KAFKA_GO: Final = Kind(version=0, tells_rack=False, heartbeat_ms=3000, cut_short=True, join_backoff_ms=5000)
-KAFKAJS: Final = Kind(version=1, tells_rack=False, heartbeat_ms=3000, assigns_to_all=True)
+KAFKA_GO: Final = Kind(version=0, sends_rack=False, heartbeat_ms=3000, cut_short=True, join_backoff_ms=5000)
+KAFKAJS: Final = Kind(version=1, sends_rack=False, heartbeat_ms=3000, assigns_to_all=True)
 """Kinds for groups of one kind: they share no protocol with others, or only if none of them leads."""
 
 
@@ -75,7 +75,7 @@ class Consumer:
         self.host = Host(world.timeline)
         self._protocols = protocols
         self._timeline, self._network, self._place = world.timeline, world.network, world.place
-        self._random, self._owns = world.random, world.judgement.owns
+        self._random, self._owns = world.random, world.invariants.owns
         self._instance = name if kind.static else None
         self._attempt = 0
         self._rejoins = False
@@ -123,7 +123,7 @@ class Consumer:
                 topics=self.topics,
                 owned=owned,
                 generation=self.generation if len(owned) else -1,
-                rack=self.rack if self.kind.tells_rack else None,
+                rack=self.rack if self.kind.sends_rack else None,
             )
         )
         if self.kind.cut_short:
@@ -172,9 +172,9 @@ class Consumer:
         self._planned_for = self._counts()
         attempt = self._attempt
 
-        def synced(said: Synced) -> None:
+        def synced(response: Synced) -> None:
             if attempt == self._attempt:
-                self._synced(said)
+                self._synced(response)
 
         request = Sync(
             member_id=self.member_id,
@@ -262,11 +262,11 @@ class Consumer:
     def _metadata_changes(self) -> None:
         """A leader watches the partition counts, and rejoins when they change."""
 
-        def look() -> None:
+        def poll() -> None:
             if self.stable and self.leading and not self._rejoins and self._counts() != self._planned_for:
                 self._rejoin_at_next_poll()
 
-        self.host.later(_METADATA_MS, look)
+        self.host.later(_METADATA_MS, poll)
 
     def _take(self, owned: frozenset[Partition]) -> None:
         if owned != self.owned:

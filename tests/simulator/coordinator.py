@@ -207,7 +207,7 @@ class Coordinator:
         self.group = None
 
     def load(self) -> None:
-        """Thi broker now coordinates the group: it loads what was written last, and restarts every session timeout."""
+        """This broker now coordinates the group: it loads what was written last, and restarts every session timeout."""
         self.group = _copied(self._written) if self._written is not None else None
         if self.group is not None:
             for member in self.group.members:

@@ -34,7 +34,7 @@ class Row:
 
 
 def restarts_until_led(protocol: str, members: int, seed: int) -> int | None:
-    """Restart of single members until the agent leads; None if it does not after `DEPLOYS` deployments."""
+    """Restarts of single members until the agent leads; None if it does not after `DEPLOYS` deployments."""
     with simulated():
         world = World(Setting(seed=seed, protocol=protocol, partitions=2 * members, agent_first=False))
         try:

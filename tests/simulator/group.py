@@ -255,7 +255,7 @@ class Group:
         return protocol_type == self.protocol_type and bool({name for name, _ in protocols} & self.common())
 
     def common(self) -> set[str]:
-        """Protocol that all members have."""
+        """Protocols that all members have."""
         names = [{name for name, _ in member.protocols} for member in self.members]
         return set.intersection(*names) if names else set()
 

@@ -45,7 +45,7 @@ class Guest:
         for partition in consumer.owned:
             self._commits[partition] = self._world.timeline.now
 
-    def looks(self) -> None:
+    def check(self) -> None:
         """Check the group once."""
         world = self._world
         now = world.timeline.now
@@ -76,9 +76,9 @@ class Guest:
         if alone > ALONE_MS:
             self._fail("StaysAlone", f"an agent has been in a group without consumers for {alone / 1000:.1f} s")
         if group.state is State.STABLE and now - self._alone_since > _CLEANING_MS:
-            self._look_at_offsets(now)
+            self._check_offsets(now)
 
-    def _look_at_offsets(self, now: int) -> None:
+    def _check_offsets(self, now: int) -> None:
         """In Stable, offsets of topics without subscribers expire by their age; in Empty, by the group's (KIP-211)."""
         assert self._without_since is not None
         for partition, at in self._commits.items():
@@ -145,9 +145,9 @@ class Guest:
             seen = agent.seen_partitions(topic)
             if missing and (missing == numbers or min(missing) < seen):
                 self._fail("LeftOut", f"{agent.name} plans without {topic}, partitions {sorted(missing)}")
-        self._look_at_shares(agent, there, plan)
+        self._check_shares(agent, there, plan)
 
-    def _look_at_shares(
+    def _check_shares(
         self, agent: SupervisedAgent, there: list[Consumer], plan: dict[str, frozenset[Partition]]
     ) -> None:
         """In an eager group, no member gets nothing while another has several partitions of its topics.
@@ -176,4 +176,4 @@ class Guest:
 
 def _term(agent: SupervisedAgent) -> int:
     """The election term that the agent knows."""
-    return agent.standing.term if agent.standing is not None else 0
+    return agent.leadership.term if agent.leadership is not None else 0

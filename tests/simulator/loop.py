@@ -50,7 +50,7 @@ class VirtualLoop(NetworkSelector):  # type: ignore[misc]  # the library is unty
         """Run a coroutine on the loop while the calling fiber waits; return its result."""
         if self._closed:
             raise RuntimeError("NetworkSelector closed!")
-        self.process.heed()
+        self.process.check_killed()
         future = self.call_soon_with_future(coro, *args)
         self.process.block(lambda: bool(future.is_done))
         if future.exception is not None:

@@ -10,7 +10,7 @@ from samerack.cluster.view import NO_LEADER, ClusterView, PartitionView, Settled
 from tests.simulator.process import Process
 
 RACKS = ("a", "b", "c")
-LOOK_MS = 500
+POLL_MS = 500
 _TIMES = SettlingTimes(change=1.0, leader=600.0)
 
 
@@ -31,9 +31,9 @@ class Place:
         for listener in tuple(self.listeners):
             listener()
 
-    def show_stale(self, looks: int) -> None:
-        """Of the next `looks` polls of each watch, every second one goes to a broker that reports fewer partitions."""
-        self.stale = self.stale[0] + 1, looks
+    def show_stale(self, polls: int) -> None:
+        """Of the next `polls` polls of each watch, every second one goes to a broker that reports fewer partitions."""
+        self.stale = self.stale[0] + 1, polls
 
     def view(self, topics: frozenset[str], *, stale: bool) -> ClusterView:
         """The answer to one metadata request."""
@@ -63,7 +63,7 @@ class Watch:
     def __init__(self, process: Process, place: Place, initial_delay_seconds: float) -> None:
         self.initial_delay_seconds = initial_delay_seconds
         self._process, self._host, self._timeline, self._place = process, process.host, process.timeline, place
-        self.most_seen: dict[str, int] = {}
+        self.max_seen: dict[str, int] = {}
         self._state = Settling()
         self._listeners: list[Callable[[], None]] = []
         self._interest: frozenset[str] = frozenset()
@@ -84,7 +84,7 @@ class Watch:
             self._soon(20)
 
     def unknown(self, topics: AbstractSet[str], owned: AbstractSet[str] = frozenset()) -> frozenset[str]:
-        """Topic of which no poll has shown whether they exist."""
+        """Topics of which no poll has shown whether they exist."""
         return frozenset(topics - self.cluster.topics.keys() - (self._state.seen.absent - owned))
 
     def wait_for(
@@ -92,9 +92,9 @@ class Watch:
     ) -> frozenset[str]:
         """Poll with the configured delay, if topics are unknown; return those that are still unknown."""
         if self.unknown(topics, owned):
-            self._process.spend(min(self._process.look_ms, round(seconds * 1000)))
-            if self._process.look_ms <= seconds * 1000:
-                self._look()
+            self._process.spend(min(self._process.metadata_ms, round(seconds * 1000)))
+            if self._process.metadata_ms <= seconds * 1000:
+                self._poll()
         return self.unknown(topics, owned)
 
     def denied_topics(self, group: str) -> frozenset[str]:  # noqa: ARG002 - there is one group
@@ -110,19 +110,19 @@ class Watch:
         """Whether no poll is scheduled."""
         return not self._due
 
-    def _soon(self, milliseconds: int = LOOK_MS) -> None:
-        if not self._due or milliseconds < LOOK_MS:
+    def _soon(self, milliseconds: int = POLL_MS) -> None:
+        if not self._due or milliseconds < POLL_MS:
             self._due = True
-            self._host.later(milliseconds, self._look)
+            self._host.later(milliseconds, self._poll)
 
     def _is_stale(self) -> bool:
         """Whether this poll goes to the lagging broker; each watch counts its own polls, so that each alternates."""
-        times, looks = self._place.stale
-        left = self._stale[1] if self._stale[0] == times else looks
+        times, polls = self._place.stale
+        left = self._stale[1] if self._stale[0] == times else polls
         self._stale = times, max(0, left - 1)
         return self._stale[1] % 2 == 1
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         self._due = False
         if self._place.hidden:
             self._soon()
@@ -135,7 +135,7 @@ class Watch:
         if self._stale[1]:
             self._soon()
         for topic, partitions in state.settled.topics.items():
-            self.most_seen[topic] = max(self.most_seen.get(topic, 0), len(partitions))
+            self.max_seen[topic] = max(self.max_seen.get(topic, 0), len(partitions))
         if state.settled is not self.cluster:
             self.cluster = state.settled
             for listener in self._listeners:

@@ -44,9 +44,9 @@ def _always(*, be: Any) -> Any:
     return lambda *_, **__: be
 
 
-def _keep_all(self: JoinPosition, membership: Any, look: Any) -> None:
+def _keep_all(self: JoinPosition, membership: Any, view: Any) -> None:
     with mock.patch.object(Membership, "release", return_value=True):
-        _enter(self, membership, look)
+        _enter(self, membership, view)
 
 
 def _stay(self: Assigning, joined: Joined) -> dict[str, bytes]:

@@ -55,12 +55,12 @@ class Fiber:
 
     def park(self) -> None:
         """Return control to the caller of `resume`; only for the code itself."""
-        self.heed()
+        self.check_killed()
         self._back.release()
         self._go.acquire()
-        self.heed()
+        self.check_killed()
 
-    def heed(self) -> None:
+    def check_killed(self) -> None:
         """Stop here if the code was killed."""
         if self._doomed:
             raise Killed
@@ -108,7 +108,7 @@ class Process:
         self._deadline = 0
         self._poked = False
         self._then: Callable[[], None] = lambda: None
-        self.plan_ms = self.look_ms = 0  # how long a plan takes, and the metadata request that a plan waits for
+        self.plan_ms = self.metadata_ms = 0  # how long a plan takes, and the metadata request that a plan waits for
         self.planned = -1  # the last generation that it has planned for
         self.presences: Callable[[], frozenset[MemberIdentity]] = frozenset
 
@@ -157,14 +157,14 @@ class Process:
 
     # from its own thread
 
-    def heed(self) -> None:
+    def check_killed(self) -> None:
         """Stop here if the process was killed."""
         assert self._fiber is not None
-        self._fiber.heed()
+        self._fiber.check_killed()
 
     def block(self, until: Callable[[], bool]) -> None:
         """Wait without limit until a condition holds; code that changes it calls `stepped`."""
-        self.heed()
+        self.check_killed()
         if not until():
             assert self._fiber is not None
             self._until, self._deadline = until, _NEVER
@@ -178,7 +178,7 @@ class Process:
         """Wait until a condition holds, up to a limit; return whether it holds."""
         fiber = self._fiber
         assert fiber is not None
-        fiber.heed()
+        fiber.check_killed()
         if until():
             return True
         self._until, self._deadline = until, self.timeline.now + milliseconds

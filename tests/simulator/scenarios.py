@@ -117,7 +117,7 @@ def release_rebalances(desk: Desk) -> None:
 
 
 def rebalance_timeout(desk: Desk) -> None:
-    """A dynamic member that does not rejoin in time is removed; heartbeats tell the others to rejoin."""
+    """A dynamic member that does not rejoin in time is removed; heartbeats have the others rejoin."""
     _run(
         desk,
         "enter a b c; settle a b c; join a changed; beat b; beat c; join b; hear a b; wait 1.7; hear a b; beat c",

@@ -42,7 +42,7 @@ _SETTINGS: Final = st.builds(
     max_size=st.sampled_from((0, 0, 0, 3)),
     patterns=st.booleans(),
     plan_ms=st.sampled_from((0, 0, 0, 80, 1500)),
-    look_ms=st.sampled_from((0, 0, 0, 300, 2500)),
+    metadata_ms=st.sampled_from((0, 0, 0, 300, 2500)),
     clients=st.sampled_from(("any", "any", "any", "any", "any", "any", "kafka-go", "kafkajs")),
     agent_first=st.booleans(),
     clean=st.booleans(),
@@ -81,7 +81,7 @@ _EVENTS: Final[dict[str, tuple[Callable[..., None], dict[str, Any]]]] = {
     ),
     "another_is_elected": (World.elect_other, {}),
     # the cluster
-    "metadata_is_stale": (World.show_stale, {"looks": _within(1, 5, 30)}),
+    "metadata_is_stale": (World.show_stale, {"polls": _within(1, 5, 30)}),
     "the_coordinator_moves": (
         World.move_coordinator,
         {"milliseconds": _within(50, 1000, 4000), "outdated": st.booleans()},
@@ -99,7 +99,7 @@ _EVENTS: Final[dict[str, tuple[Callable[..., None], dict[str, Any]]]] = {
 }
 """Events of a story that are one event of the world: its method, and what Hypothesis draws for it.
 
-Hypothesis orders rules by name: with other names a seed tells another story.
+Hypothesis orders rules by name: with other names a seed is another story.
 """
 
 
@@ -144,7 +144,7 @@ class Story(RuleBasedStateMachine):
 
     @rule(of=_REFUSALS, milliseconds=_within(300, 3000), times=_within(1, 2, 1000))
     def requests_are_refused(self, of: tuple[str, Error], milliseconds: int, times: int) -> None:
-        """Request are refused with any error that brokers use for them."""
+        """Requests are refused with any error that brokers use for them."""
         self.world.refuse(*of, milliseconds, times)
 
     @rule(of=_REFUSALS)
@@ -192,7 +192,7 @@ for _name, (_event, _drawn) in _EVENTS.items():
     setattr(Story, _name, _rule(_name, _event, _drawn))
 
 
-def tell(number: int, *, stories: int = 1, steps: int = STEPS_OF_A_STORY, shorten: bool = True) -> None:
+def play_story(number: int, *, stories: int = 1, steps: int = STEPS_OF_A_STORY, shorten: bool = True) -> None:
     """Run the stories of one seed, after the simplest one; the shortest that fails is printed if it is shortened."""
     phases = (Phase.generate, Phase.shrink) if shorten else (Phase.generate,)
     options = settings(

@@ -13,10 +13,10 @@ from samerack.agent.leading.leader import GroupLeader
 from samerack.agent.supervisor.line import MemberIdentity
 from samerack.settings import SupervisorSettings
 from tests.simulator.agent import build, settings_of
+from tests.simulator.leadership import SimulatedLeadership
 from tests.simulator.network import Host
 from tests.simulator.place import Watch
 from tests.simulator.process import Process
-from tests.simulator.standing import SimulatedStanding
 
 if TYPE_CHECKING:
     from tests.simulator.world import World
@@ -37,7 +37,7 @@ class SupervisedAgent:
         self.name = f"samerack-{number}"  # its client id, and its identity in the election
         self.instance_id = self.name if world.setting.strangers else "samerack"
         self.settings = settings_of(self.instance_id, "clean" if world.setting.clean else "patient")
-        self._setting, self._election, self._witness = world.setting, world.election, world.judgement
+        self._setting, self._election, self._invariants = world.setting, world.election, world.invariants
         self._timeline, self._network, self._place = world.timeline, world.network, world.place
         self._restarts: deque[int] = deque()
         self._notified: list[tuple[int, frozenset[MemberIdentity]]] = []
@@ -45,7 +45,7 @@ class SupervisedAgent:
         self._observes_until = 0
         self._armed, self._happens = "", self.kill
         self._watch: Watch | None = None
-        self.standing: SimulatedStanding | None = None
+        self.leadership: SimulatedLeadership | None = None
         self.process: Process | None = None
         self.leader: GroupLeader | None = None
         self.wanted = False
@@ -104,7 +104,7 @@ class SupervisedAgent:
         """Kill the process, as by SIGKILL."""
         if self.up and self.process is not None:
             process = self.process
-            self._witness.killed(self)
+            self._invariants.killed(self)
             self._end(process)
             if self._election is not None:
                 self._election.falls_silent(self.name)
@@ -122,8 +122,8 @@ class SupervisedAgent:
         def go_on() -> None:
             if process.host.alive:
                 process.host.go_on()
-                if self._election is not None and self.standing is not None:
-                    self._election.comes_back(self.name, self.standing)
+                if self._election is not None and self.leadership is not None:
+                    self._election.comes_back(self.name, self.leadership)
 
         def hangs() -> None:
             if process.host.alive and process.host.stopped:
@@ -139,23 +139,23 @@ class SupervisedAgent:
         if not self.wanted or self.up:
             return
         process = Process(self, timeline=self._timeline, network=self._network)
-        process.plan_ms, process.look_ms = self._setting.plan_ms, self._setting.look_ms
+        process.plan_ms, process.metadata_ms = self._setting.plan_ms, self._setting.metadata_ms
         self._watch = Watch(process, self._place, self._network.coordinator.initial_delay_ms / 1000)
-        self.standing = self._election.enter(self.name, process.host) if self._election is not None else None
+        self.leadership = self._election.enter(self.name, process.host) if self._election is not None else None
         leader = build(
             process,
             settings=self.settings,
             watch=self._watch,
-            standing=self.standing,
-            broke=lambda error: self._witness.breaks(self, error),
-            backs_off=lambda cause: self._witness.backs_off(self, process, cause),
-            notify=lambda: self._tell(process),
+            leadership=self.leadership,
+            broke=lambda error: self._invariants.breaks(self, error),
+            backs_off=lambda cause: self._invariants.backs_off(self, process, cause),
+            notify=lambda: self._report_ids(process),
             group_type=self._network.group_type,
         )
         process.presences = leader.member_ids
         self.process, self.leader = process, leader
         self._notified = []
-        self._witness.tell(f"{self.name} has a process")
+        self._invariants.note(f"{self.name} has a process")
         process.run(leader.run, self._ends)
 
     def _ends(self) -> None:
@@ -186,42 +186,42 @@ class SupervisedAgent:
         if not self._notified or self._notified[-1][1] != present:
             self._notified.append((now, present))
         if step:
-            self._witness.steps(self, step)
+            self._invariants.steps(self, step)
         if self._armed and self._armed == step:
             self._armed = ""
             self._happens()
 
-    def _tell(self, process: Process) -> None:
+    def _report_ids(self, process: Process) -> None:
         """Report the memberships to the supervisor at once, so that a later kill cannot lose them."""
         if process is self.process:
             self._notified.append((self._timeline.now - _NOTICE_MS - _LOST_MS, process.presences()))
 
     def triggered(self, process: Process, reason: str) -> None:
         """It is about to trigger a rebalance."""
-        self._witness.triggers(self, process, reason)
+        self._invariants.triggers(self, process, reason)
 
     def refused(self, process: Process, name: str, code: int) -> None:
         """A broker answers a kind of request with an error."""
         if process is self.process:
-            self._witness.refused(self, process, name, code)
+            self._invariants.refused(self, process, name, code)
 
     def sent(self, process: Process, name: str, request: Any) -> None:
         """It sends a request about a group."""
         if process is self.process:
-            self._witness.sends(self, process, name, request)
+            self._invariants.sends(self, process, name, request)
 
     def seen_partitions(self, topic: str) -> int:
         """The highest partition count of a topic that its process has seen."""
-        return self._watch.most_seen.get(topic, 0) if self._watch is not None else 0
+        return self._watch.max_seen.get(topic, 0) if self._watch is not None else 0
 
     def _handle_worker_exit(self) -> None:
         now = self._timeline.now
         known = [presences for at, presences in self._notified if at <= now - _NOTICE_MS - _LOST_MS]
         if self._notified:
             self._known = known[-1] if known else self._known
-        calm = round(_RULES.restart_window_seconds * 1000)
+        quiet = round(_RULES.restart_window_seconds * 1000)
         self._restarts.append(now)
-        while now - self._restarts[0] > calm:
+        while now - self._restarts[0] > quiet:
             self._restarts.popleft()
         count = len(self._restarts)
         lost = frozenset(one for one in self._known if one.pending or one.instance_id is None)
@@ -229,11 +229,11 @@ class SupervisedAgent:
         self._known -= lost
         pause = 0 if count <= _FREE_RESTARTS else min(_MAX_PAUSE_MS, 1000 * 2 ** (count - _FREE_RESTARTS - 1))
         if count >= _RULES.max_restarts:
-            pause = calm
-            self._observes_until = now + calm
+            pause = quiet
+            self._observes_until = now + quiet
             self._restarts.clear()
         if pause:
-            self._witness.given_up(self)
+            self._invariants.given_up(self)
             self._leave(self._known)
             self._known = frozenset()
         if self.wanted:

@@ -1,6 +1,6 @@
 """One group with its coordinator, clients, agents and cluster, and everything that can happen to them.
 
-Each event is one method; between two of them time passes. What must hold: `tests.simulator.judgement`.
+Each event is one method; between two of them time passes. What must hold: `tests.simulator.invariants`.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from tests.simulator.agent import GROUP
 from tests.simulator.consumers import KAFKA_GO, KAFKAJS, KINDS, Consumer
 from tests.simulator.coordinator import Coordinator
 from tests.simulator.group import Error, GroupMember, State
-from tests.simulator.judgement import AGENT_SESSION_MS, Judgement
+from tests.simulator.invariants import AGENT_SESSION_MS, Invariants
+from tests.simulator.leadership import SimulatedElection
 from tests.simulator.network import LATENCY_MS, Network, Trouble
 from tests.simulator.place import RACKS, Place
-from tests.simulator.standing import SimulatedElection
 from tests.simulator.supervised import START_MS, SupervisedAgent
 from tests.simulator.timeline import Action, Timeline
 
@@ -27,7 +27,7 @@ TOPIC: Final = "t"
 FOREIGN: Final = "mine"  # a protocol that agents do not offer
 _MAX_TOPICS: Final = 4
 _TURN_MS: Final = 500
-_CALM_TURNS: Final = 12
+_QUIET_TURNS: Final = 12
 _PATIENCE_MS: Final = 150_000
 _CONVERSION_MS: Final = 5000
 _LOST_MS: Final = 6000
@@ -48,7 +48,7 @@ class Setting:
     max_size: int = 0  # `group.max.size`; 0 if there is no limit
     patterns: bool = False  # whether clients subscribe by pattern, and so find new topics
     plan_ms: int = 0  # how long an agent's plan takes
-    look_ms: int = 0  # how long the metadata request takes that a plan waits for
+    metadata_ms: int = 0  # how long the metadata request takes that a plan waits for
     clients: str = "any"  # the kind of all clients: any, kafka-go or kafkajs
     agent_first: bool = True  # whether the agent joins the group first, and so leads it
     clean: bool = False  # whether the agent takes over the lead of eager groups without waiting (`leading.takeover`)
@@ -70,14 +70,14 @@ class World:
         self.consumers: list[Consumer] = []
         self.patterns, self.faults = setting.patterns, False
         """Whether clients find new topics, and whether requests or clients have been disturbed."""
-        self.judgement = Judgement(self)
-        self.coordinator.refused = self.judgement.guest.refused
+        self.invariants = Invariants(self)
+        self.coordinator.refused = self.invariants.guest.refused
         elected = setting.agents > 1 and not setting.strangers
         self.election = SimulatedElection(self.timeline, GROUP) if elected else None
         self.agents = [SupervisedAgent(self, number) for number in range(setting.agents)]
         self._names = 0
         self._foreign_since: int | None = None
-        self.timeline.after(0, self._look)
+        self.timeline.after(0, self._check)
 
     def close(self) -> None:
         """Kill all agent processes."""
@@ -91,22 +91,22 @@ class World:
     def wait(self, milliseconds: int) -> None:
         """Let time pass."""
         self.timeline.run(milliseconds)
-        self.judgement.deliver()
+        self.invariants.deliver()
 
     def settle(self) -> None:
         """Let time pass until nothing changes any more, then check what must hold at rest."""
-        calm = 0
+        quiet = 0
         waited = 0
         seen: tuple[object, ...] = ()
-        while calm < _CALM_TURNS:
+        while quiet < _QUIET_TURNS:
             self.wait(_TURN_MS)
             waited += _TURN_MS
             now = self._signature()
-            calm = calm + 1 if now == seen and self.at_rest() else 0
+            quiet = quiet + 1 if now == seen and self.at_rest() else 0
             seen = now
-            if waited > _PATIENCE_MS + self.judgement.excused_ms():
-                self.judgement.never_settles(self.unrest())
-        self.judgement.settled()
+            if waited > _PATIENCE_MS + self.invariants.excused_ms():
+                self.invariants.never_settles(self.unrest())
+        self.invariants.settled()
 
     def sleep(self, milliseconds: int) -> None:
         """Settle, then let hours pass in which nothing happens."""
@@ -115,8 +115,8 @@ class World:
         while left > 0:
             left -= self.timeline.leap(left)
             self.settle()
-            left -= _TURN_MS * _CALM_TURNS
-        self.judgement.settled(rested=True)
+            left -= _TURN_MS * _QUIET_TURNS
+        self.invariants.settled(rested=True)
 
     def at_rest(self) -> bool:
         """Whether all clients and agents are where they should be, and the group is stable or empty."""
@@ -145,7 +145,7 @@ class World:
         return f"{gone[0].client_id} is in the group and gone" if gone else ""
 
     def _gone(self) -> list[GroupMember]:
-        """Member of the group that no longer run, also those that left and that a moved coordinator still has."""
+        """Members of the group that no longer run, also those that left and that a moved coordinator still has."""
         living = {one.member_id for one in self.consumers if one.host.alive}
         living |= {one for agent in self.agents for one in agent.ids()}
         group = self.coordinator.group
@@ -180,7 +180,7 @@ class World:
             protocols=(protocol, "cooperative-sticky") if java else (protocol,),
         )
         self.consumers.append(consumer)
-        self.judgement.excuse(f"{consumer.name} joins", self.slowest_ms())
+        self.invariants.excuse(f"{consumer.name} joins", self.slowest_ms())
         consumer.start()
 
     def leave(self, number: int) -> None:
@@ -188,20 +188,20 @@ class World:
         if (one := self._living(number)) is not None:
             unheard = one.kind.static or not one.stable or not self.network.available
             session = one.kind.session_ms if unheard else 0
-            self.judgement.excuse(f"{one.name} leaves", self.slowest_ms() + session)
+            self.invariants.excuse(f"{one.name} leaves", self.slowest_ms() + session)
             one.leave()
             self.wait(2 * LATENCY_MS)
 
     def crash(self, number: int) -> None:
         """A client is killed."""
         if (one := self._living(number)) is not None:
-            self.judgement.excuse(f"{one.name} crashes", self.slowest_ms() + one.kind.session_ms)
+            self.invariants.excuse(f"{one.name} crashes", self.slowest_ms() + one.kind.session_ms)
             one.crash()
 
     def pause(self, number: int, milliseconds: int) -> None:
         """A client is suspended for a while."""
         if (one := self._living(number)) is not None and not one.host.stopped:
-            self.judgement.excuse(f"{one.name} stops", self.slowest_ms() + milliseconds + one.kind.session_ms)
+            self.invariants.excuse(f"{one.name} stops", self.slowest_ms() + milliseconds + one.kind.session_ms)
             one.host.stop()
             self.timeline.after(milliseconds, one.host.go_on)
 
@@ -229,7 +229,7 @@ class World:
             return
         topic = f"{TOPIC}{len(self.place.topics)}"
         self.place.topics[topic] = [self._replicas(number) for number in range(3)]
-        self.judgement.excuse(f"{topic} is created", milliseconds + 2 * self.slowest_ms())
+        self.invariants.excuse(f"{topic} is created", milliseconds + 2 * self.slowest_ms())
         for one in self.consumers:
             if one.host.alive:
                 one.host.later(self.random.randrange(milliseconds), partial(one.finds, topic))
@@ -240,7 +240,7 @@ class World:
         if (one := self._living(number)) is not None and one.cooperative:
             self.faults = True
             one.keeps_until = self.timeline.now + milliseconds
-            self.judgement.excuse(f"{one.name} keeps what is revoked", milliseconds + self.slowest_ms())
+            self.invariants.excuse(f"{one.name} keeps what is revoked", milliseconds + self.slowest_ms())
 
     def convert(self) -> None:
         """All clients crash and a member of the new protocol joins: brokers assign the group from now on."""
@@ -249,13 +249,13 @@ class World:
                 one.crash()
             self.wait(2 * LATENCY_MS)  # what they have sent belongs to the classic group
             self.coordinator.convert()
-            self.judgement.excuse("the group is converted", _CONVERSION_MS)
+            self.invariants.excuse("the group is converted", _CONVERSION_MS)
 
     def revert(self) -> None:
-        """Client of the new protocol end; there is no group any more."""
+        """Clients of the new protocol end; there is no group any more."""
         if self.coordinator.converted_at is not None:
             self.coordinator.revert()
-            self.judgement.excuse("the group is classic again", _CONVERSION_MS)
+            self.invariants.excuse("the group is classic again", _CONVERSION_MS)
 
     # what can happen to agents
 
@@ -265,14 +265,14 @@ class World:
         until = self.timeline.now + milliseconds
         self.network.troubles.append(Trouble(name=name, error=error, until=until, times=times))
         cost = milliseconds + AGENT_SESSION_MS + self.slowest_ms()
-        self.judgement.excuse(f"{times} {name} in {milliseconds} ms are answered {error.name}", cost)
+        self.invariants.excuse(f"{times} {name} in {milliseconds} ms are answered {error.name}", cost)
 
     def lose_answers(self, name: str, times: int, *, before: bool) -> None:
         """Connections of agents break instead of an answer, before or after the request takes effect."""
         self.faults = True
         until = self.timeline.now + _LOST_MS
         self.network.troubles.append(Trouble(name=name, lost=True, before=before, until=until, times=times))
-        self.judgement.excuse(
+        self.invariants.excuse(
             f"{times} answers to {name} are lost, before={before}", _LOST_MS + AGENT_SESSION_MS + self.slowest_ms()
         )
 
@@ -280,7 +280,7 @@ class World:
         """An agent is started."""
         agent = self.agents[number % len(self.agents)]
         if not agent.wanted:
-            self.judgement.excuse(f"{agent.name} starts", START_MS + self.slowest_ms())
+            self.invariants.excuse(f"{agent.name} starts", START_MS + self.slowest_ms())
         agent.start()
 
     def stop_agent(self, number: int, step: str = "") -> None:
@@ -289,7 +289,7 @@ class World:
 
         def stop() -> None:
             if agent.wanted:
-                self.judgement.stops(agent)
+                self.invariants.stops(agent)
                 agent.stop()
 
         if step:
@@ -309,13 +309,13 @@ class World:
         """An agent's process is suspended for a while, with `whole` its supervisor too."""
         agent = self.agents[number % len(self.agents)]
         if agent.up:
-            self.judgement.freezes(agent, milliseconds, whole=whole)
+            self.invariants.freezes(agent, milliseconds, whole=whole)
             agent.freeze(milliseconds, whole=whole)
 
     def elect_other(self) -> None:
         """The agents elect another of them."""
         if self.election is not None:
-            self.judgement.excuse("another agent is elected", self.slowest_ms())
+            self.invariants.excuse("another agent is elected", self.slowest_ms())
             self.election.elect(other=True)
 
     # what can happen to the cluster
@@ -324,17 +324,17 @@ class World:
         """Another broker coordinates the group after a while; with `outdated`, it first describes a former state."""
         if not self.network.available:
             return
-        self.judgement.excuse("the coordinator moves", milliseconds + self.slowest_ms() + 2000)
+        self.invariants.excuse("the coordinator moves", milliseconds + self.slowest_ms() + 2000)
         self.network.available = False
         self.network.broker = 1 + self.network.broker % len(self.place.racks)
-        before = self.judgement.former
+        before = self.invariants.former
         self.coordinator.unload()
 
         def load() -> None:
             self.coordinator.load()
             self.network.available = True
             sessions = [member.session_ms for member in self._gone()]
-            self.judgement.excuse("the group has a coordinator again", max(sessions, default=0))
+            self.invariants.excuse("the group has a coordinator again", max(sessions, default=0))
             if outdated and before is not None:
                 self.network.outdated = before
                 self.timeline.after(1500, up_to_date)
@@ -343,7 +343,7 @@ class World:
             self.network.outdated = None
             # an agent that believed it may have joined an empty group, and sees this only after its first rebalance
             cost = self.coordinator.initial_delay_ms + self.setting.plan_ms
-            self.judgement.excuse("the coordinator is up to date", cost)
+            self.invariants.excuse("the coordinator is up to date", cost)
 
         self.timeline.after(milliseconds, load)
 
@@ -390,9 +390,9 @@ class World:
             partitions += [self._replicas(len(partitions) + number) for number in range(count)]
             self._cluster_changes()
 
-    def show_stale(self, looks: int) -> None:
+    def show_stale(self, polls: int) -> None:
         """Every second metadata request goes to a broker that reports fewer partitions."""
-        self.place.show_stale(looks)
+        self.place.show_stale(polls)
         self.place.changed()
 
     def hide_cluster(self, milliseconds: int) -> None:
@@ -420,7 +420,7 @@ class World:
         return soon
 
     def _cluster_changes(self) -> None:
-        self.judgement.excuse("the cluster changes", self.slowest_ms())
+        self.invariants.excuse("the cluster changes", self.slowest_ms())
         self.place.changed()
 
     def _foreign(self) -> bool:
@@ -442,7 +442,7 @@ class World:
         roles: Sequence[object] = [agent.leader and agent.process for agent in self.agents]
         return (group and (group.generation, group.state, group.leader, len(group.members)), *roles)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         """Check the group at intervals, so that anything that lasts too long is found while it lasts."""
-        self.judgement.looks()
-        self.timeline.after(_TURN_MS, partial(self._look), repeats=True)
+        self.invariants.check()
+        self.timeline.after(_TURN_MS, partial(self._check), repeats=True)

@@ -34,7 +34,7 @@ def _changed(record: Record, changes: dict[str, Any]) -> bytes:
 
 
 def raw(spark: SparkSession, *, samples: Sequence[bytes | None] = (), states: Sequence[bytes | None] = ()) -> DataFrame:
-    """Row as Spark's Kafka source gives them: offsets count from 0 in partition 0 of each topic."""
+    """Rows as Spark's Kafka source gives them: offsets count from 0 in partition 0 of each topic."""
     rows = [
         (topic, 0, offset, None if value is None else bytearray(value))
         for topic, values in ((SETTINGS.traffic_topic, samples), (SETTINGS.states_topic, states))

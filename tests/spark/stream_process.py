@@ -67,7 +67,7 @@ def filled(bootstrap: str, made: Iterable[Message]) -> Source:
 
 
 def simulated(samples: int, *, faults: Faults) -> list[Message]:
-    """Thi number of good samples of a fleet, and the states among them, with faults."""
+    """This number of good samples of a fleet, and the states among them, with faults."""
 
     def until() -> Iterator[Message]:
         count = 0

@@ -183,7 +183,7 @@ def made(hour: Tables) -> Report:
 
 @pytest.fixture(scope="module")
 def lines(made: Report) -> dict[str, GroupLine]:
-    """It lines, by group."""
+    """Its lines, by group."""
     return {one.group: one for one in made.groups}
 
 

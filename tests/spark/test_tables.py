@@ -37,7 +37,7 @@ def settings(tmp_path: Path) -> PipelineSettings:
 
 
 def sums(spark: SparkSession, *values: tuple[str, int]) -> DataFrame:
-    """Row to be added, each with its group and bytes."""
+    """Rows to be added, each with its group and bytes."""
     rows = [("east", group, *ROW[2:], NOON, size, 1, 1, date(2025, 11, 1)) for group, size in values]
     return spark.createDataFrame(rows, schema.TRAFFIC_BY_MINUTE)
 

@@ -27,13 +27,13 @@ def fresh_logging() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def fresh_cures() -> None:
-    """Command in messages reach what they reach without settings."""
+    """Commands in messages reach what they reach without settings."""
     cures.reach_settings(_USUAL, None)
 
 
 @pytest.fixture
 def started() -> Iterator[list[Service]]:
-    """Service that a test starts, which end with it."""
+    """Services that a test starts, which end with it."""
     services: list[Service] = []
     yield services
     for one in services:

@@ -37,7 +37,7 @@ def served(*routes: BaseRoute, healthy: Check = dict, ready: Check = dict, notes
 
 
 def ask(port: int, path: str, method: str = "GET", body: bytes | None = None, **headers: str) -> tuple[int, str]:
-    """Statu and text of the answer."""
+    """Status and text of the answer."""
     sent = {key.replace("_", "-"): value for key, value in headers.items()}
     with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=LONGEST_SECONDS)) as connection:
         connection.request(method, path, body, sent)
@@ -46,7 +46,7 @@ def ask(port: int, path: str, method: str = "GET", body: bytes | None = None, **
 
 
 def post(port: int, path: str, body: object, **headers: str) -> tuple[int, Any]:
-    """Statu and JSON of the answer to JSON, or to these bytes."""
+    """Status and JSON of the answer to JSON, or to these bytes."""
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
     status, text = ask(port, path, "POST", content, **{"content_type": "application/json"} | headers)
     return status, json.loads(text)

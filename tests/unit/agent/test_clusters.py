@@ -32,7 +32,7 @@ def agent() -> Iterator[Agent]:
 
 
 def ask(agent: Agent, path: str) -> tuple[int, str]:
-    """Statu and body of an answer."""
+    """Status and body of an answer."""
     return get(agent.web.port, path)
 
 

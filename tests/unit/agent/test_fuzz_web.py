@@ -110,7 +110,7 @@ def application_of(agent: Agent) -> Starlette:
 
 
 async def answered(app: Starlette, path: str, asked: Asked) -> tuple[int, bytes]:
-    """Statu and body of the answer; status 0 if the sender disconnected first."""
+    """Status and body of the answer; status 0 if the sender disconnected first."""
     messages: list[dict[str, Any]] = [{"type": "http.request", "body": part, "more_body": True} for part in asked.parts]
     if asked.whole:
         messages.append({"type": "http.request", "body": b"", "more_body": False})

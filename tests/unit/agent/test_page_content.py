@@ -37,13 +37,13 @@ def _serve(shown: ReportService, notes: Mapping[str, str] | None = None) -> Iter
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    """Page of a cluster with three groups and three decisions."""
+    """Pages of a cluster with three groups and three decisions."""
     yield from _serve(reports(busy(), roles={"orders": "leading"}, events=busy_events(), history=busy_history()))
 
 
 @pytest.fixture
 def fresh() -> Iterator[str]:
-    """Page of an agent that has not measured yet."""
+    """Pages of an agent that has not measured yet."""
     yield from _serve(reports())
 
 

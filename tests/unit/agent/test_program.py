@@ -145,7 +145,7 @@ class Running:
         new.replace(self._file)
 
     def hang_up(self) -> None:
-        """Ask it to read its settings now, not at its next check."""
+        """Asks it to read its settings now, not at its next check."""
         self.agent.process.send_signal(signal.SIGHUP)
 
     def waits(self, event: str, count: int = 1) -> list[dict[str, Any]]:

@@ -476,7 +476,7 @@ TWO_THIRDS = replace(SOUND, present_bytes=2 / 3, present_partitions=2 / 3)
 
 
 def flat(flows: Sequence[Flow] = FLAT, *, kind: GroupKind = "classic", assignor: str = "range") -> GroupTraffic:
-    """Member with racks and replicas in each, of which two thirds are read across racks."""
+    """Members with racks and replicas in each, of which two thirds are read across racks."""
     made = problem(((A, B, C), (B, C, A), (C, A, B)) * 2, SPREAD, NEAR)
     return group(flows=flows, shares=TWO_THIRDS, made=made, kind=kind, assignor=assignor)
 

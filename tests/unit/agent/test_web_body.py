@@ -76,7 +76,7 @@ def slow(port: int, path: str = "/") -> socket.socket:
 
 
 def answer(connection: socket.socket) -> tuple[int, str]:
-    """Statu and error of the answer."""
+    """Status and error of the answer."""
     response = b""
     while b"\r\n\r\n" not in response or not response.endswith(b"}"):
         if not (part := connection.recv(65_536)):

@@ -85,7 +85,7 @@ class Leader:
 
 
 def posted(port: int, body: object, **headers: str) -> tuple[int, Any]:
-    """Statu and JSON of the answer."""
+    """Status and JSON of the answer."""
     return post(port, "/v1/requests", body, **headers)
 
 
@@ -226,7 +226,7 @@ def test_where_no_agent_answers_the_cure_is_reported(command: str) -> None:
 
 
 def taken(port: int, body: object, **headers: str) -> tuple[int, Any]:
-    """Statu and JSON of the answer."""
+    """Status and JSON of the answer."""
     return post(port, "/v1/takeover", body, **headers)
 
 

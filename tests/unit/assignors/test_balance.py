@@ -14,7 +14,7 @@ from samerack.assignors.model import BoolArray, Int64Array
 
 @st.composite
 def questions(draw: st.DrawFn) -> tuple[list[int], BoolArray, list[int], bool]:
-    """Supply of up to 4 kinds, which of up to 4 groups may take them, members per group, whether at most one each."""
+    """Supplies of up to 4 kinds, which of up to 4 groups may take them, members per group, whether at most one each."""
     kinds, groups = draw(st.integers(1, 4)), draw(st.integers(1, 4))
     size = [draw(st.integers(1, 2)) for _ in range(groups)]
     wants = np.array([[draw(st.booleans()) for _ in range(groups)] for _ in range(kinds)])

@@ -17,7 +17,7 @@ from tests.unit.assignors import groups
 
 
 def claimed(*claims: tuple[str, list[int], int], count: int = 2) -> Problem:
-    """Member of one topic, each with its claimed partitions and their generation."""
+    """Members of one topic, each with its claimed partitions and their generation."""
     return build_problem(
         topics={"t": [[]] * count},
         members=[

@@ -49,7 +49,7 @@ def preserved(problem: Problem, owner: Int32Array) -> int:
 
 
 def everybody(topics: dict[str, int], *names: str) -> dict[str, list[str]]:
-    """Member that subscribe to all topics."""
+    """Members that subscribe to all topics."""
     return {name: list(topics) for name in names}
 
 

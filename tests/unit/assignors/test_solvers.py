@@ -27,7 +27,7 @@ def network(supply: list[int], arcs: list[tuple[int, int, int, list[int]]]) -> N
 
 @st.composite
 def transports(draw: st.DrawFn, greatest: int = 3) -> Network:
-    """Unit on up to 4 sources for up to 3 sinks, with two levels of cost."""
+    """Units on up to 4 sources for up to 3 sinks, with two levels of cost."""
     sources, sinks = draw(st.integers(1, 4)), draw(st.integers(1, 3))
     supply = [draw(st.integers(0, 2)) for _ in range(sources)]
     takers = [draw(st.integers(0, sinks - 1)) for _ in range(sum(supply))]
@@ -117,7 +117,7 @@ def test_closure_goes_both_ways() -> None:
 
 @st.composite
 def relays(draw: st.DrawFn) -> Network:
-    """Unit on 3 sources that go over 2 or 3 middle nodes to 3 sinks, each level charged on one layer of arcs."""
+    """Units on 3 sources that go over 2 or 3 middle nodes to 3 sinks, each level charged on one layer of arcs."""
     middles = draw(st.integers(2, 3))
     takers = draw(st.lists(st.integers(0, 2), min_size=1, max_size=12))
     givers = [draw(st.integers(0, 2)) for _ in takers]

@@ -65,7 +65,7 @@ def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 def provider_at(endpoint: str) -> Tokens:
-    """Token of the endpoint for one client."""
+    """Tokens of the endpoint for one client."""
     identity = ClientCredentials(endpoint=endpoint, client_id="agent", client_secret=SECRET, scope="kafka")
     return Tokens(partial(client_credentials.fetch, identity))
 

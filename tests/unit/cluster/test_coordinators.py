@@ -14,7 +14,7 @@ from tests.unit.cluster.scripted_wire import ScriptedWire, coordinator_response
 
 
 def _one_by_one(question: Question) -> Any:
-    """Answer as brokers before Kafka 3.0 do; group c may not be seen."""
+    """Answers as brokers before Kafka 3.0 do; group c may not be seen."""
     assert question.broker == ANY_BROKER
     code = kafka_errors.GroupAuthorizationFailedError.errno if question.request.key == "c" else 0
     return FindCoordinatorResponse(coordinators=[], node_id=ord(question.request.key), error_code=code)

@@ -49,7 +49,7 @@ def serve() -> Iterator[Callable[[Answering], str]]:
 
 
 def broker(login: int) -> Answering:
-    """Answer as a listener does: the versions of requests, then to a handshake this error and two mechanisms."""
+    """Answers as a listener does: the versions of requests, then to a handshake this error and two mechanisms."""
 
     def answering(connection: socket.socket) -> None:
         while request := connection.recv(200):
@@ -140,7 +140,7 @@ OPEN, WITH_SASL = broker(34), broker(33)
 
 
 def serving(words: bytes) -> Answering:
-    """Answer with these bytes, whatever is asked."""
+    """Answers with these bytes, whatever is asked."""
     return lambda connection: connection.sendall(words)
 
 

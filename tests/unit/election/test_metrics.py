@@ -13,7 +13,7 @@ SETTINGS = load(flags={"kafka": {"bootstrap.servers": "127.0.0.1:1"}}, environme
 
 
 def shown(election: Election | None) -> dict[str, float]:
-    """Value by name and label."""
+    """Values by name and label."""
     registry = CollectorRegistry()
     registry.register(ElectionCollector(election))
     return {

@@ -45,7 +45,7 @@ def described(present: dict[str, Advertisement], *, stable: bool = True) -> Desc
 
 
 def agents(count: int, *responsibilities: str) -> dict[str, Advertisement]:
-    """Thi many members with these responsibilities."""
+    """This many members with these responsibilities."""
     return {
         f"m{number:02}": Advertisement(identity=f"i{number:02}", responsibilities=responsibilities)
         for number in range(count)

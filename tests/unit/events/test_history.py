@@ -152,7 +152,7 @@ def test_what_is_no_row_is_refused(body: bytes) -> None:
 
 
 def rows(*steps: int, since: float) -> list[Row]:
-    """Row of one group, each step with its number as rate."""
+    """Rows of one group, each step with its number as rate."""
     return [Row(at=since + step * STEP, groups={"orders": figures(float(step), 0.25)}) for step in steps]
 
 

@@ -48,8 +48,6 @@ _TEXT_ELSEWHERE: Final = re.compile(
     r"|\bUNTOLD\b|samerack events orders \.\*` tells|\"mode\": \"tell\"|, \"tell\"\)"
 )
 """What is Python's or shipped code's own, and a wrong value of a setting."""
-_APART: Final = (Path("tests/simulator"), Path("tests/unit/agent/leading"))
-"""Folders whose names change with those of `agent/leading`."""
 
 
 def _names(tree: ast.AST) -> Iterator[str]:
@@ -113,10 +111,8 @@ def _shipped_names() -> frozenset[str]:
 
 
 def _modules(folder: Path) -> list[Path]:
-    """The modules of a folder of tests or of the lab, without this one and those whose names change with others."""
-    apart = [ROOT / one for one in _APART]
-    found = (path for path in sorted(folder.rglob("*.py")) if not any(one in path.parents for one in apart))
-    return [path for path in found if path != Path(__file__)]
+    """The modules of a folder of tests or of the lab, without this one."""
+    return [path for path in sorted(folder.rglob("*.py")) if path != Path(__file__)]
 
 
 def _texts(folder: Path, *suffixes: str) -> list[Path]:

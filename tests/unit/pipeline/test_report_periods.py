@@ -14,7 +14,7 @@ _FIRST = date(2026, 11, 1)
 
 
 def days(*numbers: int) -> list[date]:
-    """Day of the month, by number."""
+    """Days of the month, by number."""
     return [_FIRST + timedelta(days=number - 1) for number in numbers]
 
 

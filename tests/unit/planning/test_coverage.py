@@ -60,7 +60,7 @@ class Eye:
         return frozenset(topics - self.cluster.topics.keys() - (self.absent - owned))
 
     def denied_topics(self, group: str) -> frozenset[str]:  # noqa: ARG002 - there is one group
-        """Topic that the agent may not see."""
+        """Topics that the agent may not see."""
         return self.refused
 
 

@@ -25,7 +25,7 @@ PAIRS = [(topic, number) for topic in TOPICS for number in range(6)]
 
 @st.composite
 def groups(draw: st.DrawFn) -> list[PlanMember]:
-    """Member with any subscriptions and racks; owned partitions may be gone, unsubscribed or claimed twice."""
+    """Members with any subscriptions and racks; owned partitions may be gone, unsubscribed or claimed twice."""
     members = []
     for index in range(draw(st.integers(0, 5))):
         rack = draw(st.sampled_from([None, "a", "b", "x"]))

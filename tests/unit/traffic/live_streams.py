@@ -93,7 +93,7 @@ def observed(*members: Described) -> ObservedGroup:
 
 
 def instances(*members: Described) -> Instances:
-    """It clients."""
+    """Its clients."""
     return streams_instances.of_classic(described(*members), observed(*members))
 
 

@@ -22,7 +22,7 @@ RESPONSIBILITY = observe("*")
 
 
 def active(term: int, *elsewhere: ReportingMember) -> Claims:
-    """Claim of an agent that has counted all groups since an election."""
+    """Claims of an agent that has counted all groups since an election."""
     claim = Claim(what=RESPONSIBILITY, term=term, since=0.0)
     return Claims({RESPONSIBILITY: claim}, responsibilities=[RESPONSIBILITY], elsewhere=frozenset(elsewhere))
 

@@ -34,7 +34,7 @@ def group(*members: ObservedMember) -> ObservedGroup:
 
 
 def counters(received: int, *, client: str = "c#1", client_id: str = "c", number: int = 0, age: float = 5) -> Counters:
-    """Counter of a client that reads one partition from broker 1."""
+    """Counters of a client that reads one partition from broker 1."""
     return Counters(
         client=client,
         client_id=client_id,

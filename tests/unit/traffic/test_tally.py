@@ -15,7 +15,7 @@ RACKS = {1: "a", 2: "b"}
 
 
 def rack_of(broker: int | None) -> str:
-    """Rack of two brokers."""
+    """Racks of two brokers."""
     return RACKS.get(broker, "") if broker is not None else ""
 
 

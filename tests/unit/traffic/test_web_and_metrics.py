@@ -54,7 +54,7 @@ def port() -> Iterator[tuple[int, list[tuple[str, str | None]]]]:
 
 
 def post(port: int, path: str, content: bytes, **headers: str) -> tuple[int, str]:
-    """Statu and text of the answer; `headers` are sent in addition to that of JSON."""
+    """Status and text of the answer; `headers` are sent in addition to that of JSON."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=LONGEST_SECONDS)
     try:
         connection.request("POST", path, content, {"Content-Type": "application/json", **headers})

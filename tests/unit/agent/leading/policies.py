@@ -66,7 +66,7 @@ def condition(
 
 
 @dataclass(slots=True, kw_only=True)
-class Run:
+class Decisions:
     """A series of decisions; the wall clock was at `wall` when the monotonic one was 0."""
 
     rules: Rules = RULES

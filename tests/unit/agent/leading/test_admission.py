@@ -27,7 +27,7 @@ ALONE = group(READER, protocol="range")
 BESIDE = group(READER, OTHER, protocol="range")
 
 
-class Scene:
+class Case:
     """An admission with a clock, brokers and a group type that tests set."""
 
     def __init__(self) -> None:
@@ -62,83 +62,83 @@ class Scene:
 
 
 @pytest.fixture
-def scene() -> Scene:
+def case() -> Case:
     """A group that the agent may join."""
-    return Scene()
+    return Case()
 
 
-def test_while_a_pause_lasts_the_agent_observes(scene: Scene) -> None:
+def test_while_a_pause_lasts_the_agent_observes(case: Case) -> None:
     """During the pause the agent says why it observes; after it the agent may join again."""
-    assert scene.admits(ALONE)
-    scene.back_off(Cause.PLANS_FAILED)
-    assert not scene.admits(ALONE)
-    assert (scene.reporter.role, scene.reporter.trouble) == (OBSERVING, RULES[Cause.PLANS_FAILED].symptom)
-    assert scene.admission.is_troubled
-    scene.now += RULES[Cause.PLANS_FAILED].first_seconds
-    assert scene.admits(ALONE)
-    assert not scene.admission.is_troubled
+    assert case.admits(ALONE)
+    case.back_off(Cause.PLANS_FAILED)
+    assert not case.admits(ALONE)
+    assert (case.reporter.role, case.reporter.trouble) == (OBSERVING, RULES[Cause.PLANS_FAILED].symptom)
+    assert case.admission.is_troubled
+    case.now += RULES[Cause.PLANS_FAILED].first_seconds
+    assert case.admits(ALONE)
+    assert not case.admission.is_troubled
 
 
-def test_a_foreign_protocol_is_remembered_while_a_pause_lasts(scene: Scene) -> None:
+def test_a_foreign_protocol_is_remembered_while_a_pause_lasts(case: Case) -> None:
     """New consumers may come before its end, and their protocols are not visible until the group has formed."""
-    scene.back_off(Cause.NO_SHARED_PROTOCOL)
-    assert not scene.admits(group(READER, protocol="homegrown"))
-    assert scene.foreign_protocols.of("orders") == "homegrown"
-    scene.now += RULES[Cause.NO_SHARED_PROTOCOL].first_seconds
-    assert not scene.admission.admits_at_birth()
-    assert scene.admits(ALONE)
-    assert scene.admission.admits_at_birth()
+    case.back_off(Cause.NO_SHARED_PROTOCOL)
+    assert not case.admits(group(READER, protocol="homegrown"))
+    assert case.foreign_protocols.of("orders") == "homegrown"
+    case.now += RULES[Cause.NO_SHARED_PROTOCOL].first_seconds
+    assert not case.admission.admits_initial_rebalance()
+    assert case.admits(ALONE)
+    assert case.admission.admits_initial_rebalance()
 
 
-def test_a_foreign_agent_that_led_is_waited_for(scene: Scene) -> None:
+def test_a_foreign_agent_that_led_is_waited_for(case: Case) -> None:
     """Another agent in the group keeps this one out only if it has led, and until it has left."""
-    assert scene.admits(BESIDE)
-    scene.back_off(Cause.FOREIGN_AGENT)
-    scene.now += RULES[Cause.FOREIGN_AGENT].first_seconds
-    assert not scene.admits(BESIDE)
-    assert "another agent (other) is in it" in scene.reporter.trouble
-    assert scene.admission.is_troubled
-    assert scene.admits(ALONE)
+    assert case.admits(BESIDE)
+    case.back_off(Cause.FOREIGN_AGENT)
+    case.now += RULES[Cause.FOREIGN_AGENT].first_seconds
+    assert not case.admits(BESIDE)
+    assert "another agent (other) is in it" in case.reporter.trouble
+    assert case.admission.is_troubled
+    assert case.admits(ALONE)
 
 
-def test_a_leader_that_gave_partitions_is_not_followed_again(scene: Scene) -> None:
+def test_a_leader_that_gave_partitions_is_not_followed_again(case: Case) -> None:
     """After ten minutes the storm of gifts came again: the agent waits until all consumers have stopped."""
-    scene.back_off(Cause.GIFT)
-    scene.now += RULES[Cause.GIFT].max_seconds + 600.0
-    assert not scene.admits(ALONE)
-    assert "the agent leads such a group only from its first generation" in scene.reporter.trouble
-    assert scene.admits(group(protocol="", state="Empty"))
-    assert scene.admission.admits_at_birth()
+    case.back_off(Cause.GIFT)
+    case.now += RULES[Cause.GIFT].max_seconds + 600.0
+    assert not case.admits(ALONE)
+    assert "the agent leads such a group only from its first generation" in case.reporter.trouble
+    assert case.admits(group(protocol="", state="Empty"))
+    assert case.admission.admits_initial_rebalance()
 
 
-def test_a_converted_group_is_left_alone_after_the_pause_too(scene: Scene) -> None:
+def test_a_converted_group_is_left_alone_after_the_pause_too(case: Case) -> None:
     """The reason is then the group type, also in an event; once the type is classic, the agent may join."""
-    scene.back_off(Cause.CONVERTED)
-    assert not scene.admits(ALONE)
-    scene.now += RULES[Cause.CONVERTED].first_seconds
-    scene.kind = "consumer"
-    assert not scene.admits(ALONE)
+    case.back_off(Cause.CONVERTED)
+    assert not case.admits(ALONE)
+    case.now += RULES[Cause.CONVERTED].first_seconds
+    case.kind = "consumer"
+    assert not case.admits(ALONE)
     reason = "the brokers assign it (group type consumer)"
-    assert (scene.reporter.role, scene.reporter.trouble, scene.admission.is_troubled) == (OBSERVING, reason, True)
-    assert [event.detail for event in scene.events.latest(kinds=("role",))] == [reason, RULES[Cause.CONVERTED].symptom]
-    scene.kind = "classic"
-    assert scene.admits(ALONE)
+    assert (case.reporter.role, case.reporter.trouble, case.admission.is_troubled) == (OBSERVING, reason, True)
+    assert [event.detail for event in case.events.latest(kinds=("role",))] == [reason, RULES[Cause.CONVERTED].symptom]
+    case.kind = "classic"
+    assert case.admits(ALONE)
 
 
 @pytest.mark.parametrize(
     ("name", "value", "refused"),
     [("denied", frozenset({"clicks"}), True), ("unsupported_reason", "the oldest broker is Kafka 2.3", False)],
 )
-def test_what_somebody_had_better_mend_is_trouble(scene: Scene, name: str, value: object, *, refused: bool) -> None:
+def test_what_somebody_had_better_mend_is_trouble(case: Case, name: str, value: object, *, refused: bool) -> None:
     """A missing permission or a too old broker keeps the agent out and unready, for as long as it lasts."""
-    before = getattr(scene, name)
-    setattr(scene, name, value)
-    assert not scene.admits(ALONE)
-    assert scene.admission.is_troubled
-    assert scene.reporter.trouble
-    assert scene.reporter.refused is refused
-    setattr(scene, name, before)
-    assert scene.admits(ALONE)
+    before = getattr(case, name)
+    setattr(case, name, value)
+    assert not case.admits(ALONE)
+    assert case.admission.is_troubled
+    assert case.reporter.trouble
+    assert case.reporter.refused is refused
+    setattr(case, name, before)
+    assert case.admits(ALONE)
 
 
 def test_who_is_another_agent() -> None:

@@ -42,7 +42,7 @@ def test_a_pause_doubles_up_to_its_limit(cause: Cause) -> None:
     assert (both.is_out(59), both.is_out(60)) == (True, False), "the longer one counts"
 
 
-def test_after_calm_the_pause_begins_anew() -> None:
+def test_after_a_quiet_time_the_pause_begins_anew() -> None:
     """After ten minutes in the group, or the last pause if that is longer, the pause is the first one again."""
     state = backed_off(BackOffState(), Cause.PLANS_FAILED, 0)
     soon = backed_off(state, Cause.PLANS_FAILED, 60 + RESET_SECONDS - 1)

@@ -25,7 +25,7 @@ from tests.unit.agent.values import cluster, group, member
 CLOSED = PolicyStatus(mode="act", decision=None, tokens=3.0, breaker=Breaker())
 
 
-def telling() -> tuple[GroupReporter, EventLog, Metrics]:
+def recording_reporter() -> tuple[GroupReporter, EventLog, Metrics]:
     """A reporter with its events and metrics."""
     metrics, events = Metrics(), EventLog()
     return reporter_of(metrics=metrics, events=events), events, metrics
@@ -41,7 +41,7 @@ def telling() -> tuple[GroupReporter, EventLog, Metrics]:
 )
 def test_a_decision_is_an_event_and_counted_as_what_it_is(action: Action, counter: str) -> None:
     """The event has the time that the decision waits for, if it waits."""
-    reporter, events, metrics = telling()
+    reporter, events, metrics = recording_reporter()
     reporter.decided(Decision(action=action, reason=Reason.RACKS_CHANGED, before=0.5, after=0.0, until=MIDNIGHT + 7200))
     (event,) = events.latest(kinds=("decision",))
     assert (event.action, event.reason) == (action.value, "racks-changed")
@@ -51,7 +51,7 @@ def test_a_decision_is_an_event_and_counted_as_what_it_is(action: Action, counte
 
 def test_a_rebalance_for_racks_is_an_event_with_what_has_changed() -> None:
     """It names up to three topics and members, and else the first and how many more."""
-    reporter, events, _ = telling()
+    reporter, events, _ = recording_reporter()
     changes = Changes(topics=("a", "b", "c", "d"), members=("m-1", "m-2"), traffic=True)
     for action in (Action.SUPPRESS, Action.PROPOSE):
         reporter.decided(Decision(action=action, reason=Reason.RACKS_CHANGED, before=0.5, after=0.0, changes=changes))
@@ -62,7 +62,7 @@ def test_a_rebalance_for_racks_is_an_event_with_what_has_changed() -> None:
 
 def test_the_breaker_is_reported_when_it_opens_opens_again_and_closes() -> None:
     """The event has the cause, and is not repeated at each poll."""
-    reporter, events, _ = telling()
+    reporter, events, _ = recording_reporter()
     opened = replace(CLOSED, breaker=Breaker(failures=3, opened=10.0, cause="it brought nothing"))
     again = replace(CLOSED, breaker=Breaker(failures=4, opened=3700.0, cause="nor did it now"))
     for policy_status in (CLOSED, opened, opened, again, again, CLOSED, CLOSED):
@@ -73,7 +73,7 @@ def test_the_breaker_is_reported_when_it_opens_opens_again_and_closes() -> None:
 
 def test_why_the_agent_only_observes_is_in_status_and_metrics() -> None:
     """The reason of an observed group is shown until the agent follows it."""
-    reporter, _, metrics = telling()
+    reporter, _, metrics = recording_reporter()
     reporter.trouble = "its protocol type is 'connect', not consumer"
     labels = {"group": "orders", "why": reporter.trouble}
     for role, shown, why in ((OBSERVING, 1, reporter.trouble), (FOLLOWING, None, "")):

@@ -16,7 +16,7 @@ from samerack.agent.policy.back_off import BackOff
 from samerack.agent.policy.back_off_causes import Cause
 from samerack.agent.policy.requests import Wish, in_words
 from samerack.common.errors import AgentError
-from tests.unit.agent.leading.policies import MIDNIGHT, Run, condition
+from tests.unit.agent.leading.policies import MIDNIGHT, Decisions, condition
 from tests.unit.agent.leading.scripted import clear_away, leader_of
 from tests.unit.cluster.scripted_broker import ScriptedBroker
 from tests.unit.waiting import LONGEST_SECONDS, until
@@ -122,7 +122,7 @@ def test_who_is_asked_to_leave_backs_off() -> None:
 def test_a_paused_agent_starts_no_rebalance_that_is_only_worth_it() -> None:
     """What saves is suppressed until the request's end, and happens after it; the budget is not spent meanwhile."""
     pause = GroupRequests(wall=Wall()).ask("orders", Wish.PAUSE, seconds=60)
-    run = Run()
+    run = Decisions()
     paused = replace(condition(50, 10), pause=pause)
     for _ in range(20):
         decision = run.decide(paused, after=1)
@@ -135,9 +135,9 @@ def test_a_paused_agent_still_starts_those_without_which_partitions_are_not_read
     """New partitions, and the second round of a cooperative rebalance."""
     pause = GroupRequests(wall=Wall()).ask("orders", Wish.PAUSE)
     changed = replace(condition(partitions_changed=True), pause=pause)
-    assert Run().decide(changed).reason is Reason.PARTITIONS_CHANGED
+    assert Decisions().decide(changed).reason is Reason.PARTITIONS_CHANGED
     withheld = replace(condition(withheld=2, rounds=1), pause=pause)
-    assert Run().decide(withheld).reason is Reason.SECOND_ROUND
+    assert Decisions().decide(withheld).reason is Reason.SECOND_ROUND
 
 
 def test_a_member_that_is_asked_to_leave_is_out_at_once_and_back_on_request() -> None:
@@ -154,8 +154,8 @@ def test_a_member_that_is_asked_to_leave_is_out_at_once_and_back_on_request() ->
         assert [one.member_id for one in left.members] != [""]
         assert broker.members == {}
         assert leader.trouble == leader.operators.left == leader.operators.status.reasons[0]
-        joins, looks = broker.count("JoinGroup"), broker.count("DescribeGroups")
-        assert until(lambda: broker.count("DescribeGroups") > looks + 4)
+        joins, polls = broker.count("JoinGroup"), broker.count("DescribeGroups")
+        assert until(lambda: broker.count("DescribeGroups") > polls + 4)
         assert broker.count("JoinGroup") == joins
         assert leader.operators.status.role == "observing"
         assert leader.operators.ask(None, seconds=None, by="", why="").requests == ()

@@ -29,7 +29,7 @@ def forming(*members: MemberView, state: str = "PreparingRebalance", kind: str =
     return GroupView(name="orders", state=state, protocol_type=kind, protocol="", members=members)
 
 
-class _Presence:
+class _Member:
     """A membership whose JoinGroup is parked; stores the evicted members."""
 
     group_instance_id = "samerack"
@@ -55,13 +55,13 @@ class _Presence:
 
 
 class Attempt:
-    """A `InitialRebalance` with a clock, at a delay of 3 s; `first` are the members of the first look."""
+    """An `InitialRebalance` with a clock, at a delay of 3 s; `first` are the members of the first poll."""
 
     def __init__(self, *first: MemberView, error: Exception | None = None) -> None:
         self.now = 101.0
-        self.presence = _Presence(error)
+        self.member = _Member(error)
         log: Any = structlog.get_logger()
-        self.birth = InitialRebalance(
+        self.initial_rebalance = InitialRebalance(
             sighting=Sighting(at=100.0, empty_at=99.5, members=frozenset(one.id for one in first)),
             begin=101.0,
             rejoin_until=safe_to_join_until(99.5, 3.0),
@@ -73,8 +73,8 @@ class Attempt:
 
     def turn(self, *members: MemberView, state: str = "PreparingRebalance") -> bool:
         """Poll the group once."""
-        membership: Any = self.presence
-        return self.birth.turn(membership, forming(*members, state=state))
+        membership: Any = self.member
+        return self.initial_rebalance.turn(membership, forming(*members, state=state))
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_before_it_begins_nobody_is_evicted() -> None:
     assert not attempt.turn(A, AGENT)
     attempt.now = 101.0
     assert attempt.turn(A, AGENT)
-    assert attempt.presence.awaited_seconds == 6.0
+    assert attempt.member.awaited_seconds == 6.0
 
 
 @pytest.mark.parametrize(
@@ -135,10 +135,10 @@ def test_before_it_begins_nobody_is_evicted() -> None:
         ([(A, replace(AGENT, id="samerack-2", instance_id="other"), AGENT)], []),
     ],
     ids=[
-        "the member of the first look, once: it joins again under a new id behind the agent",
-        "all, where the members of the first look have left: any may lead",
+        "the member of the first poll, once: it joins again under a new id behind the agent",
+        "all, where the members of the first poll have left: any may lead",
         "nobody before the agent is listed: the group could be left without members",
-        "one that joined between look and eviction: only a member before the agent can lead",
+        "one that joined between poll and eviction: only a member before the agent can lead",
         "none that joined after the eviction",
         "none behind the agent, which is the first in the coordinator's order",
         "nobody beside another agent: two would evict each other for ever",
@@ -149,7 +149,7 @@ def test_who_is_evicted(turns: list[tuple[MemberView, ...]], evicted: list[tuple
     attempt = Attempt(A)
     for members in turns:
         attempt.turn(*members)
-    assert attempt.presence.evicted == evicted
+    assert attempt.member.evicted == evicted
 
 
 def test_it_joins_again_until_only_members_that_may_lead_come_before_it() -> None:
@@ -157,10 +157,10 @@ def test_it_joins_again_until_only_members_that_may_lead_come_before_it() -> Non
     attempt = Attempt(A)
     attempt.now = 100.2
     assert [attempt.turn(*order) for order in ((B, A, AGENT), (A, B, AGENT), (A, AGENT, B))] == [False] * 3
-    assert attempt.presence.rejoined == 2
+    assert attempt.member.rejoined == 2
     attempt.now = 101.0
     assert attempt.turn(A, AGENT, B)
-    assert (attempt.presence.rejoined, attempt.presence.evicted) == (2, [("a",)])
+    assert (attempt.member.rejoined, attempt.member.evicted) == (2, [("a",)])
 
 
 @pytest.mark.parametrize(("now", "rejoined"), [(100.0, 8), (101.9, 0)], ids=["too often", "too late"])
@@ -172,8 +172,8 @@ def test_members_before_it_are_evicted_too_if_it_does_not_become_first(now: floa
         attempt.turn(A, B, AGENT, C)
     attempt.now = 102.0
     attempt.turn(A, B, AGENT, C)
-    assert attempt.presence.rejoined == rejoined
-    assert attempt.presence.evicted == [("a", "b")]
+    assert attempt.member.rejoined == rejoined
+    assert attempt.member.evicted == [("a", "b")]
 
 
 def test_nobody_is_evicted_when_the_delay_may_be_over() -> None:
@@ -182,7 +182,7 @@ def test_nobody_is_evicted_when_the_delay_may_be_over() -> None:
     attempt.now += 5.0
     assert not attempt.turn(A, AGENT)
     assert not late.turn(A, AGENT, state="CompletingRebalance")
-    assert (attempt.presence.evicted, late.presence.evicted) == ([], [])
+    assert (attempt.member.evicted, late.member.evicted) == ([], [])
 
 
 def test_evictions_end() -> None:
@@ -193,4 +193,4 @@ def test_evictions_end() -> None:
     assert Attempt(A, error=kafka_errors.UnknownMemberIdError()).turn(A, AGENT)
     attempt = Attempt(A, error=kafka_errors.GroupAuthorizationFailedError())
     assert [attempt.turn(A, AGENT) for _ in range(2)] == [False, False]
-    assert len(attempt.presence.evicted) == 1
+    assert len(attempt.member.evicted) == 1

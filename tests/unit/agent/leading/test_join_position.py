@@ -29,7 +29,7 @@ class _Broker:
     """Replaces a membership: returns ids in turn and counts requests."""
 
     ids: list[str]
-    look: GroupView
+    view: GroupView
     is_static: bool = True
     group_instance_id: str | None = "samerack"
     group_id: str = "orders"
@@ -57,7 +57,7 @@ class _Broker:
         self.nudges += 1
 
 
-def seat(notify: Callable[[], None] = lambda: None) -> JoinPosition:
+def position(notify: Callable[[], None] = lambda: None) -> JoinPosition:
     """A join position that logs nowhere."""
     return JoinPosition(retry_seconds=30.0, metrics=Metrics(), log=structlog.get_logger(), notify_supervisor=notify)
 
@@ -91,7 +91,7 @@ def test_a_place_behind_the_first_member_is_chosen_before_joining(*, dynamic: bo
     if dynamic:
         broker = _Broker(names(200), STICKY, is_static=False, group_instance_id=None)
     heard: list[str] = []
-    seat(lambda: heard.append(broker.member_id)).enter(of(broker), STICKY)
+    position(lambda: heard.append(broker.member_id)).enter(of(broker), STICKY)
     assert broker.reserved == {broker.member_id}
     assert heard == [broker.member_id] != [""]
     assert not is_exposed(STICKY, broker.member_id)
@@ -109,7 +109,7 @@ def test_a_place_behind_the_first_member_is_chosen_before_joining(*, dynamic: bo
 def test_a_static_member_reserves_no_id_where_any_place_is_good(view: GroupView) -> None:
     """There is none to be had from this broker."""
     broker = _Broker([], STICKY)
-    seat().enter(of(broker), view)
+    position().enter(of(broker), view)
     assert broker.is_static
 
 
@@ -118,10 +118,10 @@ def test_no_safe_id_means_staying_outside() -> None:
     exposed = [name for name in names(2000) if is_exposed(STICKY, name)]
     broker = _Broker(exposed, STICKY)
     with pytest.raises(BackOffError):
-        seat().enter(of(broker), STICKY)
+        position().enter(of(broker), STICKY)
     assert not broker.reserved
     with pytest.raises(BackOffError):
-        seat().keep(of(_Broker([], STICKY, member_id=exposed[0], is_static=False)), STICKY)
+        position().keep(of(_Broker([], STICKY, member_id=exposed[0], is_static=False)), STICKY)
 
 
 def test_ids_that_the_coordinator_forgets_are_not_reserved_again_and_again() -> None:
@@ -129,7 +129,7 @@ def test_ids_that_the_coordinator_forgets_are_not_reserved_again_and_again() -> 
     exposed = [name for name in names(2000) if is_exposed(STICKY, name)]
     count, broker = len(exposed), _Broker(exposed, STICKY, forgotten=frozenset(exposed[2:3]))
     with pytest.raises(AgentError, match="does not know a member id that was reserved a moment ago"):
-        seat().enter(of(broker), STICKY)
+        position().enter(of(broker), STICKY)
     assert len(broker.ids) == count - 3
 
 
@@ -137,7 +137,7 @@ def test_partitions_are_given_back_a_few_times() -> None:
     """Partitions given to the agent start a rebalance; after three in a row the agent leaves."""
     safe = next(name for name in names(2000) if members_before(STICKY, name) == 1 and not is_exposed(STICKY, name))
     broker = _Broker([], STICKY, member_id=safe, is_static=False, assigned=from_pairs([("t", 0)]))
-    place = seat()
+    place = position()
     for _ in range(3):
         assert place.keep(of(broker), STICKY)
     with pytest.raises(BackOffError):
@@ -150,6 +150,6 @@ def test_one_gift_under_a_sound_protocol_is_enough() -> None:
     view = replace(STICKY, protocol="roundrobin")
     broker = _Broker([], view, member_id="m", assigned=from_pairs([("t", 0), ("t", 1)]))
     with pytest.raises(BackOffError, match="its leader's roundrobin gave 2 partitions to the agent") as error:
-        seat().keep(of(broker), view)
+        position().keep(of(broker), view)
     assert error.value.cause is Cause.GIFT
     assert broker.nudges == 0

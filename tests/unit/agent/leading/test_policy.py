@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from samerack.agent.policy import EXEMPT, MAX_ROUNDS, Action, Changes, Decision, GroupCondition, Reason, Rules, rules_of
 from samerack.agent.policy.windows import next_opening
 from samerack.settings import PolicyRules, WindowSettings
-from tests.unit.agent.leading.policies import MIDNIGHT, NIGHT, RULES, Run, condition
+from tests.unit.agent.leading.policies import MIDNIGHT, NIGHT, RULES, Decisions, condition
 
 CASES = {
     "nothing to gain": (condition(7, 7), Action.NOTHING, Reason.NOTHING_TO_GAIN),
@@ -64,9 +64,9 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("case", "action", "reason"), CASES.values(), ids=CASES.keys())
-def test_each_situation_has_its_decision(case: GroupCondition, action: Action, reason: Reason) -> None:
+def test_each_condition_has_its_decision(case: GroupCondition, action: Action, reason: Reason) -> None:
     """With a full budget only the condition decides; the decision has the shares before and after, and what changed."""
-    assert Run().decide(case) == Decision(
+    assert Decisions().decide(case) == Decision(
         action=action,
         reason=reason,
         before=case.present.cross_rack_share,
@@ -86,7 +86,7 @@ def test_each_situation_has_its_decision(case: GroupCondition, action: Action, r
 )
 def test_a_pause_is_a_cost(pause: float | None, most: float, action: Action) -> None:
     """Where members are busy for 40 s per poll, each rebalance stops the group for that long."""
-    run = Run(rules=replace(RULES, max_pause_seconds=most))
+    run = Decisions(rules=replace(RULES, max_pause_seconds=most))
     decision = run.decide(condition(50, 10, pause_seconds=pause))
     assert (decision.action, decision.pause_seconds) == (action, pause)
     assert (decision.reason is Reason.PAUSE_TOO_LONG) == (action is Action.SUPPRESS)
@@ -98,7 +98,7 @@ def test_a_pause_is_a_cost(pause: float | None, most: float, action: Action) -> 
 @pytest.mark.parametrize("rules", REFUSED.values(), ids=REFUSED.keys())
 def test_what_a_group_needs_is_followed_whatever_bars_the_rest(rules: Rules, case: GroupCondition) -> None:
     """Partitions and second rounds are followed in any mode, at any time, on an empty budget, and spend nothing."""
-    run = Run(rules=rules)
+    run = Decisions(rules=rules)
     run.spend(3)
     assert run.decide(case).action is Action.REBALANCE
     assert run.state.budget.tokens == 0
@@ -107,7 +107,7 @@ def test_what_a_group_needs_is_followed_whatever_bars_the_rest(rules: Rules, cas
 
 def test_a_rebalance_for_racks_spends_a_token() -> None:
     """Each rebalance costs one token, and without a token a trigger is suppressed until the next one."""
-    run = Run()
+    run = Decisions()
     for left, conditions in ((2.0, 0), (1.0, 1), (0.0, 2)):
         assert run.decide(condition(50, conditions=conditions)).action is Action.REBALANCE
         assert run.state.budget.tokens == left
@@ -117,7 +117,7 @@ def test_a_rebalance_for_racks_spends_a_token() -> None:
 
 def test_an_empty_budget_gains_one_token_in_the_refill_time() -> None:
     """Also without a trigger, so that its gauge is correct; a clock that steps back refills no time twice."""
-    run = Run(now=100.0)
+    run = Decisions(now=100.0)
     run.spend(3)
     assert run.decide(condition(50), after=59.9).action is Action.SUPPRESS
     assert run.decide(condition(50), after=0.1).action is Action.REBALANCE
@@ -128,7 +128,7 @@ def test_an_empty_budget_gains_one_token_in_the_refill_time() -> None:
 
 def test_no_more_in_an_hour_than_the_cap() -> None:
     """After the hourly cap a trigger waits until the first rebalance of the hour is an hour old, despite tokens."""
-    run = Run(rules=replace(RULES, burst=9, max_per_hour=2))
+    run = Decisions(rules=replace(RULES, burst=9, max_per_hour=2))
     assert run.decide(condition(50)).action is Action.REBALANCE
     assert run.decide(condition(50, conditions=1), after=600).action is Action.REBALANCE
     waits = run.decide(condition(50, conditions=2), after=600)
@@ -139,7 +139,7 @@ def test_no_more_in_an_hour_than_the_cap() -> None:
 
 def test_outside_of_windows_a_trigger_waits_for_the_next_to_open() -> None:
     """The decision has the time when the next window opens; the trigger is followed until the window closes."""
-    run = Run(rules=replace(RULES, windows=(NIGHT,)))
+    run = Decisions(rules=replace(RULES, windows=(NIGHT,)))
     waits = run.decide(condition(50))
     assert (waits.action, waits.reason, waits.until) == (Action.SUPPRESS, Reason.OUTSIDE_WINDOW, MIDNIGHT + 7200)
     assert run.decide(condition(50), after=7199).action is Action.SUPPRESS
@@ -150,7 +150,7 @@ def test_outside_of_windows_a_trigger_waits_for_the_next_to_open() -> None:
 
 def test_a_saving_must_exceed_the_least_in_bytes_too() -> None:
     """A saving of exactly the least bytes is not enough, however many partitions it is."""
-    run = Run(rules=replace(RULES, min_bytes_per_second=400.0))
+    run = Decisions(rules=replace(RULES, min_bytes_per_second=400.0))
     enough, too_little = condition(50, rates=(500.1, 100.0)), condition(50, rates=(500.0, 100.0))
     assert run.decide(too_little).reason is Reason.BELOW_MIN_SAVING
     assert run.decide(enough).action is Action.REBALANCE
@@ -159,13 +159,13 @@ def test_a_saving_must_exceed_the_least_in_bytes_too() -> None:
 
 def test_a_saving_by_rounded_weights_alone_is_below_the_least() -> None:
     """Weights are rounded to powers of two: 7 points by them can be less than one by what is measured, which counts."""
-    decision = Run().decide(condition(20, 13, changes=Changes(traffic=True), rates=(195.0, 187.0), error=1))
+    decision = Decisions().decide(condition(20, 13, changes=Changes(traffic=True), rates=(195.0, 187.0), error=1))
     assert (decision.reason, decision.before, decision.after) == (Reason.BELOW_MIN_SAVING, 0.195, 0.187)
 
 
 def test_bytes_that_are_not_measured_are_waited_for_and_not_for_ever() -> None:
     """Without measured bytes the share decides after a wait; the wait restarts when they are missing again."""
-    run = Run(rules=replace(RULES, min_bytes_per_second=400.0, unmeasured_seconds=600.0))
+    run = Decisions(rules=replace(RULES, min_bytes_per_second=400.0, unmeasured_seconds=600.0))
     waits = run.decide(condition(50), after=5)
     assert (waits.action, waits.reason, waits.until) == (Action.SUPPRESS, Reason.NOT_MEASURED, MIDNIGHT + 605)
     assert run.decide(condition(50), after=599).reason is Reason.NOT_MEASURED
@@ -192,7 +192,7 @@ def test_the_greater_of_bytes_and_dollars_counts(least: dict[str, float], bytes_
 
 def test_a_proposal_is_made_once_and_spends_what_a_rebalance_would() -> None:
     """A proposal is made once, and again when the gain since then exceeds the minimum saving."""
-    run = Run(rules=replace(RULES, proposes=True))
+    run = Decisions(rules=replace(RULES, proposes=True))
     assert run.decide(condition(50, 30)).action is Action.PROPOSE
     stands = run.decide(condition(50, 30), after=1000)
     assert (stands.action, stands.reason) == (Action.NOTHING, Reason.PROPOSED)
@@ -206,11 +206,11 @@ def test_a_proposal_is_made_once_and_spends_what_a_rebalance_would() -> None:
 def test_what_a_stuck_member_withholds_is_no_new_partition_for_ever() -> None:
     """Second rounds end; a partition that stays withheld is then followed within the budget, and suppressed."""
     last, after = (condition(withheld=1, rounds=rounds) for rounds in (MAX_ROUNDS, MAX_ROUNDS + 1))
-    assert Run().decide(last).reason is Reason.SECOND_ROUND
-    assert Run().decide(after).action is Action.NOTHING
+    assert Decisions().decide(last).reason is Reason.SECOND_ROUND
+    assert Decisions().decide(after).action is Action.NOTHING
     stuck = condition(withheld=1, rounds=MAX_ROUNDS + 1, partitions_changed=True)
     for rules, most in ((RULES, 3), (replace(RULES, max_per_hour=2), 2)):
-        run = Run(rules=rules)
+        run = Decisions(rules=rules)
         decisions = [run.decide(stuck) for _ in range(20)]
         followed = [one.reason for one in decisions if one.action is Action.REBALANCE]
         assert followed == [Reason.PARTITIONS_CHANGED] * most
@@ -219,7 +219,7 @@ def test_what_a_stuck_member_withholds_is_no_new_partition_for_ever() -> None:
 @given(least=st.integers(0, 100), present=st.integers(0, 100), possible=st.integers(0, 100))
 def test_acts_exactly_beyond_the_least_saving(least: int, present: int, possible: int) -> None:
     """A saving above the least in whole points acts and the least itself does not, despite float rounding."""
-    run = Run(rules=replace(RULES, min_saving=least / 100))
+    run = Decisions(rules=replace(RULES, min_saving=least / 100))
     assert (run.decide(condition(present, possible)).action is Action.REBALANCE) == (present - possible > least)
 
 

@@ -14,26 +14,29 @@ from samerack.agent.policy.breaker import MAX_OTHERS, PATIENCE_SECONDS, SETTLED_
 from samerack.agent.policy.budget import HOUR_SECONDS
 from samerack.agent.policy.windows import next_opening
 from samerack.settings import WindowSettings
-from tests.unit.agent.leading.policies import MIDNIGHT, RULES, Run, condition
+from tests.unit.agent.leading.policies import MIDNIGHT, RULES, Decisions, condition
 
 HASTY = replace(RULES, burst=100, breaker_failures=3, breaker_seconds=3600.0)
 WORTH_IT = condition(50, 10)
 WELL = condition(10, 10)
 
 
-def triggered(case: GroupCondition = WORTH_IT, **rules: object) -> Run:
+QUIET = UNDISTURBED_SECONDS
+
+
+def triggered(case: GroupCondition = WORTH_IT, **rules: object) -> Decisions:
     """A run that has just triggered a rebalance."""
-    run = Run(rules=replace(HASTY, **rules))  # type: ignore[arg-type]  # of any of its fields
+    run = Decisions(rules=replace(HASTY, **rules))  # type: ignore[arg-type]  # of any of its fields
     assert run.decide(case).action is Action.REBALANCE
     return run
 
 
-def failures(run: Run) -> int:
-    """Failure in a row, as counted by the breaker."""
+def failures(run: Decisions) -> int:
+    """Failures in a row, as counted by the breaker."""
     return run.state.breaker.failures
 
 
-def on_trial(run: Run) -> bool:
+def on_trial(run: Decisions) -> bool:
     """Whether the last rebalance is still on trial."""
     return run.state.breaker.trial is not None
 
@@ -59,14 +62,13 @@ MEASURED = condition(50, 10, rates=(500.0, 100.0), crossing=(0.5, MIDNIGHT - 60)
 JUST_MOVED = condition(50, 10, rates=(500.0, 100.0), crossing=(0.02, MIDNIGHT - 60))
 """Replicas have just moved: what crossed before the move says nothing of it."""
 SECOND = (0.0, condition(10, 10, withheld=1, rounds=1, generation=8))
-CALM = UNDISTURBED_SECONDS
 
 
 @pytest.mark.parametrize(
     ("case", "steps", "failed", "waits"),
     [
         pytest.param(WORTH_IT, [(2, WELL)], 0, True, id="as predicted, so far"),
-        pytest.param(WORTH_IT, [(2, WELL), (CALM, WELL)], 0, False, id="as predicted, for a minute"),
+        pytest.param(WORTH_IT, [(2, WELL), (QUIET, WELL)], 0, False, id="as predicted, for a minute"),
         pytest.param(WORTH_IT, [(2, brings(31)), (SETTLED_SECONDS - 0.1, brings(31))], 0, True, id="not settled"),
         pytest.param(WORTH_IT, [(2, brings(30)), (SETTLED_SECONDS, brings(30))], 0, True, id="half of it"),
         pytest.param(WORTH_IT, [(2, brings(31)), (SETTLED_SECONDS, brings(31))], 1, False, id="less than half"),
@@ -81,14 +83,22 @@ CALM = UNDISTURBED_SECONDS
             id="a stuck member's is not",
         ),
         pytest.param(
-            LED, [SECOND, (CALM - 1, condition(10, 10, generation=9 + MAX_OTHERS))], 0, True, id="other rebalances"
+            LED,
+            [SECOND, (QUIET - 1, condition(10, 10, generation=9 + MAX_OTHERS))],
+            0,
+            True,
+            id="other rebalances",
         ),
         pytest.param(
-            LED, [SECOND, (CALM - 1, condition(10, 10, generation=10 + MAX_OTHERS))], 1, False, id="a storm of them"
+            LED,
+            [SECOND, (QUIET - 1, condition(10, 10, generation=10 + MAX_OTHERS))],
+            1,
+            False,
+            id="a storm of them",
         ),
         pytest.param(
             COUNTED,
-            [(CALM, condition(10, 10, generation=8)), (1, condition(10, 10, generation=30))],
+            [(QUIET, condition(10, 10, generation=8)), (1, condition(10, 10, generation=30))],
             0,
             True,
             id="a deploy after a calm minute",
@@ -96,16 +106,16 @@ CALM = UNDISTURBED_SECONDS
         pytest.param(
             LED, [(PATIENCE_SECONDS, condition(60, 60, generation=90))], 0, False, id="it did not lead for minutes"
         ),
-        pytest.param(MEASURED, [(2, WELL), (CALM, crosses(0.5, 1))], 0, True, id="seen before it was stable"),
-        pytest.param(MEASURED, [(2, WELL), (CALM, crosses(0.3, 2))], 0, False, id="half by bytes"),
-        pytest.param(MEASURED, [(2, WELL), (CALM, crosses(0.31, 2))], 1, False, id="less than half by bytes"),
+        pytest.param(MEASURED, [(2, WELL), (QUIET, crosses(0.5, 1))], 0, True, id="seen before it was stable"),
+        pytest.param(MEASURED, [(2, WELL), (QUIET, crosses(0.3, 2))], 0, False, id="half by bytes"),
+        pytest.param(MEASURED, [(2, WELL), (QUIET, crosses(0.31, 2))], 1, False, id="less than half by bytes"),
         pytest.param(MEASURED, [(2, WELL), (PATIENCE_SECONDS - 3, WELL)], 0, True, id="bytes are waited for"),
         pytest.param(MEASURED, [(2, WELL), (PATIENCE_SECONDS - 3, WELL), (1, WELL)], 0, False, id="bytes do not come"),
         pytest.param(
             MEASURED, [(2, WELL), (1, condition(40, 10, conditions=1))], 0, True, id="a new trigger ends the wait"
         ),
-        pytest.param(JUST_MOVED, [(10, WELL), (CALM, crosses(0.3, 10))], 0, False, id="near the prediction"),
-        pytest.param(JUST_MOVED, [(10, WELL), (CALM, crosses(0.32, 10))], 1, False, id="far from the prediction"),
+        pytest.param(JUST_MOVED, [(10, WELL), (QUIET, crosses(0.3, 10))], 0, False, id="near the prediction"),
+        pytest.param(JUST_MOVED, [(10, WELL), (QUIET, crosses(0.32, 10))], 1, False, id="far from the prediction"),
     ],
 )
 def test_how_a_rebalance_on_trial_is_evaluated(
@@ -123,7 +133,7 @@ def test_a_success_ends_failures_in_a_row() -> None:
     run = triggered()
     run.state = replace(run.state, breaker=replace(run.state.breaker, failures=2))
     run.decide(WELL, after=2)
-    run.decide(WELL, after=CALM)
+    run.decide(WELL, after=QUIET)
     assert failures(run) == 0
 
 
@@ -148,7 +158,7 @@ def test_a_good_trial_closes_it() -> None:
     run.decide(WORTH_IT, after=1)
     assert run.decide(WORTH_IT, after=3600).action is Action.REBALANCE
     run.decide(WELL, after=1)
-    run.decide(WELL, after=UNDISTURBED_SECONDS)
+    run.decide(WELL, after=QUIET)
     assert run.state.breaker.opened is None
 
 
@@ -161,7 +171,7 @@ def test_changed_conditions_void_a_trial(*, opened: bool) -> None:
         assert run.decide(WORTH_IT, after=3600).action is Action.REBALANCE
     elsewhere = condition(50, 50, conditions=1)
     run.decide(elsewhere, after=1)
-    run.decide(elsewhere, after=UNDISTURBED_SECONDS)
+    run.decide(elsewhere, after=QUIET)
     assert not on_trial(run)
     assert failures(run) == int(opened)
     assert run.decide(condition(50, 10, conditions=1)).action is Action.REBALANCE
@@ -169,7 +179,7 @@ def test_changed_conditions_void_a_trial(*, opened: bool) -> None:
 
 def test_a_proposal_is_on_no_trial() -> None:
     """A proposal changes nothing, so it is not on trial."""
-    run = Run(rules=replace(HASTY, proposes=True))
+    run = Decisions(rules=replace(HASTY, proposes=True))
     run.decide(WORTH_IT)
     assert not on_trial(run)
 
@@ -216,7 +226,7 @@ def spends(case: GroupCondition, decision: Decision) -> bool:
 @given(steps=STEPS, rules=ANY_RULES)
 def test_no_history_overdraws_the_budget(steps: Steps, rules: Rules) -> None:
     """The cap bounds what is spent in any hour, the burst and the refill bound it over any time."""
-    run, spent = Run(rules=rules), list[float]()
+    run, spent = Decisions(rules=rules), list[float]()
     for pause, case in steps:
         decision = run.decide(case, after=pause)
         assert 0.0 <= run.state.budget.tokens <= rules.burst
@@ -229,7 +239,7 @@ def test_no_history_overdraws_the_budget(steps: Steps, rules: Rules) -> None:
 @given(steps=STEPS, rules=ANY_RULES)
 def test_racks_and_traffic_are_followed_only_where_everything_allows_it(steps: Steps, rules: Rules) -> None:
     """Never in propose mode, outside of windows, or with an open breaker; never for less than the minimum saving."""
-    run = Run(rules=rules)
+    run = Decisions(rules=rules)
     for pause, case in steps:
         refused = is_open(run.state.breaker, run.now + pause, rules) and run.state.breaker.trial is None
         decision = run.decide(case, after=pause)
@@ -247,7 +257,7 @@ def test_racks_and_traffic_are_followed_only_where_everything_allows_it(steps: S
 @given(steps=STEPS, rules=ANY_RULES)
 def test_what_a_group_needs_is_followed_in_every_state(steps: Steps, rules: Rules) -> None:
     """Second rounds and changed partitions are always followed, and a wait ends in the future."""
-    run = Run(rules=rules)
+    run = Decisions(rules=rules)
     for pause, case in steps:
         decision = run.decide(case, after=pause)
         if not case.stuck and (case.withheld or case.partitions_changed):
@@ -260,7 +270,7 @@ def test_what_a_group_needs_is_followed_in_every_state(steps: Steps, rules: Rule
 @given(steps=STEPS, rules=ANY_RULES)
 def test_the_breaker_opens_and_closes_as_ruled(steps: Steps, rules: Rules) -> None:
     """A closed breaker has too few failures to open; an open one allows nothing for its time, then one at a time."""
-    run = Run(rules=rules)
+    run = Decisions(rules=rules)
     for pause, case in steps:
         before = run.state.breaker
         decision = run.decide(case, after=pause)

@@ -136,7 +136,7 @@ def test_a_trigger_that_waits_is_reported_once() -> None:
     assert bench.decide()[1]
 
 
-def test_the_outlook_is_of_the_group_as_it_is() -> None:
+def test_the_status_is_of_the_group_as_it_is() -> None:
     """The policy_status has the decision, its wait and the saving, and is deleted with the evaluation."""
     bench = Bench(
         policy={"windows": [{"cron": "0 2 * * *", "minutes": 60}]}, measured=Measured(rates=lambda _: RATES), now=0.0

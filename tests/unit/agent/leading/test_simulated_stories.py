@@ -19,10 +19,10 @@ from tests.simulator.agent import simulated
 from tests.simulator.deploys import restarts_until_led
 from tests.simulator.desk import play
 from tests.simulator.group import AGENTS, State
-from tests.simulator.judgement import ViolationError
+from tests.simulator.invariants import ViolationError
 from tests.simulator.plants import PLANTS
 from tests.simulator.scenarios import SCENARIOS
-from tests.simulator.story import tell
+from tests.simulator.story import play_story
 from tests.simulator.world import Setting, World
 
 _DATA: Final = Path(__file__).parents[3] / "data" / "coordinator"
@@ -73,7 +73,7 @@ def _found(plant: str, first: int) -> ViolationError:
     with simulated(), PLANTS[plant]():
         for number in range(first, first + MAX_SEEDS):
             try:
-                tell(number, shorten=False)
+                play_story(number, shorten=False)
             except ViolationError as violation:
                 return violation
     pytest.fail(f"{plant} is not found")
@@ -82,7 +82,9 @@ def _found(plant: str, first: int) -> ViolationError:
 def test_nothing_is_violated() -> None:
     """All invariants hold whatever happens to clients, agents and the cluster, and an hour later too."""
     with simulated():
-        tell(0, stories=STORIES)  # one run, because each begins with the simplest story, and with reading the rules
+        play_story(
+            0, stories=STORIES
+        )  # one run, because each begins with the simplest story, and with reading the rules
 
 
 @pytest.mark.parametrize(

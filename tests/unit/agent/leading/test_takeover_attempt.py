@@ -24,7 +24,7 @@ NEW = member("m-9", "orders", client_id="c-1")
 class Joining:
     """Replaces a membership whose group is held as soon as it asks; stores what is done with it."""
 
-    look: GroupView = field(default_factory=lambda: held(AGENT, M1, M2, M3))
+    view: GroupView = field(default_factory=lambda: held(AGENT, M1, M2, M3))
     back: GroupView = field(default_factory=lambda: held(AGENT, NEW, M2, M3))
     member_id: str = "agent"
     leader_id: str = "m-1"
@@ -65,12 +65,12 @@ class Joining:
         """The group, or the next error."""
         if self.failing:
             raise self.failing.pop()
-        return self.look
+        return self.view
 
     def evict(self, *member_ids: str) -> None:
         """Evict members, who return at once."""
         self.done.append(f"evict {' '.join(sorted(member_ids))}")
-        self.look = self.back
+        self.view = self.back
 
 
 @dataclass
@@ -130,10 +130,10 @@ def test_the_last_of_several_evicted_is_not_waited_for_for_long() -> None:
 
     The last one, like librdkafka's followers, joins in its own rebalance; the release waits for one to return.
     """
-    stage = Stage(Joining(look=held(M3, AGENT, M1, M2), back=held(AGENT, M2)))
+    stage = Stage(Joining(view=held(M3, AGENT, M1, M2), back=held(AGENT, M2)))
     assert stage.turns(12).step == "evict"
     assert stage.joining.done[-1] == "evict m-1 m-3"
-    stage.joining.look = held(AGENT, NEW, M2)
+    stage.joining.view = held(AGENT, NEW, M2)
     assert stage.turns(3).step == "evict"
     assert stage.turns(2).step == "release"
     assert stage.joining.done[-1] == "let go"
@@ -141,7 +141,7 @@ def test_the_last_of_several_evicted_is_not_waited_for_for_long() -> None:
 
 def released_without_one() -> Stage:
     """An attempt that has released the pending member while one of two evicted members is outside."""
-    stage = Stage(Joining(look=held(M3, AGENT, M1, M2), back=held(AGENT, NEW, M2)))
+    stage = Stage(Joining(view=held(M3, AGENT, M1, M2), back=held(AGENT, NEW, M2)))
     assert stage.turns(7).step == "release"
     return stage
 
@@ -194,7 +194,7 @@ def test_what_the_evicted_have_is_passed_on() -> None:
 def test_a_faster_leader_is_met_again_a_bounded_number_of_times() -> None:
     """A leader whose plan is in force is not evicted; each pending member is released before the next request."""
     plain = group(AGENT, M1, replace(M2, assigned=OWNED), M3, state="PreparingRebalance")
-    stage = Stage(Joining(look=plain))
+    stage = Stage(Joining(view=plain))
     progress = stage.turns(MAX_TRIES)
     assert progress.outcome is Outcome.UNDONE
     assert f"faster with its plan {MAX_TRIES} times" in progress.reason
@@ -208,18 +208,18 @@ def test_a_pending_member_that_came_too_late_is_for_the_next_rebalance() -> None
     """The membership joins once more, and no member is evicted until that rebalance is held."""
     joining = Joining()
     stage = Stage(joining)
-    held_look, joining.look = joining.look, replace(STABLE, state="CompletingRebalance")
+    held_view, joining.view = joining.view, replace(STABLE, state="CompletingRebalance")
     assert stage.turns(3).step == "hold"
-    joining.look = held_look
+    joining.view = held_view
     assert stage.turns(1).step == "evict"
 
 
 @pytest.mark.parametrize(
     "changes",
     [
-        {"look": held(AGENT, M1, M2)},
+        {"view": held(AGENT, M1, M2)},
         {"back": held(AGENT, NEW, M2)},
-        {"look": replace(STABLE, state="Empty")},
+        {"view": replace(STABLE, state="Empty")},
         {"hold_state": Hold.FAILED},
         {"hold_state": Hold.NONE},
     ],
@@ -274,7 +274,7 @@ def test_what_fails_for_the_moment_is_tried_again_while_the_group_may_be_held() 
     assert not stage.joining.pending
 
 
-def test_a_pending_member_that_cannot_be_released_is_said_so() -> None:
+def test_a_pending_member_that_cannot_be_released_is_an_error() -> None:
     """The attempt is over, and the error is raised to the code that ends the membership."""
     stage = Stage(Joining())
     stage.turns(1)

@@ -33,7 +33,7 @@ BEHIND = group(M2, AGENT, M1, M3)  # a member other than the agent would lead ne
 
 
 @dataclass
-class _Judging:
+class _Evaluator:
     """Replaces the evaluator: gives the decision that is set, and counts what is spent."""
 
     action: Action = Action.REBALANCE
@@ -57,7 +57,7 @@ class Stage:
 
     leading: LeadingSettings = field(default_factory=LeadingSettings)
     lock: TakeoverLock = field(default_factory=TakeoverLock)
-    judging: _Judging = field(default_factory=_Judging)
+    evaluator: _Evaluator = field(default_factory=_Evaluator)
     joining: Joining = field(default_factory=Joining)
     approached: int = 0
     now: float = 100.0
@@ -70,7 +70,7 @@ class Stage:
         self.takeovers = TakeoverController(
             group="orders",
             leading=self.leading,
-            evaluator=cast("RebalanceEvaluator", self.judging),
+            evaluator=cast("RebalanceEvaluator", self.evaluator),
             position=cast("JoinPosition", self),
             reporter=self.reporter,
             lock=self.lock,
@@ -93,20 +93,20 @@ class Stage:
         """Request a takeover."""
         return self.takeovers.request.ask(dry_run=dry_run)
 
-    def approach(self, _member: Membership, _look: GroupView, *, max_ahead: int, rejoins: int) -> bool:
+    def approach(self, _member: Membership, _view: GroupView, *, max_ahead: int, rejoins: int) -> bool:
         """Replace the join position: counts attempts that find no better place."""
         self.approached += 1
         return max_ahead > 0 < rejoins
 
-    def consider(self, look: GroupView = STABLE) -> bool:
+    def consider(self, view: GroupView = STABLE) -> bool:
         """Run one turn as a follower."""
-        return self.takeovers.consider(self.member, look, EVALUATION)
+        return self.takeovers.consider(self.member, view, EVALUATION)
 
 
 @pytest.mark.parametrize("action", [Action.REBALANCE, Action.PROPOSE])
 def test_it_begins_when_asked_to(action: Action) -> None:
     """A requested takeover asks for a rebalance, spends its token, and is what later requests get while it lasts."""
-    stage = Stage(judging=_Judging(action=action))
+    stage = Stage(evaluator=_Evaluator(action=action))
     assert not stage.consider()
     asked = stage.ask()
     assert asked.outcome is Outcome.ASKED
@@ -114,7 +114,7 @@ def test_it_begins_when_asked_to(action: Action) -> None:
     assert stage.takeovers.is_under_way
     assert stage.progress.outcome is Outcome.RUNNING
     assert stage.joining.done == ["hold", "nudge"]
-    assert stage.judging.spent == 1
+    assert stage.evaluator.spent == 1
     assert stage.ask().number == stage.ask(dry_run=True).number == asked.number
 
 
@@ -127,24 +127,24 @@ def test_a_dry_run_answers_and_changes_nothing() -> None:
     assert (progress.outcome, progress.dry_run) == (Outcome.WOULD, True)
     assert progress.gain is not None
     assert (progress.gain.rejoin_seconds, progress.gain.pause_seconds_at_most) == (0.5, 6.0)
-    assert (stage.joining.done, stage.approached, stage.judging.spent) == ([], 0, 0)
+    assert (stage.joining.done, stage.approached, stage.evaluator.spent) == ([], 0, 0)
 
 
 @pytest.mark.parametrize(
-    ("judging", "look", "words"),
+    ("evaluator", "view", "words"),
     [
-        (_Judging(action=Action.SUPPRESS), STABLE, "not worth a rebalance now (racks-changed): 50.0%"),
-        (_Judging(action=Action.NOTHING), STABLE, "not worth"),
-        (_Judging(after=0.5), STABLE, "not worth"),
-        (_Judging(), group(AGENT, M1, protocol="cooperative-sticky"), "is cooperative"),
-        (_Judging(), group(AGENT, M1, state="PreparingRebalance"), "not Stable"),
+        (_Evaluator(action=Action.SUPPRESS), STABLE, "not worth a rebalance now (racks-changed): 50.0%"),
+        (_Evaluator(action=Action.NOTHING), STABLE, "not worth"),
+        (_Evaluator(after=0.5), STABLE, "not worth"),
+        (_Evaluator(), group(AGENT, M1, protocol="cooperative-sticky"), "is cooperative"),
+        (_Evaluator(), group(AGENT, M1, state="PreparingRebalance"), "not Stable"),
     ],
 )
-def test_each_refusal_is_an_answer(judging: _Judging, look: GroupView, words: str) -> None:
+def test_each_refusal_is_an_answer(evaluator: _Evaluator, view: GroupView, words: str) -> None:
     """A refusal has the reason and leaves the group unchanged."""
-    stage = Stage(judging=judging)
+    stage = Stage(evaluator=evaluator)
     stage.ask()
-    assert not stage.consider(look)
+    assert not stage.consider(view)
     assert stage.progress.outcome is Outcome.REFUSED
     assert words in stage.progress.reason
     assert stage.joining.done == []
@@ -165,7 +165,7 @@ def test_slow_members_are_remembered() -> None:
     assert stage.consider()
 
 
-def test_a_better_place_is_looked_for_once() -> None:
+def test_a_better_place_is_searched_for_once() -> None:
     """One better place is tried; members that are still ahead of the agent are evicted too."""
     stage = Stage()
     stage.ask()
@@ -210,9 +210,9 @@ def test_a_question_that_nobody_takes_up_is_answered() -> None:
 def test_the_setting_takes_over_whenever_the_lead_is_lost() -> None:
     """The setting starts a takeover only if the policy would act, and again after the agent has led."""
     stage = Stage(leading=LeadingSettings(takeover="clean"))
-    stage.judging.action = Action.PROPOSE
+    stage.evaluator.action = Action.PROPOSE
     assert not stage.consider(), "what is only proposed has to be asked for"
-    stage.judging.action = Action.REBALANCE
+    stage.evaluator.action = Action.REBALANCE
     assert stage.consider()
     stage.takeovers.end(stage.member)
     assert not stage.takeovers.is_under_way

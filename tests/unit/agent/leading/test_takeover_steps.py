@@ -21,8 +21,8 @@ from tests.unit.agent.values import group
 _ON_THE_WAY: Final = replace(STABLE, state="CompletingRebalance")
 _OWNED: Final = replace(STABLE, state="PreparingRebalance")
 _REACHED: Final[Mapping[Step, Callable[[], Stage]]] = {
-    Step.GATHER: lambda: Stage(Joining(look=_ON_THE_WAY, grants=Hold.ASKED)),
-    Step.HOLD: lambda: _after(1, Joining(look=_ON_THE_WAY)),
+    Step.GATHER: lambda: Stage(Joining(view=_ON_THE_WAY, grants=Hold.ASKED)),
+    Step.HOLD: lambda: _after(1, Joining(view=_ON_THE_WAY)),
     Step.EVICT: lambda: _after(1, Joining(back=held(AGENT, M2, M3))),
     Step.RELEASE: lambda: _after(2, Joining()),
     Step.REJOIN: led_without_one,
@@ -38,7 +38,7 @@ def _after(turns: int, joining: Joining) -> Stage:
 
 def _turn(stage: Stage, *, seconds: float = 0.0, view: GroupView | None = None, hold: Hold | None = None) -> None:
     stage.now += seconds
-    stage.joining.look = view or stage.joining.look
+    stage.joining.view = view or stage.joining.view
     stage.joining.hold_state = hold or stage.joining.hold_state
     stage.turns()
 

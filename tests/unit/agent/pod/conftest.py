@@ -12,7 +12,7 @@ from tests.unit.agent.pod.api_server import ZONE, ApiServer, PodObject, certify
 
 @pytest.fixture(scope="session")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Certificate of a cluster, made once."""
+    """Certificates of a cluster, made once."""
     return certify(tmp_path_factory.mktemp("certificates"))
 
 

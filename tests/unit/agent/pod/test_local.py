@@ -24,7 +24,7 @@ pod-template-hash="5c6f7"
 
 @pytest.fixture
 def settings(tmp_path: Path) -> PodSettings:
-    """Path for the rack and the labels, without the files."""
+    """Paths for the rack and the labels, without the files."""
     return PodSettings(rack_file=str(tmp_path / "rack"), label_file=str(tmp_path / "labels"))
 
 

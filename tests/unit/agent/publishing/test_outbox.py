@@ -79,7 +79,7 @@ OTHER = FlowKey(group="orders", topic="clicks", client_rack="a", replica_rack="a
 
 
 def totals(wire_bytes: int, records: int = 0) -> dict[FlowKey, Volume]:
-    """Total of one key."""
+    """Totals of one key."""
     return {KEY: Volume(wire_bytes=wire_bytes, records=records)}
 
 

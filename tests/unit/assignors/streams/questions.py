@@ -16,7 +16,7 @@ COSTS = (0, 1, 10, 100)
 
 
 def application(seed: int) -> Question:
-    """Client with racks, threads and tags, and tasks with their partitions."""
+    """Clients with racks, threads and tags, and tasks with their partitions."""
     case = random_case(seed, "optimize")
     clients = [{key: value for key, value in client.items() if key != "uuid"} for client in case["clients"]]
     tags = case.get("rack_aware_assignment_tags", [])
@@ -29,7 +29,7 @@ def names(question: Question) -> list[str]:
 
 
 def placed(random: Random, question: Question, *, standbys: int, spare: bool = False) -> tuple[Question, Question]:
-    """Active placed at random, with `spare` some clients empty, and up to `standbys` standbys per stateful task."""
+    """Actives placed at random, with `spare` some clients empty, and up to `standbys` standbys per stateful task."""
     clients = [client["id"] for client in question["clients"]]
     busy = random.sample(clients, random.randint(1, len(clients))) if spare else clients
     active: Question = {client: [] for client in clients}

@@ -148,7 +148,7 @@ def test_kip_924_the_plug_ins_count_deadlines_from_their_clock() -> None:
 
 @st.composite
 def _zoned(draw: st.DrawFn) -> ApplicationState:
-    """Client in zones with matching tags; each task had its copies in two zones before some clients left."""
+    """Clients in zones with matching tags; each task had its copies in two zones before some clients left."""
     zones = draw(st.sampled_from(["ab", "abc"]))
     before = [zone for zone in zones for _ in range(draw(st.integers(1, 3)))]
     names = [f"0_{number}" for number in range(draw(st.integers(1, 12)))]

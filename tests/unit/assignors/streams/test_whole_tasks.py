@@ -17,7 +17,7 @@ from samerack.assignors.streams.whole_tasks import WholeTasks, min_traffic_plan,
 
 
 def problem(racks: Sequence[str | None], *topics: Sequence[str], any_replica: bool = True) -> Problem:
-    """Member in these racks, the first of which owns all; a topic is the racks of the replica of each partition."""
+    """Members in these racks, the first of which owns all; a topic is the racks of the replica of each partition."""
     owned = {f"t{index}": list(range(len(places))) for index, places in enumerate(topics)}
     return build_problem(
         topics={f"t{index}": [tuple(place) for place in places] for index, places in enumerate(topics)},

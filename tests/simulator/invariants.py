@@ -33,9 +33,9 @@ _SLACK_MS: Final = 6000  # three rounds of a rebalance, and the short delays bet
 _KILLED_MS: Final = 2300  # the time that a killed agent process may cost: the supervisor replaces it
 AGENT_SESSION_MS: Final = 9500
 _GOODBYE_MS: Final = 4000
-_LOOK_MS: Final = 1100
+_POLL_MS: Final = 1100
 _PENDING_MS: Final = 3000
-_BRAKE_MS: Final = 4700
+_HELD_MS: Final = 4700
 """A takeover waits 4 s for an evicted member that does not rejoin; it takes up to 0.5 s until a check sees it."""
 _RESERVED_MS: Final = 7000
 """Ids that no agent knows any more block a group for 6 s; it takes up to 0.5 s until a check sees it."""
@@ -56,7 +56,7 @@ def _kind_of(violation: str) -> type[ViolationError]:
     return type(violation, (ViolationError,), {})
 
 
-class Judgement:
+class Invariants:
     """The checks of one world."""
 
     def __init__(self, world: World) -> None:
@@ -82,14 +82,14 @@ class Judgement:
         """The last events of this world."""
         return list(self._tale)
 
-    def tell(self, what: str) -> None:
+    def note(self, what: str) -> None:
         """Add one line to the tale of this world."""
         self._tale.append(f"{self._world.timeline.seconds():10.3f} {what}")
 
     def fail(self, kind: str, what: str) -> None:
         """Record the first violation; `deliver` raises it, outside the code of agents and clients."""
         if self._found is None:
-            self.tell(what)
+            self.note(what)
             self._found = _kind_of(kind)(what + "\n" + "\n".join(self._tale))
 
     def deliver(self) -> None:
@@ -102,7 +102,7 @@ class Judgement:
     def excuse(self, what: str, milliseconds: int) -> None:
         """Allow the group this much time beyond a rebalance, for an event."""
         now = self._world.timeline.now
-        self.tell(what)
+        self.note(what)
         self._changed_at = now
         self._excused_until = max(self._excused_until, now) + milliseconds
 
@@ -124,18 +124,18 @@ class Judgement:
 
     def steps(self, agent: SupervisedAgent, step: str) -> None:
         """An agent's membership reaches its next step."""
-        self.tell(f"{agent.name}: {step}")
+        self.note(f"{agent.name}: {step}")
         if step == "join-sent" and self._world.setting.forbidden and self._world.setting.clients == "any":
             group = self._world.coordinator.group
             others = [member.client_id != AGENTS for member in group.members] if group is not None else []
             # the agent cannot have seen it earlier
-            seen = self._world.timeline.now - self._state_at > _LOOK_MS and self._world.network.outdated is None
+            seen = self._world.timeline.now - self._state_at > _POLL_MS and self._world.network.outdated is None
             if group is not None and group.state is State.STABLE and others and all(others) and seen:
                 self.fail("ForbiddenGroup", f"{agent.name} joins a group that it may not")
 
     def triggers(self, agent: SupervisedAgent, process: Process, reason: str) -> None:
         """An agent triggers a rebalance: it needs a valid reason and budget."""
-        self.tell(f"{agent.name} triggers: {reason}")
+        self.note(f"{agent.name} triggers: {reason}")
         now = self._world.timeline.now
         if reason in ("second-round", "partitions-changed"):
             group = self._world.coordinator.group
@@ -146,7 +146,7 @@ class Judgement:
             if not outdated:
                 self.fail("NeedlessRebalance", f"{agent.name} rebalances for {reason}, and every partition is read")
             elif group is not None and process.planned == group.generation:  # else the agent cannot know
-                self.fail("OutdatedLook", f"{agent.name} rebalances for {reason} because of an outdated look")
+                self.fail("OutdatedLook", f"{agent.name} rebalances for {reason} because of an outdated description")
             return
         if reason == "nudge":
             return
@@ -184,7 +184,7 @@ class Judgement:
 
     def backs_off(self, agent: SupervisedAgent, process: Process, cause: Cause) -> None:
         """An agent backs off from the group for a while."""
-        self.tell(f"{agent.name} backs off: {cause}")
+        self.note(f"{agent.name} backs off: {cause}")
         self.guest.backs_off(agent, process, cause)
 
     def killed(self, agent: SupervisedAgent) -> None:
@@ -219,19 +219,19 @@ class Judgement:
 
     # at every moment
 
-    def looks(self) -> None:
+    def check(self) -> None:
         """Check the group once."""
         world = self._world
         now = world.timeline.now
         group = world.coordinator.group
         state = (group.generation, group.state) if group is not None else None
         if state != self._state:
-            self.tell(f"generation {state[0]}, {state[1].name}" if state is not None else "no group")
+            self.note(f"generation {state[0]}, {state[1].name}" if state is not None else "no group")
             if state is not None and (self._state is None or state[0] != self._state[0]):
                 self._generations.append(now)
             self._state, self._state_at = state, now
-        self.guest.looks()
-        self._look_at_stopping(now)  # also while the group has no coordinator
+        self.guest.check()
+        self._check_stopping(now)  # also while the group has no coordinator
         if group is None:
             return
         if group.state is State.STABLE:
@@ -243,11 +243,11 @@ class Judgement:
             self._last = described
         # no member has partitions before the first rebalance ends
         forming = group.state is State.PREPARING and group.before is State.EMPTY
-        self._look_at_rebalance(now, stable=forming or group.state in (State.STABLE, State.EMPTY))
-        self._look_at_pending(now, dict(group.pending))
-        self._look_at_pace()
+        self._check_rebalance(now, stable=forming or group.state in (State.STABLE, State.EMPTY))
+        self._check_pending(now, dict(group.pending))
+        self._check_pace()
 
-    def _look_at_rebalance(self, now: int, *, stable: bool) -> None:
+    def _check_rebalance(self, now: int, *, stable: bool) -> None:
         if stable or not any(one.host.alive for one in self._world.consumers):
             self._unstable_since = None
             return
@@ -257,10 +257,10 @@ class Judgement:
         if now > until:
             self.fail("LongRebalance", f"a rebalance lasts for {(now - self._unstable_since) / 1000:.1f} s")
 
-    def _look_at_pending(self, now: int, pending: dict[str, str]) -> None:
+    def _check_pending(self, now: int, pending: dict[str, str]) -> None:
         """A running agent gives back the ids that it does not use."""
         known = {one for agent in self._world.agents for one in agent.ids()}
-        patience = _BRAKE_MS if self._world.setting.clean else _PENDING_MS
+        patience = _HELD_MS if self._world.setting.clean else _PENDING_MS
         self._pending_since = {one: self._pending_since.get(one, now) for one in pending}
         for one, since in self._pending_since.items():
             late = now - max(since, self._excused_until) > patience
@@ -269,7 +269,7 @@ class Judgement:
             if one in known and late:
                 self.fail("KeptPendingId", f"{pending[one]} keeps the pending id {one}")
 
-    def _look_at_stopping(self, now: int) -> None:
+    def _check_stopping(self, now: int) -> None:
         """An agent that was asked to stop leaves the group, or hands its membership over."""
         group = self._world.coordinator.group
         for name, since in tuple(self._stopping.items()):
@@ -287,7 +287,7 @@ class Judgement:
                     self.fail("DidNotLeave", f"{name} has ended and is still in the group")
 
     def _orphans(self) -> list[str]:
-        """Member with an agent's instance id whose member id no running agent uses."""
+        """Members with an agent's instance id whose member id no running agent uses."""
         world = self._world
         group = world.coordinator.group
         known = {one for agent in world.agents for one in agent.ids()}
@@ -295,7 +295,7 @@ class Judgement:
         members = group.members if group is not None else ()
         return [member.id for member in members if member.instance_id in instances and member.id not in known]
 
-    def _look_at_pace(self) -> None:
+    def _check_pace(self) -> None:
         """If nothing changes, no new generations start."""
         since = max(self._changed_at, self._excused_until) + 60_000
         late = [at for at in self._generations if at > since]
@@ -323,7 +323,7 @@ class Judgement:
                 self.fail("TwoAgents", f"{[agent.name for agent in inside]} are both in the group")
             leader = next((agent for agent in inside if group.leader in agent.ids()), None)
             if leader is not None:
-                self._look_at_plan(leader, rested=rested)
+                self._check_plan(leader, rested=rested)
         self.deliver()
 
     def _incomplete(self) -> bool:
@@ -353,7 +353,7 @@ class Judgement:
         everything = {(topic, number) for topic, partitions in topics for number in range(len(partitions))}
         return everything.symmetric_difference(set().union(*owned)) if wanted else set()
 
-    def _look_at_plan(self, agent: SupervisedAgent, *, rested: bool) -> None:
+    def _check_plan(self, agent: SupervisedAgent, *, rested: bool) -> None:
         """The current plan reads as little across racks as possible."""
         world = self._world
         name = agent.name

@@ -16,7 +16,7 @@ GOODBYE_MS: Final = 200
 SESSION_MS: Final = 5000
 
 
-class SimulatedStanding:
+class SimulatedLeadership:
     """The election as one process knows it."""
 
     def __init__(self, host: Host) -> None:
@@ -30,7 +30,7 @@ class SimulatedStanding:
         return self.verdict.term if self.verdict is not None else 0
 
     def is_active(self, responsibility: str) -> bool:
-        """Whether this agent is active for the duty."""
+        """Whether this agent is active for it."""
         return self.verdict is not None and responsibility in self.verdict.active
 
     def has_standby(self, responsibility: str) -> bool:
@@ -53,71 +53,71 @@ class SimulatedElection:
 
     def __init__(self, timeline: Timeline, group: str) -> None:
         self._timeline = timeline
-        self._duty = lead(group)
-        self._standings: dict[str, SimulatedStanding] = {}
+        self._responsibility = lead(group)
+        self._leaderships: dict[str, SimulatedLeadership] = {}
         self._verdicts: dict[str, Verdict] = {}
         self._term = 0
 
-    def enter(self, identity: str, host: Host) -> SimulatedStanding:
+    def enter(self, identity: str, host: Host) -> SimulatedLeadership:
         """Add a process; one that returns within its session gets its last verdict again.
 
         If there was an election meanwhile, there is a new one.
         """
-        known = identity in self._standings
-        standing = self._standings[identity] = SimulatedStanding(host)
+        known = identity in self._leaderships
+        leadership = self._leaderships[identity] = SimulatedLeadership(host)
         verdict = self._verdicts.get(identity)
         if known and verdict is not None and verdict.term == self._term:
-            host.later(VERDICT_MS, partial(standing.take, verdict))
+            host.later(VERDICT_MS, partial(leadership.take, verdict))
         else:
             self._timeline.after(VERDICT_MS, self.elect)
-        return standing
+        return leadership
 
     def leave(self, identity: str) -> None:
         """Remove a process that leaves cleanly."""
-        self._standings.pop(identity, None)
+        self._leaderships.pop(identity, None)
         self._timeline.after(GOODBYE_MS, self.elect)
 
     def falls_silent(self, identity: str) -> None:
         """A process is killed or suspended: its session expires, unless it returns before."""
-        standing = self._standings.get(identity)
+        leadership = self._leaderships.get(identity)
 
         def expire() -> None:
-            same = standing is not None and self._standings.get(identity) is standing
-            if same and standing is not None and (not standing.host.alive or standing.host.stopped):
-                del self._standings[identity]
+            same = leadership is not None and self._leaderships.get(identity) is leadership
+            if same and leadership is not None and (not leadership.host.alive or leadership.host.stopped):
+                del self._leaderships[identity]
                 self._verdicts.pop(identity, None)
                 self.elect()
 
         self._timeline.after(SESSION_MS, expire)
 
-    def comes_back(self, identity: str, standing: SimulatedStanding) -> None:
+    def comes_back(self, identity: str, leadership: SimulatedLeadership) -> None:
         """A suspended process resumes; if its session has expired, it takes part again."""
-        if identity not in self._standings and standing.host.alive:
-            self._standings[identity] = standing
+        if identity not in self._leaderships and leadership.host.alive:
+            self._leaderships[identity] = leadership
             self._timeline.after(VERDICT_MS, self.elect)
 
     def elect(self, *, other: bool = False) -> None:
         """Hold an election; with `other`, another agent than now must become active, as when duties change."""
-        present = {identity: standing for identity, standing in self._standings.items() if standing.host.alive}
+        present = {identity: leadership for identity, leadership in self._leaderships.items() if leadership.host.alive}
         self._term += 1
         if not present:
             return
-        holders = {name for name, verdict in self._verdicts.items() if self._duty in verdict.active}
-        said = {}
+        holders = {name for name, verdict in self._verdicts.items() if self._responsibility in verdict.active}
+        advertised = {}
         for identity in present:
             known = self._verdicts.get(identity)
-            barred = other and len(present) > 1 and identity in holders
-            said[identity] = Advertisement(
+            refused = other and len(present) > 1 and identity in holders
+            advertised[identity] = Advertisement(
                 identity=identity,
-                responsibilities=() if barred else (self._duty,),
-                held=() if known is None or barred else tuple(known.active),
+                responsibilities=() if refused else (self._responsibility,),
+                held=() if known is None or refused else tuple(known.active),
                 term=0 if known is None else known.term,
             )
-        for identity, verdict in choose(said, self._term).items():
+        for identity, verdict in choose(advertised, self._term).items():
             self._verdicts[identity] = verdict
-            standing = self._standings[identity]
-            standing.host.later(VERDICT_MS, partial(standing.take, verdict))
+            leadership = self._leaderships[identity]
+            leadership.host.later(VERDICT_MS, partial(leadership.take, verdict))
 
     def active(self) -> frozenset[str]:
         """The agents whose last verdict is to lead."""
-        return frozenset(name for name, verdict in self._verdicts.items() if self._duty in verdict.active)
+        return frozenset(name for name, verdict in self._verdicts.items() if self._responsibility in verdict.active)

@@ -71,8 +71,8 @@ def test_a_leader_without_instance_id_believes_its_polls(instance: str | None) -
         denied_topics=lambda _group: frozenset(),
     )
     assigning = Assigning(group="orders", settings=Settings(kafka={"bootstrap.servers": "h:1"}), watch=watch)
-    presence, reader = (encode_subscription(Subscription(version=3, topics=topics)) for topics in ((), ("t",)))
-    members = (("me", instance, presence), ("a", None, reader))
+    agent, reader = (encode_subscription(Subscription(version=3, topics=topics)) for topics in ((), ("t",)))
+    members = (("me", instance, agent), ("a", None, reader))
     assigning.assign(Joined(generation=GENERATION, protocol="cooperative-sticky", me="me", members=members))
     assert assigning.may_be_of(GENERATION, _view(member("a", "t")))
     assert not assigning.may_be_of(GENERATION, _view(member("b", "t")))
