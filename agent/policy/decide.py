@@ -17,6 +17,8 @@ from samerack.agent.policy.windows import next_opening
 
 _ERRORS: Final = 2.0
 """A rebalance for traffic alone must save more than so many standard errors of what it saves."""
+_ABOVE: Final = 1.0
+"""... and more than the minimum by so many: it is asked every few seconds, and chance decides at last."""
 _Refusal: TypeAlias = tuple[Reason, float | None]
 """Why not, and until when (seconds since 1970), if known."""
 
@@ -81,7 +83,7 @@ def _evaluate(state: State, condition: GroupCondition, now: float, wall: float, 
     saving = condition.saving
     if saving <= rules.min_saving + TOLERANCE:
         return replace(state, proposed=None), _decision(condition, Action.SUPPRESS, Reason.BELOW_MIN_SAVING)
-    if why_cheaper(condition) is Reason.TRAFFIC_CHANGED and _is_uncertain(condition):
+    if why_cheaper(condition) is Reason.TRAFFIC_CHANGED and _is_uncertain(condition, rules):
         return replace(state, proposed=None), _decision(condition, Action.SUPPRESS, Reason.BELOW_MIN_SAVING)
     if rules.max_pause_seconds and (condition.pause_seconds or 0.0) > rules.max_pause_seconds:
         return replace(state, proposed=None), _decision(condition, Action.SUPPRESS, Reason.PAUSE_TOO_LONG)
@@ -96,10 +98,12 @@ def _evaluate(state: State, condition: GroupCondition, now: float, wall: float, 
     return _act(state, condition, now, rules)
 
 
-def _is_uncertain(condition: GroupCondition) -> bool:
-    """Return whether what the plan saves in bytes is within what is uncertain in it."""
+def _is_uncertain(condition: GroupCondition, rules: Rules) -> bool:
+    """Return whether what the plan saves in bytes is within what is uncertain in it, or above the minimum by chance."""
     rates = condition.rates
-    return rates is None or rates.saving <= _ERRORS * rates.error
+    if rates is None:
+        return True
+    return rates.saving <= max(_ERRORS * rates.error, rules.min_saving * rates.whole + _ABOVE * rates.error)
 
 
 def _weigh(

@@ -83,7 +83,7 @@ EXEMPT: Final = frozenset(reason for reason, trigger in TRIGGERS.items() if trig
 """Reasons that always cause a rebalance, whatever mode, windows, budget and breaker say."""
 REFUSALS: Final[Mapping[Reason, Refusal]] = {
     Reason.BELOW_MIN_SAVING: Refusal(
-        "the saving is not above every minimum, or, for other traffic, not above what is uncertain in it",
+        "the saving is not above every minimum, for other traffic by what is uncertain in it",
         "what a rebalance would save is not worth it by the minimum savings",
     ),
     Reason.NOT_MEASURED: Refusal(

@@ -33,12 +33,17 @@ CASES = {
         Reason.MEMBERS_RACKS_CHANGED,
     ),
     "traffic": (
-        condition(36, 30, changes=Changes(traffic=True), rates=(360.0, 300.0), error=29.0),
+        condition(36, 30, changes=Changes(traffic=True), rates=(360.0, 300.0), error=9.9),
         Action.REBALANCE,
         Reason.TRAFFIC_CHANGED,
     ),
+    "traffic, above the minimum by chance": (
+        condition(36, 30, changes=Changes(traffic=True), rates=(360.0, 300.0), error=10.0),
+        Action.SUPPRESS,
+        Reason.BELOW_MIN_SAVING,
+    ),
     "traffic, within what is uncertain": (
-        condition(36, 30, changes=Changes(traffic=True), rates=(360.0, 300.0), error=30.0),
+        condition(36, 24, changes=Changes(traffic=True), rates=(360.0, 240.0), error=60.0),
         Action.SUPPRESS,
         Reason.BELOW_MIN_SAVING,
     ),

@@ -93,12 +93,13 @@ def _true_saving(plan: planner.Plan, rates: Mapping[Partition, float]) -> float:
     return true.saving / true.whole
 
 
-@pytest.mark.parametrize("seed", [*range(effort.of(100, minimum=4)), 1849, 2837, 5681])
+@pytest.mark.parametrize("seed", [*range(effort.of(100, minimum=4)), 1849, 2837, 3941, 5681])
 def test_steady_traffic_causes_no_rebalance(seed: int) -> None:
     """In a day at most one, when the traffic has become known, and that one is worth it.
 
     After 55 seconds, by what is measured then, a plan of seed 5681 saves 5.9 points, which is 2.2 times the error of
     before, and truly nothing; 2837 was planned after 26 seconds, and 1849 twice.
+    After 20 hours the plan of seed 3941 saves 5.1 +- 1.0 points by what is measured then, and truly 2.6.
     """
     first = [
         (now, _true_saving(evaluation.plan, true_rates(seed)))
@@ -109,12 +110,13 @@ def test_steady_traffic_causes_no_rebalance(seed: int) -> None:
     assert all(now < _WARMING_SECONDS for now, saving in first if saving > _MIN_SAVING + _ROUGHLY), first
 
 
-@pytest.mark.parametrize("seed", [*range(effort.of(100, minimum=4)), 242, 1650, 3578, 7350])
+@pytest.mark.parametrize("seed", [*range(effort.of(100, minimum=4)), 242, 1650, 3578, 4429, 7350])
 def test_a_lasting_shift_is_worth_one_rebalance_at_most(seed: int) -> None:
     """It comes within ten minutes where it is clearly worth it, and nothing is left that is worth another one.
 
     By the rounded weights the plan of seed 7350 saves 7.3 points and is not worth anything, and one of seed 1650 too.
     The shift of seed 3578 was found after 12 minutes: what was known before it had an error of 21 %.
+    Without any shift that is worth it, the plan of seed 4429 saves 5.4 +- 1.3 points, and truly 2.3.
     What was decided before the shift is judged by `test_steady_traffic_causes_no_rebalance`, by the rates of then: seed
     242 is planned after 917 seconds for 4.0 points, of which the shift leaves 2.0.
     """
