@@ -25,6 +25,7 @@ from kafka.structs import MemberState
 
 from samerack.agent.leading.join_metadata import JoinMetadata
 from samerack.agent.policy.back_off_causes import BackOffError, Cause
+from samerack.cluster.errors import COORDINATOR_MOVED
 from samerack.cluster.group import CONSUMER, GroupView, view_group
 from samerack.cluster.group_member import LEAVE_SECONDS, LEFT, Assign, GroupMember, left_error
 from samerack.cluster.group_questions import describe_groups
@@ -169,7 +170,7 @@ class Membership(GroupMember):
         if self._hold is Hold.ASKED:
             self._hold = Hold.HELD
         else:  # the hold was ended meanwhile
-            future = self._manager.send(self._leave_request({pending_member: None}), node_id=self._coordinator_broker)
+            future = self._send_release(pending_member)
             # a broker that does not answer must not end the join; the id stays in `pending` and is released later
             with suppress(kafka_errors.KafkaError):
                 if left_error(await self._answer_of(future, LEAVE_SECONDS)) in LEFT:
@@ -280,14 +281,16 @@ class Membership(GroupMember):
         if error is kafka_errors.InvalidSessionTimeoutError and self._reserved_ms < self.config["session_timeout_ms"]:
             self._reserved_ms = self.config["session_timeout_ms"]  # these brokers require longer sessions
             return await self._reserve()
-        self._find_again(error)
-        raise error(self.group_id) if error is not kafka_errors.NoError else AgentError("joined without being asked")
+        raise self._refusal_by(error) if error is not kafka_errors.NoError else AgentError("joined without being asked")
 
     def _release_late(self, response: Any) -> None:
         """Release an id whose response arrived after the reservation had failed; runs on the network thread."""
         if kafka_errors.for_code(response.error_code) is kafka_errors.MemberIdRequiredError:
-            leaving = self._leave_request({str(response.member_id): None})
-            self._manager.send(leaving, node_id=self._coordinator_broker)
+            self._send_release(str(response.member_id))
+
+    def _send_release(self, member_id: str) -> Any:
+        """Send a LeaveGroup for a reserved id, from the network thread; return a future of the response."""
+        return self._manager.send(self._leave_request({member_id: None}), node_id=self._coordinator_broker)
 
     def release(self, member_id: str, instance_id: str | None = None) -> bool:
         """Release a member id, which may belong to another membership; return whether the brokers knew it.
@@ -297,8 +300,7 @@ class Membership(GroupMember):
         """
         error = left_error(self._send_beside(self._leave_request({member_id: instance_id}), LEAVE_SECONDS))
         if error not in LEFT:
-            self._find_again(error)
-            raise error(self.group_id)
+            raise self._refusal_by(error)
         self.pending -= {member_id}
         return error is kafka_errors.NoError
 
@@ -311,13 +313,13 @@ class Membership(GroupMember):
         request = self._leave_request(dict.fromkeys(member_ids), "an agent takes the lead over")
         error = left_error(self._send_beside(request, LEAVE_SECONDS))
         if error is not kafka_errors.NoError:
-            self._find_again(error)
-            raise error(self.group_id)
+            raise self._refusal_by(error)
 
-    def _find_again(self, error: Any) -> None:
-        """Find the coordinator again if the broker that was asked is not the coordinator."""
-        if error in (kafka_errors.NotCoordinatorError, kafka_errors.CoordinatorNotAvailableError):
+    def _refusal_by(self, error: Any) -> kafka_errors.KafkaError:
+        """Return the error to raise for a class of errors; find the coordinator again if the broker is not the one."""
+        if error in COORDINATOR_MOVED:
             self.coordinator_dead(error())
+        return error(self.group_id)
 
     # leaving
 
@@ -355,8 +357,7 @@ class Membership(GroupMember):
         described = response.groups[0]
         error = kafka_errors.for_code(described.error_code)
         if error is not kafka_errors.NoError:
-            self._find_again(error)
-            raise error(self.group_id)
+            raise self._refusal_by(error)
         view = view_group(described)
         if self._is_nameless:
             self.parked_id = self._own_id(view)

@@ -17,17 +17,16 @@ class CoordinatorMovesError(AgentError):
     """A group has no coordinator at the moment, or another one than was asked: retry soon."""
 
 
-_COORDINATOR_MOVES: Final = (
-    kafka_errors.NotCoordinatorError,
-    kafka_errors.CoordinatorNotAvailableError,
-    kafka_errors.CoordinatorLoadInProgressError,
-)
+COORDINATOR_MOVED: Final = (kafka_errors.NotCoordinatorError, kafka_errors.CoordinatorNotAvailableError)
+"""The broker that was asked does not coordinate the group: find the coordinator again."""
+COORDINATOR_MOVES: Final = (*COORDINATOR_MOVED, kafka_errors.CoordinatorLoadInProgressError)
+"""The same, or it coordinates the group soon."""
 _NO_ANSWER: Final = (kafka_errors.KafkaTimeoutError, kafka_errors.RequestTimedOutError, TimeoutError)
 
 
 def error_class(error: Exception) -> type[AgentError]:
     """Return the class of the agent's error for a failed request: callers react by class."""
-    if isinstance(error, _COORDINATOR_MOVES):
+    if isinstance(error, COORDINATOR_MOVES):
         return CoordinatorMovesError
     return NotAllowedError if isinstance(error, kafka_errors.AuthorizationError) else AgentError
 

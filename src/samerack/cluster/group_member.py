@@ -18,6 +18,7 @@ from kafka.protocol.consumer.group import JoinGroupRequest, LeaveGroupRequest, S
 from kafka.structs import MemberState
 
 from samerack.cluster.coordinator_requests import SLICE_SECONDS, CoordinatorRequests
+from samerack.cluster.errors import COORDINATOR_MOVES
 from samerack.common.attempts import REQUESTS, Attempts
 
 JOIN_VERSION: Final = 9
@@ -39,11 +40,6 @@ _REPEATED: Final = (
     kafka_errors.MemberIdRequiredError,
 )
 """Errors of a join that the library answers by joining again."""
-_MOVES: Final = (
-    kafka_errors.NotCoordinatorError,
-    kafka_errors.CoordinatorNotAvailableError,
-    kafka_errors.CoordinatorLoadInProgressError,
-)
 LEFT: Final = frozenset({kafka_errors.NoError, kafka_errors.UnknownMemberIdError, kafka_errors.FencedInstanceIdError})
 """Error codes in the LeaveGroup response after which the member id is no longer in the group, or was fenced."""
 
@@ -367,7 +363,7 @@ class GroupMember(CoordinatorRequests):
             pause = max(_AGAIN_SECONDS, attempts.pause_seconds)
             if not isinstance(error, kafka_errors.RetriableError) or time.monotonic() + pause > deadline:
                 raise reason
-            if isinstance(error, _MOVES):
+            if isinstance(error, COORDINATOR_MOVES):
                 self.coordinator_dead(error)
             time.sleep(pause)
         self.reset_generation()

@@ -17,6 +17,7 @@ from typing import Any, Final
 from kafka import errors as kafka_errors
 
 from samerack.cluster.coordinators import MAX_GROUPS_PER_REQUEST, Coordinators
+from samerack.cluster.errors import COORDINATOR_MOVED
 from samerack.cluster.group import EMPTY_STATES, GroupView, view_group
 from samerack.cluster.group_questions import describe_groups, to_coordinators
 from samerack.cluster.wire import Wire
@@ -31,7 +32,6 @@ _PAUSE_PER_POLL: Final = 9
 """Polls take a tenth of the time at most, unless that stretches the pause too far."""
 _MIN_PAUSE_SECONDS: Final = 0.1
 """Between two polls, also while groups are added one after the other, as at the agent's start."""
-_MOVED: Final = frozenset({kafka_errors.NotCoordinatorError, kafka_errors.CoordinatorNotAvailableError})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +145,7 @@ class GroupPoller(Service):
         """Store one group's description."""
         group = str(described.group_id)
         error = kafka_errors.for_code(described.error_code)
-        if error in _MOVED:
+        if error in COORDINATOR_MOVED:
             self._coordinators.forget([group])
         elif error is kafka_errors.NoError:
             view = view_group(described)

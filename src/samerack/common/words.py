@@ -97,9 +97,13 @@ def percent(share: float | None) -> str:
 
 def some(names: Sequence[str], noun: str) -> str:
     """Return names with what they name: all of three, else the first and how many more."""
-    shown = names if len(names) <= _SOME else names[:1]
-    more = f" and {len(names) - 1:,} more" if len(names) > _SOME else ""
-    return f"{noun}{'' if len(names) == 1 else 's'} {', '.join(shown)}{more}"
+    return f"{noun}{'' if len(names) == 1 else 's'} {listed(names, len(names) if len(names) <= _SOME else 1)}"
+
+
+def listed(names: Sequence[str], most: int) -> str:
+    """Return the first of some names, separated by commas, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
 
 
 def short_id(member_id: str) -> str:
@@ -131,9 +135,7 @@ def nearest(name: str, names: Collection[str], most: int = 5) -> str:
     if not names:
         return "there is none"
     similar = get_close_matches(name, names, n=most, cutoff=0.5)
-    shown = [*similar, *sorted(set(names) - set(similar))][:most]
-    more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
-    return f"those that are nearest: {', '.join(shown)}{more}"
+    return f"those that are nearest: {listed([*similar, *sorted(set(names) - set(similar))], most)}"
 
 
 def plain(text: str) -> str:

@@ -96,6 +96,5 @@ def cause(event: Event) -> str:
         text += f" ({event.reason})"
     for mark, names in (("+", event.joined), ("-", event.left)):
         if names:
-            more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-            text += f" {mark}{', '.join(names[:_NAMED])}{more}"
+            text += f" {mark}{words.listed(names, _NAMED)}"
     return text

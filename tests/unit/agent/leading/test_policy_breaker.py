@@ -19,8 +19,6 @@ from tests.unit.agent.leading.policies import MIDNIGHT, RULES, Decisions, condit
 HASTY = replace(RULES, burst=100, breaker_failures=3, breaker_seconds=3600.0)
 WORTH_IT = condition(50, 10)
 WELL = condition(10, 10)
-
-
 QUIET = UNDISTURBED_SECONDS
 
 
