@@ -47,7 +47,7 @@ from samerack.events.history import TrafficHistory
 from samerack.events.metrics import EventMetrics
 from samerack.events.place import path_of
 from samerack.events.rebalance_tracker import RebalanceTracker
-from samerack.settings import Settings
+from samerack.settings.model import Settings
 from samerack.settings.prices import price_table
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.metrics import TrafficCollector, TrafficMetrics

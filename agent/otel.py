@@ -19,7 +19,7 @@ from prometheus_client.samples import Sample
 
 from samerack.common.errors import AgentError, SettingsError
 from samerack.common.service import Service
-from samerack.settings import OtelSettings
+from samerack.settings.showing import OtelSettings
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics import export as sdk

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 if TYPE_CHECKING:
     from samerack.agent.settings_source import SettingsSource
-    from samerack.settings import Settings
+    from samerack.settings.model import Settings
 
 ENVIRONMENT: Final[Mapping[str, str]] = {
     "OPENBLAS_NUM_THREADS": "1",

@@ -13,9 +13,10 @@ from samerack.common.errors import SettingsError
 from samerack.common.patterns import selects
 from samerack.election.identity import identity_of
 from samerack.events.place import path_of
-from samerack.settings import Settings, of_cluster
+from samerack.settings.clusters import of_cluster
 from samerack.settings.difference import difference
 from samerack.settings.events import IN_MEMORY
+from samerack.settings.model import Settings
 
 
 class SettingsSource:

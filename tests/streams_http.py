@@ -19,7 +19,7 @@ from samerack.agent.web import page as web_page
 from samerack.agent.web import streams as web_streams
 from samerack.agent.web.server import WebServer, application
 from samerack.events import EventLog
-from samerack.settings import StreamsSettings
+from samerack.settings.streams import StreamsSettings
 from tests.unit.agent.measured import reports
 
 Json = dict[str, Any]

@@ -23,8 +23,7 @@ from samerack.planning.coverage import (
     unpolled_topics_reason,
     unreadable_member_reason,
 )
-from samerack.settings import LeadingSettings
-from samerack.settings.leading import STREAMS_PROTOCOLS
+from samerack.settings.leading import STREAMS_PROTOCOLS, LeadingSettings
 
 NO_PLACE: Final = "its leader would give partitions to a member without topics, whatever its place"
 """Why the agent stays out of a group with a sticky assignor until its members have other ids."""

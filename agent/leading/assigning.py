@@ -39,7 +39,7 @@ from samerack.protocol.bulk import SubscriptionReader
 from samerack.protocol.consumer import decode_subscription, encode_assignment
 from samerack.protocol.errors import ProtocolError
 from samerack.protocol.model import NO_PARTITIONS, Assignment, Subscription, TopicPartitions
-from samerack.settings import Settings
+from samerack.settings.model import Settings
 from samerack.traffic.weights import Weights
 
 Weigh = Callable[[str], Weights | None]

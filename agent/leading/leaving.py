@@ -17,7 +17,7 @@ from samerack.agent.supervisor.line import MemberIdentity
 from samerack.auth.kafka_config import for_kafka_python
 from samerack.cluster.client import close, connect
 from samerack.common.errors import AgentError, one_line
-from samerack.settings import LeadingSettings
+from samerack.settings.leading import LeadingSettings
 
 _PATIENCE_SECONDS: Final = 5.0
 _AGAIN_SECONDS: Final = 0.2

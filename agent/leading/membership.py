@@ -32,7 +32,7 @@ from samerack.cluster.group_questions import describe_groups
 from samerack.common.errors import AgentError
 from samerack.protocol.consumer import decode_assignment
 from samerack.protocol.model import NO_PARTITIONS
-from samerack.settings import LeadingSettings
+from samerack.settings.leading import LeadingSettings
 
 RESERVE_SECONDS: Final = 2.0
 RESERVED_SECONDS: Final = 6.0

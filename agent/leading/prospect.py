@@ -10,8 +10,8 @@ from typing import Final
 from samerack.agent.leading.admission import refusal
 from samerack.agent.leading.order import SOUND_PROTOCOLS
 from samerack.cluster.group import EAGER, GroupView
-from samerack.settings import LeadingSettings
 from samerack.settings.cures import command
+from samerack.settings.leading import LeadingSettings
 
 _BIRTH: Final = "with its first consumers once all have been stopped"
 

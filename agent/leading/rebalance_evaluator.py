@@ -36,7 +36,7 @@ from samerack.planning import planner
 from samerack.planning.coverage import owned_counts
 from samerack.planning.members import members_of_view
 from samerack.planning.problem import partitions_changed, problem_of
-from samerack.settings import Settings
+from samerack.settings.model import Settings
 from samerack.settings.prices import price_table
 from samerack.traffic.weights import Weights
 

@@ -12,7 +12,7 @@ from samerack.cluster.group import EMPTY_STATES, GroupView
 from samerack.cluster.view import SettledCluster
 from samerack.events.group_snapshots import clients_of, of_plan, of_view
 from samerack.events.rebalances import Plan, Rebalances
-from samerack.settings import LeadingSettings
+from samerack.settings.leading import LeadingSettings
 
 
 class RebalanceObserver:

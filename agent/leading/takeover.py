@@ -18,7 +18,7 @@ from samerack.agent.leading.admission import foreign
 from samerack.agent.leading.membership import Membership
 from samerack.agent.leading.order import ahead, places_share
 from samerack.cluster.group import EAGER, GroupView, MemberView
-from samerack.settings import LeadingSettings
+from samerack.settings.leading import LeadingSettings
 
 PREPARING: Final = "PreparingRebalance"
 _ON_THE_WAY: Final = frozenset({"CompletingRebalance", "Stable"})

@@ -35,7 +35,7 @@ from samerack.agent.leading.takeover_lock import TakeoverLock
 from samerack.agent.leading.takeover_request import TakeoverRequest
 from samerack.cluster.group import GroupView, MemberView
 from samerack.common import words
-from samerack.settings import LeadingSettings
+from samerack.settings.leading import LeadingSettings
 
 _STABLE_SECONDS: Final = 5.0
 """Without a request the agent takes over only a group that had no rebalance for so long."""

@@ -11,7 +11,7 @@ from typing import Final
 
 from samerack.agent.pod.model import Answer
 from samerack.common.fetching import HttpAnswer, NoAnswerError, ask
-from samerack.settings import PodSettings
+from samerack.settings.pod import PodSettings
 
 _LINK_LOCAL: Final = "http://169.254.169.254"
 _GOOGLE: Final = "http://metadata.google.internal"

@@ -17,7 +17,7 @@ from urllib.parse import quote, urlencode
 from samerack.agent.pod.model import Answer
 from samerack.common.errors import AgentError
 from samerack.common.fetching import NoAnswerError, ask
-from samerack.settings import PodSettings
+from samerack.settings.pod import PodSettings
 
 EVERY_NAMESPACE: Final = "*"
 _MAX_PODS: Final = 5

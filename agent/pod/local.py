@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from samerack.agent.pod.model import Answer
-from samerack.settings import PodSettings
+from samerack.settings.pod import PodSettings
 
 _MAX_BYTES: Final = 1 << 20
 _LABEL_LINE: Final = re.compile(r'(?P<key>[^=\s]+)="(?P<value>[^"\\]*)"')

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from samerack.settings import RackSource
+from samerack.settings.pod import RackSource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,8 @@ from samerack.agent.pod.cloud import zones_of_this_machine
 from samerack.agent.pod.kubernetes import zones_of_this_pod
 from samerack.agent.pod.local import from_file, from_label, from_variable
 from samerack.agent.pod.model import Answer, OwnRack, rack_of
-from samerack.settings import PodSettings, RackSource, Settings
+from samerack.settings.model import Settings
+from samerack.settings.pod import PodSettings, RackSource
 
 _SOURCES: Final[Mapping[RackSource, Callable[[PodSettings, Mapping[str, str]], Answer]]] = {
     "env": from_variable,

@@ -8,7 +8,7 @@ from typing import Final
 
 from samerack.agent.policy.condition import Changes
 from samerack.agent.policy.reasons import Reason
-from samerack.settings import PolicyRules, WindowSettings
+from samerack.settings.policy import PolicyRules, WindowSettings
 
 SECONDS_PER_DAY: Final = 86_400.0
 

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 
 from cronsim import CronSim
 
-from samerack.settings import WindowSettings
+from samerack.settings.policy import WindowSettings
 
 
 def next_opening(windows: Iterable[WindowSettings], wall: float) -> float | None:

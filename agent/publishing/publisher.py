@@ -28,7 +28,7 @@ from samerack.common.errors import SettingsError
 from samerack.common.records import GroupEvent, GroupState, Record, TrafficSample, encode
 from samerack.common.service import Service
 from samerack.events import Event
-from samerack.settings import Settings
+from samerack.settings.model import Settings
 from samerack.traffic.board import Published
 from samerack.traffic.model import Gap, GroupTraffic, TrafficSnapshot
 

@@ -18,7 +18,7 @@ from samerack.agent.streams.outcome import read_outcome
 from samerack.agent.streams.reporter import StreamsReporter
 from samerack.agent.streams.workers import NoPlanError, Workers
 from samerack.common.patterns import is_pattern
-from samerack.settings import StreamsSettings
+from samerack.settings.streams import StreamsSettings
 
 _NAME: Final = re.compile(rb'"application"\s*:\s*"([^"\\]{1,%d})"' % MAX_NAME)
 _HEAD_BYTES: Final = 4096

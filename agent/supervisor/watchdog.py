@@ -25,7 +25,7 @@ from samerack.agent.supervisor.worker import Worker, fork
 from samerack.common.attempts import RetryPauses
 from samerack.common.errors import AgentError
 from samerack.common.patterns import selects
-from samerack.settings import Settings
+from samerack.settings.model import Settings
 
 log = structlog.get_logger("supervisor")
 

@@ -22,7 +22,7 @@ from samerack.agent.web.page import css_route, headline, rendered
 from samerack.agent.web.server import CONTENT_TYPE, Check, application
 from samerack.reporting.report import Report
 from samerack.reporting.report_service import ReportService
-from samerack.settings import cluster_path
+from samerack.settings.clusters import cluster_path
 
 _NOT_FOUND: Final = 404
 

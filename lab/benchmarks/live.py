@@ -32,7 +32,7 @@ from samerack.cluster.group_member import Joined
 from samerack.planning import planner
 from samerack.protocol.consumer import decode_assignment, encode_subscription
 from samerack.protocol.model import Subscription
-from samerack.settings import load
+from samerack.settings.loading import load
 from tests.parity.peer import Peer
 from tests.parity.plans import rank
 

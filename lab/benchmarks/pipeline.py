@@ -29,7 +29,7 @@ from samerack.pipeline.simulate import Kind, messages
 from samerack.pipeline.simulate_cast import Fleet
 from samerack.pipeline.simulate_faults import Faults, with_faults
 from samerack.pipeline.simulate_sinks import kafka
-from samerack.settings import load
+from samerack.settings.loading import load
 from samerack.settings.pipeline import PipelineSettings
 
 MASTER: Final = "local[2]"

@@ -30,7 +30,7 @@ from lab.sandbox.processes import end, spawn
 from lab.sandbox.sockets import Sockets
 from samerack.agent.web import client_reports as traffic_web
 from samerack.agent.web.server import WebServer
-from samerack.settings import load
+from samerack.settings.loading import load
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.metrics import TrafficMetrics
 from samerack.traffic.watch import TrafficWatch

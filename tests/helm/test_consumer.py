@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from samerack.settings import load
+from samerack.settings.loading import load
 from tests.helm.chart import KUBERNETES, consumer_copy, environment, helm, one, render
 
 pytestmark = pytest.mark.helm

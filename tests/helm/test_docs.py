@@ -14,7 +14,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from samerack.settings import load
+from samerack.settings.loading import load
 from tests.helm.chart import CHART, CONSUMER, KUBERNETES, ROOT, STREAMS, consumer_copy, helm, one, render
 
 pytestmark = pytest.mark.helm

@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from samerack.common.fetching import address
-from samerack.settings import load
 from samerack.settings.flags import settings_from
+from samerack.settings.loading import load
 from tests.helm.chart import (
     CHART,
     SCENARIOS,

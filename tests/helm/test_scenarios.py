@@ -8,7 +8,7 @@ import kubernetes_validate
 import pytest
 
 from samerack.agent.settings_source import cluster_settings
-from samerack.settings import load
+from samerack.settings.loading import load
 from tests.helm.chart import (
     CHART,
     EACH_VERSION,

@@ -11,7 +11,7 @@ import yaml
 from typer.testing import CliRunner
 
 from samerack.cli.main import app
-from samerack.settings import load
+from samerack.settings.loading import load
 from tests.helm.chart import (
     STREAMS,
     Manifest,

@@ -10,7 +10,9 @@ from lab.sandbox.contract import KafkaCluster
 from lab.sandbox.members.process import Member
 from lab.sandbox.patience import PATIENCE
 from samerack.reporting.costs import report
-from samerack.settings import MoneySettings, Settings, load
+from samerack.settings.loading import load
+from samerack.settings.measuring import MoneySettings
+from samerack.settings.model import Settings
 from samerack.settings.prices import price_table
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.metrics import TrafficMetrics

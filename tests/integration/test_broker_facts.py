@@ -17,7 +17,7 @@ from samerack.agent.leading.membership import Membership
 from samerack.auth.kafka_config import for_kafka_python
 from samerack.cluster.client import close, connect
 from samerack.cluster.group_member import Joined
-from samerack.settings import LeadingSettings
+from samerack.settings.leading import LeadingSettings
 
 _EMPTY = b"\x00\x00\x00\x00\x00\x00\xff\xff\xff\xff"
 """An assignment without partitions."""

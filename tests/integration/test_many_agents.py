@@ -14,7 +14,8 @@ from samerack.election import reader, waiting
 from samerack.election.election import Election
 from samerack.election.model import Advertisement, lead
 from samerack.election.places import ROOM
-from samerack.settings import Settings, load
+from samerack.settings.loading import load
+from samerack.settings.model import Settings
 from tests.integration.cluster import ContainerCluster
 from tests.integration.scenario import holds_for
 

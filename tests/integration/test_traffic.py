@@ -12,7 +12,7 @@ from lab.sandbox.feeder import Feeder
 from lab.sandbox.members.lines import MemberSettings
 from lab.sandbox.members.process import Member
 from samerack.reporting.costs import report
-from samerack.settings import MoneySettings
+from samerack.settings.measuring import MoneySettings
 from samerack.settings.prices import price_table
 from samerack.traffic.model import BlindSpot, Family, TrafficSnapshot
 from samerack.traffic.statistics import StatisticsError

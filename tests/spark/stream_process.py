@@ -26,7 +26,7 @@ from samerack.pipeline.simulate import Kind, Message, messages
 from samerack.pipeline.simulate_cast import Fleet
 from samerack.pipeline.simulate_faults import Faults, with_faults
 from samerack.pipeline.simulate_sinks import kafka
-from samerack.settings import load
+from samerack.settings.loading import load
 from tests.records import MINUTE, START
 from tests.spark.records import EVER
 

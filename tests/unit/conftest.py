@@ -9,7 +9,8 @@ import pytest
 import structlog
 
 from samerack.common.service import Service
-from samerack.settings import cures, load
+from samerack.settings import cures
+from samerack.settings.loading import load
 from tests.unit.waiting import LONGEST_SECONDS
 
 _USUAL = load(flags={}, environment={}, needs_kafka=False)

@@ -39,7 +39,7 @@ from samerack.reporting.baseline import sends_rack
 from samerack.reporting.server_assignment import missing_change, server_assignment
 from samerack.reporting.verify_racks import rack_warnings
 from samerack.reporting.verify_spread import cure_of_uneven, members_uneven, uneven_in_words
-from samerack.settings import Settings
+from samerack.settings.model import Settings
 from samerack.traffic.evenness import busiest, topic_share
 from samerack.traffic.watch import observe
 from samerack.traffic.weights import weights_of_rates

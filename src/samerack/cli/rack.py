@@ -14,9 +14,9 @@ from samerack.agent.pod.own import own_rack
 from samerack.agent.pod.writing import env_line, plain, property_line, write
 from samerack.common import words
 from samerack.common.errors import AgentError
-from samerack.settings import PodSettings
 from samerack.settings.flags import settings_from
 from samerack.settings.options import ConfigOption, SetOption
+from samerack.settings.pod import PodSettings
 
 
 def rack(

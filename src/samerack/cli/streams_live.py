@@ -24,8 +24,8 @@ from samerack.cluster.view import ClusterView
 from samerack.cluster.wire import Wire
 from samerack.common.errors import AgentError
 from samerack.common.words import nearest
-from samerack.settings import Settings
 from samerack.settings.cures import command
+from samerack.settings.model import Settings
 from samerack.traffic import collect, describe, groups, streams_instances
 from samerack.traffic.collect import Offsets, plain_key
 from samerack.traffic.curve import LogExtent, bytes_between, extend

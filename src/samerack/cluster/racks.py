@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 from samerack.common.patterns import first_match, fits
 from samerack.protocol.model import Subscription
-from samerack.settings import RackSettings
+from samerack.settings.leading import RackSettings
 
 Source = Literal[
     "subscription", "agent", "client-tag", "client-id", "client-convention", "network", "kubernetes", "none"

@@ -27,7 +27,7 @@ from samerack.election.places import ROOM, UNREGISTERED_ROOM
 from samerack.election.reader import RegistryReader
 from samerack.election.results import ElectionResults
 from samerack.election.waiting import Waiting
-from samerack.settings import Settings
+from samerack.settings.model import Settings
 
 log = structlog.get_logger("election")
 

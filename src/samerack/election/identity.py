@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from zlib import crc32
 
-from samerack.settings import Settings
+from samerack.settings.model import Settings
 
 
 def identity_of(settings: Settings) -> str:

@@ -28,7 +28,7 @@ from samerack.election.model import (
     encode,
 )
 from samerack.election.places import waiting_group, waiting_instance
-from samerack.settings import ElectionSettings
+from samerack.settings.election import ElectionSettings
 
 WAITING_SESSION_SECONDS: Final = 30.0
 WAITING_HEARTBEAT_SECONDS: Final = 5.0

@@ -30,7 +30,7 @@ from samerack.election.places import (
     waiting_group,
     waiting_instance,
 )
-from samerack.settings import ElectionSettings
+from samerack.settings.election import ElectionSettings
 
 log = structlog.get_logger("election")
 

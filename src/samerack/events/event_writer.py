@@ -22,7 +22,7 @@ from samerack.events.metrics import EventMetrics
 from samerack.events.model import Event
 from samerack.events.place import path_of
 from samerack.events.store import CorruptError, Store, StoreError, set_aside
-from samerack.settings import Settings
+from samerack.settings.model import Settings
 from samerack.traffic.model import Gap
 
 log = structlog.get_logger("events")

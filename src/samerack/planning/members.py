@@ -13,7 +13,7 @@ from samerack.cluster.group import GroupView, MemberView
 from samerack.cluster.racks import NO_HOSTS, Hosts, MemberRack, client_id_of, member_rack
 from samerack.protocol.claims import COOPERATIVE_STICKY, STICKY, claims
 from samerack.protocol.model import MAX_VERSION, NO_PARTITIONS, Subscription, TopicPartitions
-from samerack.settings import RackSettings
+from samerack.settings.leading import RackSettings
 
 NO_GENERATION: Final = -1
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from samerack.assignors.consumer.registry import Options
 from samerack.planning.deadline import DEADLINE_SECONDS
-from samerack.settings import LeadingSettings
+from samerack.settings.leading import LeadingSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from samerack.reporting.costs import broker_racks
 from samerack.reporting.findings import Finding
 from samerack.reporting.report import GroupCost, Report
 from samerack.reporting.serving import ServedElsewhere, served_elsewhere
-from samerack.settings import LeadingSettings
+from samerack.settings.leading import LeadingSettings
 from samerack.traffic.model import GroupTraffic, TrafficSnapshot
 
 MeasuredBy: TypeAlias = Literal["command", "leading-agent", "observing-agent"]

@@ -22,7 +22,7 @@ from samerack.reporting.findings import Verdict
 from samerack.reporting.group_history import MARKED, GroupHistory, group_history
 from samerack.reporting.report import Report
 from samerack.reporting.server_assignment import with_servers
-from samerack.settings import LeadingSettings
+from samerack.settings.leading import LeadingSettings
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.model import STREAMS_KINDS, Gap, GroupTraffic, TrafficSnapshot
 

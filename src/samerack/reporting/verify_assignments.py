@@ -17,8 +17,8 @@ from samerack.reporting.findings import Code, Finding
 from samerack.reporting.report import GroupCost
 from samerack.reporting.shares import present_share
 from samerack.reporting.streams_advice import advice
-from samerack.settings import LeadingSettings
 from samerack.settings.cures import command
+from samerack.settings.leading import LeadingSettings
 from samerack.traffic.model import GroupTraffic
 
 _NEAR_RANDOM: Final = 0.9

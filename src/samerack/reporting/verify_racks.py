@@ -11,7 +11,7 @@ from typing import Final
 from samerack.cluster.view import Rack
 from samerack.reporting.evidence import Evidence
 from samerack.reporting.findings import Code
-from samerack.settings import RackSettings
+from samerack.settings.leading import RackSettings
 from samerack.traffic.model import GroupTraffic
 
 _AWS_NAMES: Final = "zone names of AWS"

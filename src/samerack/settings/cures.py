@@ -12,7 +12,9 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from samerack.common.fetching import address
-from samerack.settings import Settings, WebSettings, cluster_path
+from samerack.settings.clusters import cluster_path
+from samerack.settings.model import Settings
+from samerack.settings.showing import WebSettings
 
 _ASK_THE_AGENT: Final = frozenset({"lead", "leave", "pause", "resume", "events"})
 

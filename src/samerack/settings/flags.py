@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from samerack.common.errors import SettingsError
 
 if TYPE_CHECKING:
-    from samerack.settings import Settings
+    from samerack.settings.model import Settings
 
 T = TypeVar("T")
 _MAX_CURE = 500
@@ -27,9 +27,10 @@ def settings_from(
     """Load settings from the shared options; `flags` are further nested settings; see `load` for the rest.
 
     Raises:
-        SettingsError: As `settings.load`, an assignment is not KEY=VALUE, or an option is given twice.
+        SettingsError: As `settings.loading.load`, an assignment is not KEY=VALUE, or an option is given twice.
     """
-    from samerack.settings import cures, load  # noqa: PLC0415 - a command's help needs no settings
+    from samerack.settings import cures  # noqa: PLC0415 - a command's help needs no settings
+    from samerack.settings.loading import load  # noqa: PLC0415 - see above
     from samerack.settings.model import as_map  # noqa: PLC0415 - see above
     from samerack.settings.sources import parse_text  # noqa: PLC0415 - see above
 

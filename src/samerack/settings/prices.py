@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from samerack.common.errors import SettingsError
 from samerack.common.money import DECIMAL_GB, PriceTable, shipped
-from samerack.settings import MoneySettings
+from samerack.settings.measuring import MoneySettings
 
 
 def price_table(settings: MoneySettings) -> PriceTable:

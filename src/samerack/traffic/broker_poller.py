@@ -13,7 +13,7 @@ from typing import Final
 from samerack.cluster.racks import NO_HOSTS, Hosts
 from samerack.cluster.view import ClusterView, NoRack
 from samerack.cluster.wire import Wire
-from samerack.settings import Settings
+from samerack.settings.model import Settings
 from samerack.traffic import collect, describe, groups, probe
 from samerack.traffic.collect import Keys, Offsets, Partition, TopicPolicy
 from samerack.traffic.curve import Curve, LogExtent, bytes_between, extend

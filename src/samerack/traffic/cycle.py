@@ -11,7 +11,7 @@ from samerack.cluster.racks import NO_HOSTS, Hosts
 from samerack.cluster.wire import Wire
 from samerack.election.counting import Claim, Claims
 from samerack.election.leadership_state import Alone, LeadershipState
-from samerack.settings import Settings
+from samerack.settings.model import Settings
 from samerack.traffic.allowance import MemberKey
 from samerack.traffic.attribute import Part, parts_of, with_overhead
 from samerack.traffic.board import TrafficBoard

@@ -15,7 +15,7 @@ from samerack.cluster.racks import NO_HOSTS, Hosts, MemberRack, member_rack
 from samerack.cluster.view import ClusterView
 from samerack.protocol.errors import ProtocolError
 from samerack.protocol.model import NO_PARTITIONS, TopicPartitions, from_pairs
-from samerack.settings import RackSettings
+from samerack.settings.leading import RackSettings
 from samerack.traffic import streams_client, streams_tasks
 from samerack.traffic.collect import KeyOf, Partition, plain_key
 from samerack.traffic.model import GroupKind, ObservedMember

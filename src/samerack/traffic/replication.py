@@ -17,7 +17,7 @@ from samerack.cluster.wire import Wire
 from samerack.common.patterns import EVERY, included
 from samerack.election.counting import Claim
 from samerack.election.leadership_state import LeadershipState
-from samerack.settings import TrafficSettings
+from samerack.settings.measuring import TrafficSettings
 from samerack.traffic import cluster_logs
 from samerack.traffic.broker_poller import State
 from samerack.traffic.log_growth import NOTHING, Copied, Logs, Reals, Replication, copied, first_growth, growth

@@ -14,7 +14,7 @@ from samerack.cluster.view import ClusterView, NoRack, SettledCluster, SettledPa
 from samerack.planning.deadline import assign_aside
 from samerack.planning.mode import Mode, mode_of, options_of
 from samerack.planning.problem import problem_of as planning_problem
-from samerack.settings import LeadingSettings
+from samerack.settings.leading import LeadingSettings
 from samerack.traffic.groups import ObservedGroup
 from samerack.traffic.model import STREAMS_KINDS, Flow, PartitionTraffic
 from samerack.traffic.streams_client import process_of

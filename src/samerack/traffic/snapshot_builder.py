@@ -17,7 +17,7 @@ from samerack.assignors.model import Int32Array, Problem
 from samerack.assignors.streams.whole_tasks import WholeTasks
 from samerack.cluster.view import ClusterView, SettledCluster
 from samerack.planning.byte_shares import share_of_owners
-from samerack.settings import Settings
+from samerack.settings.model import Settings
 from samerack.traffic import shares
 from samerack.traffic.attribute import Serving
 from samerack.traffic.collect import Offsets, Partition

@@ -20,7 +20,8 @@ from samerack.common.attempts import RetryPauses
 from samerack.common.errors import AgentError
 from samerack.common.service import Service
 from samerack.election.leadership_state import Alone, LeadershipState
-from samerack.settings import ClientEndpoint, Settings
+from samerack.settings.measuring import ClientEndpoint
+from samerack.settings.model import Settings
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.cycle import Cycle
 from samerack.traffic.exact import ExactReads

@@ -18,7 +18,7 @@ from samerack.events import EventLog
 from samerack.events.history import Figures, Row, TrafficHistory
 from samerack.protocol.model import NO_PARTITIONS
 from samerack.reporting.report_service import ReportService
-from samerack.settings import LeadingSettings
+from samerack.settings.leading import LeadingSettings
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.evenness import BusiestMember, TopicShare
 from samerack.traffic.log_growth import NOT_MEASURED, Copied, Replication

@@ -14,7 +14,7 @@ from samerack.agent.program import Agent
 from samerack.agent.web.cluster_metrics import OF_THE_PROCESS
 from samerack.cli import asking
 from samerack.common.errors import AgentError
-from samerack.settings import load
+from samerack.settings.loading import load
 from tests.unit.agent.measured import busy, publish
 from tests.unit.agent.serving import ask as get
 

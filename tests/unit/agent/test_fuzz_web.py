@@ -18,7 +18,7 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 
 from samerack.agent.program import Agent
-from samerack.settings import load
+from samerack.settings.loading import load
 from tests.unit.agent.fuzzing import DEEP, EXAMPLES_OF_A_PATH, JSON, MANY, SECONDS, TEXT
 from tests.unit.agent.measured import busy, publish
 from tests.unit.traffic.test_exact import group, member

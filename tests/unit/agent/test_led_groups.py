@@ -13,7 +13,7 @@ from samerack.agent.health import Health
 from samerack.agent.led_groups import MAX_FOUND, GroupFinder, LedGroups
 from samerack.agent.metrics import Metrics
 from samerack.agent.supervisor.line import MemberIdentity
-from samerack.settings import load
+from samerack.settings.loading import load
 from samerack.traffic.groups import ListedGroup
 
 

@@ -12,7 +12,7 @@ from samerack.common.money import SECONDS_PER_MONTH, shipped
 from samerack.events.model import Event
 from samerack.reporting import costs, report
 from samerack.reporting.baseline import own_share, seen_share
-from samerack.settings import MoneySettings
+from samerack.settings.measuring import MoneySettings
 from samerack.settings.prices import price_table
 from samerack.traffic.model import Shares
 from tests.unit.agent.measured import (

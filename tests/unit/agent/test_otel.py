@@ -13,7 +13,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from samerack.agent.metrics import Metrics
 from samerack.agent.otel import MetricsExport
 from samerack.common.errors import AgentError, SettingsError
-from samerack.settings import OtelSettings, load
+from samerack.settings.loading import load
+from samerack.settings.showing import OtelSettings
 from tests.collector import Collector
 
 

@@ -19,7 +19,7 @@ from samerack.reporting.findings import Code, Finding, Verdict
 from samerack.reporting.server_assignment import with_servers
 from samerack.reporting.verify import verdict
 from samerack.reporting.verify_racks import rack_names, rack_warnings
-from samerack.settings import LeadingSettings, RackSettings
+from samerack.settings.leading import LeadingSettings, RackSettings
 from samerack.traffic.model import BlindSpot, Family, Flow, Gap, GroupKind, GroupTraffic, Shares, TrafficSnapshot
 from tests.unit.agent.measured import GB, NEAR, RACKS, RANGE, SPREAD, A, B, C, flow, group, problem, snapshot, weighed
 

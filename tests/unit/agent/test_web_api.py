@@ -20,7 +20,7 @@ from samerack.cluster.server_assignors import LINE
 from samerack.common.errors import AgentError
 from samerack.common.fetching import address as where_it_answers
 from samerack.reporting import findings, group_lag, host_racks, report
-from samerack.settings import WebSettings
+from samerack.settings.showing import WebSettings
 from tests.unit.agent.measured import busy, busy_events, busy_history, reports
 from tests.unit.agent.serving import ask, served
 

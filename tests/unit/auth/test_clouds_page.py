@@ -11,7 +11,7 @@ import yaml
 
 from samerack.auth.identities import identity
 from samerack.auth.kafka_config import for_kafka_python, for_librdkafka
-from samerack.settings import load
+from samerack.settings.loading import load
 from tests.docs import ROOT
 
 PAGE = (ROOT / "docs" / "clouds.md").read_text(encoding="utf-8")

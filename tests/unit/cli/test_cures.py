@@ -21,8 +21,9 @@ from samerack.pipeline.whatif_words import cure
 from samerack.reporting import costs
 from samerack.reporting.evidence import Evidence, MeasuredBy
 from samerack.reporting.verify import verdict
-from samerack.settings import LeadingSettings, flags
+from samerack.settings import flags
 from samerack.settings.cures import command
+from samerack.settings.leading import LeadingSettings
 from samerack.traffic.model import GroupKind, GroupTraffic, TrafficSnapshot
 from tests.commands import commands_in, parsed
 from tests.docs import ROOT, sources

@@ -6,7 +6,7 @@ import pytest
 
 from samerack.cli.plan_subject import how_led
 from samerack.common.records import LEADING
-from samerack.settings import load
+from samerack.settings.loading import load
 from tests.unit.agent.values import group, member
 
 SETTINGS = load(flags={"kafka": {"bootstrap.servers": "b:1"}, "policy": {"min_saving": 0.05}}, environment={})

@@ -30,7 +30,8 @@ from samerack.cluster.broker_assigned import KioRequest
 from samerack.cluster.racks import NO_HOSTS
 from samerack.cluster.wire import Question
 from samerack.common.errors import AgentError
-from samerack.settings import Settings, load
+from samerack.settings.loading import load
+from samerack.settings.model import Settings
 from samerack.traffic.streams_changelogs import KnownBy
 from tests.unit.agent.values import Described
 from tests.unit.cluster.scripted_wire import (

@@ -18,7 +18,7 @@ from samerack.cli.streams_report import report_of
 from samerack.cli.streams_show import show
 from samerack.common.console import Console
 from samerack.common.words import money
-from samerack.settings import MoneySettings
+from samerack.settings.measuring import MoneySettings
 from samerack.settings.prices import price_table
 from samerack.traffic.streams_application import Brokers, application_of, standbys_now
 from samerack.traffic.streams_changelogs import match

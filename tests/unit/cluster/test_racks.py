@@ -6,7 +6,7 @@ import pytest
 
 from samerack.cluster.racks import Hosts, MemberRack, Source, client_id_of, member_rack
 from samerack.protocol.model import Subscription
-from samerack.settings import RackSettings
+from samerack.settings.leading import RackSettings
 
 SETTINGS = RackSettings(
     client_ids={"orders-a-*": "rack-a", "orders-*": "rack-b", "pod-[0-9]": "rack-c"},

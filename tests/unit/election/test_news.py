@@ -10,7 +10,7 @@ from kafka.net.compat import KafkaNetClient
 from samerack.cluster.client import close
 from samerack.election.member import ElectionMember
 from samerack.election.model import Advertisement, lead
-from samerack.settings import load
+from samerack.settings.loading import load
 
 FIRST = Advertisement(identity="me", responsibilities=(lead("payments"),))
 

@@ -15,7 +15,8 @@ from samerack.election.model import Advertisement, encode
 from samerack.election.places import ROOM, UNREGISTERED_ROOM
 from samerack.election.reader import RegistryReader
 from samerack.election.waiting import Waiting
-from samerack.settings import Settings, load
+from samerack.settings.loading import load
+from samerack.settings.model import Settings
 from tests.unit.election.described import agent, agents_group
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from samerack.common.errors import SettingsError
-from samerack.settings import load
+from samerack.settings.loading import load
 
 
 @pytest.mark.parametrize(

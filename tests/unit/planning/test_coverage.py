@@ -29,7 +29,7 @@ from samerack.planning.planner import make_plan
 from samerack.planning.problem import problem_of
 from samerack.protocol.consumer import decode_assignment, encode_subscription
 from samerack.protocol.model import Subscription, from_pairs, from_runs, to_pairs
-from samerack.settings import Settings
+from samerack.settings.model import Settings
 from tests.unit.agent.values import cluster, group, member
 from tests.unit.planning.test_planner import EAGER, owner
 from tests.unit.planning.test_planner_properties import MODES, groups, settled_clusters

@@ -20,7 +20,7 @@ from samerack.planning.problem import partitions_changed, problem_of
 from samerack.protocol.consumer import decode_assignment
 from samerack.protocol.model import NO_PARTITIONS, Subscription, from_pairs, from_runs, to_pairs
 from samerack.protocol.sticky import decode_sticky
-from samerack.settings import LeadingSettings, RackSettings
+from samerack.settings.leading import LeadingSettings, RackSettings
 from tests.unit.agent.values import cluster, group, member
 
 EAGER = Mode(cooperative=False, keep_copartitioned=False, rack_aware_fetch=True)

@@ -11,8 +11,9 @@ import yaml
 
 from samerack.agent.settings_source import cluster_settings
 from samerack.common.errors import SettingsError
-from samerack.settings import Settings, load
 from samerack.settings.difference import difference
+from samerack.settings.loading import load
+from samerack.settings.model import Settings
 from tests.docs import yaml_of
 
 _EAST: dict[str, Any] = {"kafka": {"bootstrap.servers": "east:9092", "sasl.password": "geheim-east"}}

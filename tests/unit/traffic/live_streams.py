@@ -19,7 +19,7 @@ from samerack.protocol.model import Assignment, Subscription, from_pairs
 from samerack.protocol.streams_assignment import encode_assignment_info
 from samerack.protocol.streams_model import NEVER, AssignmentInfo, StreamsTask, SubscriptionInfo
 from samerack.protocol.streams_subscription import encode_subscription_info
-from samerack.settings import RackSettings
+from samerack.settings.leading import RackSettings
 from samerack.traffic import groups, streams_instances
 from samerack.traffic.groups import ObservedGroup
 from samerack.traffic.streams_instances import Instances

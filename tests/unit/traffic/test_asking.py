@@ -12,7 +12,7 @@ from kafka.errors import KafkaConnectionError
 from kafka.protocol.metadata import ApiVersionsRequest
 
 from samerack.cluster.wire import Answer, Question, Wire
-from samerack.settings import Settings
+from samerack.settings.model import Settings
 from samerack.traffic.broker_poller import BrokerPoller, Poll
 from samerack.traffic.collect import Keys, Offsets, local_starts, plain_key
 from samerack.traffic.describe import listed

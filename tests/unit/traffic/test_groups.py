@@ -16,7 +16,7 @@ from samerack.protocol.consumer import encode_assignment, encode_subscription
 from samerack.protocol.model import Assignment, Subscription, from_pairs, to_pairs
 from samerack.protocol.streams_model import LATEST_OFFSET, StreamsTask, SubscriptionInfo
 from samerack.protocol.streams_subscription import encode_subscription_info
-from samerack.settings import RackSettings
+from samerack.settings.leading import RackSettings
 from samerack.traffic import groups
 from samerack.traffic.groups import ListedGroup
 from samerack.traffic.model import ObservedMember

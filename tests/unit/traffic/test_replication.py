@@ -16,7 +16,7 @@ from samerack.cluster.view import ClusterView
 from samerack.cluster.wire import Question
 from samerack.election.counting import EVERYTHING, NOTHING, Claim, Claims
 from samerack.election.model import observe
-from samerack.settings import TrafficSettings
+from samerack.settings.measuring import TrafficSettings
 from samerack.traffic import cluster_logs
 from samerack.traffic.broker_poller import State
 from samerack.traffic.collect import Offsets, Partition

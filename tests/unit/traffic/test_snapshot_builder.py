@@ -11,7 +11,7 @@ from samerack.cluster.racks import MemberRack
 from samerack.cluster.view import ClusterView, NoRack, Rack, SettledCluster
 from samerack.common.money import shipped
 from samerack.reporting import costs
-from samerack.settings import load
+from samerack.settings.loading import load
 from samerack.traffic import shares
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.collect import Offsets, Partition

@@ -12,7 +12,7 @@ import pytest
 from samerack.protocol.consumer import encode_subscription
 from samerack.protocol.model import Subscription
 from samerack.protocol.streams_model import LATEST_OFFSET
-from samerack.settings import RackSettings
+from samerack.settings.leading import RackSettings
 from samerack.traffic import groups
 from samerack.traffic.streams_application import standbys_now
 from samerack.traffic.streams_changelogs import KnownBy, match

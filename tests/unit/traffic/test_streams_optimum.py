@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from samerack.assignors.evaluate import evaluate
 from samerack.cluster.view import ClusterView, NoRack
-from samerack.settings import LeadingSettings
+from samerack.settings.leading import LeadingSettings
 from samerack.traffic.shares import as_last_seen, problem_of, solve, whole_tasks_of
 from tests.unit.agent.values import Described
 from tests.unit.traffic.live_streams import cluster, observed, thread

@@ -6,7 +6,7 @@ import pytest
 
 from samerack.election.counting import EVERYTHING, NOTHING, Claims
 from samerack.election.leadership_state import Alone
-from samerack.settings import load
+from samerack.settings.loading import load
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.metrics import TrafficMetrics
 from samerack.traffic.model import TrafficSnapshot

@@ -16,8 +16,8 @@ from samerack.pipeline.cli.spark import need_spark
 from samerack.pipeline.whatif_group import MOVE, Questions
 from samerack.pipeline.whatif_show import Answer, Failure, KindOfChange, Totals, show, to_json
 from samerack.pipeline.whatif_words import Change
-from samerack.settings import Settings
 from samerack.settings.flags import settings_from
+from samerack.settings.model import Settings
 from samerack.settings.options import ConfigOption, SetOption
 from samerack.settings.prices import price_table
 

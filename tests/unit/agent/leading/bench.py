@@ -16,7 +16,8 @@ from samerack.cluster.group import GroupView
 from samerack.cluster.racks import NO_HOSTS
 from samerack.cluster.view import SettledCluster
 from samerack.protocol.model import from_pairs
-from samerack.settings import PolicySettings, Settings
+from samerack.settings.model import Settings
+from samerack.settings.policy import PolicySettings
 from tests.unit.agent.leading.policies import MIDNIGHT
 from tests.unit.agent.values import RACKS, cluster, group, member
 

@@ -15,7 +15,7 @@ from kafka.net.compat import KafkaNetClient
 from samerack.agent.leading.membership import Membership
 from samerack.cluster.client import close
 from samerack.cluster.group_member import Joined
-from samerack.settings import LeadingSettings
+from samerack.settings.leading import LeadingSettings
 
 WAIT_SECONDS: Final = 2.0
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from samerack.agent.policy import ByteRates, Changes, Crossing, Decision, GroupCondition, Rules, State, decide, fresh
 from samerack.assignors.model import Cost
-from samerack.settings import WindowSettings
+from samerack.settings.policy import WindowSettings
 
 RULES = Rules(min_saving=0.05, burst=3, refill_seconds=60.0, max_per_hour=100)
 MIDNIGHT = 1_800_057_600.0  # 2027-01-16 00:00 UTC

@@ -19,7 +19,7 @@ from samerack.cluster.group import GroupView
 from samerack.cluster.group_poller import GroupPoll
 from samerack.cluster.racks import NO_HOSTS
 from samerack.election.leadership_state import Alone
-from samerack.settings import Settings
+from samerack.settings.model import Settings
 from tests.unit.agent.leading.scripted import reporter_of
 from tests.unit.agent.values import cluster, group, member
 

@@ -17,7 +17,7 @@ from samerack.cluster.group import GroupView
 from samerack.events import EventLog
 from samerack.events.rebalance_tracker import RebalanceTracker
 from samerack.protocol.model import from_pairs
-from samerack.settings import Settings
+from samerack.settings.model import Settings
 from tests.unit.agent.leading.policies import MIDNIGHT
 from tests.unit.agent.leading.scripted import reporter_of
 from tests.unit.agent.values import cluster, group, member

@@ -18,7 +18,7 @@ from samerack.cluster.group import GroupView
 from samerack.common.errors import AgentError
 from samerack.protocol.java import spread_hash
 from samerack.protocol.model import NO_PARTITIONS, TopicPartitions, from_pairs
-from samerack.settings import LeadingSettings
+from samerack.settings.leading import LeadingSettings
 from tests.unit.agent.values import group, member
 
 LEADING = LeadingSettings()

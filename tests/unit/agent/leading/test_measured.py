@@ -18,7 +18,7 @@ from samerack.common.money import shipped
 from samerack.planning import planner
 from samerack.planning.mode import Mode
 from samerack.reporting.baseline import curve_of
-from samerack.settings import load
+from samerack.settings.loading import load
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.model import Shares
 from samerack.traffic.weights import WeightBook, weights_of_rates

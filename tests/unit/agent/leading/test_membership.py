@@ -29,7 +29,7 @@ from samerack.common.errors import AgentError
 from samerack.protocol.claims import claims
 from samerack.protocol.consumer import decode_subscription
 from samerack.protocol.model import NO_PARTITIONS
-from samerack.settings import LeadingSettings
+from samerack.settings.leading import LeadingSettings
 from tests.unit.agent.leading.conftest import WAIT_SECONDS, Coordinator
 
 OFFERED = ("range", "roundrobin", "sticky", "cooperative-sticky", "RoundRobinAssigner")

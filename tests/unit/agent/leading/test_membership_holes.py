@@ -19,7 +19,7 @@ from samerack.agent.policy.back_off_causes import BackOffError, Cause
 from samerack.cluster import group_member
 from samerack.cluster.client import close, connect
 from samerack.cluster.coordinator_requests import EndedError
-from samerack.settings import LeadingSettings
+from samerack.settings.leading import LeadingSettings
 from tests.unit.agent.leading.scripted import clear_away, leader_of
 from tests.unit.cluster.scripted_broker import CONSUMER, REBALANCE_IN_PROGRESS, ScriptedBroker
 from tests.unit.waiting import LONGEST_SECONDS, until

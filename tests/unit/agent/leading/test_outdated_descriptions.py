@@ -12,7 +12,7 @@ from samerack.cluster.group import GroupView, MemberView
 from samerack.cluster.group_member import Joined
 from samerack.protocol.consumer import encode_subscription
 from samerack.protocol.model import Subscription
-from samerack.settings import Settings
+from samerack.settings.model import Settings
 from tests.unit.agent.values import cluster, member
 
 GENERATION = 7

@@ -13,7 +13,7 @@ from samerack.agent.policy import EXEMPT, MAX_ROUNDS, Action, Changes, Decision,
 from samerack.agent.policy.breaker import MAX_OTHERS, PATIENCE_SECONDS, SETTLED_SECONDS, UNDISTURBED_SECONDS, is_open
 from samerack.agent.policy.budget import HOUR_SECONDS
 from samerack.agent.policy.windows import next_opening
-from samerack.settings import WindowSettings
+from samerack.settings.policy import WindowSettings
 from tests.unit.agent.leading.policies import MIDNIGHT, RULES, Decisions, condition
 
 HASTY = replace(RULES, burst=100, breaker_failures=3, breaker_seconds=3600.0)

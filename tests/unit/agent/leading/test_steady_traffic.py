@@ -18,7 +18,7 @@ from samerack.agent.policy import Action, Reason
 from samerack.agent.policy.measured import Measured, byte_rates
 from samerack.cluster.group import GroupView
 from samerack.planning import planner
-from samerack.settings import PolicySettings
+from samerack.settings.policy import PolicySettings
 from samerack.traffic.collect import Partition
 from samerack.traffic.production import Production, Rate
 from samerack.traffic.weights import WeightBook, Weights

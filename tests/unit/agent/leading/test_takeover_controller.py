@@ -17,7 +17,7 @@ from samerack.agent.leading.takeover_controller import TakeoverController
 from samerack.agent.leading.takeover_lock import TakeoverLock
 from samerack.agent.policy import Action, Changes, Decision, GroupCondition, Reason
 from samerack.cluster.group import GroupView
-from samerack.settings import LeadingSettings
+from samerack.settings.leading import LeadingSettings
 from tests.unit.agent.leading.policies import cost
 from tests.unit.agent.leading.scripted import reporter_of
 from tests.unit.agent.leading.test_takeover import AGENT, M1, M2, M3, STABLE, held

@@ -15,7 +15,7 @@ from typing import Any, Final
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from lab.sandbox.http_server import Answer, Asked, Server
-from samerack.settings import PodSettings
+from samerack.settings.pod import PodSettings
 
 ZONE: Final = "topology.kubernetes.io/zone"
 HOST: Final = "127.0.0.1"

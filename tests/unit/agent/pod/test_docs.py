@@ -11,7 +11,8 @@ import yaml
 from typer.testing import CliRunner
 
 from samerack.cli.main import app
-from samerack.settings import PodSettings, load
+from samerack.settings.loading import load
+from samerack.settings.pod import PodSettings
 from tests.docs import ROOT, Command, blocks
 from tests.unit.agent.pod.api_server import ApiServer
 

@@ -17,7 +17,7 @@ from samerack.agent.streams.own_assignors import OwnAssignors
 from samerack.agent.streams.question import QuestionError, read_question
 from samerack.assignors.streams.assignment import TaskType
 from samerack.cluster.racks import Hosts
-from samerack.settings import RackSettings
+from samerack.settings.leading import RackSettings
 from samerack.traffic.model import GroupTraffic
 from tests.streams_http import Json
 from tests.unit.agent.measured import group

@@ -27,7 +27,7 @@ from samerack.agent.streams.workers import NoPlanError
 from samerack.agent.web.streams import MAX_BYTES
 from samerack.assignors.streams.plugin import AssignmentError
 from samerack.events.words import happened, reason
-from samerack.settings import StreamsSettings
+from samerack.settings.streams import StreamsSettings
 from tests.parity.streams_cases import random_case
 from tests.streams_http import Endpoint, Json, endpoint, question_of
 

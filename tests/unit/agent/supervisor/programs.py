@@ -6,7 +6,7 @@ import signal
 
 from samerack.agent.settings_source import SettingsSource
 from samerack.agent.supervisor.watchdog import Supervisor, Work
-from samerack.settings import load
+from samerack.settings.loading import load
 
 
 def settings_of_a_test() -> SettingsSource:
