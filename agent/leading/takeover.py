@@ -39,6 +39,8 @@ HELD_SECONDS: Final = 4.0
 """The longest hold of the group: well below the shortest session timeout that brokers allow by default (6 s)."""
 _BEGIN_SECONDS: Final = 1.0
 """Members that have their partitions need this time to fetch offsets and start reading."""
+LEAD_SECONDS: Final = 10.0
+"""After the release the rebalance must end within this time."""
 LATE_SECONDS: Final = 15.0
 """So long the agent, which leads by then, reports on evicted members that are not back: librdkafka's take up to 7 s."""
 BACK_SECONDS: Final = 0.3

@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Final
 
 from kafka import errors as kafka_errors
 
@@ -21,6 +20,7 @@ from samerack.agent.leading.takeover import (
     BACK_SECONDS,
     HELD_SECONDS,
     LATE_SECONDS,
+    LEAD_SECONDS,
     MAX_TRIES,
     REBALANCES,
     is_back,
@@ -28,10 +28,8 @@ from samerack.agent.leading.takeover import (
     missing_of,
     parties_of,
 )
-from samerack.agent.leading.takeover_steps import Event, Step, transition
+from samerack.agent.leading.takeover_steps import Step, TakeoverEvent, transition
 from samerack.cluster.group import GroupView, MemberView
-
-_LEAD_SECONDS: Final = 10.0
 
 
 class TakeoverAttempt:
@@ -113,8 +111,8 @@ class TakeoverAttempt:
             self._hold(member)
         elif self._step is Step.EVICT:
             self._await_return(member)
-        elif self._seconds_in_step() > _LEAD_SECONDS:
-            self._undo(member, Event.DOES_NOT_END, f"the rebalance did not end within {_LEAD_SECONDS:g} s")
+        elif self._seconds_in_step() > LEAD_SECONDS:
+            self._undo(member, TakeoverEvent.DOES_NOT_END, f"the rebalance did not end within {LEAD_SECONDS:g} s")
 
     # the steps
 
@@ -122,21 +120,21 @@ class TakeoverAttempt:
         if member.hold_state is Hold.HELD:
             self._held_since = self._clock()
             self._notify_supervisor()
-            self._happens(Event.IS_HELD)
+            self._happens(TakeoverEvent.IS_HELD)
             self._hold(member)
         elif member.hold_state is not Hold.ASKED:
-            self._undo(member, Event.GOT_NO_ID, "the brokers gave no member id to hold the group with")
+            self._undo(member, TakeoverEvent.GOT_NO_ID, "the brokers gave no member id to hold the group with")
         elif self._seconds_in_step() > self._wait_seconds:
             reason = (
                 f"the members did not rejoin within leading.takeover_wait_seconds ({self._wait_seconds:g} s); their "
                 "rebalance goes on by itself"
             )
-            self._undo(member, Event.MEMBERS_ARE_SLOW, reason)
+            self._undo(member, TakeoverEvent.MEMBERS_ARE_SLOW, reason)
 
     def _hold(self, member: Membership) -> None:
         if self._held() > HELD_SECONDS:
             reason = f"the group was held for {HELD_SECONDS:g} s, and its leader could not be evicted"
-            self._undo(member, Event.HELD_FOR_LONG, reason)
+            self._undo(member, TakeoverEvent.HELD_FOR_LONG, reason)
             return
         view = member.describe()
         verdict = may_evict(self._before, view, parties_of(member))
@@ -146,19 +144,19 @@ class TakeoverAttempt:
             member.hold()
             for member_id in tuple(member.pending):
                 member.release(member_id)
-            self._happens(Event.LEADER_WAS_FASTER, did="again")
+            self._happens(TakeoverEvent.LEADER_WAS_FASTER, did="again")
         elif verdict.again:
             reason = f"the group's leader was faster with its plan {MAX_TRIES} times"
-            self._undo(member, Event.LEADER_WAS_FASTER_AGAIN, reason)
+            self._undo(member, TakeoverEvent.LEADER_WAS_FASTER_AGAIN, reason)
         elif verdict.trouble:
-            self._undo(member, Event.GROUP_IS_ANOTHER, verdict.trouble)
+            self._undo(member, TakeoverEvent.GROUP_IS_ANOTHER, verdict.trouble)
         elif verdict.go:
             before = ahead(view, member.member_id, member.leader_id)
             self._evicted = frozenset({member.leader_id, *(one.id for one in before)})
             self._evicted_at = self._clock()
             self._on_evict(tuple(one for one in self._before.members if one.id in self._evicted))
             member.evict(*self._evicted)
-            self._happens(Event.NOBODY_OWNS_ANYTHING)
+            self._happens(TakeoverEvent.NOBODY_OWNS_ANYTHING)
 
     def _await_return(self, member: Membership) -> None:
         verdict = is_back(self._before, member.describe(), self._evicted)
@@ -169,9 +167,9 @@ class TakeoverAttempt:
         # a member that is not back by then joins in another rebalance: the others have waited long enough
         if verdict.go or some or self._held() > HELD_SECONDS:
             self._let_go(member)
-            self._happens(Event.ARE_BACK)
+            self._happens(TakeoverEvent.ARE_BACK)
         elif verdict.trouble:
-            self._undo(member, Event.GROUP_IS_ANOTHER, verdict.trouble)
+            self._undo(member, TakeoverEvent.GROUP_IS_ANOTHER, verdict.trouble)
 
     def joined(self, member: Membership) -> None:
         """Go on after a rebalance: the agent leads, or the attempt is undone. Members that are late begin another.
@@ -180,17 +178,17 @@ class TakeoverAttempt:
             KafkaError: The pending member could not be released.
         """
         if not member.leading:
-            self._undo(member, Event.FOLLOWS, "the rebalance ended under another leader")
+            self._undo(member, TakeoverEvent.FOLLOWS, "the rebalance ended under another leader")
             return
         self._let_go(member)
         self._assigned_at = self._clock()
         if self.is_led:
             late = max(self.progress.late, self._missing)
             self.progress = replace(self.progress, rebalances=self.progress.rebalances + 1, late=late)
-            self._happens(Event.IS_REBALANCED)
+            self._happens(TakeoverEvent.IS_REBALANCED)
             return
         self.progress = replace(self.progress, rebalances=REBALANCES + self._tries)
-        self._happens(Event.LEADS_SOME if self._missing else Event.LEADS_ALL)
+        self._happens(TakeoverEvent.LEADS_SOME if self._missing else TakeoverEvent.LEADS_ALL)
 
     def sees(self, view: GroupView | None) -> None:
         """End the attempt of an agent that leads: the late members are back, or are not waited for any longer.
@@ -203,7 +201,7 @@ class TakeoverAttempt:
         if view is not None and view.stable:
             self._missing = missing_of(self._before, view)
         if not self._missing or self._seconds_in_step() > LATE_SECONDS:
-            self._conclude(Event.NOBODY_IS_LATE)
+            self._conclude(TakeoverEvent.NOBODY_IS_LATE)
 
     def end(self, member: Membership) -> None:
         """End with the membership: undo what is under way, unless the agent leads.
@@ -212,17 +210,17 @@ class TakeoverAttempt:
             KafkaError: The pending member could not be released.
         """
         if self.is_led:
-            self._conclude(Event.ENDS)
+            self._conclude(TakeoverEvent.ENDS)
         elif not self.is_over:
-            self._undo(member, Event.ENDS, "the agent's membership ended")
+            self._undo(member, TakeoverEvent.ENDS, "the agent's membership ended")
 
-    def _conclude(self, event: Event) -> None:
+    def _conclude(self, event: TakeoverEvent) -> None:
         """End the attempt of an agent that leads, whoever is not back."""
         outside = round(self._assigned_at - self._evicted_at, 3) if self.progress.late else 0.0
         self.progress = replace(self.progress, late_seconds=outside, outside=self._missing)
         self._happens(event)
 
-    def _undo(self, member: Membership, event: Event, reason: str) -> None:
+    def _undo(self, member: Membership, event: TakeoverEvent, reason: str) -> None:
         """Release the pending member and end; the members then complete an ordinary rebalance.
 
         Raises:
@@ -235,7 +233,7 @@ class TakeoverAttempt:
 
     # its progress
 
-    def _happens(self, event: Event, *, did: str = "", reason: str = "") -> None:
+    def _happens(self, event: TakeoverEvent, *, did: str = "", reason: str = "") -> None:
         """Leave the present step as the table says; `did` names its result if that is not the step itself.
 
         Raises:

@@ -16,7 +16,7 @@ from typing import Any, Final
 from unittest import mock
 
 from samerack.agent.leading import takeover_attempt
-from samerack.agent.leading.takeover_steps import TRANSITIONS, Event, Step, Transition, transition
+from samerack.agent.leading.takeover_steps import TRANSITIONS, Step, TakeoverEvent, Transition, transition
 from tests.simulator import deploys
 from tests.simulator.agent import simulated
 from tests.simulator.invariants import ViolationError
@@ -30,12 +30,12 @@ _PROGRESS_SECONDS: Final = 5.0
 _ROWS: Final = tuple((step, row.event) for row in TRANSITIONS for step in row.steps)
 
 
-def play(first: int, count: int, plant: str = "") -> tuple[list[dict[str, Any]], Counter[tuple[Step, Event]]]:
+def play(first: int, count: int, plant: str = "") -> tuple[list[dict[str, Any]], Counter[tuple[Step, TakeoverEvent]]]:
     """The violations in the stories of some seeds, and how often each transition of a takeover took place."""
     found = []
-    seen: Counter[tuple[Step, Event]] = Counter()
+    seen: Counter[tuple[Step, TakeoverEvent]] = Counter()
 
-    def counted(step: Step, event: Event) -> Transition:
+    def counted(step: Step, event: TakeoverEvent) -> Transition:
         seen[step, event] += 1
         return transition(step, event)
 
@@ -61,7 +61,7 @@ def play(first: int, count: int, plant: str = "") -> tuple[list[dict[str, Any]],
     return found, seen
 
 
-def _takeovers(seen: Counter[tuple[Step, Event]]) -> str:
+def _takeovers(seen: Counter[tuple[Step, TakeoverEvent]]) -> str:
     never = ", ".join(f"{event.name} in {step.name}" for step, event in _ROWS if not seen[step, event])
     return f"takeovers: {len(seen)} of {len(_ROWS)} transitions took place" + (f"; never: {never}" if never else "")
 
@@ -107,7 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     started = shown = time.monotonic()
     found: list[dict[str, Any]] = []
-    seen: Counter[tuple[Step, Event]] = Counter()
+    seen: Counter[tuple[Step, TakeoverEvent]] = Counter()
     done = 0
     with ProcessPoolExecutor(options.processes) as pool:
         running = {

@@ -12,7 +12,7 @@ from samerack.agent.leading import takeover_attempt
 from samerack.agent.leading.membership import Hold
 from samerack.agent.leading.progress import Outcome
 from samerack.agent.leading.takeover import HELD_SECONDS, LATE_SECONDS, MAX_TRIES
-from samerack.agent.leading.takeover_steps import TRANSITIONS, Event, Step, Transition, transition
+from samerack.agent.leading.takeover_steps import TRANSITIONS, Step, TakeoverEvent, Transition, transition
 from samerack.cluster.group import GroupView
 from tests.unit.agent.leading.test_takeover import AGENT, M1, M2, M3, STABLE, held
 from tests.unit.agent.leading.test_takeover_attempt import NEW, Joining, Stage, led_without_one, released_without_one
@@ -60,37 +60,37 @@ def _sees(stage: Stage, view: GroupView | None, *, seconds: float = 0.0) -> None
     stage.run.sees(view)
 
 
-_HAPPENS: Final[Mapping[Event, Callable[[Stage], None]]] = {
-    Event.IS_HELD: lambda stage: _turn(stage, hold=Hold.HELD),
-    Event.GOT_NO_ID: lambda stage: _turn(stage, hold=Hold.FAILED),
-    Event.MEMBERS_ARE_SLOW: lambda stage: _turn(stage, seconds=5.1),
-    Event.LEADER_WAS_FASTER: lambda stage: _turn(stage, view=_OWNED),
-    Event.LEADER_WAS_FASTER_AGAIN: _fourth_time,
-    Event.NOBODY_OWNS_ANYTHING: lambda stage: _turn(stage, view=held(AGENT, M1, M2, M3)),
-    Event.GROUP_IS_ANOTHER: lambda stage: _turn(stage, view=held(AGENT, M2)),
-    Event.HELD_FOR_LONG: lambda stage: _turn(stage, seconds=HELD_SECONDS + 0.1),
-    Event.ARE_BACK: lambda stage: _turn(stage, view=held(AGENT, NEW, M2, M3)),
-    Event.DOES_NOT_END: lambda stage: _turn(stage, seconds=10.1),
-    Event.LEADS_ALL: lambda stage: _joined(stage, leading=True),
-    Event.LEADS_SOME: lambda stage: _joined(stage, leading=True, late=True),
-    Event.FOLLOWS: lambda stage: _joined(stage, leading=False),
-    Event.IS_REBALANCED: lambda stage: _joined(stage, leading=True),
-    Event.NOBODY_IS_LATE: lambda stage: _sees(stage, group(AGENT, NEW, M2, M3), seconds=LATE_SECONDS + 0.1),
-    Event.ENDS: lambda stage: stage.run.end(stage.member),
+_HAPPENS: Final[Mapping[TakeoverEvent, Callable[[Stage], None]]] = {
+    TakeoverEvent.IS_HELD: lambda stage: _turn(stage, hold=Hold.HELD),
+    TakeoverEvent.GOT_NO_ID: lambda stage: _turn(stage, hold=Hold.FAILED),
+    TakeoverEvent.MEMBERS_ARE_SLOW: lambda stage: _turn(stage, seconds=5.1),
+    TakeoverEvent.LEADER_WAS_FASTER: lambda stage: _turn(stage, view=_OWNED),
+    TakeoverEvent.LEADER_WAS_FASTER_AGAIN: _fourth_time,
+    TakeoverEvent.NOBODY_OWNS_ANYTHING: lambda stage: _turn(stage, view=held(AGENT, M1, M2, M3)),
+    TakeoverEvent.GROUP_IS_ANOTHER: lambda stage: _turn(stage, view=held(AGENT, M2)),
+    TakeoverEvent.HELD_FOR_LONG: lambda stage: _turn(stage, seconds=HELD_SECONDS + 0.1),
+    TakeoverEvent.ARE_BACK: lambda stage: _turn(stage, view=held(AGENT, NEW, M2, M3)),
+    TakeoverEvent.DOES_NOT_END: lambda stage: _turn(stage, seconds=10.1),
+    TakeoverEvent.LEADS_ALL: lambda stage: _joined(stage, leading=True),
+    TakeoverEvent.LEADS_SOME: lambda stage: _joined(stage, leading=True, late=True),
+    TakeoverEvent.FOLLOWS: lambda stage: _joined(stage, leading=False),
+    TakeoverEvent.IS_REBALANCED: lambda stage: _joined(stage, leading=True),
+    TakeoverEvent.NOBODY_IS_LATE: lambda stage: _sees(stage, group(AGENT, NEW, M2, M3), seconds=LATE_SECONDS + 0.1),
+    TakeoverEvent.ENDS: lambda stage: stage.run.end(stage.member),
 }
 
 
 @pytest.mark.parametrize(("step", "event"), [(step, row.event) for row in TRANSITIONS for step in row.steps])
 def test_each_transition_takes_place_and_leads_where_the_table_says(
-    step: Step, event: Event, monkeypatch: pytest.MonkeyPatch
+    step: Step, event: TakeoverEvent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The last that happens is the event, and the attempt is then in the step, or has the outcome, of the table."""
-    seen: list[tuple[Step, Event]] = []
-    late = (step, event) == (Step.RELEASE, Event.LEADS_SOME)
+    seen: list[tuple[Step, TakeoverEvent]] = []
+    late = (step, event) == (Step.RELEASE, TakeoverEvent.LEADS_SOME)
     stage = released_without_one() if late else _REACHED[step]()
     assert stage.run.progress.step == step.value
 
-    def recorded(in_step: Step, happened: Event) -> Transition:
+    def recorded(in_step: Step, happened: TakeoverEvent) -> Transition:
         seen.append((in_step, happened))
         return transition(in_step, happened)
 
@@ -106,4 +106,4 @@ def test_each_transition_takes_place_and_leads_where_the_table_says(
 def test_what_the_table_does_not_have_cannot_happen() -> None:
     """An attempt that finds something else fails instead of going on."""
     with pytest.raises(KeyError):
-        transition(Step.GATHER, Event.ARE_BACK)
+        transition(Step.GATHER, TakeoverEvent.ARE_BACK)
