@@ -16,13 +16,12 @@ from samerack.assignors.model import NOBODY, Int64Array
 from samerack.assignors.solvers import Network, reduced_costs, solve
 
 
-def cheapest_spread(ways: Ways, cost: Int64Array, *, portable: bool = False) -> Spread:
+def cheapest_spread(ways: Ways, cost: Int64Array) -> Spread:
     """Compute the least unequal loads of the groups' members among all minimum-cost flows.
 
     Args:
         ways: how units get to the groups; the limit of an arc is either real or greater than any flow on it.
         cost: [E] cost of a unit on each arc, not negative.
-        portable: solve with networkx even if OR-Tools is installed.
 
     Returns:
         The least unequal loads among these flows; `usable` has no meaning here.
@@ -42,7 +41,7 @@ def cheapest_spread(ways: Ways, cost: Int64Array, *, portable: bool = False) -> 
         capacity=np.concatenate([ways.limit, room]),
         costs=np.concatenate([cost, np.zeros(groups, np.int64)])[np.newaxis],
     )
-    reduced = reduced_costs(network, solve(network, portable=portable))
+    reduced = reduced_costs(network, solve(network))
     free, full = reduced[:count] == 0, reduced[:count] < 0
     supply = ways.supply.copy()
     np.subtract.at(supply, ways.tail[full], ways.limit[full])

@@ -43,13 +43,12 @@ class _League:
     subscriptions: Int64Array
 
 
-def assign_bundles(problem: Problem, *, near_first: bool = False, portable: bool = False) -> Int32Array:
+def assign_bundles(problem: Problem, *, near_first: bool = False) -> Int32Array:
     """Compute the owner of each partition by the objective above, [P].
 
     Args:
         problem: the group, its members in the order that decides ties; every topic with partitions has a subscriber.
         near_first: least cross-rack weight comes before spreading extra bundles.
-        portable: solve with networkx.
 
     Raises:
         AssignmentError: the sum of the weights is too large.
@@ -71,11 +70,11 @@ def assign_bundles(problem: Problem, *, near_first: bool = False, portable: bool
         claims=claims,
     )
     if near_first:
-        share_of, spread = _extras_after_racks(problem, leagues, near, units, portable=portable)
+        share_of, spread = _extras_after_racks(problem, leagues, near, units)
     else:
         share_of, spread = problem.subscription_of, _extras_before_racks(problem, leagues)
     seats = _seats(leagues, near.column, first_seat, share_of, spread)
-    seat = place(units, seats, portable=portable)
+    seat = place(units, seats)
     member = np.concatenate([league.members for league in leagues])[seat]
     owner = np.empty(len(problem.topic_of), np.int32)
     for league, taken in zip(leagues, np.split(member, np.cumsum(sizes)[:-1]), strict=True):
@@ -178,7 +177,7 @@ def _extras_before_racks(problem: Problem, leagues: list[_League]) -> Spread:
 
 
 def _extras_after_racks(
-    problem: Problem, leagues: list[_League], near: Locality, units: Units, *, portable: bool
+    problem: Problem, leagues: list[_League], near: Locality, units: Units
 ) -> tuple[Int32Array, Spread]:
     """Return [M] the group of each member (subscription and column), and the extra bundles of the groups' members.
 
@@ -217,4 +216,4 @@ def _extras_after_racks(
         size=size,
     )
     cost = np.concatenate([units.prices[units.price[one]].ravel(), np.zeros(2 * parts, np.int64)])
-    return group_of, cheapest_spread(ways, cost, portable=portable)
+    return group_of, cheapest_spread(ways, cost)

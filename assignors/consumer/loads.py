@@ -45,9 +45,7 @@ def fair_loads(group: Group) -> Spread:
     )
 
 
-def skewed_loads(
-    problem: Problem, group: Group, fair: Spread, max_skew: int, *, portable: bool
-) -> tuple[Int32Array, Spread]:
+def skewed_loads(problem: Problem, group: Group, fair: Spread, max_skew: int) -> tuple[Int32Array, Spread]:
     """Return [M] the group of each member (subscription and column), and the groups' loads with `max_skew`.
 
     The loads are the least unequal ones of least cross-rack weight.
@@ -79,4 +77,4 @@ def skewed_loads(
         most=share[subscription] + min(max_skew, len(group.kind)),
     )
     cost = np.concatenate([group.near.prices[group.near.price[one]].ravel(), np.zeros(len(edge_hub), np.int64)])
-    return group_of, cheapest_spread(ways, cost, portable=portable)
+    return group_of, cheapest_spread(ways, cost)

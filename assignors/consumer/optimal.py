@@ -70,7 +70,7 @@ class Options:
 DEFAULTS = Options()
 
 
-def assign(problem: Problem, options: Options = DEFAULTS, *, portable: bool = False) -> Int32Array:
+def assign(problem: Problem, options: Options = DEFAULTS) -> Int32Array:
     """Compute the optimal assignment (objective above); its goals include those of KIP-54 and KIP-881.
 
     It depends only on the group: equal problems get equal plans, static members are ordered by their group instance id,
@@ -79,7 +79,6 @@ def assign(problem: Problem, options: Options = DEFAULTS, *, portable: bool = Fa
     Args:
         problem: the group, with current owners.
         options: the group's options.
-        portable: solve with networkx even if OR-Tools is installed; same cost, other ties.
 
     Returns:
         [P] owner of each partition, NOBODY if no member subscribes to the topic.
@@ -100,9 +99,9 @@ def assign(problem: Problem, options: Options = DEFAULTS, *, portable: bool = Fa
     order = member_order(problem)
     ranked = _in_order(problem if read.all() else _only(problem, read), order)
     if options.keep_copartitioned:
-        plan = assign_bundles(ranked, near_first=options.near_first, portable=portable)
+        plan = assign_bundles(ranked, near_first=options.near_first)
     else:
-        plan = _assign(ranked, options, portable=portable)
+        plan = _assign(ranked, options)
     owner = nobody.copy()
     owner[read] = order[plan]
     return owner
@@ -148,7 +147,7 @@ def _refuse_what_contradicts(options: Options) -> None:
         raise AssignmentError("max_skew and keep_copartitioned do not go together: bundles are always dealt evenly")
 
 
-def _assign(problem: Problem, options: Options, *, portable: bool) -> Int32Array:
+def _assign(problem: Problem, options: Options) -> Int32Array:
     """Return the owner of each partition; every topic must have a subscriber, and members must be in order."""
     kind_of_topic, wanted_by = row_codes(list(problem.subscriptions))
     kind = kind_of_topic[problem.topic_of] if len(wanted_by) > 1 else np.zeros(len(problem.topic_of), np.int32)
@@ -167,7 +166,7 @@ def _assign(problem: Problem, options: Options, *, portable: bool) -> Int32Array
     enough = spread.enough
     if options.max_skew:
         enough = None
-        share_of, spread = skewed_loads(problem, group, spread, options.max_skew, portable=portable)
+        share_of, spread = skewed_loads(problem, group, spread, options.max_skew)
         usable = np.ones(len(edge_kind), np.bool_)
     else:
         usable = spread.usable
@@ -185,14 +184,14 @@ def _assign(problem: Problem, options: Options, *, portable: bool) -> Int32Array
     seats = _seats(problem, group.near.column, edges, share_of, spread)
     if enough is not None:  # it is by edge of a subscription; `place` needs it for each column of its members
         enough = np.repeat(enough[usable], _parts(problem, group.near.column)[edges[1]])
-    plan = place(units, seats, enough=enough, interleaved=True, portable=portable)
+    plan = place(units, seats, enough=enough, interleaved=True)
     if not options.spread or (np.array_equal(plan, problem.owner) and not options.spread_moves):
         return plan
     plan = spread_topics(problem, group.near, plan)
     may_have = np.zeros((len(wanted_by), len(problem.subscriptions)), np.bool_)
     may_have[edges] = True
     room = Room(may_have=may_have[kind_of_topic].T, share_of=share_of, spread=spread, spare_moves=options.spread_moves)
-    best = spread_exactly(problem, group.near, plan, room, portable=portable)
+    best = spread_exactly(problem, group.near, plan, room)
     return plan if best is plan else spread_topics(problem, group.near, best)
 
 

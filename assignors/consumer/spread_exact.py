@@ -39,7 +39,7 @@ class Room:
     spare_moves: int = 0
 
 
-def spread_exactly(problem: Problem, near: Locality, plan: Int32Array, room: Room, *, portable: bool) -> Int32Array:
+def spread_exactly(problem: Problem, near: Locality, plan: Int32Array, room: Room) -> Int32Array:
     """Minimize the largest number of a topic's partitions on one member, then the sum of squares of these numbers.
 
     Args:
@@ -47,7 +47,6 @@ def spread_exactly(problem: Problem, near: Locality, plan: Int32Array, room: Roo
         near: its columns and prices.
         plan: [P] member of each partition: optimal in cross-rack weight and moves.
         room: what each member may have, and how much may move.
-        portable: solve with networkx even if OR-Tools is installed.
 
     Returns:
         [P] member of each partition; the plan itself if none is better or the group is too large.
@@ -69,14 +68,14 @@ def spread_exactly(problem: Problem, near: Locality, plan: Int32Array, room: Roo
     best = None
     while low < high:
         middle = (low + high) // 2
-        found = cells.plan(middle, portable=portable)
+        found = cells.plan(middle)
         largest = int(count_cells(problem, found).max())
         if largest <= middle and _moves(problem, found) <= max_moves:
             best, high = found, largest
         else:
             low = middle + 1
     if best is None:
-        best = cells.plan(high, portable=portable)
+        best = cells.plan(high)
     return best if _rank(count_cells(problem, best)) < _rank(count) else plan
 
 
@@ -136,7 +135,7 @@ class _Cells:
             capacity=np.ones(len(rising) + len(stretching), np.int64),
         )
 
-    def plan(self, cap: int, *, portable: bool) -> Int32Array:
+    def plan(self, cap: int) -> Int32Array:
         """Return [P] members with the fewest units above `cap` in cells, then the fewest moves, then least squares."""
         others = np.zeros(len(self._seats.tail) - len(self._step), np.int64)
         seats = replace(
@@ -144,4 +143,4 @@ class _Cells:
             toll=np.concatenate([(self._step > cap).astype(np.int64), others]),
             cost=np.concatenate([2 * self._step - 1, others]),
         )
-        return self._member[place(self._units, seats, interleaved=True, portable=portable)].astype(np.int32)
+        return self._member[place(self._units, seats, interleaved=True)].astype(np.int32)

@@ -87,9 +87,7 @@ def _limit(own: Int64Array, size: Int64Array, tasks: int, *, as_java: bool) -> I
     return -(-(own * size) // tasks)
 
 
-def optimize_active(
-    tasks: ActiveTasks, costs: Costs, *, balance: bool, as_java: bool = False, portable: bool = False
-) -> Int32Array:
+def optimize_active(tasks: ActiveTasks, costs: Costs, *, balance: bool, as_java: bool = False) -> Int32Array:
     """Compute the client of every task, [T], at least cost (objective above).
 
     Args:
@@ -97,7 +95,6 @@ def optimize_active(
         costs: the costs that apply.
         balance: KIP-925's algorithm II (`balance_subtopology`), else I (`min_traffic`).
         as_java: see `shares`.
-        portable: solve with networkx even if OR-Tools is installed; same cost, other ties.
 
     Complexity: O(T) in numpy, and a flow with arcs in the number of classes (distinct rows * current clients), not of
     tasks times clients.
@@ -106,7 +103,7 @@ def optimize_active(
         return tasks.client
     prices = tasks.remotes * costs.traffic
     if balance:
-        return _balanced(tasks, prices, costs, as_java=as_java, portable=portable)
+        return _balanced(tasks, prices, costs, as_java=as_java)
     clients = len(tasks.rack)
     units = Units(
         kind=np.zeros(len(tasks.client), np.int32),
@@ -128,10 +125,10 @@ def optimize_active(
         head=np.empty(0, np.int32),
         capacity=np.empty(0, np.int64),
     )
-    return place(units, seats, portable=portable)
+    return place(units, seats)
 
 
-def _balanced(tasks: ActiveTasks, prices: Int64Array, costs: Costs, *, as_java: bool, portable: bool) -> Int32Array:
+def _balanced(tasks: ActiveTasks, prices: Int64Array, costs: Costs, *, as_java: bool) -> Int32Array:
     """Solve algorithm II: one seat per subtopology and client with a positive limit, and clients behind the seats."""
     own = np.bincount(tasks.client, minlength=len(tasks.rack))
     size = np.bincount(tasks.subtopology)
@@ -148,7 +145,7 @@ def _balanced(tasks: ActiveTasks, prices: Int64Array, costs: Costs, *, as_java: 
     while len(pairs) < grid.pairs:
         units, seats = seated(pairs)
         try:
-            seat, group_price, client_price = place_with_prices(units, seats, portable=portable)
+            seat, group_price, client_price = place_with_prices(units, seats)
         except AssignmentError:
             pairs = grid.all_pairs()
             break
@@ -159,7 +156,7 @@ def _balanced(tasks: ActiveTasks, prices: Int64Array, costs: Costs, *, as_java: 
             return (pairs[seat] % len(own)).astype(np.int32)
         pairs = np.union1d(pairs, better)
     units, seats = seated(pairs)
-    return (pairs[place(units, seats, sampled=True, portable=portable)] % len(own)).astype(np.int32)
+    return (pairs[place(units, seats, sampled=True)] % len(own)).astype(np.int32)
 
 
 def _units(tasks: ActiveTasks, prices: Int64Array, claim: Int32Array, seats: int, costs: Costs) -> Units:

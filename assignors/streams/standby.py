@@ -40,13 +40,12 @@ def cost_of(standbys: Standbys, costs: Costs, placed: Int32Array) -> int:
     return int(remote.sum()) * costs.traffic + int((~moved).sum()) * costs.non_overlap
 
 
-def optimize_standby(standbys: Standbys, costs: Costs, *, portable: bool = False) -> Int32Array:
+def optimize_standby(standbys: Standbys, costs: Costs) -> Int32Array:
     """Compute the client of every standby, [U], at least cost (objective above).
 
     Args:
         standbys: the standbys and their current clients.
         costs: the costs that apply.
-        portable: solve with networkx even if OR-Tools is installed; same cost, other ties.
 
     Complexity: a few flows with arcs in the number of pools * current clients, and of tasks with an own node * clients.
     """
@@ -55,7 +54,7 @@ def optimize_standby(standbys: Standbys, costs: Costs, *, portable: bool = False
     alone = np.zeros(len(standbys.remote), np.bool_)
     rounds = 0
     while True:
-        placed, wrong = deal(standbys, alone, flow(standbys, costs, alone, portable=portable))
+        placed, wrong = deal(standbys, alone, flow(standbys, costs, alone))
         if not len(wrong):
             return placed
         rounds += 1

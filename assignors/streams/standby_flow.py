@@ -57,14 +57,13 @@ class _Arcs:
     moves: Int64Array
 
 
-def flow(standbys: Standbys, costs: Costs, alone: BoolArray, *, portable: bool) -> Answer:
+def flow(standbys: Standbys, costs: Costs, alone: BoolArray) -> Answer:
     """Compute an optimal flow.
 
     Args:
         standbys: the standbys to place.
         costs: the costs that apply.
         alone: [T] tasks that have a node of their own.
-        portable: solve with networkx.
     """
     pool, some_task = _pools(standbys, alone)
     clients, groups = len(standbys.group), len(standbys.rack)
@@ -103,7 +102,7 @@ def flow(standbys: Standbys, costs: Costs, alone: BoolArray, *, portable: bool) 
             [np.concatenate([arcs.price for arcs in layers]), np.concatenate([arcs.moves for arcs in layers])]
         ),
     )
-    units = solve(network, portable=portable)
+    units = solve(network)
     stay, go, kept, seat = np.split(units, np.cumsum([len(arcs.tail) for arcs in layers])[:-1])
     go_pool, go_client, go_units = _through_groups(hub_pool, hub_group, go, standbys.group, seat)
     used = kept > 0
