@@ -21,7 +21,7 @@ from samerack.assignors.streams.default_standby import deal_standbys
 from samerack.assignors.streams.java_sets import tasks_in_java_order
 from samerack.assignors.streams.lag_table import LagTable
 from samerack.assignors.streams.movements import Warmups, move_actives, move_standbys
-from samerack.assignors.streams.plugin import TaskAssignment
+from samerack.assignors.streams.plugin import TaskAssignment, TaskAssignor
 from samerack.assignors.streams.rack_steps import STATELESS, RackSteps, configured_costs, enabled_together
 from samerack.assignors.streams.registry import Outcome, Request
 from samerack.assignors.streams.rules import tag_warnings
@@ -32,14 +32,13 @@ if TYPE_CHECKING:
 
     from samerack.assignors.streams.board import Board, TaskHolder
     from samerack.assignors.streams.model import ApplicationState
-    from samerack.assignors.streams.plugin import AssignmentError, GroupAssignment, GroupSubscription
 
 COSTS: Final = Costs(traffic=10, non_overlap=1)
 """Costs if none are configured: few reads across racks before few moves (KIP-925, 4.B.III)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HighAvailabilityTaskAssignor:
+class HighAvailabilityTaskAssignor(TaskAssignor):
     """KIP-924's plug-in around `high_availability`.
 
     Attributes:
@@ -55,11 +54,6 @@ class HighAvailabilityTaskAssignor:
             TaskAssignmentError: lags could not be computed.
         """
         return high_availability(Request(state=application_state, now_ms=self.clock_ms())).assignment
-
-    def on_assignment_computed(
-        self, assignment: GroupAssignment, subscription: GroupSubscription, error: AssignmentError
-    ) -> None:
-        """Do nothing: this assignor has no state."""
 
 
 def high_availability(request: Request) -> Outcome:

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from samerack.assignors.streams.model import ProcessId, TaskId
-    from samerack.assignors.streams.params import RackAwareOptimizationParams
     from samerack.assignors.streams.plans import Holder, Move
+    from samerack.assignors.streams.rules import RackAwareOptimizationParams
 
     Assignments = Mapping[ProcessId, KafkaStreamsAssignment]
 

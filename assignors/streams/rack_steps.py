@@ -19,8 +19,15 @@ from samerack.assignors.streams.optimize import (
     moves_of_standbys,
     optimize_rack_aware_standby_tasks,
 )
-from samerack.assignors.streams.params import RackAwareOptimizationParams
-from samerack.assignors.streams.rules import Obstacle, Reason, all_the_same, costs_of, missing_rack, strategy_of
+from samerack.assignors.streams.rules import (
+    Obstacle,
+    RackAwareOptimizationParams,
+    Reason,
+    all_the_same,
+    costs_of,
+    missing_rack,
+    strategy_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
