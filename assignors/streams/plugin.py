@@ -1,4 +1,4 @@
-"""KIP-924's `TaskAssignor`: the interface, the previous assignment, errors of an answer, and what consumers get of it."""
+"""KIP-924's `TaskAssignor`: the interface, the previous assignment, errors of an answer, what consumers get of it."""
 
 from __future__ import annotations
 

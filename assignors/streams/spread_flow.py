@@ -9,29 +9,18 @@ to each new value once, and the others to any value:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from samerack.assignors.solvers import Network, solve
+from samerack.assignors.streams.standby_model import Arcs, Standbys, free_arcs, keep_or_take, solve_layers
 
 if TYPE_CHECKING:
     from samerack.assignors.model import Int32Array, Int64Array
     from samerack.assignors.streams.active import Costs
-    from samerack.assignors.streams.standby_model import Standbys
 
 MAX_ARCS: Final = 4_000_000
 """Tasks * clients up to which the network is built: some seconds."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Arcs:
-    tail: Int64Array
-    head: Int64Array
-    capacity: Int64Array
-    price: Int64Array
-    moves: Int64Array
 
 
 def place_spread(standbys: Standbys, value: Int64Array, least: Int64Array, costs: Costs) -> Int32Array:
@@ -56,28 +45,17 @@ def place_spread(standbys: Standbys, value: Int64Array, least: Int64Array, costs
     new[:, -1] = False
     apart_node, free_node, value_node = clients, clients + tasks, clients + 2 * tasks
     task, to = np.nonzero(new & (apart > 0)[:, np.newaxis])
-    spread = _free(apart_node + task, value_node + task * values + to, np.ones(len(task), np.int64))
+    spread = free_arcs(apart_node + task, value_node + task * values + to, np.ones(len(task), np.int64))
     task, to = np.nonzero(np.broadcast_to((count > apart)[:, np.newaxis], old.shape))
-    rest = _free(free_node + task, value_node + task * values + to, (count - apart)[task])
+    rest = free_arcs(free_node + task, value_node + task * values + to, (count - apart)[task])
     seated = _seated(standbys, (value_node, values), column, costs)
-    layers = (spread, rest, seated)
-    network = Network(
-        supply=np.concatenate([-standbys.seats, apart, count - apart, np.zeros(tasks * values, np.int64)]),
-        tail=np.concatenate([arcs.tail for arcs in layers]).astype(np.int32),
-        head=np.concatenate([arcs.head for arcs in layers]).astype(np.int32),
-        capacity=np.concatenate([arcs.capacity for arcs in layers]),
-        costs=np.stack([np.concatenate([getattr(arcs, cost) for arcs in layers]) for cost in ("price", "moves")]),
-    )
-    used = solve(network)[len(spread.tail) + len(rest.tail) :] > 0
-    return _hand_out(standbys, ((seated.tail - value_node) // values * clients + seated.head)[used])
+    supply = np.concatenate([-standbys.seats, apart, count - apart, np.zeros(tasks * values, np.int64)])
+    *_, units = solve_layers(supply, (spread, rest, seated))
+    got = standbys.pairs((seated.tail - value_node) // values, seated.head)[units > 0]
+    return keep_or_take(standbys, standbys.client, got)
 
 
-def _free(tail: Int64Array, head: Int64Array, capacity: Int64Array) -> _Arcs:
-    nothing = np.zeros(len(tail), np.int64)
-    return _Arcs(tail, head, capacity, nothing, nothing)
-
-
-def _seated(standbys: Standbys, nodes: tuple[int, int], column: Int64Array, costs: Costs) -> _Arcs:
+def _seated(standbys: Standbys, nodes: tuple[int, int], column: Int64Array, costs: Costs) -> Arcs:
     """Return the arcs from the values of each task to clients; `nodes` are the first value node and V + 1."""
     value_node, values = nodes
     clients, tasks = len(standbys.group), len(standbys.remote)
@@ -88,15 +66,5 @@ def _seated(standbys: Standbys, nodes: tuple[int, int], column: Int64Array, cost
     fits[standbys.fixed_task, standbys.fixed_client] = False
     task, client = np.nonzero(fits)
     moves = (~here[task, client]).astype(np.int64)
-    remote = standbys.remotes[standbys.remote[task], standbys.rack[standbys.group[client]]]
-    price = remote * costs.traffic + moves * costs.non_overlap
-    return _Arcs(value_node + task * values + column[client], client, np.ones(len(task), np.int64), price, moves)
-
-
-def _hand_out(standbys: Standbys, got: Int64Array) -> Int32Array:
-    """Keep standbys whose client still gets the task; the others of a task take its other clients in order."""
-    clients = len(standbys.group)
-    had = standbys.task.astype(np.int64) * clients + standbys.client
-    placed = standbys.client.copy()
-    placed[~np.isin(had, got)] = np.sort(got[~np.isin(got, had)]) % clients
-    return placed
+    price = standbys.traffic(task, standbys.group[client]) * costs.traffic + moves * costs.non_overlap
+    return Arcs(value_node + task * values + column[client], client, np.ones(len(task), np.int64), price, moves)

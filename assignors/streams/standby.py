@@ -32,12 +32,9 @@ PATIENCE: Final = 6
 
 def cost_of(standbys: Standbys, costs: Costs, placed: Int32Array) -> int:
     """Return the cost of a placement; a standby on a client that had a standby of its task has not moved."""
-    clients = len(standbys.group)
-    moved = np.isin(
-        standbys.task.astype(np.int64) * clients + placed, standbys.task * np.int64(clients) + standbys.client
-    )
-    remote = standbys.remotes[standbys.remote[standbys.task], standbys.rack[standbys.group[placed]]]
-    return int(remote.sum()) * costs.traffic + int((~moved).sum()) * costs.non_overlap
+    stays = np.isin(standbys.pairs(standbys.task, placed), standbys.pairs(standbys.task, standbys.client))
+    traffic = int(standbys.traffic(standbys.task, standbys.group[placed]).sum())
+    return traffic * costs.traffic + int((~stays).sum()) * costs.non_overlap
 
 
 def optimize_standby(standbys: Standbys, costs: Costs) -> Int32Array:

@@ -34,14 +34,13 @@ def deal(standbys: Standbys, alone: BoolArray, answer: Answer) -> tuple[Int32Arr
 
 def _own(standbys: Standbys, alone: BoolArray, answer: Answer, placed: Int64Array) -> None:
     """Place tasks with a node of their own: standbys stay if they may, the others take the rest in ascending order."""
-    clients = len(standbys.group)
-    got = answer.own_task * clients + answer.own_client
+    got = standbys.pairs(answer.own_task, answer.own_client)
     mine = np.flatnonzero(alone[standbys.task])
-    had = standbys.task[mine].astype(np.int64) * clients + standbys.client[mine]
+    had = standbys.pairs(standbys.task[mine], standbys.client[mine])
     stays = np.isin(had, got) & standbys.stays[mine]
     placed[mine[stays]] = standbys.client[mine[stays]]
     left = got[~np.isin(got, had[stays])]
-    placed[mine[~stays]] = np.sort(left) % clients  # standbys are sorted by task, and so are these
+    placed[mine[~stays]] = np.sort(left) % len(standbys.group)  # standbys are sorted by task, and so are these
 
 
 def _stay(standbys: Standbys, answer: Answer, placed: Int64Array) -> Int64Array:
@@ -80,13 +79,12 @@ class _Meetings:
     """
 
     def __init__(self, standbys: Standbys, placed: Int64Array) -> None:
-        clients = len(standbys.group)
-        self._base = standbys.task.astype(np.int64) * clients
+        self._base = standbys.task.astype(np.int64) * len(standbys.group)
         self._client = standbys.client
         self._stays = standbys.stays
         self._group = standbys.group
         self._placed = placed
-        self._fixed = standbys.fixed_task.astype(np.int64) * clients + standbys.fixed_client
+        self._fixed = standbys.pairs(standbys.fixed_task, standbys.fixed_client)
         self._wrong = np.isin(self._base + placed, self._fixed) | self._doubles()
 
     def _doubles(self) -> BoolArray:

@@ -16,7 +16,7 @@ import numpy as np
 
 from samerack.assignors.streams.spread_flow import MAX_ARCS, place_spread
 from samerack.assignors.streams.standby import cost_of, optimize_standby
-from samerack.assignors.streams.standby_model import Standbys
+from samerack.assignors.streams.standby_model import Standbys, keep_or_take
 
 if TYPE_CHECKING:
     from samerack.assignors.model import BoolArray, Int32Array, Int64Array
@@ -88,8 +88,10 @@ def _in_turns(tagged: Tagged, least: Int64Array, costs: Costs, bound: int) -> In
         rank = _ranks(given.task, turn)
         for which in range(int(rank.max()) + 1):
             movable = rank == which
-            homes = replace(tagged, standbys=replace(given, client=_homes(given, placed)))
-            placed[movable] = optimize_standby(_question(homes, placed, movable, least), costs)
+            # where a standby costs no move: where it is if its task was there, else where another one of its task was
+            homes = keep_or_take(given, placed, given.pairs(given.task, given.client))
+            home = replace(tagged, standbys=replace(given, client=homes))
+            placed[movable] = optimize_standby(_question(home, placed, movable, least), costs)
         before, cost = cost, cost_of(given, costs, placed)
         idle = 0 if cost < before else idle + 1
         turn += 1
@@ -105,18 +107,6 @@ def _ranks(task: Int32Array, turn: int) -> Int64Array:
     return rank
 
 
-def _homes(given: Standbys, placed: Int32Array) -> Int32Array:
-    """Return [U] the client where each standby costs no move.
-
-    This is its current client if its task was there, else another client that had a standby of its task.
-    """
-    clients = len(given.group)
-    had, has = given.task.astype(np.int64) * clients + given.client, given.task.astype(np.int64) * clients + placed
-    homes = placed.copy()
-    homes[~np.isin(has, had)] = np.sort(had[~np.isin(had, has)]) % clients  # both sorted by task, equally many each
-    return homes
-
-
 def _question(tagged: Tagged, placed: Int32Array, movable: BoolArray, least: Int64Array) -> Standbys:
     """Return the problem of placing the movable standbys, at most one per task, while the others stay."""
     standbys = tagged.standbys
@@ -127,13 +117,12 @@ def _question(tagged: Tagged, placed: Int32Array, movable: BoolArray, least: Int
         around[task] |= tagged.tags[group]
     kind, allowed = _kinds(around, least, tagged.tags)
     task, client = standbys.task[movable], standbys.client[movable]
-    clients = len(standbys.group)
-    occupied = np.isin(task.astype(np.int64) * clients + client, fixed_task.astype(np.int64) * clients + fixed_client)
+    occupied = np.isin(standbys.pairs(task, client), standbys.pairs(fixed_task, fixed_client))
     return replace(
         standbys,
         task=task,
         client=client,
-        seats=np.bincount(placed[movable], minlength=clients),
+        seats=np.bincount(placed[movable], minlength=len(standbys.group)),
         kind=kind,
         allowed=allowed,
         stays=allowed[kind[task], standbys.group[client]] & ~occupied,

@@ -106,8 +106,8 @@ def _prices(standbys: Standbys, costs: Costs) -> list[list[int]]:
     clients = len(standbys.group)
     had = np.zeros((len(standbys.remote), clients), np.bool_)
     had[standbys.task, standbys.client] = True
-    remote = standbys.remotes[standbys.remote[standbys.task]][:, standbys.rack[standbys.group]]
-    prices: list[list[int]] = (remote * costs.traffic + ~had[standbys.task] * costs.non_overlap).tolist()
+    traffic = standbys.traffic(standbys.task[:, np.newaxis], standbys.group)
+    prices: list[list[int]] = (traffic * costs.traffic + ~had[standbys.task] * costs.non_overlap).tolist()
     return prices
 
 
