@@ -18,7 +18,7 @@ from samerack.planning.mode import Mode, mode_of
 from samerack.planning.planner import make_plan
 from samerack.planning.problem import partitions_changed, problem_of
 from samerack.protocol.consumer import decode_assignment
-from samerack.protocol.model import NO_PARTITIONS, Subscription, from_pairs, from_runs, to_pairs
+from samerack.protocol.model import NO_PARTITIONS, Subscription, from_flat, from_pairs, to_pairs
 from samerack.protocol.sticky import decode_sticky
 from samerack.settings.leading import LeadingSettings, RackSettings
 from tests.unit.agent.values import cluster, group, member
@@ -239,6 +239,6 @@ def test_contesting_owners_are_a_change() -> None:
 
 def test_runs_of_one_topic_are_joined() -> None:
     """A topic that occurs twice in what a member owns counts with all its partitions."""
-    split = from_runs(topics=("t", "t"), numbers=(np.array([0], np.int32), np.array([1, 2], np.int32)))
+    split = from_flat(("t", "t"), (1, 2), np.array([0, 1, 2], np.int32))
     members = [PlanMember(id="m", instance_id=None, topics=("t",), rack=NOWHERE, owned=split)]
     assert np.array_equal(problem_of(members, LOCAL, EAGER).owner, [0, 0, 0])
