@@ -7,15 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from samerack.cluster.group import GroupView, MemberView
 from samerack.cluster.racks import NO_HOSTS, Hosts, MemberRack, client_id_of, member_rack
-from samerack.protocol.claims import COOPERATIVE_STICKY, STICKY, claims
+from samerack.protocol.consumer import NO_GENERATION
 from samerack.protocol.model import MAX_VERSION, NO_PARTITIONS, Subscription, TopicPartitions
+from samerack.protocol.sticky import COOPERATIVE_STICKY, STICKY, claims
 from samerack.settings.leading import RackSettings
-
-NO_GENERATION: Final = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

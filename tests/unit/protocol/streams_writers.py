@@ -1,4 +1,4 @@
-"""Writes Kafka Streams' infos (`SubscriptionInfo`, `AssignmentInfo`), versions 1 to 11, as Kafka does, to test the readers.
+"""Writes Kafka Streams' infos (`SubscriptionInfo`, `AssignmentInfo`), versions 1 to 11, as Kafka does, to test readers.
 
 Before version 10 Kafka writes the tasks of a subscription in the order of its hash tables, since then in the order
 given. Strings of an assignment are in Java's modified UTF-8, and since version 5 each topic of the hosts is written
