@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from samerack.assignors.streams.active import Costs
 from samerack.assignors.streams.assignment import TaskType
-from samerack.assignors.streams.board import board_of
+from samerack.assignors.streams.board import balance_over_threads, board_of, deal_by_active_load, deal_in_turn
 from samerack.assignors.streams.default_standby import deal_standbys
 from samerack.assignors.streams.java_sets import tasks_in_java_order
 from samerack.assignors.streams.lag_table import LagTable
@@ -25,7 +25,6 @@ from samerack.assignors.streams.plugin import TaskAssignment, TaskAssignor
 from samerack.assignors.streams.rack_steps import STATELESS, RackSteps, configured_costs, enabled_together
 from samerack.assignors.streams.registry import Outcome, Request
 from samerack.assignors.streams.rules import tag_warnings
-from samerack.assignors.streams.threads import balance_over_threads, deal_by_active_load, deal_in_turn
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,9 +1,9 @@
-"""Standby tasks and where they may go, as arrays, and the arcs of the flows that place them."""
+"""Standby tasks and where they may go, as arrays, the arcs of the flows that place them, and what flows there."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -107,3 +107,28 @@ def solve_layers(supply: Int64Array, layers: Sequence[Arcs]) -> list[Int64Array]
         costs=np.stack([joined("price"), joined("moves")]),
     )
     return np.split(solve(network), np.cumsum([len(arcs.tail) for arcs in layers])[:-1])
+
+
+class PoolUnits(NamedTuple):
+    """How many standbys of each pool are on each client: [A] pools, clients, and numbers."""
+
+    pool: Int64Array
+    client: Int64Array
+    units: Int64Array
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """The flow on the arcs to clients, without empty arcs.
+
+    Attributes:
+        pool: [U] pool of each standby, -1 for those of tasks with a node of their own.
+        stay: those of the pools that stay.
+        go: those that move.
+        own: `Standbys.pairs` of the tasks with a node of their own, and the clients that get them.
+    """
+
+    pool: Int32Array
+    stay: PoolUnits
+    go: PoolUnits
+    own: Int64Array

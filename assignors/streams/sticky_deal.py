@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from samerack.assignors.streams.assignment import TaskType
 from samerack.assignors.streams.java_sets import table_size
-from samerack.assignors.streams.sticky_load import ASCENDING, LoadedClients
+from samerack.assignors.streams.sticky_numbers import ASCENDING, LoadedClients
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -16,9 +16,8 @@ import numpy as np
 from samerack.assignors.model import NOBODY, BoolArray, Int32Array, Int64Array, Problem
 from samerack.assignors.streams.active import ActiveTasks, Costs, optimize_active, remote_rows
 from samerack.assignors.streams.assignment import TaskType
-from samerack.assignors.streams.board import Board
+from samerack.assignors.streams.board import Board, balance_over_threads, deal_in_turn
 from samerack.assignors.streams.model import KafkaStreamsState, ProcessId, TaskId
-from samerack.assignors.streams.threads import balance_over_threads, deal_in_turn
 
 _COSTS: Final = Costs(traffic=1, non_overlap=0)
 
