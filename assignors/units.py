@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from samerack.assignors.model import Int32Array, Int64Array
 
 
@@ -20,6 +22,15 @@ class Claims:
     start: Int64Array
     seat: Int32Array
     kept: Int64Array
+
+
+def one_claim_each(seats: int) -> Claims:
+    """Return claims in which row z + 1 claims seat z, and row 0 none."""
+    return Claims(
+        start=np.concatenate([[0], np.arange(seats + 1)]),
+        seat=np.arange(seats, dtype=np.int32),
+        kept=np.ones(seats, np.int64),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from samerack.assignors.arrays import combine, dense_rank, first_of_each, row_codes, starts_of
+from samerack.assignors.arrays import combine, count_rows, first_of_each, row_codes, starts_of
 from samerack.assignors.balance import Spread, Ways, least_unequal
 from samerack.assignors.cheapest import cheapest_spread
 from samerack.assignors.consumer.locality import Locality, locality
@@ -104,11 +104,7 @@ def _bundle_prices(leagues: list[_League], near: Locality) -> tuple[Int32Array, 
     """Return the price row of each bundle (sums over its partitions), and the distinct rows."""
     sums = np.concatenate([near.prices[near.price[league.partitions]].sum(axis=0) for league in leagues])
     sums -= sums.min(axis=1, keepdims=True)
-    code, count = np.zeros(len(sums), np.int32), 1
-    for column in sums.T:
-        rank, values = dense_rank(column, int(column.max()) + 1)
-        code, count = combine(code, count, rank, len(values))
-    return code, sums[first_of_each(code, count)]
+    return count_rows(list(sums.T))
 
 
 def _bundle_claims(leagues: list[_League], owner: Int32Array, first_seat: Int64Array) -> tuple[Int32Array, Claims]:

@@ -37,7 +37,7 @@ from samerack.assignors.consumer.spread import spread_topics
 from samerack.assignors.consumer.spread_exact import Room, spread_exactly
 from samerack.assignors.flow import place
 from samerack.assignors.model import NOBODY, AssignmentError, BoolArray, Int32Array, Int64Array, Problem
-from samerack.assignors.units import Claims, Seats, Units
+from samerack.assignors.units import Seats, Units, one_claim_each
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,7 +178,7 @@ def _assign(problem: Problem, options: Options) -> Int32Array:
         price=group.near.price,
         prices=group.near.prices,
         claim=problem.owner + np.int32(1),
-        claims=_single_claims(len(problem.members)),
+        claims=one_claim_each(len(problem.members)),
     )
     edges = (edge_kind[usable], edge_subscription[usable])
     seats = _seats(problem, group.near.column, edges, share_of, spread)
@@ -242,13 +242,4 @@ def _seats(
         tail=stretching.astype(np.int32),
         head=(len(band) + band[stretching]).astype(np.int32),
         capacity=np.ones(len(stretching), np.int64),
-    )
-
-
-def _single_claims(members: int) -> Claims:
-    """Return claims in which row m + 1 claims the seat of member m, and row 0 none."""
-    return Claims(
-        start=np.concatenate([[0], np.arange(members + 1)]),
-        seat=np.arange(members, dtype=np.int32),
-        kept=np.ones(members, np.int64),
     )

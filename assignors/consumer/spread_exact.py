@@ -17,7 +17,7 @@ from samerack.assignors.balance import Spread
 from samerack.assignors.consumer.locality import Locality
 from samerack.assignors.flow import place
 from samerack.assignors.model import NOBODY, BoolArray, Int32Array, Int64Array, Problem
-from samerack.assignors.units import Claims, Seats, Units
+from samerack.assignors.units import Seats, Units, one_claim_each
 
 _MAX_ARCS: Final = 8_192
 
@@ -108,11 +108,7 @@ class _Cells:
             price=near.price,
             prices=near.prices,
             claim=np.where(problem.owner == NOBODY, NOBODY, cell[problem.owner, problem.topic_of]) + np.int32(1),
-            claims=Claims(
-                start=np.concatenate([[0], np.arange(len(topic) + 1)]),
-                seat=np.arange(len(topic), dtype=np.int32),
-                kept=np.ones(len(topic), np.int64),
-            ),
+            claims=one_claim_each(len(topic)),
         )
         columns = near.prices.shape[1]
         group, groups = combine(topic, may_have.shape[1], near.column[self._member], columns)

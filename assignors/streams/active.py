@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from samerack.assignors.arrays import SCATTER, combine, dense_rank, first_of_each, ranges
+from samerack.assignors.arrays import SCATTER, combine, first_of_each, ranges
 from samerack.assignors.flow import place, place_with_prices
 from samerack.assignors.model import AssignmentError
-from samerack.assignors.units import Claims, Seats, Units
+from samerack.assignors.units import Seats, Units, one_claim_each
 
 if TYPE_CHECKING:
     from samerack.assignors.model import Int32Array, Int64Array
@@ -119,20 +119,6 @@ class ActiveTasks:
     client: Int32Array
 
 
-def remote_rows(columns: list[Int64Array]) -> tuple[Int32Array, Int64Array]:
-    """Give numbers to the distinct rows of a matrix of small counts, [T, R], given by its columns.
-
-    Returns:
-        The [T] row numbers, and the [K, R] distinct rows.
-    """
-    codes, count = np.zeros(len(columns[0]), np.int32), 1
-    for column in columns:
-        ranks, values = dense_rank(column, int(column.max(initial=0)) + 1)
-        codes, count = combine(codes, count, ranks, max(len(values), 1))
-    some = first_of_each(codes, count) if len(codes) else np.empty(0, np.int64)
-    return codes, np.stack([column[some] for column in columns], axis=1)
-
-
 def shares(tasks: ActiveTasks, *, as_java: bool = False) -> Int64Array:
     """Return the most tasks of a subtopology per client, [G, C]: ceil(tasks of it * client's tasks / all tasks).
 
@@ -179,7 +165,7 @@ def optimize_active(tasks: ActiveTasks, costs: Costs, *, balance: bool, as_java:
         price=tasks.remote,
         prices=prices,
         claim=tasks.client + np.int32(1),
-        claims=_one_claim_each(clients),
+        claims=one_claim_each(clients),
         move_price=costs.non_overlap,
     )
     column, group = np.unique(tasks.rack, return_inverse=True)
@@ -234,7 +220,7 @@ def _units(tasks: ActiveTasks, prices: Int64Array, claim: Int32Array, seats: int
         price=tasks.remote,
         prices=prices,
         claim=claim,
-        claims=_one_claim_each(seats),
+        claims=one_claim_each(seats),
         move_price=costs.non_overlap,
     )
 
@@ -253,13 +239,4 @@ def _seats(rack: Int32Array, own: Int64Array, pairs: tuple[Int64Array, Int64Arra
         tail=np.arange(len(client), dtype=np.int32),
         head=(len(client) + client).astype(np.int32),
         capacity=limit,
-    )
-
-
-def _one_claim_each(seats: int) -> Claims:
-    """Return claims in which row z + 1 claims seat z, and row 0 none."""
-    return Claims(
-        start=np.concatenate([[0], np.arange(seats + 1)]),
-        seat=np.arange(seats, dtype=np.int32),
-        kept=np.ones(seats, np.int64),
     )

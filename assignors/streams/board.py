@@ -11,7 +11,7 @@ from itertools import cycle
 from typing import TYPE_CHECKING
 
 from samerack.assignors.model import AssignmentError
-from samerack.assignors.streams.assignment import KafkaStreamsAssignment, TaskType, assignment_of
+from samerack.assignors.streams.assignment import Assignments, Plan, TaskType, assignment_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -93,7 +93,7 @@ class Board(dict["ProcessId", TaskHolder]):
         for task, _, new in moves:
             holders[new].give(task, TaskType.STANDBY)
 
-    def assignments(self) -> dict[ProcessId, KafkaStreamsAssignment]:
+    def assignments(self) -> Plan:
         """Return the assignments of all clients, as values."""
         return {
             process: assignment_of(
@@ -104,7 +104,7 @@ class Board(dict["ProcessId", TaskHolder]):
             for process, holder in self.items()
         }
 
-    def put(self, assignments: Mapping[ProcessId, KafkaStreamsAssignment]) -> None:
+    def put(self, assignments: Assignments) -> None:
         """Replace the tasks of all clients by these."""
         for process, holder in self.items():
             holder.active = set(assignments[process].of_type(TaskType.ACTIVE))

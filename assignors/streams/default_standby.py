@@ -13,25 +13,22 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from samerack.assignors.streams.assignment import TaskType
+from samerack.assignors.streams.assignment import Assignments, Plan, TaskType
 from samerack.assignors.streams.plans import complete
 from samerack.assignors.streams.reads import reads_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Sequence
 
-    from samerack.assignors.streams.assignment import KafkaStreamsAssignment
-    from samerack.assignors.streams.model import ApplicationState, ProcessId, TaskId
+    from samerack.assignors.streams.model import ApplicationState, TaskId
     from samerack.assignors.streams.plans import Holder
-
-    Assignments = Mapping[ProcessId, KafkaStreamsAssignment]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandbyPlan:
     """Assignments with standbys, and the number of standbys by task that found no client: start more instances."""
 
-    assignments: dict[ProcessId, KafkaStreamsAssignment]
+    assignments: Plan
     missing: dict[TaskId, int]
 
 

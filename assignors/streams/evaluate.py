@@ -5,17 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from samerack.assignors.streams.assignment import TaskType
+from samerack.assignors.streams.assignment import Assignments, TaskType
 from samerack.assignors.streams.reads import relevant_partitions
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection
 
     from samerack.assignors.streams.active import Costs
-    from samerack.assignors.streams.assignment import KafkaStreamsAssignment
     from samerack.assignors.streams.model import ApplicationState, ProcessId, TaskId, TaskTopicPartition
-
-    Assignments = Mapping[ProcessId, KafkaStreamsAssignment]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

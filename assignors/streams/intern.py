@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from samerack.assignors.arrays import combine, dense_rank, first_of_each
-from samerack.assignors.streams.active import remote_rows
+from samerack.assignors.arrays import combine, count_rows, dense_rank, first_of_each
 from samerack.assignors.streams.reads import reads_of
 
 if TYPE_CHECKING:
@@ -88,7 +87,7 @@ def intern_tasks(
         for read in reads.distinct
     ]
     number = np.fromiter(map(reads.number.__getitem__, tasks), np.int64, len(tasks))
-    return remote_rows(list(np.array(remote, np.int64).reshape(-1, len(clients.racks))[number].T))
+    return count_rows(list(np.array(remote, np.int64).reshape(-1, len(clients.racks))[number].T))
 
 
 def intern_subtopologies(tasks: Sequence[TaskId]) -> Int32Array:

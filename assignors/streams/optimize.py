@@ -17,7 +17,7 @@ import numpy as np
 
 from samerack.assignors.model import AssignmentError
 from samerack.assignors.streams.active import ActiveTasks, Costs, optimize_active
-from samerack.assignors.streams.assignment import KafkaStreamsAssignment, TaskType
+from samerack.assignors.streams.assignment import Assignments, Plan, TaskType
 from samerack.assignors.streams.configs import Strategy
 from samerack.assignors.streams.intern import intern_clients, intern_subtopologies, intern_tasks
 from samerack.assignors.streams.plans import (
@@ -32,20 +32,18 @@ from samerack.assignors.streams.rules import Obstacle, Reason, all_the_same, cos
 from samerack.assignors.streams.tags import Tagged, optimize_tagged
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable
 
-    from samerack.assignors.streams.model import ProcessId, TaskId
+    from samerack.assignors.streams.model import TaskId
     from samerack.assignors.streams.plans import Holder, Move
     from samerack.assignors.streams.rules import RackAwareOptimizationParams
-
-    Assignments = Mapping[ProcessId, KafkaStreamsAssignment]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Optimization:
     """The result: an assignment for every client, and the reason if it was not optimized."""
 
-    assignments: dict[ProcessId, KafkaStreamsAssignment]
+    assignments: Plan
     obstacle: Obstacle | None = None
 
 

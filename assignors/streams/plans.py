@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 import numpy as np
 
 from samerack.assignors.model import AssignmentError
-from samerack.assignors.streams.assignment import KafkaStreamsAssignment, TaskType
+from samerack.assignors.streams.assignment import Assignments, KafkaStreamsAssignment, Plan, TaskType
 from samerack.assignors.streams.intern import intern_tasks
 from samerack.assignors.streams.model import TaskId
 from samerack.assignors.streams.tags import unrestrained
@@ -20,10 +20,8 @@ if TYPE_CHECKING:
 
     from samerack.assignors.model import Int32Array
     from samerack.assignors.streams.intern import Clients
-    from samerack.assignors.streams.model import ApplicationState, ProcessId
+    from samerack.assignors.streams.model import ApplicationState
     from samerack.assignors.streams.standby_model import Standbys
-
-    Assignments = Mapping[ProcessId, KafkaStreamsAssignment]
 
 Move: TypeAlias = tuple[TaskId, int, int]
 """A task, and the clients that it leaves and goes to, by their number in ascending order."""
@@ -37,7 +35,7 @@ class Holder(Protocol):
         ...
 
 
-def complete(state: ApplicationState, assignments: Assignments) -> dict[ProcessId, KafkaStreamsAssignment]:
+def complete(state: ApplicationState, assignments: Assignments) -> Plan:
     """Return the assignments in the order of the clients, with an empty one for every client that has none.
 
     Raises:
@@ -115,9 +113,7 @@ def moves_of(tasks: Sequence[TaskId], task: Int32Array, old: Int32Array, new: In
     return [(tasks[index], one, other) for index, one, other in places]
 
 
-def with_moved_actives(
-    plan: Assignments, moves: Sequence[Move], *, keep_standbys: bool
-) -> dict[ProcessId, KafkaStreamsAssignment]:
+def with_moved_actives(plan: Assignments, moves: Sequence[Move], *, keep_standbys: bool) -> Plan:
     """Return the plan of all clients, ascending, after these moves."""
     tasks = [dict(assignment.tasks) for assignment in plan.values()]
     for task, old, new in moves:
@@ -128,7 +124,7 @@ def with_moved_actives(
     return _with_tasks(plan, tasks)
 
 
-def with_moved_standbys(plan: Assignments, moves: Sequence[Move]) -> dict[ProcessId, KafkaStreamsAssignment]:
+def with_moved_standbys(plan: Assignments, moves: Sequence[Move]) -> Plan:
     """Return the plan of all clients, ascending, after the standbys moved to their new clients."""
     tasks = [dict(assignment.tasks) for assignment in plan.values()]
     for task, old, _ in moves:
@@ -138,7 +134,7 @@ def with_moved_standbys(plan: Assignments, moves: Sequence[Move]) -> dict[Proces
     return _with_tasks(plan, tasks)
 
 
-def _with_tasks(plan: Assignments, tasks: Iterable[dict[TaskId, TaskType]]) -> dict[ProcessId, KafkaStreamsAssignment]:
+def _with_tasks(plan: Assignments, tasks: Iterable[dict[TaskId, TaskType]]) -> Plan:
     return {
         process: replace(assignment, tasks=held)
         for (process, assignment), held in zip(plan.items(), tasks, strict=True)

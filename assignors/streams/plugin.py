@@ -9,7 +9,7 @@ from enum import Enum
 from itertools import cycle
 from typing import TYPE_CHECKING, Protocol
 
-from samerack.assignors.streams.assignment import KafkaStreamsAssignment, TaskType, assignment_of
+from samerack.assignors.streams.assignment import KafkaStreamsAssignment, Plan, TaskType, assignment_of
 
 if TYPE_CHECKING:
     from samerack.assignors.streams.model import ApplicationState, ProcessId, TaskId
@@ -65,7 +65,7 @@ class TaskAssignor(Protocol):
         """Receive the result; if `error` is not `NONE`, no consumer gets the answer. By default do nothing."""
 
 
-def identity_assignment(application_state: ApplicationState) -> dict[ProcessId, KafkaStreamsAssignment]:
+def identity_assignment(application_state: ApplicationState) -> Plan:
     """Return the previous assignment of every client (KIP-924, `TaskAssignmentUtils.identityAssignment`).
 
     A task that a client reports as active and as standby stays active there.

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from samerack.assignors.streams.active import Costs
-from samerack.assignors.streams.assignment import TaskType
+from samerack.assignors.streams.assignment import Assignments, TaskType
 from samerack.assignors.streams.configs import Strategy
 from samerack.assignors.streams.evaluate import bill
 from samerack.assignors.streams.kafka_racks import MAX_ARCS, MAX_OWN_ARCS, Question, optimize_actives, swap_standbys
@@ -30,14 +30,11 @@ from samerack.assignors.streams.rules import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from samerack.assignors.streams.assignment import KafkaStreamsAssignment
     from samerack.assignors.streams.board import Board, TaskHolder
     from samerack.assignors.streams.kafka_racks import MoveRule
-    from samerack.assignors.streams.model import ApplicationState, ProcessId, TaskId
-
-    Assignments = Mapping[ProcessId, KafkaStreamsAssignment]
+    from samerack.assignors.streams.model import ApplicationState, TaskId
 
 STATELESS: Final = Costs(traffic=1, non_overlap=0)
 """Costs of stateless tasks: they may move freely (KIP-925, 4.E)."""

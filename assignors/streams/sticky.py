@@ -18,15 +18,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from operator import itemgetter
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from samerack.assignors.streams.active import Costs
-from samerack.assignors.streams.assignment import KafkaStreamsAssignment, TaskType
+from samerack.assignors.streams.assignment import Plan, TaskType
 from samerack.assignors.streams.board import board_of
 from samerack.assignors.streams.configs import Strategy
 from samerack.assignors.streams.java_sets import processes_in_java_order
 from samerack.assignors.streams.kafka_racks import MAX_OWN_ARCS
-from samerack.assignors.streams.model import ProcessId
 from samerack.assignors.streams.plugin import (
     AssignmentError,
     TaskAssignment,
@@ -53,8 +52,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from samerack.assignors.streams.model import ApplicationState
-
-Plan: TypeAlias = dict[ProcessId, KafkaStreamsAssignment]
 
 COSTS: Final = Costs(traffic=1, non_overlap=10)
 """Costs if none are configured: tasks stay rather than follow racks (Kafka 4.3, both sticky assignors)."""

@@ -11,20 +11,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from samerack.assignors.streams.assignment import TaskType
+from samerack.assignors.streams.assignment import Assignments, TaskType
 from samerack.assignors.streams.java_sets import table_size
 from samerack.assignors.streams.sticky_numbers import ASCENDING, LoadedClients
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
     from collections.abc import Set as AbstractSet
 
-    from samerack.assignors.streams.assignment import KafkaStreamsAssignment
     from samerack.assignors.streams.board import Board
-    from samerack.assignors.streams.model import ProcessId, TaskId
+    from samerack.assignors.streams.model import TaskId
     from samerack.assignors.streams.sticky_numbers import Numbers
-
-    Assignments = Mapping[ProcessId, KafkaStreamsAssignment]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

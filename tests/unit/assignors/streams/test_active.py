@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from samerack.assignors.streams.active import ActiveTasks, Costs, optimize_active, remote_rows, shares
+from samerack.assignors.arrays import count_rows
+from samerack.assignors.streams.active import ActiveTasks, Costs, optimize_active, shares
 from tests.unit.assignors.groups import solver
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 def random_tasks(seed: int, *, tasks: int, clients: int, racks: int = 3) -> ActiveTasks:
     """Random tasks with up to two partitions on random clients."""
     dice = np.random.default_rng(seed)
-    remote, remotes = remote_rows([dice.integers(0, 3, tasks) for _ in range(racks)])
+    remote, remotes = count_rows([dice.integers(0, 3, tasks) for _ in range(racks)])
     return ActiveTasks(
         subtopology=np.sort(dice.integers(0, 3, tasks)).astype(np.int32),
         remote=remote,
