@@ -60,9 +60,13 @@ class TaskAssignor(Protocol):
         ...
 
     def on_assignment_computed(
-        self, assignment: GroupAssignment, subscription: GroupSubscription, error: AssignmentError
+        self,
+        assignment: GroupAssignment,
+        subscription: GroupSubscription,
+        error: AssignmentError,  # noqa: ARG002 - for those that use them
     ) -> None:
         """Receive the result; if `error` is not `NONE`, no consumer gets the answer. By default do nothing."""
+        return
 
 
 def identity_assignment(application_state: ApplicationState) -> Plan:
