@@ -61,9 +61,9 @@ class TaskAssignor(Protocol):
 
     def on_assignment_computed(
         self,
-        assignment: GroupAssignment,
-        subscription: GroupSubscription,
-        error: AssignmentError,  # noqa: ARG002 - for those that use them
+        assignment: GroupAssignment,  # noqa: ARG002 - for plug-ins that use it
+        subscription: GroupSubscription,  # noqa: ARG002
+        error: AssignmentError,  # noqa: ARG002
     ) -> None:
         """Receive the result; if `error` is not `NONE`, no consumer gets the answer. By default do nothing."""
         return
