@@ -16,7 +16,7 @@ from samerack.assignors.streams.assignment import Assignments, Plan, TaskType, a
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from samerack.assignors.streams.model import ApplicationState, KafkaStreamsState, ProcessId, TaskId
+    from samerack.assignors.streams.model import KafkaStreamsState, ProcessId, TaskId
     from samerack.assignors.streams.plans import Move
 
 
@@ -109,11 +109,6 @@ class Board(dict["ProcessId", TaskHolder]):
         for process, holder in self.items():
             holder.active = set(assignments[process].of_type(TaskType.ACTIVE))
             holder.standby = set(assignments[process].of_type(TaskType.STANDBY))
-
-
-def board_of(state: ApplicationState) -> Board:
-    """Return an empty board for the clients of an application."""
-    return Board(state.states.values())
 
 
 def deal_in_turn(board: Board, tasks: Iterable[TaskId]) -> None:

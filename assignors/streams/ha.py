@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from samerack.assignors.streams.active import Costs
 from samerack.assignors.streams.assignment import TaskType
-from samerack.assignors.streams.board import balance_over_threads, board_of, deal_by_active_load, deal_in_turn
+from samerack.assignors.streams.board import Board, balance_over_threads, deal_by_active_load, deal_in_turn
 from samerack.assignors.streams.default_standby import deal_standbys
 from samerack.assignors.streams.java_sets import tasks_in_java_order
 from samerack.assignors.streams.lag_table import LagTable
@@ -29,7 +29,7 @@ from samerack.assignors.streams.rules import tag_warnings
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from samerack.assignors.streams.board import Board, TaskHolder
+    from samerack.assignors.streams.board import TaskHolder
     from samerack.assignors.streams.model import ApplicationState
 
 COSTS: Final = Costs(traffic=10, non_overlap=1)
@@ -76,10 +76,10 @@ def high_availability(request: Request) -> Outcome:
     clients = state.kafka_streams_states(compute_task_lags=True)
     configs = state.assignment_configs
     stateful = [task for task, info in state.all_tasks.items() if info.is_stateful]
-    board = board_of(state)
+    board = Board(state.states.values())
     costs = configured_costs(state, COSTS)
     gates = enabled_together(state, None if request.compatible else costs)
-    racks = RackSteps(state, gates, compatible=request.compatible, kafkas_ties=True)
+    racks = RackSteps(state=state, gates=gates, compatible=request.compatible, kafkas_ties=True)
 
     deal_in_turn(board, stateful)
     balance_over_threads(board, TaskType.ACTIVE)

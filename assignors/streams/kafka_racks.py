@@ -182,10 +182,9 @@ class Question:
         return self.known[key] * self.costs.traffic + moved
 
 
-def optimize_actives(question: Question, board: Board, tasks: Collection[TaskId]) -> None:
+def place_actives(question: Question, board: Board, tasks: Collection[TaskId]) -> None:
     """Move these actives to where they cost least; each client keeps its number of them."""
-    if tasks:
-        _place(question, list(board.values()), sorted(tasks))
+    _place(question, list(board.values()), sorted(tasks))
 
 
 def swap_standbys(question: Question, board: Board, may_move: MoveRule) -> None:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 from samerack.assignors.streams.active import Costs
 from samerack.assignors.streams.assignment import Plan, TaskType
-from samerack.assignors.streams.board import board_of
+from samerack.assignors.streams.board import Board
 from samerack.assignors.streams.configs import Strategy
 from samerack.assignors.streams.java_sets import processes_in_java_order
 from samerack.assignors.streams.kafka_racks import MAX_OWN_ARCS
@@ -167,9 +167,11 @@ def _deals(state: ApplicationState, manners: Manners) -> Callable[[Plan], Deal]:
 
 def _run_once(state: ApplicationState, deal: Deal, gates: Gates, *, compatible: bool) -> Plan:
     """Complete one run: optimize the actives by racks, then deal standbys and optimize them."""
-    board = board_of(state)
+    board = Board(state.states.values())
     manners = deal.manners
-    racks = RackSteps(state, gates, compatible=compatible, with_changelogs=not manners.is_former)
+    racks = RackSteps(
+        state=state, gates=gates, compatible=compatible, with_changelogs=compatible and not manners.is_former
+    )
     costs = configured_costs(state, COSTS)
     deal.put_actives(board)
     racks.optimize_actives(board, [task for task, info in state.all_tasks.items() if info.is_stateful], costs)

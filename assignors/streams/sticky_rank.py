@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from samerack.assignors.streams.assignment import Assignments, TaskType
 from samerack.assignors.streams.configs import Strategy
-from samerack.assignors.streams.evaluate import remote_weight
+from samerack.assignors.streams.evaluate import remote_partitions
 from samerack.assignors.streams.rack_steps import STATELESS
 
 if TYPE_CHECKING:
@@ -80,8 +80,8 @@ class _Prices(dict["TaskId", tuple[int, int]]):
 
     def __missing__(self, task: TaskId) -> tuple[int, int]:
         costs = self._costs if self._state.all_tasks[task].is_stateful else STATELESS
-        reads = remote_weight(self._state, self._process, task, self._role) if self._with_racks else 0
-        stays = costs.traffic * reads
+        remote = remote_partitions(self._state, self._process, task, self._role) if self._with_racks else ()
+        stays = costs.traffic * sum(partition.weight for partition in remote)
         self[task] = stays, stays + costs.non_overlap
         return self[task]
 

@@ -270,6 +270,6 @@ def _remote(planned: Planned, name: str, plan: Plan) -> int:
     process = application.process[name]
     tasks = plan[process].tasks.items() if process in plan else ()
     return sum(
-        remote_partitions(application.state, process, task, kind, compatible=application.question.compatible)
+        len(remote_partitions(application.state, process, task, kind, compatible=application.question.compatible))
         for task, kind in tasks
     )
