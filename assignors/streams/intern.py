@@ -24,7 +24,6 @@ class Clients:
 
     Attributes:
         ids: [C] clients, ascending.
-        index: index of each client in `ids`.
         racks: the R rack names.
         rack: [C] rack of the client.
         group: [C] group of the client.
@@ -32,7 +31,6 @@ class Clients:
     """
 
     ids: tuple[ProcessId, ...]
-    index: dict[ProcessId, int]
     racks: tuple[str, ...]
     rack: Int32Array
     group: Int32Array
@@ -66,7 +64,6 @@ def intern_clients(state: ApplicationState, tag_keys: Sequence[str] = (), *, rac
     some = first_of_each(group, count)
     return Clients(
         ids=ids,
-        index={process: index for index, process in enumerate(ids)},
         racks=racks,
         rack=rack,
         group=group,

@@ -120,14 +120,7 @@ def _first_error(
     active: AbstractSet[TaskId],
     same_client: Sequence[KafkaStreamsAssignment],
 ) -> AssignmentError | None:
-    """Return the error of the first task that has one.
-
-    Args:
-        assignment: the tasks.
-        known: the tasks of the application.
-        active: the active tasks of the assignments before this one.
-        same_client: the assignments before this one that are of the same client.
-    """
+    """Return the error of the first task that has one; `active` and `same_client` are of earlier assignments."""
     for task, role in assignment.tasks.items():
         if task not in known:
             return AssignmentError.UNKNOWN_TASK_ID

@@ -49,13 +49,7 @@ class Deal:
     """
 
     def __init__(self, numbers: Numbers, previous: Assignments, manners: Manners) -> None:
-        """Deal the actives: every task goes to a client.
-
-        Args:
-            numbers: the application.
-            previous: the previous assignment of every client.
-            manners: the variant.
-        """
+        """Deal the actives: every task goes to a client."""
         self.manners = manners
         self._numbers = numbers
         self._owner: dict[int, int] = {}

@@ -71,7 +71,6 @@ class Numbers:
         tasks: task of each number.
         number: number of each task.
         processes: client of each number.
-        client: number of each client.
         threads: threads of each client.
         all_threads: their sum.
         groups: the clients by tags.
@@ -79,17 +78,10 @@ class Numbers:
     """
 
     def __init__(self, state: ApplicationState, *, is_former: bool, tag_keys: Sequence[str]) -> None:
-        """Give numbers to the tasks and clients.
-
-        Args:
-            state: the application.
-            is_former: `changelogged` is ascending, else in the order of a set of task descriptions.
-            tag_keys: keys of the tags by which clients are grouped.
-        """
+        """Give numbers; `changelogged` is ascending if `is_former`, else in the order of a set of task descriptions."""
         self.tasks = tuple(state.all_tasks)
         self.number = {task: number for number, task in enumerate(self.tasks)}
         self.processes = tuple(state.states)
-        self.client = {process: number for number, process in enumerate(self.processes)}
         self.threads = [client.num_processing_threads for client in state.states.values()]
         self.all_threads = sum(self.threads)
         self.groups = TagGroups(state, tag_keys)
@@ -143,14 +135,7 @@ class LoadedClients:
     """
 
     def __init__(self, numbers: Numbers, tasks: list[set[int]], buckets: int, *, prefers_threads: bool) -> None:
-        """Sort the clients.
-
-        Args:
-            numbers: the clients.
-            tasks: tasks of each client, not copied.
-            buckets: buckets of the set that is used most.
-            prefers_threads: of two clients with equal load the one with more threads comes first.
-        """
+        """Sort the clients for a set of these buckets; with `prefers_threads` of equal ones that of more threads."""
         self.tasks = tasks
         self._numbers = numbers
         self._prefers_threads = prefers_threads

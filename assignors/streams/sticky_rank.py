@@ -23,14 +23,7 @@ class Ranking:
     """Ranks plans of one application; what a task costs in a rack is computed once."""
 
     def __init__(self, state: ApplicationState, before: Assignments, gates: Gates, costs: Costs) -> None:
-        """Prepare the ranks.
-
-        Args:
-            state: the application.
-            before: the plan from which moves count.
-            gates: the kinds of tasks whose racks count.
-            costs: costs of stateful tasks.
-        """
+        """Rank by moves from the plan `before`, the racks that the gates enable, and these costs of stateful tasks."""
         self._state = state
         self._before = before
         self._gates = gates
