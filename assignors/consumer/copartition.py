@@ -25,7 +25,7 @@ from samerack.assignors.cheapest import cheapest_spread
 from samerack.assignors.consumer.locality import Locality, locality
 from samerack.assignors.flow import place
 from samerack.assignors.model import NOBODY, Int32Array, Int64Array, Problem
-from samerack.assignors.units import Claims, Seats, Units
+from samerack.assignors.units import Claims, Seats, Units, seats_by_kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,17 +133,13 @@ def _seats(
     """Return one seat per league and member, which takes the floor, and one node per member, which takes extras."""
     league_of = np.repeat(np.arange(len(leagues)), np.diff(first_seat))
     member = np.concatenate([league.members for league in leagues])
-    group, groups = combine(league_of, len(leagues), column[member], int(column.max()) + 1)
-    some = first_of_each(group, groups)
     floor, extras = _shares(leagues)
     members, band = len(column), spread.band[share_of]
     stretching, seats = np.flatnonzero(extras[league_of] > 0), len(member)
     generous = np.flatnonzero(spread.extras[band] > 0)
-    return Seats(
-        group=group,
-        column=column[member[some]],
-        edge_kind=league_of[some].astype(np.int32),
-        edge_group=np.arange(groups, dtype=np.int32),
+    return seats_by_kind(
+        league_of,
+        column[member],
         demand=np.concatenate([floor[league_of], spread.floor[share_of], spread.extras]),
         tail=np.concatenate([stretching, seats + generous]).astype(np.int32),
         head=np.concatenate([seats + member[stretching], seats + members + band[generous]]).astype(np.int32),

@@ -12,12 +12,12 @@ from typing import Final
 
 import numpy as np
 
-from samerack.assignors.arrays import combine, first_of_each, ranges
+from samerack.assignors.arrays import combine, ranges
 from samerack.assignors.balance import Spread
 from samerack.assignors.consumer.locality import Locality
 from samerack.assignors.flow import place
 from samerack.assignors.model import NOBODY, BoolArray, Int32Array, Int64Array, Problem
-from samerack.assignors.units import Seats, Units, one_claim_each
+from samerack.assignors.units import Units, one_claim_each, seats_by_kind
 
 _MAX_ARCS: Final = 8_192
 
@@ -110,19 +110,14 @@ class _Cells:
             claim=np.where(problem.owner == NOBODY, NOBODY, cell[problem.owner, problem.topic_of]) + np.int32(1),
             claims=one_claim_each(len(topic)),
         )
-        columns = near.prices.shape[1]
-        group, groups = combine(topic, may_have.shape[1], near.column[self._member], columns)
-        some = first_of_each(group, groups)
         self._step = 1 + ranges(np.zeros(len(topic), np.int64), most[topic])
         rising = np.repeat(np.arange(len(topic)), most[topic])
         band = room.spread.band[room.share_of]
         stretching = np.flatnonzero(room.spread.extras[band] > 0)
         member_node, band_node = len(topic), len(topic) + len(may_have)
-        self._seats = Seats(
-            group=group,
-            column=near.column[self._member[some]],
-            edge_kind=topic[some].astype(np.int32),
-            edge_group=np.arange(groups, dtype=np.int32),
+        self._seats = seats_by_kind(
+            topic,
+            near.column[self._member],
             demand=np.concatenate(
                 [np.zeros(len(topic), np.int64), room.spread.floor[room.share_of], room.spread.extras]
             ),

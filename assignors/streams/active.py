@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from samerack.assignors.arrays import SCATTER, combine, first_of_each, ranges
+from samerack.assignors.arrays import SCATTER, ranges
 from samerack.assignors.flow import place, place_with_prices
 from samerack.assignors.model import AssignmentError
-from samerack.assignors.units import Seats, Units, one_claim_each
+from samerack.assignors.units import Seats, Units, one_claim_each, seats_by_kind
 
 if TYPE_CHECKING:
     from samerack.assignors.model import Int32Array, Int64Array
@@ -119,23 +119,19 @@ class ActiveTasks:
     client: Int32Array
 
 
-def shares(tasks: ActiveTasks, *, as_java: bool = False) -> Int64Array:
-    """Return the most tasks of a subtopology per client, [G, C]: ceil(tasks of it * client's tasks / all tasks).
+def limits(own: Int64Array, size: Int64Array, tasks: int, *, as_java: bool = False) -> Int64Array:
+    """Return the most tasks of a subtopology per client: ceil(tasks of it * client's tasks / all tasks).
 
     A plan within these limits always exists: splitting every subtopology in proportion to the clients' counts gives a
     fractional flow within them, and a flow problem with integer capacities that has a fractional solution has an
     integer one. (KIP-925, 4.B.II, asks how to prove it.)
 
     Args:
-        tasks: the tasks.
+        own: number of tasks of each client.
+        size: number of tasks of each subtopology, of a shape that fits that of `own`.
+        tasks: number of all tasks.
         as_java: divide first and in floating point, as Kafka does, which allows one task more if that rounds up.
     """
-    own = np.bincount(tasks.client, minlength=len(tasks.rack))
-    size = np.bincount(tasks.subtopology)
-    return _limit(own[np.newaxis, :], size[:, np.newaxis], len(tasks.client), as_java=as_java)
-
-
-def _limit(own: Int64Array, size: Int64Array, tasks: int, *, as_java: bool) -> Int64Array:
     if as_java:
         return np.ceil(own / tasks * size).astype(np.int64)
     return -(-(own * size) // tasks)
@@ -148,32 +144,20 @@ def optimize_active(tasks: ActiveTasks, costs: Costs, *, balance: bool, as_java:
         tasks: the tasks and their current clients.
         costs: the costs that apply.
         balance: KIP-925's algorithm II (`balance_subtopology`), else I (`min_traffic`).
-        as_java: see `shares`.
+        as_java: see `limits`.
 
     Complexity: O(T) in numpy, and a flow with arcs in the number of classes (distinct rows * current clients), not of
     tasks times clients.
     """
     if not len(tasks.client):
         return tasks.client
-    prices = tasks.remotes * costs.traffic
     if balance:
-        return _balanced(tasks, prices, costs, as_java=as_java)
+        return _balanced(tasks, costs, as_java=as_java)
     clients = len(tasks.rack)
-    units = Units(
-        kind=np.zeros(len(tasks.client), np.int32),
-        kinds=1,
-        price=tasks.remote,
-        prices=prices,
-        claim=tasks.client + np.int32(1),
-        claims=one_claim_each(clients),
-        move_price=costs.non_overlap,
-    )
-    column, group = np.unique(tasks.rack, return_inverse=True)
-    seats = Seats(
-        group=group.astype(np.int32),
-        column=column.astype(np.int32),
-        edge_kind=np.zeros(len(column), np.int32),
-        edge_group=np.arange(len(column), dtype=np.int32),
+    units = _units(tasks, np.zeros(len(tasks.client), np.int32), tasks.client + np.int32(1), clients, costs)
+    seats = seats_by_kind(
+        np.zeros(clients, np.int32),
+        tasks.rack,
         demand=np.bincount(tasks.client, minlength=clients),
         tail=np.empty(0, np.int32),
         head=np.empty(0, np.int32),
@@ -182,7 +166,7 @@ def optimize_active(tasks: ActiveTasks, costs: Costs, *, balance: bool, as_java:
     return place(units, seats)
 
 
-def _balanced(tasks: ActiveTasks, prices: Int64Array, costs: Costs, *, as_java: bool) -> Int32Array:
+def _balanced(tasks: ActiveTasks, costs: Costs, *, as_java: bool) -> Int32Array:
     """Solve algorithm II: one seat per subtopology and client with a positive limit, and clients behind the seats."""
     own = np.bincount(tasks.client, minlength=len(tasks.rack))
     size = np.bincount(tasks.subtopology)
@@ -191,9 +175,16 @@ def _balanced(tasks: ActiveTasks, prices: Int64Array, costs: Costs, *, as_java: 
 
     def seated(pairs: Int64Array) -> tuple[Units, Seats]:
         subtopology, client = np.divmod(pairs, len(own))
-        limit = _limit(own[client], size[subtopology], len(used), as_java=as_java)
         claim = (np.searchsorted(pairs, used) + 1).astype(np.int32)
-        return _units(tasks, prices, claim, len(pairs), costs), _seats(tasks.rack, own, (subtopology, client), limit)
+        seats = seats_by_kind(
+            subtopology,
+            tasks.rack[client],
+            demand=np.concatenate([np.zeros(len(pairs), np.int64), own]),
+            tail=np.arange(len(pairs), dtype=np.int32),
+            head=(len(pairs) + client).astype(np.int32),
+            capacity=limits(own[client], size[subtopology], len(used), as_java=as_java),
+        )
+        return _units(tasks, tasks.subtopology, claim, len(pairs), costs), seats
 
     pairs = grid.all_pairs() if grid.pairs <= MAX_PAIRS else grid.first_pairs(used)
     while len(pairs) < grid.pairs:
@@ -213,30 +204,13 @@ def _balanced(tasks: ActiveTasks, prices: Int64Array, costs: Costs, *, as_java: 
     return (pairs[place(units, seats, sampled=True)] % len(own)).astype(np.int32)
 
 
-def _units(tasks: ActiveTasks, prices: Int64Array, claim: Int32Array, seats: int, costs: Costs) -> Units:
+def _units(tasks: ActiveTasks, kind: Int32Array, claim: Int32Array, seats: int, costs: Costs) -> Units:
     return Units(
-        kind=tasks.subtopology,
-        kinds=int(tasks.subtopology.max()) + 1,
+        kind=kind,
+        kinds=int(kind.max()) + 1,
         price=tasks.remote,
-        prices=prices,
+        prices=tasks.remotes * costs.traffic,
         claim=claim,
         claims=one_claim_each(seats),
         move_price=costs.non_overlap,
-    )
-
-
-def _seats(rack: Int32Array, own: Int64Array, pairs: tuple[Int64Array, Int64Array], limit: Int64Array) -> Seats:
-    """Return a seat for each pair of subtopology and client, in front of the client, which keeps its own number."""
-    subtopology, client = pairs
-    group, groups = combine(subtopology, int(subtopology.max()) + 1, rack[client], int(rack.max()) + 1)
-    some = first_of_each(group, groups)
-    return Seats(
-        group=group,
-        column=rack[client[some]],
-        edge_kind=subtopology[some].astype(np.int32),
-        edge_group=np.arange(groups, dtype=np.int32),
-        demand=np.concatenate([np.zeros(len(client), np.int64), own]),
-        tail=np.arange(len(client), dtype=np.int32),
-        head=(len(client) + client).astype(np.int32),
-        capacity=limit,
     )

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from samerack.assignors.arrays import count_rows
-from samerack.assignors.streams.active import ActiveTasks, Costs, optimize_active, shares
+from samerack.assignors.streams.active import ActiveTasks, Costs, limits, optimize_active
 from tests.unit.assignors.groups import solver
 
 if TYPE_CHECKING:
-    from samerack.assignors.model import Int32Array
+    from samerack.assignors.model import Int32Array, Int64Array
 
 
 def random_tasks(seed: int, *, tasks: int, clients: int, racks: int = 3) -> ActiveTasks:
@@ -34,6 +34,12 @@ def cost(tasks: ActiveTasks, costs: Costs, client: Int32Array) -> tuple[int, int
     remote = tasks.remotes[tasks.remote, tasks.rack[client]].sum()
     moved = (client != tasks.client).sum()
     return int(remote) * costs.traffic + int(moved) * costs.non_overlap, int(moved)
+
+
+def shares(tasks: ActiveTasks, *, as_java: bool = False) -> Int64Array:
+    """The most tasks of each subtopology on each client, [G, C]."""
+    own, size = np.bincount(tasks.client, minlength=len(tasks.rack)), np.bincount(tasks.subtopology)
+    return limits(own, size[:, np.newaxis], len(tasks.client), as_java=as_java)
 
 
 def fits(tasks: ActiveTasks, client: Int32Array, *, balance: bool) -> bool:
