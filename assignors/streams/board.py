@@ -16,8 +16,8 @@ from samerack.assignors.streams.assignment import Assignments, Plan, TaskType, a
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from samerack.assignors.streams.intern import Move
     from samerack.assignors.streams.model import KafkaStreamsState, ProcessId, TaskId
-    from samerack.assignors.streams.plans import Move
 
 
 class TaskHolder:

@@ -14,14 +14,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from samerack.assignors.streams.assignment import Assignments, Plan, TaskType
-from samerack.assignors.streams.plans import complete
+from samerack.assignors.streams.intern import complete
 from samerack.assignors.streams.reads import reads_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from samerack.assignors.streams.intern import Holder
     from samerack.assignors.streams.model import ApplicationState, TaskId
-    from samerack.assignors.streams.plans import Holder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,9 +19,11 @@ from samerack.assignors.model import AssignmentError
 from samerack.assignors.streams.active import ActiveTasks, Costs, optimize_active
 from samerack.assignors.streams.assignment import Assignments, Plan, TaskType
 from samerack.assignors.streams.configs import Strategy
-from samerack.assignors.streams.intern import intern_clients, intern_subtopologies, intern_tasks
-from samerack.assignors.streams.plans import (
+from samerack.assignors.streams.intern import (
     complete,
+    intern_clients,
+    intern_subtopologies,
+    intern_tasks,
     moves_of,
     owners_of,
     standbys_of,
@@ -34,8 +36,8 @@ from samerack.assignors.streams.tags import Tagged, optimize_tagged
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
+    from samerack.assignors.streams.intern import Holder, Move
     from samerack.assignors.streams.model import TaskId
-    from samerack.assignors.streams.plans import Holder, Move
     from samerack.assignors.streams.rules import RackAwareOptimizationParams
 
 

@@ -16,9 +16,8 @@ import numpy as np
 from samerack.assignors.arrays import combine, first_of_each
 from samerack.assignors.streams.active import Costs
 from samerack.assignors.streams.assignment import Assignments, Plan, TaskType
-from samerack.assignors.streams.intern import intern_clients
+from samerack.assignors.streams.intern import complete, intern_clients, moves_of, standbys_of, with_moved_standbys
 from samerack.assignors.streams.model import TaskId
-from samerack.assignors.streams.plans import complete, moves_of, standbys_of, with_moved_standbys
 from samerack.assignors.streams.standby import optimize_standby
 
 if TYPE_CHECKING:
