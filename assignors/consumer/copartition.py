@@ -21,7 +21,7 @@ import numpy as np
 
 from samerack.assignors.arrays import combine, count_rows, first_of_each, row_codes, starts_of
 from samerack.assignors.balance import Spread, Ways, least_unequal
-from samerack.assignors.cheapest import cheapest_spread
+from samerack.assignors.consumer.loads import cheapest_spread
 from samerack.assignors.consumer.locality import Locality, locality
 from samerack.assignors.flow import place
 from samerack.assignors.model import NOBODY, Int32Array, Int64Array, Problem

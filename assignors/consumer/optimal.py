@@ -30,9 +30,9 @@ import numpy as np
 from samerack.assignors.arrays import combine, first_of_each, ranges, row_codes
 from samerack.assignors.balance import Spread
 from samerack.assignors.consumer.copartition import assign_bundles
+from samerack.assignors.consumer.kafkas import member_order
 from samerack.assignors.consumer.loads import Group, fair_loads, skewed_loads
 from samerack.assignors.consumer.locality import Locality, locality
-from samerack.assignors.consumer.order import member_order
 from samerack.assignors.consumer.spread import spread_topics
 from samerack.assignors.consumer.spread_exact import Room, spread_exactly
 from samerack.assignors.flow import place
