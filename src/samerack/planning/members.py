@@ -108,14 +108,13 @@ def members_of_join(  # noqa: PLR0913 - all that is known of a group while it jo
     members = []
     for member_id, instance_id, subscription in joined:
         known = seen.get(member_id) or static.get(instance_id or "")  # one that restarted has a new member id
-        owned, generation = (
-            remembered.get(member_id) or remembered.get(instance_id or "") or NO_PARTITIONS,
-            NO_GENERATION,
-        )
         if cooperative:
             owned, generation = claims(subscription, COOPERATIVE_STICKY)
         elif protocol == STICKY and not remembered:
             owned, generation = claims(subscription, STICKY)
+        else:
+            owned = remembered.get(member_id) or remembered.get(instance_id or "") or NO_PARTITIONS
+            generation = NO_GENERATION
         client_id = known.client_id if known is not None else client_id_of(member_id)
         members.append(
             PlanMember(
