@@ -18,14 +18,7 @@ from samerack.protocol.streams_model import (
     StreamsTask,
     SubscriptionInfo,
 )
-from samerack.protocol.wire import (
-    INT16,
-    INT32,
-    read_count,
-    read_integer,
-    read_optional_bytes,
-    read_optional_text,
-)
+from samerack.protocol.wire import INT16, INT32, read_count, read_integer, read_optional_bytes, read_optional_text
 
 INT8: Final = Struct(">b")
 INT64: Final = Struct(">q")

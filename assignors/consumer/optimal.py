@@ -217,12 +217,7 @@ def _seats(
 ) -> Seats:
     """Return one seat per member, which takes the member's floor, and one more if its band has an extra for it.
 
-    Args:
-        problem: the group.
-        column: [M] column of each member.
-        edges: kinds, and the subscriptions that contain them.
-        share_of: [M] group of `spread` whose loads the member has.
-        spread: the loads.
+    `edges` are kinds, and the subscriptions that contain them; `share_of` is the group of `spread` of each member, [M].
     """
     edge_kind, edge_subscription = edges
     columns = int(column.max()) + 1

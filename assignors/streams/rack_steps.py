@@ -14,11 +14,7 @@ from samerack.assignors.streams.assignment import TaskType
 from samerack.assignors.streams.configs import Strategy
 from samerack.assignors.streams.evaluate import bill
 from samerack.assignors.streams.kafka_racks import MAX_ARCS, MAX_OWN_ARCS, Question, place_actives, swap_standbys
-from samerack.assignors.streams.optimize import (
-    moves_of_actives,
-    moves_of_standbys,
-    optimize_rack_aware_standby_tasks,
-)
+from samerack.assignors.streams.optimize import moves_of_actives, moves_of_standbys, optimize_rack_aware_standby_tasks
 from samerack.assignors.streams.rules import (
     Obstacle,
     RackAwareOptimizationParams,
