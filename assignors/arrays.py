@@ -103,6 +103,23 @@ def row_codes(columns: Sequence[BoolArray]) -> tuple[Int32Array, BoolArray]:
     return codes, np.stack([column[some] for column in columns], axis=1)
 
 
+def count_rows(columns: Sequence[Int64Array]) -> tuple[Int32Array, Int64Array]:
+    """Give numbers to the distinct rows of a matrix of small counts that is given by its columns.
+
+    Args:
+        columns: W arrays [N], at least one.
+
+    Returns:
+        The [N] row numbers, and the [K, W] distinct rows in the order of the numbers.
+    """
+    codes, count = np.zeros(len(columns[0]), np.int32), 1
+    for column in columns:
+        ranks, values = dense_rank(column, int(column.max(initial=0)) + 1)
+        codes, count = combine(codes, count, ranks, max(len(values), 1))
+    some = first_of_each(codes, count) if len(codes) else np.empty(0, np.int64)
+    return codes, np.stack([column[some] for column in columns], axis=1)
+
+
 def first_of_each(keys: IntArray, bound: int) -> Int64Array:
     """Return, for each key in 0..bound-1 (each must occur), the position where it occurs first."""
     first = np.empty(bound, np.int64)

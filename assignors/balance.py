@@ -5,7 +5,7 @@ squares, which is also the least maximum, then the fewest members at it, and so 
 member of a band has the band's floor or one more, and the whole band has its fixed total (Frank and Murota, "Decreasing
 minimization on M-convex sets", 2022). So balance is decided before any other objective: as a floor for each group of
 members and a number of extra units for each band. The same holds for the loads of the minimum-cost flows, so balance
-can also be the second objective (`assignors.cheapest`).
+can also be the second objective (`assignors.consumer.loads`).
 """
 
 from __future__ import annotations

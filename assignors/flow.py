@@ -10,6 +10,10 @@ is that of the graph of all units and seats.
 
 A class with one claim needs no node of its own: an arc from its pool with the class size as capacity is enough.
 Balance is decided before, by demands on the seats (`assignors.balance`).
+
+Objective, lexicographic: price, toll, moves, cost. With a move price the first level is the sum of price and moves in
+one currency (KIP-925: traffic cost and non-overlap cost), and fewer moves break ties. Toll and cost are charged on the
+caller's own arcs.
 """
 
 from __future__ import annotations
@@ -28,11 +32,6 @@ from samerack.assignors.sample import Ends, solve_by_sample
 from samerack.assignors.solvers import Network, fold, node_prices, solve
 from samerack.assignors.units import Seats, Units
 
-OBJECTIVE = ("price", "toll", "moves", "cost")
-"""Levels of a placement's cost, the most important first; demands on the seats come before all. With a move price the
-first level is the sum of price and moves in one currency (KIP-925: traffic cost and non-overlap cost), and fewer moves
-break ties. Toll and cost are charged on the caller's own arcs."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Hubs:
@@ -43,16 +42,15 @@ class _Hubs:
     of_edge: Int32Array
 
 
-def place(  # noqa: PLR0913 - units and seats, and switches for speed or order
+def place(
     units: Units,
     seats: Seats,
     *,
     enough: BoolArray | None = None,
     interleaved: bool = False,
     sampled: bool = False,
-    portable: bool = False,
 ) -> Int32Array:
-    """Return the seat of every unit, [U]: all demands met, least `OBJECTIVE`; exact and deterministic.
+    """Return the seat of every unit, [U]: all demands met, at least cost (objective above); exact and deterministic.
 
     Units of a pool are given in ascending order to seats in ascending order, so that neighbours mostly stay together;
     with `interleaved` they are dealt in turns.
@@ -65,7 +63,6 @@ def place(  # noqa: PLR0913 - units and seats, and switches for speed or order
         interleaved: neighbours go to different seats where that costs nothing.
         sampled: each seat leads to one of the caller's nodes, which take all units; where there are very many of these,
             some are solved first (`assignors.sample`). The cost of the placement is the same.
-        portable: solve with networkx even if OR-Tools is installed.
 
     Raises:
         AssignmentError: the demands cannot be met.
@@ -79,10 +76,7 @@ def place(  # noqa: PLR0913 - units and seats, and switches for speed or order
     used = np.ones(len(seats.edge_kind), np.bool_) if enough is None else enough.copy()
     while True:
         network, layers, nodes = _network(units, seats, classes, hubs, np.flatnonzero(used))
-        if sampled:
-            flow = solve_by_sample(network, _ends(network, seats), portable=portable)
-        else:
-            flow = solve(network, portable=portable)
+        flow = solve_by_sample(network, _ends(network, seats)) if sampled else solve(network)
         if used.all():
             break
         missing = _worth_while(network, flow, hubs, seats, nodes) & ~used
@@ -93,9 +87,7 @@ def place(  # noqa: PLR0913 - units and seats, and switches for speed or order
     return hand_out(classes, layers, flows, interleaved=interleaved)
 
 
-def place_with_prices(
-    units: Units, seats: Seats, *, portable: bool = False
-) -> tuple[Int32Array, Int64Array, Int64Array]:
+def place_with_prices(units: Units, seats: Seats) -> tuple[Int32Array, Int64Array, Int64Array]:
     """Return what `place` does with `sampled`, and node prices of the groups, [S], and of the caller's nodes, [X].
 
     Another seat of a group would improve the placement only if it led to a node of a higher price.
@@ -110,7 +102,7 @@ def place_with_prices(
         raise AssignmentError("node prices do not fit in 64 bits")
     network = replace(network, costs=folded[np.newaxis])
     ends = _ends(network, seats)
-    flow = solve_by_sample(network, ends, portable=portable)
+    flow = solve_by_sample(network, ends)
     price = node_prices(network, flow)
     flows = np.split(flow, np.cumsum([len(arcs.tail) for arcs in layers]))
     return hand_out(classes, layers, flows), price[group_node : ends.first_seat], price[ends.first_end :]

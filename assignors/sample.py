@@ -20,8 +20,8 @@ from samerack.assignors.solvers import (
     Network,
     fold,
     greatest_flow,
+    has_ortools,
     left_over,
-    min_cost_flow,
     node_prices,
     residual_closure,
     solve,
@@ -52,13 +52,12 @@ class Ends:
     stratum: Int32Array
 
 
-def solve_by_sample(network: Network, ends: Ends, *, portable: bool = False) -> Int64Array:
+def solve_by_sample(network: Network, ends: Ends) -> Int64Array:
     """Compute an optimal flow, as `solve`; the flow may be another one of equal cost.
 
     Args:
         network: the problem.
         ends: its last two layers.
-        portable: solve with networkx even if OR-Tools is installed, and without a sample.
 
     Returns:
         [A] units on each arc.
@@ -71,9 +70,9 @@ def solve_by_sample(network: Network, ends: Ends, *, portable: bool = False) -> 
     count = len(ends.stratum)
     size = min(max(count // _SHARE, _MIN_ENDS), _MAX_ENDS)
     worth_it = len(network.tail) >= MIN_ARCS and size * 2 <= count
-    folded = fold(network) if worth_it and not portable and min_cost_flow() is not None else None
+    folded = fold(network) if worth_it and has_ortools() else None
     if folded is None:
-        return solve(network, portable=portable)
+        return solve(network)
     question = replace(network, costs=folded[np.newaxis])
     try:
         first = _prices_of_sample(question, ends, size)

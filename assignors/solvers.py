@@ -56,11 +56,16 @@ def min_cost_flow() -> Any:
         return None
 
 
+def has_ortools() -> bool:
+    """Return whether OR-Tools solves; networkx does in its place, at the same cost with other ties."""
+    return min_cost_flow() is not None
+
+
 class _OutOfRangeError(Exception):
     """These costs do not fit the solver's 64-bit arithmetic."""
 
 
-def solve(network: Network, *, portable: bool = False) -> Int64Array:
+def solve(network: Network) -> Int64Array:
     """Compute an optimal flow: least total cost of level 0, then of level 1, and so on; exact.
 
     If they fit in 64 bits, the levels are folded into one cost with integer weights: one unit of level k weighs more
@@ -70,7 +75,6 @@ def solve(network: Network, *, portable: bool = False) -> Int64Array:
 
     Args:
         network: the problem.
-        portable: solve with networkx even if OR-Tools is installed.
 
     Returns:
         [A] units on each arc.
@@ -82,7 +86,7 @@ def solve(network: Network, *, portable: bool = False) -> Int64Array:
         if network.supply.any():
             raise AssignmentError("no flow: there are supplies but no arcs")
         return np.zeros(0, np.int64)
-    solver = _networkx_flow if portable or min_cost_flow() is None else _ortools_flow
+    solver = _ortools_flow if has_ortools() else _networkx_flow
     folded = fold(network)
     if folded is not None:
         try:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
+from samerack.assignors.arrays import IntArray, combine, first_of_each
 from samerack.assignors.model import Int32Array, Int64Array
 
 
@@ -20,6 +23,15 @@ class Claims:
     start: Int64Array
     seat: Int32Array
     kept: Int64Array
+
+
+def one_claim_each(seats: int) -> Claims:
+    """Return claims in which row z + 1 claims seat z, and row 0 none."""
+    return Claims(
+        start=np.concatenate([[0], np.arange(seats + 1)]),
+        seat=np.arange(seats, dtype=np.int32),
+        kept=np.ones(seats, np.int64),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,3 +85,27 @@ class Seats:
     capacity: Int64Array
     toll: Int64Array | int = 0
     cost: Int64Array | int = 0
+
+
+def seats_by_kind(  # noqa: PLR0913 - what seats are made of
+    kind: IntArray,
+    column: Int32Array,
+    *,
+    demand: Int64Array,
+    tail: Int32Array,
+    head: Int32Array,
+    capacity: Int64Array,
+) -> Seats:
+    """Return seats of one kind and one column each, [Z]; those that are alike in both are a group."""
+    group, groups = combine(kind, int(kind.max()) + 1, column, int(column.max()) + 1)
+    some = first_of_each(group, groups)
+    return Seats(
+        group=group,
+        column=column[some],
+        edge_kind=kind[some].astype(np.int32),
+        edge_group=np.arange(groups, dtype=np.int32),
+        demand=demand,
+        tail=tail,
+        head=head,
+        capacity=capacity,
+    )

@@ -22,20 +22,13 @@ from samerack.protocol.consumer import (
     decode_subscription,
     read_topics,
 )
-from samerack.protocol.model import NO_PARTITIONS, Subscription, TopicPartitions
-from samerack.protocol.wire import (
-    BIG_INT16,
-    BIG_INT32,
-    INT16,
-    INT32,
-    SMALLEST_RUN,
-)
+from samerack.protocol.model import NO_PARTITIONS, Int32Array, Subscription, TopicPartitions
+from samerack.protocol.wire import BIG_INT16, BIG_INT32, INT16, INT32, SMALLEST_RUN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 Int64Array: TypeAlias = npt.NDArray[np.int64]
-Int32Array: TypeAlias = npt.NDArray[np.int32]
 Words: TypeAlias = npt.NDArray[np.uint64]
 
 _RECENT: Final = 8

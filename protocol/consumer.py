@@ -151,9 +151,8 @@ def encode_assignments(  # noqa: PLR0913 - the arrays of a plan belong together,
     owner: Int32Array,
     members: int,
     version: int = MAX_VERSION,
-    user_data: bytes | None = None,
 ) -> list[bytes]:
-    """Encode the assignments of all members at once: O(P) numpy work, no Python step per partition or run.
+    """Encode all members' assignments, without user data, in O(P) numpy work and no Python step per partition or run.
 
     All messages share one buffer. Partitions are sorted by owner, the lengths of the runs give the position of each
     header and number, and these are copied there as items of 4 bytes (numbers, lengths) or of a header's size.
@@ -165,7 +164,6 @@ def encode_assignments(  # noqa: PLR0913 - the arrays of a plan belong together,
         owner: [P] index of the member that is to read the partition, or -1 for none.
         members: Number of members, and so of messages.
         version: Version of the messages.
-        user_data: The same for every member.
 
     Raises:
         ProtocolError: The arrays do not belong together, or a name or version does not fit its field.
@@ -184,7 +182,7 @@ def encode_assignments(  # noqa: PLR0913 - the arrays of a plan belong together,
     run_header_size = header_size[run_topic]
     run_size = run_header_size + INT32.size + run_length * INT32.size
 
-    head, tail = _write_version(version), write_optional_bytes(user_data, "user_data")
+    head, tail = _write_version(version), write_optional_bytes(None, "user_data")
     runs_of = np.bincount(run_member, minlength=members)
     # bincount with weights would sum sizes as floats; a cumulative sum, read at the members' limits, is exact
     ends_of_runs = np.concatenate(([0], np.cumsum(run_size)))

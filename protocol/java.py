@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
 FIRST_TABLE: Final = 16
 """Buckets of a new HashMap; it doubles when more than three quarters of them are filled."""
@@ -31,15 +31,12 @@ def string_hash(text: str) -> int:
 
 def spread_hash(text: str) -> int:
     """Return the hash of a string with its upper half mixed into the lower one, as in HashMap."""
-    return _spread(string_hash(text))
+    return spread(string_hash(text))
 
 
-def list_hash(*codes: int) -> int:
-    """Return the hash of a list with these hashes of its elements (`Objects.hash`), as an unsigned 32-bit number."""
-    result = 1
-    for code in codes:
-        result = (31 * result + code) & WORD
-    return result
+def spread(code: int) -> int:
+    """Return a hash with its upper half mixed into the lower one, as in HashMap."""
+    return code ^ (code >> 16)
 
 
 def buckets_for(keys: int) -> int:
@@ -48,13 +45,6 @@ def buckets_for(keys: int) -> int:
     while keys > buckets * 3 // 4:
         buckets *= 2
     return buckets
-
-
-def put_order(keys: Iterable[Key], hash_of: Callable[[Key], int]) -> list[Key]:
-    """Return the iteration order of a HashMap or HashSet into which keys were put in this order."""
-    found = list(dict.fromkeys(keys))
-    buckets = buckets_for(len(found))
-    return sorted(found, key=lambda key: _spread(hash_of(key)) & (buckets - 1))
 
 
 def computed_order(keys: list[Key], hash_of: Callable[[Key], int], *, asked_again: bool) -> list[Key]:
@@ -66,8 +56,4 @@ def computed_order(keys: list[Key], hash_of: Callable[[Key], int], *, asked_agai
     """
     buckets = buckets_for(len(keys) if asked_again else len(keys) - 1)
     latest_first = keys[::-1]
-    return sorted(latest_first, key=lambda key: _spread(hash_of(key)) & (buckets - 1))
-
-
-def _spread(code: int) -> int:
-    return code ^ (code >> 16)
+    return sorted(latest_first, key=lambda key: spread(hash_of(key)) & (buckets - 1))

@@ -75,23 +75,6 @@ class TopicPartitions:
         return hash((self.topics, self.run_sizes.tobytes(), self.flat.tobytes()))
 
 
-def from_runs(topics: Sequence[str], numbers: Sequence[Int32Array]) -> TopicPartitions:
-    """Make runs of topics and the partition numbers of each.
-
-    Raises:
-        ProtocolError: The lengths differ, or an array is not one-dimensional int32, which would be written wrong.
-    """
-    if len(topics) != len(numbers):
-        message = f"{len(topics)} topics with {len(numbers)} arrays of numbers; give one array per topic"
-        raise ProtocolError(message, field="numbers")
-    for topic, run in zip(topics, numbers, strict=True):
-        if run.dtype != _INT32 or run.ndim != 1:
-            message = f"topic {topic!r} has {run.ndim}-dimensional {run.dtype}; give one-dimensional native int32"
-            raise ProtocolError(message, field="numbers")
-    flat = np.concatenate(numbers) if len(numbers) else np.empty(0, _INT32)
-    return from_flat(topics, [len(run) for run in numbers], flat)
-
-
 def from_flat(topics: Sequence[str], sizes: Sequence[int], numbers: Int32Array) -> TopicPartitions:
     """Make runs of the given sizes from one array of all numbers; the array is frozen and shared, not copied."""
     numbers.setflags(write=False)
@@ -131,7 +114,7 @@ def to_pairs(partitions: TopicPartitions) -> list[tuple[str, int]]:
     return [(topic, number) for topic, run in runs for number in run.tolist()]
 
 
-NO_PARTITIONS: Final = from_runs((), ())
+NO_PARTITIONS: Final = from_flat((), (), np.empty(0, _INT32))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

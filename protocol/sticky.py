@@ -1,4 +1,7 @@
-"""The user data of Kafka's `sticky` and `cooperative-sticky` assignors: owned partitions and their generation.
+"""What members of Kafka's sticky assignors claim: owned partitions and their generation, in user data or subscription.
+
+Kafka's `sticky` puts both into the user data, `cooperative-sticky` the partitions into the subscription itself, with
+the generation in the user data before subscriptions had one (version 2, KIP-792).
 
 Kafka writes the topics in the iteration order of a `HashMap`, which is reproduced here. It reads leniently: bytes that
 it cannot read mean that the member owned nothing, never an error.
@@ -10,16 +13,17 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from samerack.protocol.consumer import GENERATION_SINCE, NO_GENERATION
 from samerack.protocol.errors import ProtocolError
 from samerack.protocol.java import computed_order, string_hash
 from samerack.protocol.model import NO_PARTITIONS, StickyUserData, TopicPartitions
 from samerack.protocol.wire import INT32, read_integer, read_runs, write_integer, write_runs
 
 if TYPE_CHECKING:
-    from samerack.protocol.model import Int32Array
+    from samerack.protocol.model import Int32Array, Subscription
 
-UNKNOWN_GENERATION: Final = -1
-"""Kafka's DEFAULT_GENERATION: written by an assignor without a generation, and assumed for unreadable user data."""
+STICKY: Final = "sticky"
+COOPERATIVE_STICKY: Final = "cooperative-sticky"
 
 
 def encode_sticky(owned: TopicPartitions, generation: int | None, version: int = 1) -> bytes:
@@ -60,7 +64,7 @@ def decode_sticky(data: bytes | None) -> StickyUserData:
     try:
         owned, at = read_runs(data, 0, "owned", bad_utf8="replace")
     except ProtocolError:
-        return StickyUserData(owned=NO_PARTITIONS, generation=UNKNOWN_GENERATION)
+        return StickyUserData(owned=NO_PARTITIONS, generation=NO_GENERATION)
     if len(data) - at < INT32.size:
         return StickyUserData(owned=owned, generation=None)
     generation, _ = read_integer(data, at, INT32, "generation")
@@ -73,7 +77,7 @@ def encode_cooperative_sticky(generation: int | None) -> bytes:
     Raises:
         ProtocolError: The generation does not fit into 32 bits.
     """
-    return write_integer(UNKNOWN_GENERATION if generation is None else generation, INT32, "generation")
+    return write_integer(NO_GENERATION if generation is None else generation, INT32, "generation")
 
 
 def decode_cooperative_sticky(data: bytes | None) -> int | None:
@@ -86,4 +90,26 @@ def decode_cooperative_sticky(data: bytes | None) -> int | None:
     try:
         return read_integer(data, 0, INT32, "generation")[0]
     except ProtocolError:
-        return UNKNOWN_GENERATION
+        return NO_GENERATION
+
+
+def claims(subscription: Subscription, assignor: str) -> tuple[TopicPartitions, int]:
+    """Return the partitions that a member claims and the generation in which it got them, -1 if unknown.
+
+    Both are read from the same place, so that claims are never combined with the generation of another field: from
+    sticky user data that contains partitions, else from the subscription.
+
+    Args:
+        subscription: The member's subscription.
+        assignor: Protocol name of the subscription.
+    """
+    if assignor == STICKY:
+        decoded = decode_sticky(subscription.user_data)
+        if len(decoded.owned):
+            known = NO_GENERATION if decoded.generation is None else decoded.generation
+            return decoded.owned, max(known, NO_GENERATION)
+    generation = subscription.generation
+    if subscription.version < GENERATION_SINCE and assignor == COOPERATIVE_STICKY:
+        decoded_generation = decode_cooperative_sticky(subscription.user_data)
+        generation = NO_GENERATION if decoded_generation is None else decoded_generation
+    return subscription.owned, generation

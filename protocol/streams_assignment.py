@@ -1,26 +1,21 @@
-"""Reads and writes Kafka Streams' `AssignmentInfo`, versions 1 to 11, as Kafka does.
+"""Reads Kafka Streams' `AssignmentInfo`, versions 1 to 11, as Kafka does.
 
 Strings are in Java's modified UTF-8 here, unlike in all other Kafka messages. Since version 5 each topic of the hosts
-is written once, in a dictionary that is numbered and listed in the orders of Java's hash tables.
+is written once, in a dictionary.
 """
 
 from __future__ import annotations
 
 from struct import Struct
 from struct import error as struct_error
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from samerack.protocol.errors import ProtocolError
-from samerack.protocol.java import list_hash, put_order, string_hash
 from samerack.protocol.streams_model import MAX_VERSION, NEVER, UNKNOWN_VERSION, AssignmentInfo, Pairs, StreamsTask
-from samerack.protocol.wire import INT32, read_count, read_integer, write_integer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+from samerack.protocol.wire import INT32, read_count, read_integer
 
 UINT16: Final = Struct(">H")
 INT64: Final = Struct(">q")
-LONGEST_TEXT: Final = 2**16 - 1
 SMALLEST_TASK: Final = 2 * INT32.size
 SMALLEST_TEXT: Final = UINT16.size
 
@@ -74,33 +69,6 @@ def decode_assignment_info(data: bytes) -> AssignmentInfo:
         next_rebalance_ms=next_rebalance,
         trailing=data[at:],
     )
-
-
-def encode_assignment_info(info: AssignmentInfo) -> bytes:
-    """Encode an info in its own version; newer fields are left out, as in Kafka.
-
-    Raises:
-        ProtocolError: A value does not fit its field, the version is not known, or a task belongs to a named topology,
-            which is not known before version 10.
-    """
-    version = info.version
-    if not 1 <= version <= MAX_VERSION:
-        raise ProtocolError(f"version {version}; the known ones are 1 to {MAX_VERSION}", field="version")
-    parts = [INT32.pack(version)]
-    if version >= COMMONLY_SUPPORTED_SINCE:
-        parts.append(write_integer(info.commonly_supported, INT32, "commonly_supported"))
-    parts.append(INT32.pack(len(info.active)))
-    parts += [_write_task(task, version) for task in info.active]
-    parts.append(INT32.pack(len(info.standby)))
-    for task, pairs in info.standby:
-        parts += [_write_task(task, version), _write_pairs(pairs, _write_text)]
-    if version >= HOSTS_SINCE:
-        parts.append(_write_all_hosts(info))
-    if version >= ERR_CODE_SINCE:
-        parts.append(write_integer(info.err_code, INT32, "err_code"))
-    if version >= NEXT_REBALANCE_SINCE:
-        parts.append(write_integer(info.next_rebalance_ms, INT64, "next_rebalance_ms"))
-    return b"".join([*parts, info.trailing])
 
 
 def _read_active(data: bytes, at: int, version: int) -> tuple[tuple[StreamsTask, ...], int]:
@@ -170,62 +138,6 @@ def _read_task(data: bytes, at: int, version: int, field: str) -> tuple[StreamsT
         end = at + size * UINT16.size
         topology, at = data[at:end].decode("utf-16-be", "surrogatepass"), end
     return StreamsTask(topology=topology, subtopology=subtopology, partition=partition), at
-
-
-def _write_task(task: StreamsTask, version: int) -> bytes:
-    subtopology = write_integer(task.subtopology, INT32, "task.subtopology")
-    written = subtopology + write_integer(task.partition, INT32, "task.partition")
-    if version < NAMED_TOPOLOGY_SINCE:
-        if task.topology:
-            message = f"topology {task.topology!r}; named ones are not known before version {NAMED_TOPOLOGY_SINCE}"
-            raise ProtocolError(message, field="task.topology")
-        return written
-    units = task.topology.encode("utf-16-be", "surrogatepass")
-    return written + INT32.pack(len(units) // UINT16.size) + units
-
-
-def _write_all_hosts(info: AssignmentInfo) -> bytes:
-    all_hosts = [info.partitions_by_host]
-    if info.version >= STANDBY_HOSTS_SINCE:
-        all_hosts.append(info.standby_partitions_by_host)
-    if info.version < DICTIONARY_SINCE:
-        return _write_hosts(info.partitions_by_host, _write_text)
-    everything = put_order((pair for hosts in all_hosts for _, pairs in hosts for pair in pairs), _pair_hash)
-    number = {topic: index for index, topic in enumerate(dict.fromkeys(topic for topic, _ in everything))}
-    listed = put_order(number, string_hash)
-    dictionary = [INT32.pack(number[topic]) + _write_text(topic) for topic in listed]
-    hosts = [_write_hosts(hosts, lambda topic: INT32.pack(number[topic])) for hosts in all_hosts]
-    return b"".join([INT32.pack(len(dictionary)), *dictionary, *hosts])
-
-
-def _write_hosts(hosts: Hosts, write_topic: Callable[[str], bytes]) -> bytes:
-    parts = [INT32.pack(len(hosts))]
-    for (host, port), pairs in hosts:
-        parts += [_write_text(host), write_integer(port, INT32, "host.port"), _write_pairs(pairs, write_topic)]
-    return b"".join(parts)
-
-
-def _write_pairs(pairs: Iterable[tuple[str, int]], write_topic: Callable[[str], bytes]) -> bytes:
-    """Write partitions, each once."""
-    once = dict.fromkeys(pairs)
-    parts = [write_topic(topic) + write_integer(partition, INT32, "partition") for topic, partition in once]
-    return INT32.pack(len(parts)) + b"".join(parts)
-
-
-def _pair_hash(pair: tuple[str, int]) -> int:
-    """Return Java's `TopicPartition.hashCode`."""
-    return list_hash(pair[1], string_hash(pair[0]))
-
-
-def _write_text(text: str) -> bytes:
-    """Write a string like `DataOutput.writeUTF`: each UTF-16 unit separately, and no zero byte."""
-    units = text.encode("utf-16-be", "surrogatepass")
-    alone = "".join(chr(unit) for (unit,) in UINT16.iter_unpack(units))
-    encoded = alone.encode("utf-8", "surrogatepass").replace(b"\0", b"\xc0\x80")
-    if len(encoded) > LONGEST_TEXT:
-        message = f"a string of {len(encoded)} bytes; the longest that Streams can carry has {LONGEST_TEXT}"
-        raise ProtocolError(message, field="topic or host")
-    return UINT16.pack(len(encoded)) + encoded
 
 
 def _read_text(data: bytes, at: int, field: str) -> tuple[str, int]:

@@ -1,17 +1,15 @@
-"""Reads and writes Kafka Streams' `SubscriptionInfo`, versions 1 to 11, as Kafka does.
+"""Reads Kafka Streams' `SubscriptionInfo`, versions 1 to 11, as Kafka does.
 
-Of a newer version only the two version numbers are read, as in Kafka. Before version 10 Kafka writes tasks in the
-order of its hash tables, since then in the order given; this module does both.
+Of a newer version only the two version numbers are read, as in Kafka.
 """
 
 from __future__ import annotations
 
 from struct import Struct
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from uuid import UUID
 
 from samerack.protocol.errors import ProtocolError
-from samerack.protocol.java import computed_order, list_hash, put_order
 from samerack.protocol.streams_model import (
     LATEST_OFFSET,
     MAX_VERSION,
@@ -20,20 +18,7 @@ from samerack.protocol.streams_model import (
     StreamsTask,
     SubscriptionInfo,
 )
-from samerack.protocol.wire import (
-    INT16,
-    INT32,
-    read_count,
-    read_integer,
-    read_optional_bytes,
-    read_optional_text,
-    write_integer,
-    write_optional_bytes,
-    write_optional_text,
-)
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from samerack.protocol.wire import INT16, INT32, read_count, read_integer, read_optional_bytes, read_optional_text
 
 INT8: Final = Struct(">b")
 INT64: Final = Struct(">q")
@@ -65,7 +50,7 @@ def decode_subscription_info(data: bytes) -> SubscriptionInfo:
     latest = UNKNOWN_VERSION
     if version >= LATEST_SUPPORTED_SINCE:
         latest, at = read_integer(data, at, INT32, "latest_supported")
-    _check_versions(version, latest)
+    check_versions(version, latest)
     if version > MAX_VERSION:
         return SubscriptionInfo(version=version, latest_supported=latest, process_id=NO_PROCESS, trailing=data[at:])
     process, at = _read_process(data, at)
@@ -99,39 +84,8 @@ def decode_subscription_info(data: bytes) -> SubscriptionInfo:
     )
 
 
-def encode_subscription_info(info: SubscriptionInfo) -> bytes:
-    """Encode an info in its own version; newer fields are left out, as in Kafka.
-
-    Raises:
-        ProtocolError: A value does not fit its field, the version is not known, or a task belongs to a named topology,
-            which is not known before version 10.
-    """
-    version = info.version
-    if version > MAX_VERSION:
-        raise ProtocolError(f"version {version}; the newest that can be written is {MAX_VERSION}", field="version")
-    _check_versions(version, info.latest_supported if version >= LATEST_SUPPORTED_SINCE else UNKNOWN_VERSION)
-    write_tasks = next(write for since, write in _TASK_WRITERS if version >= since)
-    tasks = write_tasks(list(dict(info.task_offset_sums).items()))
-    parts = [INT32.pack(version)]
-    if version >= LATEST_SUPPORTED_SINCE:
-        parts.append(write_integer(info.latest_supported, INT32, "latest_supported"))
-    parts.append(info.process_id.bytes)
-    if version < OFFSETS_SINCE:
-        parts.append(tasks)
-    if version >= ENDPOINT_SINCE:
-        parts.append(_write_encoded_text(info.user_endpoint or "", "user_endpoint"))
-    if version >= OFFSETS_SINCE:
-        parts.append(tasks)
-    if version >= UNIQUE_FIELD_SINCE:
-        parts.append(write_integer(info.unique_field, INT8, "unique_field"))
-    if version >= ERROR_CODE_SINCE:
-        parts.append(write_integer(info.error_code, INT32, "error_code"))
-    if version >= TAGS_SINCE:
-        parts.append(_write_tags(info.client_tags))
-    return b"".join([*parts, info.trailing])
-
-
-def _check_versions(version: int, latest: int) -> None:
+def check_versions(version: int, latest: int) -> None:
+    """Refuse version numbers that no client sends."""
     if version < 1:
         raise ProtocolError(f"version {version}; Streams' versions start at 1", field="version", offset=0)
     if version >= LATEST_SUPPORTED_SINCE and latest < version:
@@ -159,13 +113,6 @@ def _read_encoded_text(data: bytes, at: int, field: str) -> tuple[str, int]:
         raise ProtocolError(f"not UTF-8 ({error.reason})", field=field, offset=at + INT32.size + error.start) from None
 
 
-def _write_encoded_text(text: str, field: str) -> bytes:
-    try:
-        return write_optional_bytes(text.encode(), field)
-    except UnicodeEncodeError:
-        raise ProtocolError(f"{text!r} holds half a surrogate pair, which UTF-8 cannot", field=field) from None
-
-
 def _read_old_tasks(data: bytes, at: int) -> tuple[Offsets, int]:
     """Read the tasks of versions 1 to 6: previous actives, then standbys."""
     offsets: Offsets = []
@@ -175,15 +122,6 @@ def _read_old_tasks(data: bytes, at: int) -> tuple[Offsets, int]:
             offsets.append((StreamsTask(subtopology=subtopology, partition=partition), offset))
         at += count * TASK.size
     return offsets, at
-
-
-def _write_old_tasks(offsets: Offsets) -> bytes:
-    _refuse_names(offsets)
-    parts = []
-    for active in (True, False):
-        tasks = put_order((task for task, offset in offsets if (offset == LATEST_OFFSET) is active), _task_hash)
-        parts += [INT32.pack(len(tasks)), *(_write_task(task) for task in tasks)]
-    return b"".join(parts)
 
 
 def _read_nested_offsets(data: bytes, at: int) -> tuple[Offsets, int]:
@@ -200,24 +138,6 @@ def _read_nested_offsets(data: bytes, at: int) -> tuple[Offsets, int]:
     return offsets, at
 
 
-def _write_nested_offsets(offsets: Offsets) -> bytes:
-    _refuse_names(offsets)
-    groups: dict[int, list[bytes]] = {}
-    for task, offset in offsets:
-        written = write_integer(task.partition, INT32, "task_offset_sums.partition")
-        groups.setdefault(task.subtopology, []).append(
-            written + write_integer(offset, INT64, "task_offset_sums.offset_sum")
-        )
-    keys = list(groups)
-    # Java's map grows at the next computeIfAbsent: a subtopology that first occurs at the last task does not count
-    again = bool(keys) and not (len(groups[keys[-1]]) == 1 and offsets[-1][0].subtopology == keys[-1])
-    parts = [INT32.pack(len(groups))]
-    for subtopology in computed_order(keys, lambda key: key, asked_again=again):
-        entries = groups[subtopology]
-        parts += [write_integer(subtopology, INT32, "task_offset_sums.subtopology"), INT32.pack(len(entries)), *entries]
-    return b"".join(parts)
-
-
 def _read_offsets(data: bytes, at: int) -> tuple[Offsets, int]:
     """Read the tasks since version 10: one entry per task."""
     offsets: Offsets = []
@@ -232,22 +152,6 @@ def _read_offsets(data: bytes, at: int) -> tuple[Offsets, int]:
     return offsets, at
 
 
-def _write_offsets(offsets: Offsets) -> bytes:
-    parts = [INT32.pack(len(offsets))]
-    for task, offset in offsets:
-        parts.append(_write_task(task))
-        parts.append(write_integer(offset, INT64, "task_offset_sums.offset_sum"))
-        parts.append(write_optional_text(task.topology or None, "task_offset_sums.topology"))
-    return b"".join(parts)
-
-
-_TASK_WRITERS: Final[tuple[tuple[int, Callable[[Offsets], bytes]], ...]] = (
-    (FLAT_OFFSETS_SINCE, _write_offsets),
-    (OFFSETS_SINCE, _write_nested_offsets),
-    (1, _write_old_tasks),
-)
-
-
 def _read_tags(data: bytes, at: int) -> tuple[list[tuple[str, str]], int]:
     tags = []
     count, at = read_count(data, at, "client_tags", smallest=2 * INT32.size)
@@ -256,26 +160,3 @@ def _read_tags(data: bytes, at: int) -> tuple[list[tuple[str, str]], int]:
         value, at = _read_encoded_text(data, at, f"client_tags[{index}].value")
         tags.append((key, value))
     return tags, at
-
-
-def _write_tags(tags: tuple[tuple[str, str], ...]) -> bytes:
-    parts = [INT32.pack(len(tags))]
-    for pair in tags:
-        parts += [_write_encoded_text(text, "client_tags") for text in pair]
-    return b"".join(parts)
-
-
-def _write_task(task: StreamsTask) -> bytes:
-    subtopology = write_integer(task.subtopology, INT32, "task.subtopology")
-    return subtopology + write_integer(task.partition, INT32, "task.partition")
-
-
-def _refuse_names(offsets: Offsets) -> None:
-    for task, _ in offsets:
-        if task.topology:
-            message = f"topology {task.topology!r}; named topologies are not known before version {FLAT_OFFSETS_SINCE}"
-            raise ProtocolError(message, field="task_offset_sums")
-
-
-def _task_hash(task: StreamsTask) -> int:
-    return list_hash(task.subtopology, task.partition, 0)

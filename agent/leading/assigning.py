@@ -33,8 +33,7 @@ from samerack.planning.coverage import (
 )
 from samerack.planning.members import PlanMember, members_of_join, returned
 from samerack.planning.mode import Mode, mode_of
-from samerack.planning.problem import problem_of
-from samerack.planning.topic_tables import TopicTables
+from samerack.planning.problem import TopicTables, problem_of
 from samerack.protocol.bulk import SubscriptionReader
 from samerack.protocol.consumer import decode_subscription, encode_assignment
 from samerack.protocol.errors import ProtocolError

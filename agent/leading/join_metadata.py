@@ -5,10 +5,9 @@ A changed subscription makes a follower's JoinGroup start a rebalance, so the ag
 
 from __future__ import annotations
 
-from samerack.protocol.claims import COOPERATIVE_STICKY
 from samerack.protocol.consumer import NO_GENERATION, encode_subscription
 from samerack.protocol.model import NO_PARTITIONS, Subscription
-from samerack.protocol.sticky import encode_cooperative_sticky, encode_sticky
+from samerack.protocol.sticky import COOPERATIVE_STICKY, encode_cooperative_sticky, encode_sticky
 
 
 class JoinMetadata:

@@ -15,9 +15,14 @@ from samerack.agent.streams.own_assignors import OwnAssignorError, OwnAssignors,
 from samerack.agent.streams.question import Question
 from samerack.assignors.streams.assignment import KafkaStreamsAssignment, TaskType
 from samerack.assignors.streams.builtin import ASSIGNORS
-from samerack.assignors.streams.lifecycle import identity_assignment
 from samerack.assignors.streams.model import ApplicationState, ProcessId
-from samerack.assignors.streams.plugin import AssignmentError, GroupAssignment, TaskAssignment, validate_task_assignment
+from samerack.assignors.streams.plugin import (
+    AssignmentError,
+    GroupAssignment,
+    TaskAssignment,
+    identity_assignment,
+    validate_task_assignment,
+)
 from samerack.assignors.streams.registry import Outcome, Request
 
 DEFAULT: Final = "ha"

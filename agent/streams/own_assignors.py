@@ -14,7 +14,6 @@ from typing import Any, Final
 
 from samerack.agent.streams.question import Question
 from samerack.assignors.streams.assignment import KafkaStreamsAssignment
-from samerack.assignors.streams.fallback import fallback_prior
 from samerack.assignors.streams.model import ApplicationState, TaskAssignmentError
 from samerack.assignors.streams.plugin import (
     AssignmentError,
@@ -23,6 +22,7 @@ from samerack.assignors.streams.plugin import (
     TaskAssignment,
 )
 from samerack.assignors.streams.registry import Request
+from samerack.assignors.streams.sticky import fallback_prior
 from samerack.common.errors import one_line
 
 _PLANS_KEPT: Final = 16

@@ -15,7 +15,7 @@ from uuid import UUID
 from samerack.agent.streams.limits import MAX_NAME
 from samerack.assignors.model import AssignmentError
 from samerack.assignors.streams.configs import AssignmentConfigs
-from samerack.assignors.streams.lags import SharedLags
+from samerack.assignors.streams.lag_table import SharedLags
 from samerack.assignors.streams.model import (
     KafkaStreamsState,
     ProcessId,

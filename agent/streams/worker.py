@@ -24,9 +24,8 @@ from samerack.agent.streams.own_assignors import OwnAssignorError, OwnAssignors,
 from samerack.agent.streams.question import Question, QuestionError, read_question
 from samerack.agent.streams.warm_up import RUNS, question
 from samerack.assignors.model import AssignmentError
-from samerack.assignors.streams.lifecycle import group_assignment
 from samerack.assignors.streams.plugin import AssignmentError as TaskError
-from samerack.assignors.streams.plugin import TaskAssignment
+from samerack.assignors.streams.plugin import TaskAssignment, group_assignment
 from samerack.common.errors import one_line
 
 Receive = Callable[[], Any]

@@ -19,13 +19,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from samerack.assignors.arrays import combine, dense_rank, first_of_each, row_codes, starts_of
+from samerack.assignors.arrays import combine, count_rows, first_of_each, row_codes, starts_of
 from samerack.assignors.balance import Spread, Ways, least_unequal
-from samerack.assignors.cheapest import cheapest_spread
+from samerack.assignors.consumer.loads import cheapest_spread
 from samerack.assignors.consumer.locality import Locality, locality
 from samerack.assignors.flow import place
 from samerack.assignors.model import NOBODY, Int32Array, Int64Array, Problem
-from samerack.assignors.units import Claims, Seats, Units
+from samerack.assignors.units import Claims, Seats, Units, seats_by_kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,13 +43,12 @@ class _League:
     subscriptions: Int64Array
 
 
-def assign_bundles(problem: Problem, *, near_first: bool = False, portable: bool = False) -> Int32Array:
+def assign_bundles(problem: Problem, *, near_first: bool = False) -> Int32Array:
     """Compute the owner of each partition by the objective above, [P].
 
     Args:
         problem: the group, its members in the order that decides ties; every topic with partitions has a subscriber.
         near_first: least cross-rack weight comes before spreading extra bundles.
-        portable: solve with networkx.
 
     Raises:
         AssignmentError: the sum of the weights is too large.
@@ -71,11 +70,11 @@ def assign_bundles(problem: Problem, *, near_first: bool = False, portable: bool
         claims=claims,
     )
     if near_first:
-        share_of, spread = _extras_after_racks(problem, leagues, near, units, portable=portable)
+        share_of, spread = _extras_after_racks(problem, leagues, near, units)
     else:
         share_of, spread = problem.subscription_of, _extras_before_racks(problem, leagues)
     seats = _seats(leagues, near.column, first_seat, share_of, spread)
-    seat = place(units, seats, portable=portable)
+    seat = place(units, seats)
     member = np.concatenate([league.members for league in leagues])[seat]
     owner = np.empty(len(problem.topic_of), np.int32)
     for league, taken in zip(leagues, np.split(member, np.cumsum(sizes)[:-1]), strict=True):
@@ -105,11 +104,7 @@ def _bundle_prices(leagues: list[_League], near: Locality) -> tuple[Int32Array, 
     """Return the price row of each bundle (sums over its partitions), and the distinct rows."""
     sums = np.concatenate([near.prices[near.price[league.partitions]].sum(axis=0) for league in leagues])
     sums -= sums.min(axis=1, keepdims=True)
-    code, count = np.zeros(len(sums), np.int32), 1
-    for column in sums.T:
-        rank, values = dense_rank(column, int(column.max()) + 1)
-        code, count = combine(code, count, rank, len(values))
-    return code, sums[first_of_each(code, count)]
+    return count_rows(list(sums.T))
 
 
 def _bundle_claims(leagues: list[_League], owner: Int32Array, first_seat: Int64Array) -> tuple[Int32Array, Claims]:
@@ -138,17 +133,13 @@ def _seats(
     """Return one seat per league and member, which takes the floor, and one node per member, which takes extras."""
     league_of = np.repeat(np.arange(len(leagues)), np.diff(first_seat))
     member = np.concatenate([league.members for league in leagues])
-    group, groups = combine(league_of, len(leagues), column[member], int(column.max()) + 1)
-    some = first_of_each(group, groups)
     floor, extras = _shares(leagues)
     members, band = len(column), spread.band[share_of]
     stretching, seats = np.flatnonzero(extras[league_of] > 0), len(member)
     generous = np.flatnonzero(spread.extras[band] > 0)
-    return Seats(
-        group=group,
-        column=column[member[some]],
-        edge_kind=league_of[some].astype(np.int32),
-        edge_group=np.arange(groups, dtype=np.int32),
+    return seats_by_kind(
+        league_of,
+        column[member],
         demand=np.concatenate([floor[league_of], spread.floor[share_of], spread.extras]),
         tail=np.concatenate([stretching, seats + generous]).astype(np.int32),
         head=np.concatenate([seats + member[stretching], seats + members + band[generous]]).astype(np.int32),
@@ -178,7 +169,7 @@ def _extras_before_racks(problem: Problem, leagues: list[_League]) -> Spread:
 
 
 def _extras_after_racks(
-    problem: Problem, leagues: list[_League], near: Locality, units: Units, *, portable: bool
+    problem: Problem, leagues: list[_League], near: Locality, units: Units
 ) -> tuple[Int32Array, Spread]:
     """Return [M] the group of each member (subscription and column), and the extra bundles of the groups' members.
 
@@ -217,4 +208,4 @@ def _extras_after_racks(
         size=size,
     )
     cost = np.concatenate([units.prices[units.price[one]].ravel(), np.zeros(2 * parts, np.int64)])
-    return group_of, cheapest_spread(ways, cost, portable=portable)
+    return group_of, cheapest_spread(ways, cost)

@@ -1,16 +1,21 @@
-"""Computes how many partitions each member gets: a fair share, or more where that reduces cross-rack reads."""
+"""Computes how many partitions each member gets: a fair share, or more where that reduces cross-rack reads.
+
+Where balance comes second, the loads are the least unequal among all minimum-cost flows. These are exactly the flows
+that fill the arcs with negative reduced cost, leave those with positive reduced cost empty, and are free elsewhere. So
+they are the flows of a smaller network, and `assignors.balance` finds the least unequal of them.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from samerack.assignors.arrays import combine, first_of_each, ranges
-from samerack.assignors.balance import Spread, Ways, least_unequal
-from samerack.assignors.cheapest import cheapest_spread
+from samerack.assignors.balance import Spread, Ways, least_unequal, least_unequal_loads
 from samerack.assignors.consumer.locality import Locality
-from samerack.assignors.model import Int32Array, Int64Array, Problem
+from samerack.assignors.model import NOBODY, Int32Array, Int64Array, Problem
+from samerack.assignors.solvers import Network, reduced_costs, solve
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,9 +50,7 @@ def fair_loads(group: Group) -> Spread:
     )
 
 
-def skewed_loads(
-    problem: Problem, group: Group, fair: Spread, max_skew: int, *, portable: bool
-) -> tuple[Int32Array, Spread]:
+def skewed_loads(problem: Problem, group: Group, fair: Spread, max_skew: int) -> tuple[Int32Array, Spread]:
     """Return [M] the group of each member (subscription and column), and the groups' loads with `max_skew`.
 
     The loads are the least unequal ones of least cross-rack weight.
@@ -79,4 +82,48 @@ def skewed_loads(
         most=share[subscription] + min(max_skew, len(group.kind)),
     )
     cost = np.concatenate([group.near.prices[group.near.price[one]].ravel(), np.zeros(len(edge_hub), np.int64)])
-    return group_of, cheapest_spread(ways, cost, portable=portable)
+    return group_of, cheapest_spread(ways, cost)
+
+
+def cheapest_spread(ways: Ways, cost: Int64Array) -> Spread:
+    """Compute the least unequal loads of the groups' members among all minimum-cost flows.
+
+    Args:
+        ways: how units get to the groups; the limit of an arc is either real or greater than any flow on it.
+        cost: [E] cost of a unit on each arc, not negative.
+
+    Returns:
+        The least unequal loads among these flows; `usable` has no meaning here.
+
+    Raises:
+        AssignmentError: no flow is feasible.
+
+    Complexity: one minimum-cost flow, Bellman-Ford over its arcs, and the flows of `least_unequal_loads`.
+    """
+    nodes, groups, count = len(ways.supply), len(ways.size), len(ways.tail)
+    total = int(ways.supply.sum())
+    room = np.full(groups, total + 1) if ways.most is None else ways.size * ways.most
+    network = Network(
+        supply=np.append(ways.supply, -total),
+        tail=np.concatenate([ways.tail, ways.group]).astype(np.int32),
+        head=np.concatenate([ways.head, np.full(groups, nodes)]).astype(np.int32),
+        capacity=np.concatenate([ways.limit, room]),
+        costs=np.concatenate([cost, np.zeros(groups, np.int64)])[np.newaxis],
+    )
+    reduced = reduced_costs(network, solve(network))
+    free, full = reduced[:count] == 0, reduced[:count] < 0
+    supply = ways.supply.copy()
+    np.subtract.at(supply, ways.tail[full], ways.limit[full])
+    np.add.at(supply, ways.head[full], ways.limit[full])
+    leaving = reduced[count:]
+    most = np.full(groups, total) if ways.most is None else ways.most
+    return least_unequal_loads(
+        replace(
+            ways,
+            supply=supply,
+            tail=ways.tail[free],
+            head=ways.head[free],
+            limit=ways.limit[free],
+            pinned=np.where(leaving == 0, NOBODY, np.where(leaving < 0, most, 0)),
+        )
+    )

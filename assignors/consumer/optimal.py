@@ -30,14 +30,14 @@ import numpy as np
 from samerack.assignors.arrays import combine, first_of_each, ranges, row_codes
 from samerack.assignors.balance import Spread
 from samerack.assignors.consumer.copartition import assign_bundles
+from samerack.assignors.consumer.kafkas import member_order
 from samerack.assignors.consumer.loads import Group, fair_loads, skewed_loads
 from samerack.assignors.consumer.locality import Locality, locality
-from samerack.assignors.consumer.order import member_order
 from samerack.assignors.consumer.spread import spread_topics
 from samerack.assignors.consumer.spread_exact import Room, spread_exactly
 from samerack.assignors.flow import place
 from samerack.assignors.model import NOBODY, AssignmentError, BoolArray, Int32Array, Int64Array, Problem
-from samerack.assignors.units import Claims, Seats, Units
+from samerack.assignors.units import Seats, Units, one_claim_each
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,7 @@ class Options:
 DEFAULTS = Options()
 
 
-def assign(problem: Problem, options: Options = DEFAULTS, *, portable: bool = False) -> Int32Array:
+def assign(problem: Problem, options: Options = DEFAULTS) -> Int32Array:
     """Compute the optimal assignment (objective above); its goals include those of KIP-54 and KIP-881.
 
     It depends only on the group: equal problems get equal plans, static members are ordered by their group instance id,
@@ -79,7 +79,6 @@ def assign(problem: Problem, options: Options = DEFAULTS, *, portable: bool = Fa
     Args:
         problem: the group, with current owners.
         options: the group's options.
-        portable: solve with networkx even if OR-Tools is installed; same cost, other ties.
 
     Returns:
         [P] owner of each partition, NOBODY if no member subscribes to the topic.
@@ -100,9 +99,9 @@ def assign(problem: Problem, options: Options = DEFAULTS, *, portable: bool = Fa
     order = member_order(problem)
     ranked = _in_order(problem if read.all() else _only(problem, read), order)
     if options.keep_copartitioned:
-        plan = assign_bundles(ranked, near_first=options.near_first, portable=portable)
+        plan = assign_bundles(ranked, near_first=options.near_first)
     else:
-        plan = _assign(ranked, options, portable=portable)
+        plan = _assign(ranked, options)
     owner = nobody.copy()
     owner[read] = order[plan]
     return owner
@@ -148,7 +147,7 @@ def _refuse_what_contradicts(options: Options) -> None:
         raise AssignmentError("max_skew and keep_copartitioned do not go together: bundles are always dealt evenly")
 
 
-def _assign(problem: Problem, options: Options, *, portable: bool) -> Int32Array:
+def _assign(problem: Problem, options: Options) -> Int32Array:
     """Return the owner of each partition; every topic must have a subscriber, and members must be in order."""
     kind_of_topic, wanted_by = row_codes(list(problem.subscriptions))
     kind = kind_of_topic[problem.topic_of] if len(wanted_by) > 1 else np.zeros(len(problem.topic_of), np.int32)
@@ -167,7 +166,7 @@ def _assign(problem: Problem, options: Options, *, portable: bool) -> Int32Array
     enough = spread.enough
     if options.max_skew:
         enough = None
-        share_of, spread = skewed_loads(problem, group, spread, options.max_skew, portable=portable)
+        share_of, spread = skewed_loads(problem, group, spread, options.max_skew)
         usable = np.ones(len(edge_kind), np.bool_)
     else:
         usable = spread.usable
@@ -179,20 +178,20 @@ def _assign(problem: Problem, options: Options, *, portable: bool) -> Int32Array
         price=group.near.price,
         prices=group.near.prices,
         claim=problem.owner + np.int32(1),
-        claims=_single_claims(len(problem.members)),
+        claims=one_claim_each(len(problem.members)),
     )
     edges = (edge_kind[usable], edge_subscription[usable])
     seats = _seats(problem, group.near.column, edges, share_of, spread)
     if enough is not None:  # it is by edge of a subscription; `place` needs it for each column of its members
         enough = np.repeat(enough[usable], _parts(problem, group.near.column)[edges[1]])
-    plan = place(units, seats, enough=enough, interleaved=True, portable=portable)
+    plan = place(units, seats, enough=enough, interleaved=True)
     if not options.spread or (np.array_equal(plan, problem.owner) and not options.spread_moves):
         return plan
     plan = spread_topics(problem, group.near, plan)
     may_have = np.zeros((len(wanted_by), len(problem.subscriptions)), np.bool_)
     may_have[edges] = True
     room = Room(may_have=may_have[kind_of_topic].T, share_of=share_of, spread=spread, spare_moves=options.spread_moves)
-    best = spread_exactly(problem, group.near, plan, room, portable=portable)
+    best = spread_exactly(problem, group.near, plan, room)
     return plan if best is plan else spread_topics(problem, group.near, best)
 
 
@@ -218,12 +217,7 @@ def _seats(
 ) -> Seats:
     """Return one seat per member, which takes the member's floor, and one more if its band has an extra for it.
 
-    Args:
-        problem: the group.
-        column: [M] column of each member.
-        edges: kinds, and the subscriptions that contain them.
-        share_of: [M] group of `spread` whose loads the member has.
-        spread: the loads.
+    `edges` are kinds, and the subscriptions that contain them; `share_of` is the group of `spread` of each member, [M].
     """
     edge_kind, edge_subscription = edges
     columns = int(column.max()) + 1
@@ -243,13 +237,4 @@ def _seats(
         tail=stretching.astype(np.int32),
         head=(len(band) + band[stretching]).astype(np.int32),
         capacity=np.ones(len(stretching), np.int64),
-    )
-
-
-def _single_claims(members: int) -> Claims:
-    """Return claims in which row m + 1 claims the seat of member m, and row 0 none."""
-    return Claims(
-        start=np.concatenate([[0], np.arange(members + 1)]),
-        seat=np.arange(members, dtype=np.int32),
-        kept=np.ones(members, np.int64),
     )

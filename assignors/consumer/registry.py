@@ -8,8 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from samerack.assignors.consumer import optimal, roundrobin
-from samerack.assignors.consumer import range as range_assignor
+from samerack.assignors.consumer import kafkas, optimal
 from samerack.assignors.consumer.optimal import DEFAULTS, Options
 
 if TYPE_CHECKING:
@@ -46,11 +45,11 @@ def _optimal(problem: Problem, options: Options) -> Int32Array:
 
 
 def _range(problem: Problem, _options: Options) -> Int32Array:
-    return range_assignor.assign(problem)
+    return kafkas.assign_range(problem)
 
 
 def _roundrobin(problem: Problem, _options: Options) -> Int32Array:
-    return roundrobin.assign(problem)
+    return kafkas.assign_roundrobin(problem)
 
 
 def _range_optimal(problem: Problem, options: Options) -> Int32Array:

@@ -112,15 +112,15 @@ class _Exchanges:
         too_full: BoolArray = over.max(axis=1, initial=0) >= _MIN_DIFFERENCE
         at, topic, owner = self.member[self._moving], self._topic[self._moving], self._owner[self._moving]
         height = over[at, topic]
-        looks = (height >= _MIN_DIFFERENCE) | ((owner != NOBODY) & too_full[owner])
+        examined = (height >= _MIN_DIFFERENCE) | ((owner != NOBODY) & too_full[owner])
         if len(self._weights) > 1:
-            looks |= self._heaviest()[at]
-        movers, height = self._moving[looks], height[looks]
+            examined |= self._heaviest()[at]
+        movers, height = self._moving[examined], height[examined]
         members, topics = self._count.shape
-        keys, count = combine(at[looks], members, topic[looks], topics)
+        keys, count = combine(at[examined], members, topic[examined], topics)
         keys, count = combine(keys, count, self._price[movers], len(self._prices))
         keys, count = combine(keys, count, self._weight[movers], len(self._weights))
-        keys, count = combine(keys, count, owner[looks] + np.int32(1), members + 1)
+        keys, count = combine(keys, count, owner[examined] + np.int32(1), members + 1)
         some = first_of_each(keys, count)
         heavy = self._load[self.member[movers[some]]]
         ordered: Int64Array = movers[some[np.lexsort((-heavy, -height[some]))]]

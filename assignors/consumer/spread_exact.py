@@ -12,12 +12,12 @@ from typing import Final
 
 import numpy as np
 
-from samerack.assignors.arrays import combine, first_of_each, ranges
+from samerack.assignors.arrays import combine, ranges
 from samerack.assignors.balance import Spread
 from samerack.assignors.consumer.locality import Locality
 from samerack.assignors.flow import place
 from samerack.assignors.model import NOBODY, BoolArray, Int32Array, Int64Array, Problem
-from samerack.assignors.units import Claims, Seats, Units
+from samerack.assignors.units import Units, one_claim_each, seats_by_kind
 
 _MAX_ARCS: Final = 8_192
 
@@ -39,7 +39,7 @@ class Room:
     spare_moves: int = 0
 
 
-def spread_exactly(problem: Problem, near: Locality, plan: Int32Array, room: Room, *, portable: bool) -> Int32Array:
+def spread_exactly(problem: Problem, near: Locality, plan: Int32Array, room: Room) -> Int32Array:
     """Minimize the largest number of a topic's partitions on one member, then the sum of squares of these numbers.
 
     Args:
@@ -47,7 +47,6 @@ def spread_exactly(problem: Problem, near: Locality, plan: Int32Array, room: Roo
         near: its columns and prices.
         plan: [P] member of each partition: optimal in cross-rack weight and moves.
         room: what each member may have, and how much may move.
-        portable: solve with networkx even if OR-Tools is installed.
 
     Returns:
         [P] member of each partition; the plan itself if none is better or the group is too large.
@@ -69,14 +68,14 @@ def spread_exactly(problem: Problem, near: Locality, plan: Int32Array, room: Roo
     best = None
     while low < high:
         middle = (low + high) // 2
-        found = cells.plan(middle, portable=portable)
+        found = cells.plan(middle)
         largest = int(count_cells(problem, found).max())
         if largest <= middle and _moves(problem, found) <= max_moves:
             best, high = found, largest
         else:
             low = middle + 1
     if best is None:
-        best = cells.plan(high, portable=portable)
+        best = cells.plan(high)
     return best if _rank(count_cells(problem, best)) < _rank(count) else plan
 
 
@@ -109,25 +108,16 @@ class _Cells:
             price=near.price,
             prices=near.prices,
             claim=np.where(problem.owner == NOBODY, NOBODY, cell[problem.owner, problem.topic_of]) + np.int32(1),
-            claims=Claims(
-                start=np.concatenate([[0], np.arange(len(topic) + 1)]),
-                seat=np.arange(len(topic), dtype=np.int32),
-                kept=np.ones(len(topic), np.int64),
-            ),
+            claims=one_claim_each(len(topic)),
         )
-        columns = near.prices.shape[1]
-        group, groups = combine(topic, may_have.shape[1], near.column[self._member], columns)
-        some = first_of_each(group, groups)
         self._step = 1 + ranges(np.zeros(len(topic), np.int64), most[topic])
         rising = np.repeat(np.arange(len(topic)), most[topic])
         band = room.spread.band[room.share_of]
         stretching = np.flatnonzero(room.spread.extras[band] > 0)
         member_node, band_node = len(topic), len(topic) + len(may_have)
-        self._seats = Seats(
-            group=group,
-            column=near.column[self._member[some]],
-            edge_kind=topic[some].astype(np.int32),
-            edge_group=np.arange(groups, dtype=np.int32),
+        self._seats = seats_by_kind(
+            topic,
+            near.column[self._member],
             demand=np.concatenate(
                 [np.zeros(len(topic), np.int64), room.spread.floor[room.share_of], room.spread.extras]
             ),
@@ -136,7 +126,7 @@ class _Cells:
             capacity=np.ones(len(rising) + len(stretching), np.int64),
         )
 
-    def plan(self, cap: int, *, portable: bool) -> Int32Array:
+    def plan(self, cap: int) -> Int32Array:
         """Return [P] members with the fewest units above `cap` in cells, then the fewest moves, then least squares."""
         others = np.zeros(len(self._seats.tail) - len(self._step), np.int64)
         seats = replace(
@@ -144,4 +134,4 @@ class _Cells:
             toll=np.concatenate([(self._step > cap).astype(np.int64), others]),
             cost=np.concatenate([2 * self._step - 1, others]),
         )
-        return self._member[place(self._units, seats, interleaved=True, portable=portable)].astype(np.int32)
+        return self._member[place(self._units, seats, interleaved=True)].astype(np.int32)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from samerack.assignors.model import AssignmentError as InvalidError
 from samerack.assignors.streams.model import ProcessId, TaskId
@@ -86,6 +86,12 @@ class KafkaStreamsAssignment:
     def with_followup_rebalance(self, deadline: int | None) -> KafkaStreamsAssignment:
         """Return the assignment with another deadline, in ms since 1970."""
         return replace(self, followup_rebalance_deadline=deadline)
+
+
+Assignments: TypeAlias = Mapping[ProcessId, KafkaStreamsAssignment]
+"""The assignments of clients, for readers."""
+Plan: TypeAlias = dict[ProcessId, KafkaStreamsAssignment]
+"""The assignments of all clients, for who makes them."""
 
 
 def assignment_of(

@@ -1,20 +1,23 @@
 """The tasks of all clients while an assignor runs: the only mutable state that the steps of an assignor share.
 
-A board is private to one assignor; results are frozen values (`KafkaStreamsAssignment`).
+A board is private to one assignor; results are frozen values (`KafkaStreamsAssignment`). Tasks are first dealt evenly
+over threads: KIP-441's balanced target, before racks and lags are considered.
 """
 
 from __future__ import annotations
 
+import heapq
+from itertools import cycle
 from typing import TYPE_CHECKING
 
 from samerack.assignors.model import AssignmentError
-from samerack.assignors.streams.assignment import KafkaStreamsAssignment, TaskType, assignment_of
+from samerack.assignors.streams.assignment import Assignments, Plan, TaskType, assignment_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from samerack.assignors.streams.model import ApplicationState, KafkaStreamsState, ProcessId, TaskId
-    from samerack.assignors.streams.plans import Move
+    from samerack.assignors.streams.intern import Move
+    from samerack.assignors.streams.model import KafkaStreamsState, ProcessId, TaskId
 
 
 class TaskHolder:
@@ -90,7 +93,7 @@ class Board(dict["ProcessId", TaskHolder]):
         for task, _, new in moves:
             holders[new].give(task, TaskType.STANDBY)
 
-    def assignments(self) -> dict[ProcessId, KafkaStreamsAssignment]:
+    def assignments(self) -> Plan:
         """Return the assignments of all clients, as values."""
         return {
             process: assignment_of(
@@ -101,13 +104,81 @@ class Board(dict["ProcessId", TaskHolder]):
             for process, holder in self.items()
         }
 
-    def put(self, assignments: Mapping[ProcessId, KafkaStreamsAssignment]) -> None:
+    def put(self, assignments: Assignments) -> None:
         """Replace the tasks of all clients by these."""
         for process, holder in self.items():
             holder.active = set(assignments[process].of_type(TaskType.ACTIVE))
             holder.standby = set(assignments[process].of_type(TaskType.STANDBY))
 
 
-def board_of(state: ApplicationState) -> Board:
-    """Return an empty board for the clients of an application."""
-    return Board(state.states.values())
+def deal_in_turn(board: Board, tasks: Iterable[TaskId]) -> None:
+    """Give ascending tasks to ascending clients as actives, one each, in turn (KIP-925, 3, step 1)."""
+    for task, holder in zip(sorted(tasks), cycle(board.values()), strict=False):
+        holder.give(task, TaskType.ACTIVE)
+
+
+def deal_by_active_load(board: Board, tasks: Iterable[TaskId]) -> None:
+    """Give each task, ascending, to the client with the fewest actives per thread (KIP-925, 3, step 7).
+
+    Complexity: O(log clients) for each task.
+    """
+    queue = [(holder.active_load, order, holder) for order, holder in enumerate(board.values())]
+    heapq.heapify(queue)
+    for task in sorted(tasks):
+        _, order, holder = queue[0]
+        holder.give(task, TaskType.ACTIVE)
+        heapq.heapreplace(queue, (holder.active_load, order, holder))
+
+
+def balance_over_threads(
+    board: Board, kind: TaskType, allowed: Callable[[TaskHolder, TaskHolder], bool] = lambda *_: True
+) -> None:
+    """Move tasks of one kind to less loaded clients until no move improves the balance (KIP-925, 3, steps 2 and 4).
+
+    A task moves if the source's load (tasks of both kinds per thread) is afterwards at least that of the target.
+    Clients and their tasks are processed in ascending order, so equal boards are balanced in the same way.
+
+    Args:
+        board: the board, which is changed.
+        kind: the kind of tasks that may move.
+        allowed: whether tasks may go from one client to another at all.
+
+    Complexity: O(clients) for each client that has tasks to give and each task that moves.
+    """
+    holders = list(board.values())
+    changed = True
+    while changed:
+        changed = False
+        least = min(map(_after_one_more, holders), default=0.0)
+        for source in holders:
+            if _after_one_less(source) < least:
+                continue
+            for target in holders:
+                if target is not source and _even_out(source, target, kind, allowed):
+                    changed = True
+                    least = min(map(_after_one_more, holders))
+
+
+def _even_out(
+    source: TaskHolder, target: TaskHolder, kind: TaskType, allowed: Callable[[TaskHolder, TaskHolder], bool]
+) -> bool:
+    """Move tasks that even out the loads of these two clients; return whether any moved."""
+    if _after_one_less(source) < _after_one_more(target) or not allowed(source, target):
+        return False
+    moved = False
+    for task in sorted(source.of_type(kind)):
+        if _after_one_less(source) < _after_one_more(target):
+            break
+        if not target.has(task):
+            source.of_type(kind).remove(task)
+            target.give(task, kind)
+            moved = True
+    return moved
+
+
+def _after_one_less(holder: TaskHolder) -> float:
+    return (holder.count - 1) / holder.threads
+
+
+def _after_one_more(holder: TaskHolder) -> float:
+    return (holder.count + 1) / holder.threads

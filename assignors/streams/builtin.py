@@ -1,19 +1,21 @@
-"""Registers the assignors of Kafka Streams under the names that command lines and tests use."""
+"""The task assignors by name, for the agent, command lines and tests that choose one."""
 
 from __future__ import annotations
 
-from samerack.assignors.streams.fallback import fallback_prior
+from typing import TYPE_CHECKING, Final
+
 from samerack.assignors.streams.ha import high_availability
-from samerack.assignors.streams.registry import ASSIGNORS
-from samerack.assignors.streams.sticky import legacy_sticky, sticky
+from samerack.assignors.streams.sticky import fallback_prior, legacy_sticky, sticky
 
-ASSIGNORS.update(
-    {
-        "ha": high_availability,
-        "sticky": sticky,
-        "legacy-sticky": legacy_sticky,
-        "fallback-prior": fallback_prior,
-    }
-)
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
-__all__ = ["ASSIGNORS"]
+    from samerack.assignors.streams.registry import Outcome, Request
+
+ASSIGNORS: Final[dict[str, Callable[[Request], Outcome]]] = {
+    "ha": high_availability,
+    "sticky": sticky,
+    "legacy-sticky": legacy_sticky,
+    "fallback-prior": fallback_prior,
+}
+"""Each assignor by the name that Kafka's users know, such as `ha` and `sticky`."""

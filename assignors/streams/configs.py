@@ -5,7 +5,7 @@ Defaults are Kafka's (`StreamsConfig`, 4.3).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import Enum
 from typing import Final
 
@@ -67,15 +67,7 @@ class AssignmentConfigs:
 
     def __post_init__(self) -> None:
         """Refuse values below the minimum."""
-        least = {"max_warmup_replicas": 1}
-        for name in (
-            "acceptable_recovery_lag",
-            "max_warmup_replicas",
-            "num_standby_replicas",
-            "probing_rebalance_interval_ms",
-            "rack_aware_traffic_cost",
-            "rack_aware_non_overlap_cost",
-        ):
-            value = getattr(self, name)
-            if value is not None and value < least.get(name, 0):
-                raise AssignmentError(f"{name} is {value}; give at least {least.get(name, 0)}")
+        for name in (field.name for field in fields(self)):
+            value, least = getattr(self, name), 1 if name == "max_warmup_replicas" else 0
+            if isinstance(value, int) and value < least:
+                raise AssignmentError(f"{name} is {value}; give at least {least}")

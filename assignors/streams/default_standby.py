@@ -13,25 +13,22 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from samerack.assignors.streams.assignment import TaskType
-from samerack.assignors.streams.plans import complete
+from samerack.assignors.streams.assignment import Assignments, Plan, TaskType
+from samerack.assignors.streams.intern import complete
 from samerack.assignors.streams.reads import reads_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Sequence
 
-    from samerack.assignors.streams.assignment import KafkaStreamsAssignment
-    from samerack.assignors.streams.model import ApplicationState, ProcessId, TaskId
-    from samerack.assignors.streams.plans import Holder
-
-    Assignments = Mapping[ProcessId, KafkaStreamsAssignment]
+    from samerack.assignors.streams.intern import Holder
+    from samerack.assignors.streams.model import ApplicationState, TaskId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandbyPlan:
     """Assignments with standbys, and the number of standbys by task that found no client: start more instances."""
 
-    assignments: dict[ProcessId, KafkaStreamsAssignment]
+    assignments: Plan
     missing: dict[TaskId, int]
 
 
@@ -40,7 +37,6 @@ def default_standby_task_assignment(
     assignments: Assignments,
     *,
     order: Sequence[TaskId] | None = None,
-    late_order: Sequence[TaskId] | None = None,
     at_least_one: bool = False,
 ) -> StandbyPlan:
     """Add standbys to the assignments.
@@ -49,7 +45,6 @@ def default_standby_task_assignment(
         state: clients, tasks and settings.
         assignments: actives, and standbys that exist already; they are kept.
         order: the tasks in the order in which they choose clients; ascending by default.
-        late_order: the order of tasks for which too few clients differ in tags; `order` by default.
         at_least_one: with tags, give one standby even if none is configured, as Kafka's public utility does.
 
     Raises:
@@ -58,7 +53,7 @@ def default_standby_task_assignment(
     Complexity: O(log clients) for each standby, O(clients) if tags exclude most clients.
     """
     plan = complete(state, assignments)
-    given, missing = deal_standbys(state, plan.values(), order=order, late_order=late_order, at_least_one=at_least_one)
+    given, missing = deal_standbys(state, plan.values(), order=order, at_least_one=at_least_one)
     return StandbyPlan(
         assignments={
             process: replace(assignment, tasks={**assignment.tasks, **dict.fromkeys(new, TaskType.STANDBY)})
@@ -77,6 +72,8 @@ def deal_standbys(
     at_least_one: bool = False,
 ) -> tuple[list[list[TaskId]], dict[TaskId, int]]:
     """Return the new standbys of `default_standby_task_assignment`, for all clients in ascending order.
+
+    Tasks for which too few clients differ in tags choose in `late_order`, by default as all.
 
     Returns:
         The new standbys of each client, and the number of standbys by task that found no client.

@@ -5,17 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from samerack.assignors.streams.assignment import TaskType
+from samerack.assignors.streams.assignment import Assignments, TaskType
 from samerack.assignors.streams.reads import relevant_partitions
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection
 
     from samerack.assignors.streams.active import Costs
-    from samerack.assignors.streams.assignment import KafkaStreamsAssignment
     from samerack.assignors.streams.model import ApplicationState, ProcessId, TaskId, TaskTopicPartition
-
-    Assignments = Mapping[ProcessId, KafkaStreamsAssignment]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,29 +71,17 @@ def bill(  # noqa: PLR0913 - a bill needs the kind, both plans and the costs
         had = before[process].of_type(kind) if process in before else frozenset()
         for task in assignment.of_type(kind):
             if scope is None or task in scope:
-                cross_rack += remote_partitions(state, process, task, kind, compatible=compatible)
-                weight += remote_weight(state, process, task, kind, compatible=compatible)
+                remote = remote_partitions(state, process, task, kind, compatible=compatible)
+                cross_rack += len(remote)
+                weight += sum(partition.weight for partition in remote)
                 moved += task not in had
     return Bill(cross_rack=cross_rack, moved=moved, cost=costs.traffic * weight + costs.non_overlap * moved)
 
 
 def remote_partitions(
     state: ApplicationState, process: ProcessId, task: TaskId, kind: TaskType, *, compatible: bool = False
-) -> int:
-    """Return the number of the task's topic partitions that the client would read across racks."""
-    return len(_remote(state, process, task, kind, compatible=compatible))
-
-
-def remote_weight(
-    state: ApplicationState, process: ProcessId, task: TaskId, kind: TaskType, *, compatible: bool = False
-) -> int:
-    """Return the weight of these partitions."""
-    return sum(partition.weight for partition in _remote(state, process, task, kind, compatible=compatible))
-
-
-def _remote(
-    state: ApplicationState, process: ProcessId, task: TaskId, kind: TaskType, *, compatible: bool
 ) -> list[TaskTopicPartition]:
+    """Return the task's topic partitions that the client would read across racks."""
     rack = state.states[process].rack_id
     partitions = relevant_partitions(state.all_tasks[task], kind, compatible=compatible)
     return [partition for partition in partitions if not rack or rack not in (partition.racks or ())]

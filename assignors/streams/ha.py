@@ -16,30 +16,28 @@ from typing import TYPE_CHECKING, Final
 
 from samerack.assignors.streams.active import Costs
 from samerack.assignors.streams.assignment import TaskType
-from samerack.assignors.streams.board import board_of
+from samerack.assignors.streams.board import Board, balance_over_threads, deal_by_active_load, deal_in_turn
 from samerack.assignors.streams.default_standby import deal_standbys
 from samerack.assignors.streams.java_sets import tasks_in_java_order
 from samerack.assignors.streams.lag_table import LagTable
 from samerack.assignors.streams.movements import Warmups, move_actives, move_standbys
-from samerack.assignors.streams.plugin import TaskAssignment
+from samerack.assignors.streams.plugin import TaskAssignment, TaskAssignor
 from samerack.assignors.streams.rack_steps import STATELESS, RackSteps, configured_costs, enabled_together
 from samerack.assignors.streams.registry import Outcome, Request
 from samerack.assignors.streams.rules import tag_warnings
-from samerack.assignors.streams.threads import balance_over_threads, deal_by_active_load, deal_in_turn
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from samerack.assignors.streams.board import Board, TaskHolder
+    from samerack.assignors.streams.board import TaskHolder
     from samerack.assignors.streams.model import ApplicationState
-    from samerack.assignors.streams.plugin import AssignmentError, GroupAssignment, GroupSubscription
 
 COSTS: Final = Costs(traffic=10, non_overlap=1)
 """Costs if none are configured: few reads across racks before few moves (KIP-925, 4.B.III)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HighAvailabilityTaskAssignor:
+class HighAvailabilityTaskAssignor(TaskAssignor):
     """KIP-924's plug-in around `high_availability`.
 
     Attributes:
@@ -55,11 +53,6 @@ class HighAvailabilityTaskAssignor:
             TaskAssignmentError: lags could not be computed.
         """
         return high_availability(Request(state=application_state, now_ms=self.clock_ms())).assignment
-
-    def on_assignment_computed(
-        self, assignment: GroupAssignment, subscription: GroupSubscription, error: AssignmentError
-    ) -> None:
-        """Do nothing: this assignor has no state."""
 
 
 def high_availability(request: Request) -> Outcome:
@@ -83,10 +76,10 @@ def high_availability(request: Request) -> Outcome:
     clients = state.kafka_streams_states(compute_task_lags=True)
     configs = state.assignment_configs
     stateful = [task for task, info in state.all_tasks.items() if info.is_stateful]
-    board = board_of(state)
+    board = Board(state.states.values())
     costs = configured_costs(state, COSTS)
     gates = enabled_together(state, None if request.compatible else costs)
-    racks = RackSteps(state, gates, compatible=request.compatible, kafkas_ties=True)
+    racks = RackSteps(state=state, gates=gates, compatible=request.compatible, kafkas_ties=True)
 
     deal_in_turn(board, stateful)
     balance_over_threads(board, TaskType.ACTIVE)

@@ -21,16 +21,15 @@ _BOOLEAN: Final = {True: 1231, False: 1237}
 Value = TypeVar("Value")
 
 
-def in_java_order(values: Iterable[Value], code: Callable[[Value], int], *, at_once: bool = False) -> list[Value]:
-    """Return the values in the iteration order of a HashSet.
+def in_java_order(values: Iterable[Value], code: Callable[[Value], int]) -> list[Value]:
+    """Return the values in the iteration order of a HashSet into which they were put in this order.
 
     Args:
-        values: in the order in which they are put into the set.
+        values: the values.
         code: `hashCode` of each.
-        at_once: the set is made from a collection, whose size determines the table; else it grows from 16 buckets.
     """
     found = list(dict.fromkeys(values))
-    mask = table_size(len(found), at_once=at_once) - 1
+    mask = table_size(len(found)) - 1
     return sorted(found, key=lambda value: bucket_spread(code(value)) & mask)
 
 
@@ -39,7 +38,7 @@ def table_size(count: int, *, at_once: bool = False) -> int:
 
     Args:
         count: number of values.
-        at_once: see `in_java_order`.
+        at_once: the set is made from a collection, whose size determines the table; else it grows from 16 buckets.
     """
     buckets = FIRST_TABLE
     while buckets < count / 0.75 + 1 if at_once else count > buckets * 3 // 4:
@@ -142,11 +141,6 @@ def _record(*codes: int) -> int:
     for code in codes:
         result = (31 * result + code) & _WORD
     return result
-
-
-def tasks_at_once(tasks: Iterable[TaskId]) -> list[TaskId]:
-    """Return tasks in the iteration order of `new HashSet<>(tasks)`."""
-    return in_java_order(tasks, task_hash, at_once=True)
 
 
 def processes_in_java_order(processes: Iterable[ProcessId]) -> list[ProcessId]:

@@ -6,23 +6,51 @@ Of clients that share lags (`SharedLags`) only those that differ are in the arra
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from samerack.assignors.model import AssignmentError
-from samerack.assignors.streams.lags import SharedLags
 from samerack.assignors.streams.model import LATEST_OFFSET
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Sequence
 
     from samerack.assignors.model import BoolArray, Int32Array, Int64Array
     from samerack.assignors.streams.model import KafkaStreamsState, ProcessId, TaskId
 
 UNBOUNDED: Final = 2**63 - 1
 """The acceptable recovery lag with which every client counts as caught up (`Long.MAX_VALUE`)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedLags(Mapping["TaskId", int]):
+    """Lags by task.
+
+    A thousand clients and ten thousand tasks have ten million lags, but a client has state of few tasks; of all others
+    its lag is the sum of the end offsets, which is the same for every client.
+
+    Attributes:
+        own: lags that are the client's own; they have priority.
+        common: lags of the tasks that the client does not name, the same mapping for all clients.
+    """
+
+    own: Mapping[TaskId, int]
+    common: Mapping[TaskId, int]
+
+    def __getitem__(self, task: TaskId) -> int:
+        own = self.own.get(task)
+        return self.common[task] if own is None else own
+
+    def __iter__(self) -> Iterator[TaskId]:
+        yield from self.common
+        yield from (task for task in self.own if task not in self.common)
+
+    def __len__(self) -> int:
+        return len(self.common) + sum(task not in self.common for task in self.own)
 
 
 class LagTable:

@@ -18,9 +18,6 @@ from samerack.assignors.streams.configs import AssignmentConfigs
 LATEST_OFFSET: Final = -2
 """The "lag" of a task that ran actively on the client (`Task.LATEST_OFFSET`)."""
 
-UNKNOWN_OFFSET_SUM: Final = -3
-"""The "lag" of a task whose offsets the client does not know."""
-
 _SIGN: Final = 1 << 63
 
 
@@ -106,16 +103,7 @@ class ProcessId(_Halves):
         return str(self.uuid)
 
 
-class _Partition(NamedTuple):
-    topic: str
-    partition: int
-    is_source: bool
-    is_changelog: bool
-    racks: frozenset[str] | None
-    weight: int
-
-
-class TaskTopicPartition(_Partition):
+class TaskTopicPartition(NamedTuple):
     """A topic partition that a task reads or writes; a tuple, because an application has tens of thousands.
 
     Attributes:
@@ -127,52 +115,21 @@ class TaskTopicPartition(_Partition):
         weight: its share of the traffic cost, in any unit that is the same for all partitions; Kafka counts all as 1.
     """
 
-    __slots__ = ()
-
-    def __new__(  # noqa: PLR0913 - one parameter for each attribute
-        cls,
-        *,
-        topic: str,
-        partition: int,
-        is_source: bool = True,
-        is_changelog: bool = False,
-        racks: frozenset[str] | None = None,
-        weight: int = 1,
-    ) -> Self:
-        """Make a partition from names, not places."""
-        return tuple.__new__(cls, (topic, partition, is_source, is_changelog, racks, weight))
-
-    def __getnewargs_ex__(self) -> tuple[tuple[()], dict[str, Any]]:
-        """Return what a copy is made of."""
-        return (), self._asdict()
+    topic: str
+    partition: int
+    is_source: bool = True
+    is_changelog: bool = False
+    racks: frozenset[str] | None = None
+    weight: int = 1
 
 
-class _Info(NamedTuple):
-    id: TaskId
-    is_stateful: bool
-    state_store_names: frozenset[str]
-    topic_partitions: tuple[TaskTopicPartition, ...]
-
-
-class TaskInfo(_Info):
+class TaskInfo(NamedTuple):
     """A task that must be assigned: whether it has state, its stores, and every partition of it."""
 
-    __slots__ = ()
-
-    def __new__(
-        cls,
-        *,
-        id: TaskId,  # noqa: A002 - KIP-924's name
-        is_stateful: bool = False,
-        state_store_names: frozenset[str] = frozenset(),
-        topic_partitions: tuple[TaskTopicPartition, ...] = (),
-    ) -> Self:
-        """Make a task from names, not places."""
-        return tuple.__new__(cls, (id, is_stateful, state_store_names, topic_partitions))
-
-    def __getnewargs_ex__(self) -> tuple[tuple[()], dict[str, Any]]:
-        """Return what a copy is made of."""
-        return (), self._asdict()
+    id: TaskId
+    is_stateful: bool = False
+    state_store_names: frozenset[str] = frozenset()
+    topic_partitions: tuple[TaskTopicPartition, ...] = ()
 
     @property
     def is_changelogged(self) -> bool:
@@ -280,13 +237,9 @@ class ApplicationState:
 
     def __post_init__(self) -> None:
         """Sort clients and tasks in ascending order, so that equal applications get equal assignments."""
-        states = {process: self.states[process] for process in sorted(self.states)}
-        object.__setattr__(self, "states", MappingProxyType(states))
-        object.__setattr__(
-            self,
-            "all_tasks",
-            MappingProxyType({task: self.all_tasks[task] for task in sorted(self.all_tasks)}),
-        )
+        for name in ("states", "all_tasks"):
+            values: Mapping[Any, Any] = getattr(self, name)
+            object.__setattr__(self, name, MappingProxyType({key: values[key] for key in sorted(values)}))
 
     def kafka_streams_states(self, *, compute_task_lags: bool) -> Mapping[ProcessId, KafkaStreamsState]:
         """Return the clients, with lags only if requested.

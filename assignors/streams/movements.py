@@ -14,8 +14,8 @@ import numpy as np
 
 from samerack.assignors.model import AssignmentError
 from samerack.assignors.streams.assignment import TaskType
+from samerack.assignors.streams.intern import held_by
 from samerack.assignors.streams.java_sets import in_queue_order
-from samerack.assignors.streams.plans import held_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

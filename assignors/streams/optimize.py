@@ -17,11 +17,13 @@ import numpy as np
 
 from samerack.assignors.model import AssignmentError
 from samerack.assignors.streams.active import ActiveTasks, Costs, optimize_active
-from samerack.assignors.streams.assignment import KafkaStreamsAssignment, TaskType
+from samerack.assignors.streams.assignment import Assignments, Plan, TaskType
 from samerack.assignors.streams.configs import Strategy
-from samerack.assignors.streams.intern import intern_clients, intern_subtopologies, intern_tasks
-from samerack.assignors.streams.plans import (
+from samerack.assignors.streams.intern import (
     complete,
+    intern_clients,
+    intern_subtopologies,
+    intern_tasks,
     moves_of,
     owners_of,
     standbys_of,
@@ -32,20 +34,18 @@ from samerack.assignors.streams.rules import Obstacle, Reason, all_the_same, cos
 from samerack.assignors.streams.tags import Tagged, optimize_tagged
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable
 
-    from samerack.assignors.streams.model import ProcessId, TaskId
-    from samerack.assignors.streams.params import RackAwareOptimizationParams
-    from samerack.assignors.streams.plans import Holder, Move
-
-    Assignments = Mapping[ProcessId, KafkaStreamsAssignment]
+    from samerack.assignors.streams.intern import Holder, Move
+    from samerack.assignors.streams.model import TaskId
+    from samerack.assignors.streams.rules import RackAwareOptimizationParams
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Optimization:
     """The result: an assignment for every client, and the reason if it was not optimized."""
 
-    assignments: dict[ProcessId, KafkaStreamsAssignment]
+    assignments: Plan
     obstacle: Obstacle | None = None
 
 
@@ -104,7 +104,6 @@ def optimize_rack_aware_standby_tasks(
     assignments: Assignments,
     *,
     compatible: bool = False,
-    tag_keys: tuple[str, ...] | None = None,
     keep_racks_apart: bool = False,
 ) -> Optimization:
     """Move standbys to where they cost least; each client keeps its number of standbys, and tags hold.
@@ -116,7 +115,6 @@ def optimize_rack_aware_standby_tasks(
         params: the application, the tasks whose standbys may move (default: all), and costs.
         assignments: the current plan.
         compatible: see the module docstring.
-        tag_keys: keys of the tags that hold, default `rack.aware.assignment.tags`, or none with `compatible`.
         keep_racks_apart: racks count as a tag, so no task is in fewer racks than before: reliability before cost if
             there are no tags. Kafka cannot do this.
 
@@ -124,9 +122,7 @@ def optimize_rack_aware_standby_tasks(
         AssignmentError: a client or a task is unknown.
     """
     plan = complete(params.application_state, assignments)
-    moves = moves_of_standbys(
-        params, plan.values(), compatible=compatible, tag_keys=tag_keys, keep_racks_apart=keep_racks_apart
-    )
+    moves = moves_of_standbys(params, plan.values(), compatible=compatible, keep_racks_apart=keep_racks_apart)
     if isinstance(moves, Obstacle):
         return Optimization(assignments=plan, obstacle=moves)
     return Optimization(assignments=with_moved_standbys(plan, moves))
@@ -137,7 +133,6 @@ def moves_of_standbys(
     holders: Collection[Holder],
     *,
     compatible: bool = False,
-    tag_keys: tuple[str, ...] | None = None,
     keep_racks_apart: bool = False,
 ) -> list[Move] | Obstacle:
     """Return the moves of `optimize_rack_aware_standby_tasks`, for all clients in ascending order.
@@ -152,8 +147,7 @@ def moves_of_standbys(
         return gate
     if compatible:
         scope = _scope_of(replace(params, tasks_to_optimize=None), holders, TaskType.STANDBY)
-    if tag_keys is None:
-        tag_keys = () if compatible else state.assignment_configs.rack_aware_assignment_tags
+    tag_keys = () if compatible else state.assignment_configs.rack_aware_assignment_tags
     clients = intern_clients(state, tag_keys, rack_is_tag=keep_racks_apart)
     standbys = standbys_of(state, scope, holders, clients)
     placed = optimize_tagged(Tagged(standbys=standbys, tags=clients.tags), gate[1])

@@ -1,4 +1,4 @@
-"""The interface of task assignors and the validation of their answers: KIP-924's `TaskAssignor` and its errors."""
+"""KIP-924's `TaskAssignor`: the interface, the previous assignment, errors of an answer, what consumers get of it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import cycle
 from typing import TYPE_CHECKING, Protocol
 
-from samerack.assignors.streams.assignment import TaskType
+from samerack.assignors.streams.assignment import KafkaStreamsAssignment, Plan, TaskType, assignment_of
 
 if TYPE_CHECKING:
-    from samerack.assignors.streams.assignment import KafkaStreamsAssignment
     from samerack.assignors.streams.model import ApplicationState, ProcessId, TaskId
 
 
@@ -60,10 +60,28 @@ class TaskAssignor(Protocol):
         ...
 
     def on_assignment_computed(
-        self, assignment: GroupAssignment, subscription: GroupSubscription, error: AssignmentError
+        self,
+        assignment: GroupAssignment,  # noqa: ARG002 - for plug-ins that use it
+        subscription: GroupSubscription,  # noqa: ARG002
+        error: AssignmentError,  # noqa: ARG002
     ) -> None:
-        """Receive the result; if `error` is not `NONE`, no consumer gets the answer."""
-        ...
+        """Receive the result; if `error` is not `NONE`, no consumer gets the answer. By default do nothing."""
+        return
+
+
+def identity_assignment(application_state: ApplicationState) -> Plan:
+    """Return the previous assignment of every client (KIP-924, `TaskAssignmentUtils.identityAssignment`).
+
+    A task that a client reports as active and as standby stays active there.
+    """
+    return {
+        process: assignment_of(
+            process,
+            active=state.previous_active_tasks,
+            standby=state.previous_standby_tasks - state.previous_active_tasks,
+        )
+        for process, state in application_state.states.items()
+    }
 
 
 def validate_task_assignment(application_state: ApplicationState, task_assignment: TaskAssignment) -> AssignmentError:
@@ -102,14 +120,7 @@ def _first_error(
     active: AbstractSet[TaskId],
     same_client: Sequence[KafkaStreamsAssignment],
 ) -> AssignmentError | None:
-    """Return the error of the first task that has one.
-
-    Args:
-        assignment: the tasks.
-        known: the tasks of the application.
-        active: the active tasks of the assignments before this one.
-        same_client: the assignments before this one that are of the same client.
-    """
+    """Return the error of the first task that has one; `active` and `same_client` are of earlier assignments."""
     for task, role in assignment.tasks.items():
         if task not in known:
             return AssignmentError.UNKNOWN_TASK_ID
@@ -133,3 +144,19 @@ def _error_of_clients(application_state: ApplicationState, answer: TaskAssignmen
     if present - application_state.states.keys():
         return AssignmentError.UNKNOWN_PROCESS_ID
     return None
+
+
+def group_assignment(application_state: ApplicationState, assignment: TaskAssignment) -> GroupAssignment:
+    """Return each consumer's source partitions: a client's active tasks, ascending, go to its consumers in turn."""
+    partitions: dict[str, list[tuple[str, int]]] = {
+        consumer: [] for client in application_state.states.values() for consumer in client.consumer_client_ids
+    }
+    for client in assignment.assignment:
+        consumers = application_state.states[client.process_id].consumer_client_ids
+        for task, consumer in zip(sorted(client.of_type(TaskType.ACTIVE)), cycle(consumers), strict=False):
+            partitions[consumer] += [
+                (partition.topic, partition.partition)
+                for partition in application_state.all_tasks[task].topic_partitions
+                if partition.is_source
+            ]
+    return GroupAssignment(partitions={consumer: tuple(sorted(given)) for consumer, given in partitions.items()})

@@ -13,24 +13,24 @@ from samerack.assignors.streams.active import Costs
 from samerack.assignors.streams.assignment import TaskType
 from samerack.assignors.streams.configs import Strategy
 from samerack.assignors.streams.evaluate import bill
-from samerack.assignors.streams.kafka_racks import MAX_ARCS, MAX_OWN_ARCS, Question, optimize_actives, swap_standbys
-from samerack.assignors.streams.optimize import (
-    moves_of_actives,
-    moves_of_standbys,
-    optimize_rack_aware_standby_tasks,
+from samerack.assignors.streams.kafka_racks import MAX_ARCS, MAX_OWN_ARCS, Question, place_actives, swap_standbys
+from samerack.assignors.streams.optimize import moves_of_actives, moves_of_standbys, optimize_rack_aware_standby_tasks
+from samerack.assignors.streams.rules import (
+    Obstacle,
+    RackAwareOptimizationParams,
+    Reason,
+    all_the_same,
+    costs_of,
+    missing_rack,
+    strategy_of,
 )
-from samerack.assignors.streams.params import RackAwareOptimizationParams
-from samerack.assignors.streams.rules import Obstacle, Reason, all_the_same, costs_of, missing_rack, strategy_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from samerack.assignors.streams.assignment import KafkaStreamsAssignment
     from samerack.assignors.streams.board import Board, TaskHolder
     from samerack.assignors.streams.kafka_racks import MoveRule
-    from samerack.assignors.streams.model import ApplicationState, ProcessId, TaskId
-
-    Assignments = Mapping[ProcessId, KafkaStreamsAssignment]
+    from samerack.assignors.streams.model import ApplicationState, TaskId
 
 STATELESS: Final = Costs(traffic=1, non_overlap=0)
 """Costs of stateless tasks: they may move freely (KIP-925, 4.E)."""
@@ -126,45 +126,34 @@ def _where_it_matters(state: ApplicationState, gates: Gates, costs: Costs) -> Ga
     return Gates(active=gate[TaskType.ACTIVE], standby=gate[TaskType.STANDBY])
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RackSteps:
-    """Optimization of a board, for the kinds of tasks that the gates enable."""
+    """Optimization of a board, for the kinds of tasks that the gates enable.
 
-    def __init__(
-        self,
-        state: ApplicationState,
-        gates: Gates,
-        *,
-        compatible: bool = False,
-        with_changelogs: bool = False,
-        kafkas_ties: bool = False,
-    ) -> None:
-        """Store the inputs of the decision.
+    Attributes:
+        state: the application.
+        gates: the kinds for which racks count.
+        compatible: choose among plans of equal cost as Kafka does, and swap standbys in pairs.
+        with_changelogs: an active's changelogs count.
+        kafkas_ties: choose among plans of equal cost as Kafka does.
+    """
 
-        Args:
-            state: the application.
-            gates: the kinds for which racks count.
-            compatible: choose among plans of equal cost as Kafka does, and swap standbys in pairs.
-            with_changelogs: an active's changelogs count (with `compatible` only).
-            kafkas_ties: choose among plans of equal cost as Kafka does.
-        """
-        is_small = len(state.all_tasks) * len(state.states) <= (MAX_ARCS if compatible else MAX_OWN_ARCS)
-        self._state = state
-        self._gates = gates
-        self._with_changelogs = compatible and with_changelogs
-        self._as_kafka = compatible and is_small
-        self._kafkas_ties = (compatible or kafkas_ties) and is_small
+    state: ApplicationState
+    gates: Gates
+    compatible: bool = False
+    with_changelogs: bool = False
+    kafkas_ties: bool = False
 
     def optimize_actives(self, board: Board, tasks: Sequence[TaskId], costs: Costs) -> None:
         """Move these assigned actives to where they cost least; each client keeps its number of them."""
-        if isinstance(self._gates.active, Obstacle) or not tasks:
+        if isinstance(self.gates.active, Obstacle) or not tasks:
             return
-        if self._kafkas_ties:
-            optimize_actives(self._question(TaskType.ACTIVE, costs, self._gates.active), board, tasks)
+        if self._has_kafkas_ties():
+            place_actives(self._question(TaskType.ACTIVE, costs, self.gates.active), board, tasks)
             return
-        params = self._params(costs).for_tasks(tasks)
-        moves = moves_of_actives(params, board.values(), compatible=self._with_changelogs)
+        moves = moves_of_actives(self._params(costs).for_tasks(tasks), board.values(), compatible=self.with_changelogs)
         if not isinstance(moves, Obstacle):
-            board.move_actives(moves, keep_standbys=not self._with_changelogs)
+            board.move_actives(moves, keep_standbys=not self.with_changelogs)
 
     def optimize_standbys(self, board: Board, costs: Costs, *, tags: bool, strategy: Strategy | None = None) -> None:
         """Move standbys to where they cost least; each client keeps its number of them.
@@ -175,61 +164,58 @@ class RackSteps:
             tags: with Kafka's choice: no task may lose tags; the exact flow never lets it (KIP-708).
             strategy: with Kafka's choice: which graph places the standbys of two clients, default `min_traffic`.
         """
-        if isinstance(self._gates.standby, Obstacle):
+        if isinstance(self.gates.standby, Obstacle):
             return
-        if not self._kafkas_ties:
+        if not self._has_kafkas_ties():
             moves = moves_of_standbys(self._params(costs), board.values())
             if not isinstance(moves, Obstacle):
                 board.move_standbys(moves)
             return
         before = board.assignments()
-        may_move = self._tag_rule(board) if tags and self._tag_keys() else lambda *_: True
-        question = self._question(TaskType.STANDBY, costs, strategy or Strategy.MIN_TRAFFIC)
-        swap_standbys(question, board, may_move)
-        if self._as_kafka:
+        keys = self.state.assignment_configs.rack_aware_assignment_tags
+        # Kafka counts all tag keys, the KIP only the configured ones
+        may_move = _keeping_tags(board, None if self.compatible else keys) if tags and keys else lambda *_: True
+        swap_standbys(self._question(TaskType.STANDBY, costs, strategy or Strategy.MIN_TRAFFIC), board, may_move)
+        if self.compatible:
             return
         plan = optimize_rack_aware_standby_tasks(self._params(costs), before).assignments
-        if self._standby_cost(before, plan, costs) < self._standby_cost(before, board.assignments(), costs):
+        exact, swapped = (
+            bill(self.state, before, one, TaskType.STANDBY, costs).cost for one in (plan, board.assignments())
+        )
+        if exact < swapped:
             board.put(plan)
 
-    def _standby_cost(self, before: Assignments, plan: Assignments, costs: Costs) -> int:
-        return bill(self._state, before, plan, TaskType.STANDBY, costs).cost
-
-    def _tag_rule(self, board: Board) -> MoveRule:
-        """Return the rule that keeps tags: Kafka counts all tag keys, the KIP only the configured ones."""
-        return _KeepsTags(board, None if self._as_kafka else self._tag_keys())
-
-    def _tag_keys(self) -> tuple[str, ...]:
-        return self._state.assignment_configs.rack_aware_assignment_tags
+    def _has_kafkas_ties(self) -> bool:
+        max_arcs = MAX_ARCS if self.compatible else MAX_OWN_ARCS
+        return (self.compatible or self.kafkas_ties) and len(self.state.all_tasks) * len(self.state.states) <= max_arcs
 
     def _params(self, costs: Costs) -> RackAwareOptimizationParams:
         return RackAwareOptimizationParams(
-            application_state=self._state,
+            application_state=self.state,
             traffic_cost_override=costs.traffic,
             non_overlap_cost_override=costs.non_overlap,
         )
 
     def _question(self, kind: TaskType, costs: Costs, strategy: Strategy) -> Question:
         return Question(
-            state=self._state, kind=kind, costs=costs, strategy=strategy, with_changelogs=self._with_changelogs
+            state=self.state, kind=kind, costs=costs, strategy=strategy, with_changelogs=self.with_changelogs
         )
 
 
-class _KeepsTags:
-    """Checks that a task stays on clients with as many different tags when one copy moves (KIP-708)."""
+def _keeping_tags(board: Board, keys: tuple[str, ...] | None) -> MoveRule:
+    """Return the rule that a task stays on clients with as many different tags when one copy moves (KIP-708)."""
+    tags = {
+        process: {(key, value) for key, value in holder.tags.items() if keys is None or key in keys}
+        for process, holder in board.items()
+    }
 
-    def __init__(self, board: Board, keys: tuple[str, ...] | None) -> None:
-        self._board = board
-        self._tags = {
-            process: {(key, value) for key, value in holder.tags.items() if keys is None or key in keys}
-            for process, holder in board.items()
-        }
-
-    def __call__(self, source: TaskHolder, target: TaskHolder, task: TaskId) -> bool:
+    def may_move(source: TaskHolder, target: TaskHolder, task: TaskId) -> bool:
         others = {
             pair
-            for process, holder in self._board.items()
+            for process, holder in board.items()
             if holder is not source and holder is not target and holder.has(task)
-            for pair in self._tags[process]
+            for pair in tags[process]
         }
-        return len(others | self._tags[target.process]) >= len(others | self._tags[source.process])
+        return len(others | tags[target.process]) >= len(others | tags[source.process])
+
+    return may_move

@@ -1,13 +1,11 @@
-"""The task assignors by name, for command lines and tests that choose one."""
+"""The question to a task assignor, and its answer; the assignors by name are in `assignors.streams.builtin`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from samerack.assignors.streams.active import Costs
     from samerack.assignors.streams.model import ApplicationState
     from samerack.assignors.streams.plugin import TaskAssignment
@@ -48,7 +46,3 @@ class Outcome:
     obstacle: Obstacle | None = None
     warnings: tuple[str, ...] = ()
     costs: Costs | None = None
-
-
-ASSIGNORS: Final[dict[str, Callable[[Request], Outcome]]] = {}
-"""Each assignor by the name that Kafka's users know, such as `ha` and `sticky`."""

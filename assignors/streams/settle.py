@@ -10,14 +10,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from samerack.assignors.model import AssignmentError
-from samerack.assignors.streams.assignment import TaskType
+from samerack.assignors.streams.assignment import Plan, TaskType
 from samerack.assignors.streams.model import LATEST_OFFSET
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from samerack.assignors.streams.assignment import KafkaStreamsAssignment
-    from samerack.assignors.streams.model import ApplicationState, KafkaStreamsState, ProcessId
+    from samerack.assignors.streams.model import ApplicationState, KafkaStreamsState
     from samerack.assignors.streams.registry import Outcome, Request
 
 MAX_ROUNDS: Final = 50
@@ -37,7 +37,7 @@ class Settled:
 
     first: Outcome
     last: Outcome
-    assignments: dict[ProcessId, KafkaStreamsAssignment]
+    assignments: Plan
     warm_ups: int
 
 
@@ -63,7 +63,7 @@ def settle(assignor: Callable[[Request], Outcome], request: Request) -> Settled:
     raise AssignmentError(f"tasks are still not on their targets after {MAX_ROUNDS} rebalances")
 
 
-def _warm_ups(state: ApplicationState, first: Outcome, last: dict[ProcessId, KafkaStreamsAssignment]) -> int:
+def _warm_ups(state: ApplicationState, first: Outcome, last: Plan) -> int:
     """Return how many stateful actives are elsewhere after the first rebalance than after the last one."""
     return sum(
         state.all_tasks[task].is_stateful
@@ -72,7 +72,7 @@ def _warm_ups(state: ApplicationState, first: Outcome, last: dict[ProcessId, Kaf
     )
 
 
-def _later(state: ApplicationState, plan: dict[ProcessId, KafkaStreamsAssignment]) -> ApplicationState:
+def _later(state: ApplicationState, plan: Plan) -> ApplicationState:
     """Return the application once every copy has caught up; clients keep the state of tasks that left them."""
     return replace(
         state, states={process: _caught_up(client, plan[process]) for process, client in state.states.items()}

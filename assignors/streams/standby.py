@@ -6,10 +6,14 @@ an allowed group of clients (tags, KIP-708); then
 1. cost: traffic cost * changelog partitions read across racks + non-overlap cost * standbys not where they were,
 2. moves.
 
-Standbys with the same changelog racks and the same allowed groups share a pool of one flow (`standby_flow`), which
-ignores where the actives are. Most solutions of that flow can be assigned to tasks so that no client has a task twice
+Standbys with the same changelog racks and the same allowed groups share a pool of one flow, which ignores where the
+actives are. Most solutions of that flow can be assigned to tasks so that no client has a task twice
 (`standby_deal`); tasks for which that fails get a node of their own with the clients they may have, and the flow is
 solved again. The cost of each flow is a lower bound, so the first that can be assigned is optimal.
+
+pool ──┬───────────────── client that has such a standby, no move ─────────────┐
+       └── hub (kind, rack), price, a move ── group ─────────────────────── client
+task of its own ── every client that it may have, at most one each ──────────┘
 """
 
 from __future__ import annotations
@@ -18,11 +22,12 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from samerack.assignors.arrays import combine, first_of_each
 from samerack.assignors.streams.standby_deal import deal
-from samerack.assignors.streams.standby_flow import flow
+from samerack.assignors.streams.standby_model import Answer, Arcs, PoolUnits, free_arcs, solve_layers
 
 if TYPE_CHECKING:
-    from samerack.assignors.model import Int32Array
+    from samerack.assignors.model import BoolArray, Int32Array, Int64Array
     from samerack.assignors.streams.active import Costs
     from samerack.assignors.streams.standby_model import Standbys
 
@@ -32,21 +37,17 @@ PATIENCE: Final = 6
 
 def cost_of(standbys: Standbys, costs: Costs, placed: Int32Array) -> int:
     """Return the cost of a placement; a standby on a client that had a standby of its task has not moved."""
-    clients = len(standbys.group)
-    moved = np.isin(
-        standbys.task.astype(np.int64) * clients + placed, standbys.task * np.int64(clients) + standbys.client
-    )
-    remote = standbys.remotes[standbys.remote[standbys.task], standbys.rack[standbys.group[placed]]]
-    return int(remote.sum()) * costs.traffic + int((~moved).sum()) * costs.non_overlap
+    stays = np.isin(standbys.pairs(standbys.task, placed), standbys.pairs(standbys.task, standbys.client))
+    traffic = int(standbys.traffic(standbys.task, standbys.group[placed]).sum())
+    return traffic * costs.traffic + int((~stays).sum()) * costs.non_overlap
 
 
-def optimize_standby(standbys: Standbys, costs: Costs, *, portable: bool = False) -> Int32Array:
+def optimize_standby(standbys: Standbys, costs: Costs) -> Int32Array:
     """Compute the client of every standby, [U], at least cost (objective above).
 
     Args:
         standbys: the standbys and their current clients.
         costs: the costs that apply.
-        portable: solve with networkx even if OR-Tools is installed; same cost, other ties.
 
     Complexity: a few flows with arcs in the number of pools * current clients, and of tasks with an own node * clients.
     """
@@ -55,10 +56,102 @@ def optimize_standby(standbys: Standbys, costs: Costs, *, portable: bool = False
     alone = np.zeros(len(standbys.remote), np.bool_)
     rounds = 0
     while True:
-        placed, wrong = deal(standbys, alone, flow(standbys, costs, alone, portable=portable))
+        placed, wrong = deal(standbys, alone, flow(standbys, costs, alone))
         if not len(wrong):
             return placed
         rounds += 1
         alone[standbys.task[wrong]] = True
         if rounds >= PATIENCE:
             alone[:] = True
+
+
+def flow(standbys: Standbys, costs: Costs, alone: BoolArray) -> Answer:
+    """Compute an optimal flow.
+
+    Args:
+        standbys: the standbys to place.
+        costs: the costs that apply.
+        alone: [T] tasks that have a node of their own.
+    """
+    pool, some_task = _pools(standbys, alone)
+    clients, groups = len(standbys.group), len(standbys.rack)
+    size = np.bincount(standbys.task, minlength=len(alone))
+    own_task = np.flatnonzero(alone & (size > 0))
+    stays = _stays(standbys, pool, some_task, costs)
+    goes = _goes(standbys, some_task, costs)
+    own = _own(standbys, own_task, costs)
+    seated = free_arcs(standbys.group.astype(np.int64), np.arange(clients), standbys.seats)
+    # nodes: clients, groups (one node for all pools), pools, tasks with a node of their own
+    group_node, pool_node = clients, clients + groups
+    task_node = pool_node + len(some_task)
+    of_pool = np.bincount(pool[pool >= 0], minlength=len(some_task))
+    stay, go, kept, seat = solve_layers(
+        np.concatenate([-standbys.seats, np.zeros(groups, np.int64), of_pool, size[own_task]]),
+        (
+            stays.shifted(pool_node, 0),
+            goes.shifted(pool_node, group_node),
+            own.shifted(task_node, 0),
+            seated.shifted(group_node, 0),
+        ),
+    )
+    used = stay > 0
+    return Answer(
+        pool=pool,
+        stay=PoolUnits(stays.tail[used], stays.head[used], stay[used]),
+        go=_through_groups(goes, go, standbys.group, seat),
+        own=standbys.pairs(own_task[own.tail], own.head)[kept > 0],
+    )
+
+
+def _pools(standbys: Standbys, alone: BoolArray) -> tuple[Int32Array, Int64Array]:
+    """Return the pool of each standby, and one task of each pool."""
+    pool = np.full(len(standbys.task), -1, np.int32)
+    shared = np.flatnonzero(~alone[standbys.task])
+    task = standbys.task[shared]
+    of, count = combine(standbys.remote[task], len(standbys.remotes), standbys.kind[task], len(standbys.allowed))
+    pool[shared] = of
+    return pool, task[first_of_each(of, count)].astype(np.int64) if count else np.empty(0, np.int64)
+
+
+def _stays(standbys: Standbys, pool: Int32Array, some_task: Int64Array, costs: Costs) -> Arcs:
+    """Return the arcs from pools to clients that have such a standby."""
+    shared = (pool >= 0) & standbys.stays
+    pairs, units = np.unique(standbys.pairs(pool[shared], standbys.client[shared]), return_counts=True)
+    holder, client = np.divmod(pairs, len(standbys.group))
+    price = standbys.traffic(some_task[holder], standbys.group[client]) * costs.traffic
+    return Arcs(holder, client, units.astype(np.int64), price, np.zeros(len(client), np.int64))
+
+
+def _goes(standbys: Standbys, some_task: Int64Array, costs: Costs) -> Arcs:
+    """Return the arcs from pools to groups that may have such a standby."""
+    holder, group = np.nonzero(standbys.allowed[standbys.kind[some_task]])
+    everything = np.full(len(holder), len(standbys.task))
+    price = standbys.traffic(some_task[holder], group) * costs.traffic + costs.non_overlap
+    return Arcs(holder, group, everything, price, np.ones(len(holder), np.int64))
+
+
+def _own(standbys: Standbys, tasks: Int64Array, costs: Costs) -> Arcs:
+    """Return the arcs from tasks with a node of their own, by index, to all clients that may have them."""
+    row = np.full(len(standbys.remote), -1, np.int64)
+    row[tasks] = np.arange(len(tasks))
+    open_to = standbys.allowed[standbys.kind[tasks]][:, standbys.group]
+    here = np.zeros(open_to.shape, np.bool_)
+    mine = (row[standbys.task] >= 0) & standbys.stays
+    here[row[standbys.task[mine]], standbys.client[mine]] = True
+    open_to |= here
+    barred = row[standbys.fixed_task] >= 0
+    open_to[row[standbys.fixed_task[barred]], standbys.fixed_client[barred]] = False
+    at, client = np.nonzero(open_to)
+    moved = (~here[at, client]).astype(np.int64)
+    price = standbys.traffic(tasks[at], standbys.group[client]) * costs.traffic + moved * costs.non_overlap
+    return Arcs(at, client, np.ones(len(at), np.int64), price, moved)
+
+
+def _through_groups(goes: Arcs, units: Int64Array, group_of: Int32Array, seat: Int64Array) -> PoolUnits:
+    """Return the units from pool to client, derived from those from pool to group and from group to client."""
+    from_pool = np.argsort(goes.head, kind="stable")
+    to_client = np.argsort(group_of, kind="stable")
+    sender = np.repeat(goes.tail[from_pool], units[from_pool])
+    receiver = np.repeat(to_client, seat[to_client])
+    pairs, count = np.unique(sender * len(group_of) + receiver, return_counts=True)
+    return PoolUnits(pairs // len(group_of), pairs % len(group_of), count.astype(np.int64))

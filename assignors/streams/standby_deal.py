@@ -12,8 +12,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from samerack.assignors.model import BoolArray, Int32Array, Int64Array
-    from samerack.assignors.streams.standby_flow import Answer
-    from samerack.assignors.streams.standby_model import Standbys
+    from samerack.assignors.streams.standby_model import Answer, Standbys
 
 
 def deal(standbys: Standbys, alone: BoolArray, answer: Answer) -> tuple[Int32Array, Int64Array]:
@@ -34,30 +33,28 @@ def deal(standbys: Standbys, alone: BoolArray, answer: Answer) -> tuple[Int32Arr
 
 def _own(standbys: Standbys, alone: BoolArray, answer: Answer, placed: Int64Array) -> None:
     """Place tasks with a node of their own: standbys stay if they may, the others take the rest in ascending order."""
-    clients = len(standbys.group)
-    got = answer.own_task * clients + answer.own_client
+    got = answer.own
     mine = np.flatnonzero(alone[standbys.task])
-    had = standbys.task[mine].astype(np.int64) * clients + standbys.client[mine]
+    had = standbys.pairs(standbys.task[mine], standbys.client[mine])
     stays = np.isin(had, got) & standbys.stays[mine]
     placed[mine[stays]] = standbys.client[mine[stays]]
     left = got[~np.isin(got, had[stays])]
-    placed[mine[~stays]] = np.sort(left) % clients  # standbys are sorted by task, and so are these
+    placed[mine[~stays]] = np.sort(left) % len(standbys.group)  # standbys are sorted by task, and so are these
 
 
 def _stay(standbys: Standbys, answer: Answer, placed: Int64Array) -> Int64Array:
     """Keep the first standbys of each pool where the flow keeps some; return those that move, by pool."""
-    clients = len(standbys.group)
     shared = np.flatnonzero((answer.pool >= 0) & standbys.stays)
-    pair = answer.pool[shared].astype(np.int64) * clients + standbys.client[shared]
+    pair = standbys.pairs(answer.pool[shared], standbys.client[shared])
     order = np.argsort(pair, kind="stable")
     pair = pair[order]
-    limit_of = answer.stay_pool * clients + answer.stay_client
+    limit_of = standbys.pairs(answer.stay.pool, answer.stay.client)
     by_pair = np.argsort(limit_of)
     at = np.searchsorted(limit_of[by_pair], pair)
     known = at < len(limit_of)
     known[known] = limit_of[by_pair][at[known]] == pair[known]
     limit = np.zeros(len(pair), np.int64)
-    limit[known] = answer.stay_units[by_pair][at[known]]
+    limit[known] = answer.stay.units[by_pair][at[known]]
     rank = np.arange(len(pair)) - np.searchsorted(pair, pair)
     stays = rank < limit
     staying = shared[order[stays]]
@@ -68,8 +65,8 @@ def _stay(standbys: Standbys, answer: Answer, placed: Int64Array) -> Int64Array:
 
 def _go(answer: Answer, moving: Int64Array, placed: Int64Array) -> None:
     """Give the movers of a pool, in ascending order, its targets in ascending order."""
-    order = np.lexsort((answer.go_client, answer.go_pool))
-    placed[moving] = np.repeat(answer.go_client[order], answer.go_units[order])
+    order = np.lexsort((answer.go.client, answer.go.pool))
+    placed[moving] = np.repeat(answer.go.client[order], answer.go.units[order])
 
 
 class _Meetings:
@@ -80,13 +77,12 @@ class _Meetings:
     """
 
     def __init__(self, standbys: Standbys, placed: Int64Array) -> None:
-        clients = len(standbys.group)
-        self._base = standbys.task.astype(np.int64) * clients
+        self._base = standbys.task.astype(np.int64) * len(standbys.group)
         self._client = standbys.client
         self._stays = standbys.stays
         self._group = standbys.group
         self._placed = placed
-        self._fixed = standbys.fixed_task.astype(np.int64) * clients + standbys.fixed_client
+        self._fixed = standbys.pairs(standbys.fixed_task, standbys.fixed_client)
         self._wrong = np.isin(self._base + placed, self._fixed) | self._doubles()
 
     def _doubles(self) -> BoolArray:

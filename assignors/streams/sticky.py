@@ -1,4 +1,6 @@
-"""`StickyTaskAssignor` of KIP-924 and its predecessor: tasks stay, loads are even, racks decide where that is cheap.
+"""`StickyTaskAssignor` of KIP-924, its predecessor, and the fall-back `FallbackPriorTaskAssignor`: tasks stay.
+
+Loads are even, and racks decide where that is cheap.
 
 By default an answer is stable, so that a second rebalance moves nothing: the previous assignment is kept if that of
 Kafka's algorithm is not better; otherwise the algorithm is repeated on its own answer as long as that improves it.
@@ -16,17 +18,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from operator import itemgetter
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from samerack.assignors.streams.active import Costs
-from samerack.assignors.streams.assignment import KafkaStreamsAssignment, TaskType
-from samerack.assignors.streams.board import board_of
+from samerack.assignors.streams.assignment import Plan, TaskType
+from samerack.assignors.streams.board import Board
 from samerack.assignors.streams.configs import Strategy
 from samerack.assignors.streams.java_sets import processes_in_java_order
 from samerack.assignors.streams.kafka_racks import MAX_OWN_ARCS
-from samerack.assignors.streams.lifecycle import identity_assignment
-from samerack.assignors.streams.model import ProcessId
-from samerack.assignors.streams.plugin import AssignmentError, TaskAssignment, validate_task_assignment
+from samerack.assignors.streams.plugin import (
+    AssignmentError,
+    TaskAssignment,
+    TaskAssignor,
+    identity_assignment,
+    validate_task_assignment,
+)
 from samerack.assignors.streams.rack_steps import (
     NOT_ASKED,
     STATELESS,
@@ -46,9 +52,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from samerack.assignors.streams.model import ApplicationState
-    from samerack.assignors.streams.plugin import GroupAssignment, GroupSubscription
-
-Plan: TypeAlias = dict[ProcessId, KafkaStreamsAssignment]
 
 COSTS: Final = Costs(traffic=1, non_overlap=10)
 """Costs if none are configured: tasks stay rather than follow racks (Kafka 4.3, both sticky assignors)."""
@@ -58,7 +61,7 @@ DEALS: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StickyTaskAssignor:
+class StickyTaskAssignor(TaskAssignor):
     """KIP-924's plug-in around `sticky`.
 
     Attributes:
@@ -77,10 +80,20 @@ class StickyTaskAssignor:
         )
         return sticky(request).assignment
 
-    def on_assignment_computed(
-        self, assignment: GroupAssignment, subscription: GroupSubscription, error: AssignmentError
-    ) -> None:
-        """Do nothing: this assignor has no state."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FallbackPriorTaskAssignor(TaskAssignor):
+    """KIP-924's plug-in around `fallback_prior`.
+
+    Attributes:
+        clock_ms: returns the current time in ms since 1970.
+    """
+
+    clock_ms: Callable[[], int]
+
+    def assign(self, application_state: ApplicationState) -> TaskAssignment:
+        """Keep the previous assignment (see `fallback_prior`)."""
+        return fallback_prior(Request(state=application_state, now_ms=self.clock_ms())).assignment
 
 
 def sticky(request: Request) -> Outcome:
@@ -112,11 +125,20 @@ def legacy_sticky(request: Request) -> Outcome:
     return _outcome(request, Manners(is_former=True), gates, hurry=False)
 
 
-def keep_prior(request: Request) -> Outcome:
-    """Keep actives exactly where they were and request a follow-up rebalance (see `assignors.streams.fallback`)."""
+def fallback_prior(request: Request) -> Outcome:
+    """Assign while the configured assignor cannot run, for example without lags (KIP-441).
+
+    Actives stay where they were, new actives and standbys go to the least loaded clients, racks and lags are ignored,
+    and a follow-up rebalance is requested at once. With `compatible` the obstacle is the one that applies to racks in
+    general, although racks are ignored here.
+
+    Raises:
+        AssignmentError: a setting has an invalid value.
+    """
     manners = Manners(must_preserve_active=True, is_former=True)
     outcome = _outcome(request, manners, Gates(active=NOT_ASKED, standby=NOT_ASKED), hurry=True)
-    return replace(outcome, probing_rebalance=True, costs=None)
+    obstacle = enabled_together(request.state).obstacle if request.compatible else outcome.obstacle
+    return replace(outcome, probing_rebalance=True, costs=None, obstacle=obstacle)
 
 
 def _outcome(request: Request, manners: Manners, gates: Gates, *, hurry: bool) -> Outcome:
@@ -145,9 +167,11 @@ def _deals(state: ApplicationState, manners: Manners) -> Callable[[Plan], Deal]:
 
 def _run_once(state: ApplicationState, deal: Deal, gates: Gates, *, compatible: bool) -> Plan:
     """Complete one run: optimize the actives by racks, then deal standbys and optimize them."""
-    board = board_of(state)
+    board = Board(state.states.values())
     manners = deal.manners
-    racks = RackSteps(state, gates, compatible=compatible, with_changelogs=not manners.is_former)
+    racks = RackSteps(
+        state=state, gates=gates, compatible=compatible, with_changelogs=compatible and not manners.is_former
+    )
     costs = configured_costs(state, COSTS)
     deal.put_actives(board)
     racks.optimize_actives(board, [task for task, info in state.all_tasks.items() if info.is_stateful], costs)

@@ -11,20 +11,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from samerack.assignors.streams.assignment import TaskType
+from samerack.assignors.streams.assignment import Assignments, TaskType
 from samerack.assignors.streams.java_sets import table_size
-from samerack.assignors.streams.sticky_load import ASCENDING, LoadedClients
+from samerack.assignors.streams.sticky_numbers import ASCENDING, LoadedClients
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
     from collections.abc import Set as AbstractSet
 
-    from samerack.assignors.streams.assignment import KafkaStreamsAssignment
     from samerack.assignors.streams.board import Board
-    from samerack.assignors.streams.model import ProcessId, TaskId
+    from samerack.assignors.streams.model import TaskId
     from samerack.assignors.streams.sticky_numbers import Numbers
-
-    Assignments = Mapping[ProcessId, KafkaStreamsAssignment]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,13 +49,7 @@ class Deal:
     """
 
     def __init__(self, numbers: Numbers, previous: Assignments, manners: Manners) -> None:
-        """Deal the actives: every task goes to a client.
-
-        Args:
-            numbers: the application.
-            previous: the previous assignment of every client.
-            manners: the variant.
-        """
+        """Deal the actives: every task goes to a client."""
         self.manners = manners
         self._numbers = numbers
         self._owner: dict[int, int] = {}

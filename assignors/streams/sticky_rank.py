@@ -5,20 +5,16 @@ from __future__ import annotations
 from math import lcm
 from typing import TYPE_CHECKING, TypeAlias
 
-from samerack.assignors.streams.assignment import TaskType
+from samerack.assignors.streams.assignment import Assignments, TaskType
 from samerack.assignors.streams.configs import Strategy
-from samerack.assignors.streams.evaluate import remote_weight
+from samerack.assignors.streams.evaluate import remote_partitions
 from samerack.assignors.streams.rack_steps import STATELESS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from samerack.assignors.streams.active import Costs
     from samerack.assignors.streams.assignment import KafkaStreamsAssignment
     from samerack.assignors.streams.model import ApplicationState, ProcessId, TaskId
     from samerack.assignors.streams.rack_steps import Gates
-
-    Plan = Mapping[ProcessId, KafkaStreamsAssignment]
 
 Rank: TypeAlias = tuple[int, int, int, int]
 
@@ -26,15 +22,8 @@ Rank: TypeAlias = tuple[int, int, int, int]
 class Ranking:
     """Ranks plans of one application; what a task costs in a rack is computed once."""
 
-    def __init__(self, state: ApplicationState, before: Plan, gates: Gates, costs: Costs) -> None:
-        """Prepare the ranks.
-
-        Args:
-            state: the application.
-            before: the plan from which moves count.
-            gates: the kinds of tasks whose racks count.
-            costs: costs of stateful tasks.
-        """
+    def __init__(self, state: ApplicationState, before: Assignments, gates: Gates, costs: Costs) -> None:
+        """Rank by moves from the plan `before`, the racks that the gates enable, and these costs of stateful tasks."""
         self._state = state
         self._before = before
         self._gates = gates
@@ -42,7 +31,7 @@ class Ranking:
         self._common = lcm(*(client.num_processing_threads for client in state.states.values()))
         self._prices: dict[tuple[str | None, TaskType], _Prices] = {}
 
-    def rank(self, plan: Plan) -> Rank:
+    def rank(self, plan: Assignments) -> Rank:
         """Return the rank of a plan; smaller is better."""
         actives = everything = price = 0
         for process, assignment in plan.items():
@@ -84,13 +73,13 @@ class _Prices(dict["TaskId", tuple[int, int]]):
 
     def __missing__(self, task: TaskId) -> tuple[int, int]:
         costs = self._costs if self._state.all_tasks[task].is_stateful else STATELESS
-        reads = remote_weight(self._state, self._process, task, self._role) if self._with_racks else 0
-        stays = costs.traffic * reads
+        remote = remote_partitions(self._state, self._process, task, self._role) if self._with_racks else ()
+        stays = costs.traffic * sum(partition.weight for partition in remote)
         self[task] = stays, stays + costs.non_overlap
         return self[task]
 
 
-def _tags_of_copies(state: ApplicationState, plan: Plan) -> int:
+def _tags_of_copies(state: ApplicationState, plan: Assignments) -> int:
     """Return the number of different tags on the clients of a task, summed over tasks with a changelog."""
     keys = state.assignment_configs.rack_aware_assignment_tags
     if not keys:

@@ -3,7 +3,7 @@
 The rule is Kafka's: the clients of a task together have at least as many different tag (key, value) pairs as before.
 With one standby per task the rule gives a set of allowed groups of clients, and the flow is exact. With more standbys
 the rule couples the standbys of a task. Then the plan without tags is taken if it satisfies the rule (no other can be
-better); with one key another flow is exact (`spread_flow`); with several keys, or above the size limit of that flow,
+better); with one key another flow is exact (`place_spread`); with several keys, or above the size limit of that flow,
 each flow places one standby of each task exactly, a different one in each turn, until the cost no longer decreases.
 """
 
@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from samerack.assignors.streams.spread_flow import MAX_ARCS, place_spread
 from samerack.assignors.streams.standby import cost_of, optimize_standby
-from samerack.assignors.streams.standby_model import Standbys
+from samerack.assignors.streams.standby_model import Arcs, Standbys, free_arcs, keep_or_take, solve_layers
 
 if TYPE_CHECKING:
     from samerack.assignors.model import BoolArray, Int32Array, Int64Array
@@ -88,8 +87,10 @@ def _in_turns(tagged: Tagged, least: Int64Array, costs: Costs, bound: int) -> In
         rank = _ranks(given.task, turn)
         for which in range(int(rank.max()) + 1):
             movable = rank == which
-            homes = replace(tagged, standbys=replace(given, client=_homes(given, placed)))
-            placed[movable] = optimize_standby(_question(homes, placed, movable, least), costs)
+            # where a standby costs no move: where it is if its task was there, else where another one of its task was
+            homes = keep_or_take(given, placed, given.pairs(given.task, given.client))
+            home = replace(tagged, standbys=replace(given, client=homes))
+            placed[movable] = optimize_standby(_question(home, placed, movable, least), costs)
         before, cost = cost, cost_of(given, costs, placed)
         idle = 0 if cost < before else idle + 1
         turn += 1
@@ -105,18 +106,6 @@ def _ranks(task: Int32Array, turn: int) -> Int64Array:
     return rank
 
 
-def _homes(given: Standbys, placed: Int32Array) -> Int32Array:
-    """Return [U] the client where each standby costs no move.
-
-    This is its current client if its task was there, else another client that had a standby of its task.
-    """
-    clients = len(given.group)
-    had, has = given.task.astype(np.int64) * clients + given.client, given.task.astype(np.int64) * clients + placed
-    homes = placed.copy()
-    homes[~np.isin(has, had)] = np.sort(had[~np.isin(had, has)]) % clients  # both sorted by task, equally many each
-    return homes
-
-
 def _question(tagged: Tagged, placed: Int32Array, movable: BoolArray, least: Int64Array) -> Standbys:
     """Return the problem of placing the movable standbys, at most one per task, while the others stay."""
     standbys = tagged.standbys
@@ -127,13 +116,12 @@ def _question(tagged: Tagged, placed: Int32Array, movable: BoolArray, least: Int
         around[task] |= tagged.tags[group]
     kind, allowed = _kinds(around, least, tagged.tags)
     task, client = standbys.task[movable], standbys.client[movable]
-    clients = len(standbys.group)
-    occupied = np.isin(task.astype(np.int64) * clients + client, fixed_task.astype(np.int64) * clients + fixed_client)
+    occupied = np.isin(standbys.pairs(task, client), standbys.pairs(fixed_task, fixed_client))
     return replace(
         standbys,
         task=task,
         client=client,
-        seats=np.bincount(placed[movable], minlength=clients),
+        seats=np.bincount(placed[movable], minlength=len(standbys.group)),
         kind=kind,
         allowed=allowed,
         stays=allowed[kind[task], standbys.group[client]] & ~occupied,
@@ -151,3 +139,60 @@ def _kinds(around: list[Tags], least: Int64Array, tags: tuple[Tags, ...]) -> tup
     )
     allowed = [[len(found | group) >= wanted for group in tags] for found, wanted in rows]
     return kind, np.array(allowed, np.bool_)
+
+
+MAX_ARCS: Final = 4_000_000
+"""Tasks * clients up to which the network is built: some seconds."""
+
+
+def place_spread(standbys: Standbys, value: Int64Array, least: Int64Array, costs: Costs) -> Int32Array:
+    """Compute the client of every standby, [U], at least cost, with every task on its required number of values.
+
+    A task that must be on a number of different values sends as many standbys as it still lacks through a node that
+    leads to each new value once, and the others to any value:
+
+    task ──┬── apart ── at most one each ── value of the task, new ──┬── at most one each ── client
+           └── free ─────────────────────── any value of the task ───┘
+
+    Args:
+        standbys: the standbys to place; each may go to any client without its task.
+        value: [C] value of the client's tag, 0..V-1, or -1 if it has none.
+        least: [T] number of different values that the task must be on.
+        costs: the costs that apply.
+
+    Complexity: a flow with tasks * clients arcs.
+    """
+    clients, tasks, values = len(standbys.group), len(standbys.remote), int(value.max()) + 2
+    column = np.where(value < 0, values - 1, value)  # the last column is that of no value
+    old = np.zeros((tasks, values), np.bool_)
+    old[standbys.fixed_task, column[standbys.fixed_client]] = True
+    old[:, -1] = False
+    count = np.bincount(standbys.task, minlength=tasks)
+    apart = np.clip(least - old.sum(axis=1), 0, count)
+    new = ~old
+    new[:, -1] = False
+    apart_node, free_node, value_node = clients, clients + tasks, clients + 2 * tasks
+    task, to = np.nonzero(new & (apart > 0)[:, np.newaxis])
+    spread = free_arcs(apart_node + task, value_node + task * values + to, np.ones(len(task), np.int64))
+    task, to = np.nonzero(np.broadcast_to((count > apart)[:, np.newaxis], old.shape))
+    rest = free_arcs(free_node + task, value_node + task * values + to, (count - apart)[task])
+    seated = _seated(standbys, (value_node, values), column, costs)
+    supply = np.concatenate([-standbys.seats, apart, count - apart, np.zeros(tasks * values, np.int64)])
+    *_, units = solve_layers(supply, (spread, rest, seated))
+    got = standbys.pairs((seated.tail - value_node) // values, seated.head)[units > 0]
+    return keep_or_take(standbys, standbys.client, got)
+
+
+def _seated(standbys: Standbys, nodes: tuple[int, int], column: Int64Array, costs: Costs) -> Arcs:
+    """Return the arcs from the values of each task to clients; `nodes` are the first value node and V + 1."""
+    value_node, values = nodes
+    clients, tasks = len(standbys.group), len(standbys.remote)
+    here = np.zeros((tasks, clients), np.bool_)
+    here[standbys.task, standbys.client] = True
+    fits = np.zeros((tasks, clients), np.bool_)
+    fits[np.unique(standbys.task)] = True
+    fits[standbys.fixed_task, standbys.fixed_client] = False
+    task, client = np.nonzero(fits)
+    moves = (~here[task, client]).astype(np.int64)
+    price = standbys.traffic(task, standbys.group[client]) * costs.traffic + moves * costs.non_overlap
+    return Arcs(value_node + task * values + column[client], client, np.ones(len(task), np.int64), price, moves)

@@ -15,18 +15,16 @@ import numpy as np
 
 from samerack.assignors.arrays import combine, first_of_each
 from samerack.assignors.streams.active import Costs
-from samerack.assignors.streams.assignment import TaskType
-from samerack.assignors.streams.intern import intern_clients
+from samerack.assignors.streams.assignment import Assignments, Plan, TaskType
+from samerack.assignors.streams.intern import complete, intern_clients, moves_of, standbys_of, with_moved_standbys
 from samerack.assignors.streams.model import TaskId
-from samerack.assignors.streams.plans import complete, moves_of, standbys_of, with_moved_standbys
 from samerack.assignors.streams.standby import optimize_standby
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from samerack.assignors.model import BoolArray, Int32Array
-    from samerack.assignors.streams.assignment import KafkaStreamsAssignment
-    from samerack.assignors.streams.model import ApplicationState, ProcessId
+    from samerack.assignors.streams.model import ApplicationState
     from samerack.assignors.streams.standby_model import Standbys
 
 PER_PARTITION: Final = Costs(traffic=1, non_overlap=0)
@@ -61,9 +59,9 @@ REJECTED: Final = Reliability(first=Weights(traffic=1, same_rack=10), later=Weig
 
 def place_standbys(
     state: ApplicationState,
-    assignments: Mapping[ProcessId, KafkaStreamsAssignment],
+    assignments: Assignments,
     place: Callable[[Standbys], Int32Array],
-) -> dict[ProcessId, KafkaStreamsAssignment]:
+) -> Plan:
     """Return the plan with all standbys placed by `place`.
 
     Args:
@@ -106,8 +104,8 @@ def _prices(standbys: Standbys, costs: Costs) -> list[list[int]]:
     clients = len(standbys.group)
     had = np.zeros((len(standbys.remote), clients), np.bool_)
     had[standbys.task, standbys.client] = True
-    remote = standbys.remotes[standbys.remote[standbys.task]][:, standbys.rack[standbys.group]]
-    prices: list[list[int]] = (remote * costs.traffic + ~had[standbys.task] * costs.non_overlap).tolist()
+    traffic = standbys.traffic(standbys.task[:, np.newaxis], standbys.group)
+    prices: list[list[int]] = (traffic * costs.traffic + ~had[standbys.task] * costs.non_overlap).tolist()
     return prices
 
 

@@ -13,12 +13,12 @@ from uuid import UUID
 
 import numpy as np
 
+from samerack.assignors.arrays import count_rows
 from samerack.assignors.model import NOBODY, BoolArray, Int32Array, Int64Array, Problem
-from samerack.assignors.streams.active import ActiveTasks, Costs, optimize_active, remote_rows
+from samerack.assignors.streams.active import ActiveTasks, Costs, optimize_active
 from samerack.assignors.streams.assignment import TaskType
-from samerack.assignors.streams.board import Board
+from samerack.assignors.streams.board import Board, balance_over_threads, deal_in_turn
 from samerack.assignors.streams.model import KafkaStreamsState, ProcessId, TaskId
-from samerack.assignors.streams.threads import balance_over_threads, deal_in_turn
 
 _COSTS: Final = Costs(traffic=1, non_overlap=0)
 
@@ -76,7 +76,7 @@ def min_traffic_plan(problem: Problem, whole: WholeTasks) -> Int32Array:
     weight = np.ones(len(known), np.int64) if problem.weights is None else problem.weights
     places, place = _places(problem, whole)
     columns = [_sums(dense, (_crossing(problem, *one) * weight)[known], count) for one in places]
-    rows, remotes = remote_rows(columns)
+    rows, remotes = count_rows(columns)
     client = optimize_active(
         ActiveTasks(
             subtopology=np.zeros(count, np.int32),

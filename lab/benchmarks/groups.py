@@ -12,7 +12,7 @@ import numpy as np
 
 from lab.benchmarks.shared import Found, Parts, measured_on, show_progress, table
 from samerack.assignors.consumer import optimal
-from samerack.assignors.consumer import range as range_assignor
+from samerack.assignors.consumer.kafkas import assign_range
 from samerack.assignors.evaluate import evaluate
 from samerack.assignors.model import NOBODY, Int32Array, Problem
 from samerack.offline.assign_answers import answer_of
@@ -130,7 +130,7 @@ SCENARIOS: Final[tuple[_Scenario, ...]] = (
     ("owns partitions at random", _ALL_DIFFERENT, scattered, optimal.assign),
     ("owns partitions at random, weights differ", Shape(partitions=100_000, members=1_000), weighted, optimal.assign),
     ("co-partitioned topics kept together", _LARGE, fresh, _together),
-    ("Kafka's range", _LARGE, fresh, range_assignor.assign),
+    ("Kafka's range", _LARGE, fresh, assign_range),
 )
 
 

@@ -18,13 +18,14 @@ from samerack.assignors.consumer import optimal
 from samerack.assignors.model import NOBODY, Int32Array, Problem
 from samerack.cluster.view import NoRack, SettledCluster, SettledPartition
 from samerack.protocol.consumer import encode_subscription
-from samerack.protocol.model import Subscription, from_runs
+from samerack.protocol.model import Subscription, from_flat
 from samerack.protocol.sticky import encode_cooperative_sticky
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 RACKS: Final = ("a", "b", "c")
+_NONE: Final = np.empty(0, np.int32)
 _NODES: Final[dict[str | None, int]] = {rack: number for number, rack in enumerate((*RACKS, None))}
 """The broker in each rack, and one without."""
 _BUCKETS: Final = 5
@@ -135,7 +136,9 @@ class Group:
                     Subscription(
                         topics=tuple(member.topics),
                         user_data=encode_cooperative_sticky(member.generation),
-                        owned=from_runs(tuple(owned), tuple(owned.values())),
+                        owned=from_flat(
+                            tuple(owned), list(map(len, owned.values())), np.concatenate([_NONE, *owned.values()])
+                        ),
                         generation=member.generation,
                         rack=member.rack,
                     )

@@ -10,11 +10,12 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from samerack.plugins.planning import NAMES, MemberConfig, Replicas, plan
-from samerack.protocol.claims import COOPERATIVE_STICKY
 from samerack.protocol.consumer import decode_assignment, decode_subscription, encode_subscription
 from samerack.protocol.errors import ProtocolError
-from samerack.protocol.java import put_order, string_hash
+from samerack.protocol.java import string_hash
 from samerack.protocol.model import NO_PARTITIONS, Subscription, TopicPartitions, from_pairs, to_pairs
+from samerack.protocol.sticky import COOPERATIVE_STICKY
+from tests.java_maps import put_order
 from tests.simulator.group import Error, Join, Joined, Protocols, Sync, Synced
 from tests.simulator.network import Host
 from tests.simulator.place import Place

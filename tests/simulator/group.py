@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from samerack.protocol.java import FIRST_TABLE, put_order, spread_hash, string_hash
+from samerack.protocol.java import FIRST_TABLE, spread_hash, string_hash
+from tests.java_maps import put_order
 
 AGENTS = "samerack"  # `client.id` of all agents: the default
 

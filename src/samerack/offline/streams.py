@@ -19,8 +19,8 @@ from samerack.assignors.model import AssignmentError
 from samerack.assignors.streams.active import Costs
 from samerack.assignors.streams.assignment import TaskType
 from samerack.assignors.streams.evaluate import Bill, bill, missing_standbys, remote_partitions, spread
-from samerack.assignors.streams.lifecycle import identity_assignment
 from samerack.assignors.streams.optimize import optimize_rack_aware_active_tasks, optimize_rack_aware_standby_tasks
+from samerack.assignors.streams.plugin import identity_assignment
 from samerack.assignors.streams.rules import Obstacle, costs_of, tag_warnings
 from samerack.common.console import Console
 from samerack.common.words import plain
@@ -270,6 +270,6 @@ def _remote(planned: Planned, name: str, plan: Plan) -> int:
     process = application.process[name]
     tasks = plan[process].tasks.items() if process in plan else ()
     return sum(
-        remote_partitions(application.state, process, task, kind, compatible=application.question.compatible)
+        len(remote_partitions(application.state, process, task, kind, compatible=application.question.compatible))
         for task, kind in tasks
     )

@@ -22,7 +22,7 @@ from samerack.offline.streams_json import Application, Question, parse
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from samerack.assignors.streams.params import RackAwareOptimizationParams
+    from samerack.assignors.streams.rules import RackAwareOptimizationParams
 
 Plan: TypeAlias = dict[ProcessId, KafkaStreamsAssignment]
 Result = TypeVar("Result")

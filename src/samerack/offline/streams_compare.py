@@ -15,7 +15,7 @@ from samerack.assignors.streams.configs import Strategy
 from samerack.assignors.streams.default_standby import default_standby_task_assignment
 from samerack.assignors.streams.evaluate import bill, spread
 from samerack.assignors.streams.optimize import optimize_rack_aware_active_tasks, optimize_rack_aware_standby_tasks
-from samerack.assignors.streams.params import RackAwareOptimizationParams
+from samerack.assignors.streams.rules import RackAwareOptimizationParams
 from samerack.assignors.streams.version4 import (
     PER_PARTITION,
     REJECTED,

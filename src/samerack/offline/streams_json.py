@@ -22,7 +22,7 @@ from samerack.assignors.streams.model import (
     TaskTopicPartition,
     task_id,
 )
-from samerack.assignors.streams.params import RackAwareOptimizationParams
+from samerack.assignors.streams.rules import RackAwareOptimizationParams
 from samerack.offline.assign_json import Part, read
 from samerack.offline.json_lines import QuestionError
 

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from samerack.assignors.consumer import optimal
-from samerack.assignors.consumer import range as range_assignor
+from samerack.assignors.consumer.kafkas import assign_range
 from samerack.assignors.consumer.own import own_plan
 from samerack.assignors.evaluate import cross_rack_mask
 from samerack.assignors.model import NOBODY, Int32Array
@@ -128,7 +128,7 @@ class _Scenarios:
         plans = {OPTIMAL: self._best}
         if self._kind not in STREAMS_KINDS:  # these plans do not keep tasks whole
             own = own_plan(group.problem, self._assignor, group.tells_rack)
-            plans = {OWN: own, RANGE: range_assignor.assign(group.problem), **plans}
+            plans = {OWN: own, RANGE: assign_range(group.problem), **plans}
         for scenario, plan in plans.items():
             if plan is not None:
                 self._add(scenario, "", group, plan, self._now.crossing)

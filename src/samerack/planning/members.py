@@ -7,15 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from samerack.cluster.group import GroupView, MemberView
 from samerack.cluster.racks import NO_HOSTS, Hosts, MemberRack, client_id_of, member_rack
-from samerack.protocol.claims import COOPERATIVE_STICKY, STICKY, claims
+from samerack.protocol.consumer import NO_GENERATION
 from samerack.protocol.model import MAX_VERSION, NO_PARTITIONS, Subscription, TopicPartitions
+from samerack.protocol.sticky import COOPERATIVE_STICKY, STICKY, claims
 from samerack.settings.leading import RackSettings
-
-NO_GENERATION: Final = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,14 +108,13 @@ def members_of_join(  # noqa: PLR0913 - all that is known of a group while it jo
     members = []
     for member_id, instance_id, subscription in joined:
         known = seen.get(member_id) or static.get(instance_id or "")  # one that restarted has a new member id
-        owned, generation = (
-            remembered.get(member_id) or remembered.get(instance_id or "") or NO_PARTITIONS,
-            NO_GENERATION,
-        )
         if cooperative:
             owned, generation = claims(subscription, COOPERATIVE_STICKY)
         elif protocol == STICKY and not remembered:
             owned, generation = claims(subscription, STICKY)
+        else:
+            owned = remembered.get(member_id) or remembered.get(instance_id or "") or NO_PARTITIONS
+            generation = NO_GENERATION
         client_id = known.client_id if known is not None else client_id_of(member_id)
         members.append(
             PlanMember(

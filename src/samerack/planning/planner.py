@@ -25,10 +25,9 @@ from samerack.planning.deadline import assign_in_time, fall_back
 from samerack.planning.members import PlanMember
 from samerack.planning.mode import Mode, options_of
 from samerack.planning.problem import problem_of
-from samerack.protocol.claims import STICKY
 from samerack.protocol.consumer import encode_assignments, with_user_data
 from samerack.protocol.model import MAX_VERSION, NO_PARTITIONS, TopicPartitions
-from samerack.protocol.sticky import encode_sticky
+from samerack.protocol.sticky import STICKY, encode_sticky
 
 AssignorName = Literal["optimal", "range"]
 

@@ -178,14 +178,7 @@ def _racks_known(problem: Problem, cluster: ClusterView | SettledCluster) -> boo
 
 
 def _loads(even: Problem, member_rack: Int32Array, read: BoolArray, rates: Rates | None) -> tuple[RackLoad, ...]:
-    """Return each rack's load.
-
-    Args:
-        even: the group with its members spread evenly.
-        member_rack: [M] where they are.
-        read: [P] true where a member reads the partition.
-        rates: measured bytes per second.
-    """
+    """Return each rack's load: `even` has its members spread evenly, `member_rack` [M] is where they are."""
     leads = (even.leader_rack[:, np.newaxis] == np.arange(len(even.racks))) & read[:, np.newaxis]
     near = even.replica_racks & read[:, np.newaxis] if even.reads_any_replica.any() else leads
     partitions = [

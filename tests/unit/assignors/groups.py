@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import itertools
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from enum import Enum
+from unittest.mock import patch
 
 import numpy as np
 from hypothesis import strategies as st
 
+from samerack.assignors import solvers
 from samerack.assignors.build import MemberInput, build_problem
 from samerack.assignors.model import NOBODY, BoolArray, Cost, Int32Array, Int64Array, Problem
 
 RACKS = ("a", "b", "c")
+
+
+def solver(*, portable: bool) -> AbstractContextManager[object]:
+    """In this block networkx solves if `portable`, as where OR-Tools is not installed; else OR-Tools does."""
+    return patch.object(solvers, "min_cost_flow", return_value=None) if portable else nullcontext()
 
 
 class RackConfig(Enum):

@@ -49,7 +49,8 @@ def test_no_plan_of_whole_bundles_is_better(problem: Problem) -> None:
         (counts**2).sum(axis=1), groups.cross_rack_weights(problem, plans), groups.moves(problem, plans)
     )
     for portable in (False, True):
-        owner = assign(problem, TOGETHER, portable=portable)
+        with groups.solver(portable=portable):
+            owner = assign(problem, TOGETHER)
         _, mine = extras(problem, owner[np.newaxis])
         cost = evaluate(problem, owner)
         assert ((mine**2).sum(), cost.cross_rack_weight, cost.moved) == best
@@ -63,7 +64,8 @@ def test_no_plan_of_whole_bundles_is_nearer(problem: Problem) -> None:
         groups.cross_rack_weights(problem, plans), (counts**2).sum(axis=1), groups.moves(problem, plans)
     )
     for portable in (False, True):
-        owner = assign(problem, NEAR_FIRST, portable=portable)
+        with groups.solver(portable=portable):
+            owner = assign(problem, NEAR_FIRST)
         _, mine = extras(problem, owner[np.newaxis])
         cost = evaluate(problem, owner)
         assert (cost.cross_rack_weight, (mine**2).sum(), cost.moved) == best

@@ -7,9 +7,7 @@ import json
 import pytest
 
 from samerack.assignors.build import MemberInput, build_problem
-from samerack.assignors.consumer import range as by_range
-from samerack.assignors.consumer import roundrobin
-from samerack.assignors.consumer.order import member_order
+from samerack.assignors.consumer.kafkas import assign_range, assign_roundrobin, member_order
 from samerack.assignors.model import NOBODY
 from samerack.offline.assign_answers import answer_of, solve
 from samerack.offline.assign_json import parse
@@ -34,7 +32,7 @@ def test_co_partitioning_comes_before_racks() -> None:
         topics={"t": [["b"], ["a"]], "u": [["b"], ["b"]]},
         members=[MemberInput(id=f"m{rack}", topics=("t", "u"), rack=rack) for rack in "ab"],
     )
-    assert by_range.assign(problem).tolist() == [1, 0, 1, 0]
+    assert assign_range(problem).tolist() == [1, 0, 1, 0]
 
 
 def test_members_are_ordered_as_in_java() -> None:
@@ -44,12 +42,12 @@ def test_members_are_ordered_as_in_java() -> None:
     problem = build_problem(topics={"t": [[]] * 4}, members=members)
     expected = [f"m{EARLY}", f"m{LATE}", EARLY, LATE]
     assert [problem.members[index] for index in member_order(problem)] == expected
-    assert [problem.members[index] for index in by_range.assign(problem)] == expected
+    assert [problem.members[index] for index in assign_range(problem)] == expected
 
 
 def test_roundrobin_deals_topics_in_javas_order() -> None:
     """Topics are dealt by UTF-16 code unit; a topic without partitions or without subscribers takes no turn."""
     topics = [LATE, EARLY, "empty"]
     problem = groups.plain({LATE: 1, EARLY: 1, "empty": 0, "unread": 1}, {"m0": topics, "m1": topics}, {})
-    dealt = dict(zip((problem.topics[t] for t in problem.topic_of), roundrobin.assign(problem).tolist(), strict=True))
+    dealt = dict(zip((problem.topics[t] for t in problem.topic_of), assign_roundrobin(problem).tolist(), strict=True))
     assert dealt == {EARLY: 0, LATE: 1, "unread": NOBODY}

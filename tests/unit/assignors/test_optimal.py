@@ -24,7 +24,8 @@ def test_no_plan_is_better(problem: Problem) -> None:
     """Brute force over every plan finds none with a lower objective, nor one with a smaller spread of loads."""
     loads = groups.loads(problem, groups.all_plans(problem))
     for portable in (False, True):
-        cost = evaluate(problem, assign(problem, portable=portable))
+        with groups.solver(portable=portable):
+            cost = evaluate(problem, assign(problem))
         assert groups.rank(cost) == groups.best_rank(problem)
         assert cost.imbalance == (loads.max(axis=1) - loads.min(axis=1)).min()
 

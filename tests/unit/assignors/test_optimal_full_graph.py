@@ -76,4 +76,5 @@ def test_optimum_is_that_of_the_full_graph(seed: int) -> None:
     problem = group(seed)
     expected = full_graph_cost(problem)
     for portable in (False, True):
-        assert groups.rank(evaluate(problem, assign(problem, portable=portable))) == expected
+        with groups.solver(portable=portable):
+            assert groups.rank(evaluate(problem, assign(problem))) == expected

@@ -10,6 +10,7 @@ from samerack.assignors.model import AssignmentError, Int64Array
 from samerack.assignors.sample import Ends, solve_by_sample
 from samerack.assignors.solvers import Network, solve
 from samerack.assignors.streams.active import Costs, optimize_active
+from tests.unit.assignors import groups
 from tests.unit.assignors.streams.test_active import cost, fits, random_tasks
 
 COSTS = Costs(traffic=10, non_overlap=1)
@@ -30,7 +31,8 @@ def test_a_sample_costs_what_the_whole_costs(monkeypatch: pytest.MonkeyPatch, co
     """Of many random applications each costs the same with a sample and without, and keeps all limits."""
     for seed in range(6):
         tasks = random_tasks(seed, tasks=150, clients=9 + seed)
-        found = optimize_active(tasks, costs, balance=True, portable=portable)
+        with groups.solver(portable=portable):
+            found = optimize_active(tasks, costs, balance=True)
         with monkeypatch.context() as patch:
             patch.setattr(sample, "MIN_ARCS", 10**9)
             whole = optimize_active(tasks, costs, balance=True)

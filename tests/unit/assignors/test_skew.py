@@ -30,7 +30,8 @@ def test_no_plan_within_the_skew_is_nearer(problem: Problem, skew: int) -> None:
     squares = (groups.loads(problem, plans) ** 2).sum(axis=1)
     best = groups.minimum(groups.cross_rack_weights(problem, plans), squares, groups.moves(problem, plans))
     for portable in (False, True):
-        owner = assign(problem, Options(max_skew=skew), portable=portable)
+        with groups.solver(portable=portable):
+            owner = assign(problem, Options(max_skew=skew))
         cost = evaluate(problem, owner)
         assert (cost.cross_rack_weight, cost.sum_of_squares, cost.moved) == best
         assert owner.tolist() in plans.tolist()

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from samerack.assignors import solvers
 from samerack.assignors.model import AssignmentError, Int64Array
 from samerack.assignors.solvers import Network, residual_closure, solve
+from tests.unit.assignors import groups
 
 
 def network(supply: list[int], arcs: list[tuple[int, int, int, list[int]]]) -> Network:
@@ -61,9 +62,9 @@ def min_totals(question: Network) -> list[int]:
 @given(question=transports())
 def test_flow_is_the_best_there_is(question: Network, limit: int, *, portable: bool) -> None:
     """Brute force finds no flow with a lower first cost, nor one with an equal first and a lower second cost."""
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, groups.solver(portable=portable):
         patch.setattr(solvers, "LIMIT", limit)
-        flow = solve(question, portable=portable)
+        flow = solve(question)
     assert totals(question, flow) == min_totals(question)
     assert (flow >= 0).all()
     assert (flow <= question.capacity).all()
@@ -92,10 +93,10 @@ def test_weights_do_not_grow_with_units() -> None:
 @pytest.mark.parametrize("portable", [False, True])
 def test_units_that_cannot_leave(*, portable: bool) -> None:
     """A network that is too narrow is an error, not a partial flow."""
-    with pytest.raises(AssignmentError, match="no flow"):
-        solve(network([3, -3], [(0, 1, 2, [0])]), portable=portable)
-    with pytest.raises(AssignmentError, match="no arcs"):
-        solve(network([3, -3], []), portable=portable)
+    with groups.solver(portable=portable), pytest.raises(AssignmentError, match="no flow"):
+        solve(network([3, -3], [(0, 1, 2, [0])]))
+    with groups.solver(portable=portable), pytest.raises(AssignmentError, match="no arcs"):
+        solve(network([3, -3], []))
 
 
 def test_nothing_to_carry() -> None:

@@ -89,7 +89,8 @@ def test_no_exchange_of_two_betters_a_plan(problem: Problem) -> None:
 @given(problem=groups.problems(max_partitions=7, max_members=4), portable=st.booleans())
 def test_no_plan_has_topics_spread_better(problem: Problem, *, portable: bool) -> None:
     """No plan with equal loads, cross-rack weight and moves has a smaller largest count or sum of squares."""
-    owner = assign(problem, portable=portable)
+    with groups.solver(portable=portable):
+        owner = assign(problem)
     plans = np.concatenate([owner[np.newaxis], groups.all_plans(problem)])
     loads = groups.loads(problem, plans)
     levels = ((loads**2).sum(axis=1), groups.cross_rack_weights(problem, plans), groups.moves(problem, plans))

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samerack.assignors.consumer import optimal as optimal_assignor
-from samerack.assignors.consumer import range as range_assignor
+from samerack.assignors.consumer.kafkas import assign_range
 from samerack.assignors.consumer.own import own_plan
 from samerack.assignors.model import AssignmentError
 from samerack.common.records import GroupState, MemberState, TopicState
@@ -51,7 +51,7 @@ def test_nobody_reads_less_than_the_optimal_plan_of_one_topic(state: GroupState)
     owns = own(group, state.assignor)
     assert owns is not None
     assert best(group) <= owns.crossing + TINY
-    assert best(group) <= crossing(group, range_assignor.assign(group.problem)).crossing + TINY
+    assert best(group) <= crossing(group, assign_range(group.problem)).crossing + TINY
 
 
 @given(states())

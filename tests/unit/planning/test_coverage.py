@@ -28,7 +28,7 @@ from samerack.planning.mode import Mode
 from samerack.planning.planner import make_plan
 from samerack.planning.problem import problem_of
 from samerack.protocol.consumer import decode_assignment, encode_subscription
-from samerack.protocol.model import Subscription, from_pairs, from_runs, to_pairs
+from samerack.protocol.model import Subscription, from_flat, from_pairs, to_pairs
 from samerack.settings.model import Settings
 from tests.unit.agent.values import cluster, group, member
 from tests.unit.planning.test_planner import EAGER, owner
@@ -306,7 +306,7 @@ def test_a_member_that_cannot_be_read_is_seen_in_a_stable_group() -> None:
 
 def test_topics_with_owners_are_those_of_owned_partitions() -> None:
     """A topic with an empty list of owned partitions has no owner."""
-    runs = from_runs(("t", "u"), (np.array([0], np.int32), np.array([], np.int32)))
+    runs = from_flat(("t", "u"), (1, 0), np.array([0], np.int32))
     assert owned_topics([runs, from_pairs([("v", 1)])]) == {"t", "v"}
 
 

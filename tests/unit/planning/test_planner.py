@@ -8,8 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from samerack.assignors.consumer import optimal
-from samerack.assignors.consumer import range as range_assignor
+from samerack.assignors.consumer import kafkas, optimal
 from samerack.assignors.model import NOBODY, AssignmentError
 from samerack.cluster.racks import MemberRack
 from samerack.planning import planner
@@ -18,7 +17,7 @@ from samerack.planning.mode import Mode, mode_of
 from samerack.planning.planner import make_plan
 from samerack.planning.problem import partitions_changed, problem_of
 from samerack.protocol.consumer import decode_assignment
-from samerack.protocol.model import NO_PARTITIONS, Subscription, from_pairs, from_runs, to_pairs
+from samerack.protocol.model import NO_PARTITIONS, Subscription, from_flat, from_pairs, to_pairs
 from samerack.protocol.sticky import decode_sticky
 from samerack.settings.leading import LeadingSettings, RackSettings
 from tests.unit.agent.values import cluster, group, member
@@ -161,7 +160,7 @@ def test_range_stands_in_when_the_optimal_assignor_raises(monkeypatch: pytest.Mo
     problem = problem_of([owner("m-1"), owner("m-2")], LOCAL, EAGER)
     plan = make_plan(problem, EAGER)
     assert (plan.assignor, plan.failure) == ("range", "IndexError: out of luck")
-    assert np.array_equal(plan.final, range_assignor.assign(problem))
+    assert np.array_equal(plan.final, kafkas.assign_range(problem))
 
 
 def test_range_stands_in_when_the_plan_fails_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,8 +174,8 @@ def test_range_stands_in_when_the_plan_fails_the_check(monkeypatch: pytest.Monke
 
 def test_nothing_is_sent_when_range_fails_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """If no plan passes the check, the error is raised."""
-    for assignor in (optimal, range_assignor):
-        monkeypatch.setattr(assignor, "assign", lambda problem, *_: np.full(len(problem.topic_of), 7, np.int32))
+    for module, assign in ((optimal, "assign"), (kafkas, "assign_range")):
+        monkeypatch.setattr(module, assign, lambda problem, *_: np.full(len(problem.topic_of), 7, np.int32))
     with pytest.raises(AssignmentError, match="member that does not exist"):
         make_plan(problem_of([owner("m-1")], LOCAL, EAGER), EAGER)
 
@@ -239,6 +238,6 @@ def test_contesting_owners_are_a_change() -> None:
 
 def test_runs_of_one_topic_are_joined() -> None:
     """A topic that occurs twice in what a member owns counts with all its partitions."""
-    split = from_runs(topics=("t", "t"), numbers=(np.array([0], np.int32), np.array([1, 2], np.int32)))
+    split = from_flat(("t", "t"), (1, 2), np.array([0, 1, 2], np.int32))
     members = [PlanMember(id="m", instance_id=None, topics=("t",), rack=NOWHERE, owned=split)]
     assert np.array_equal(problem_of(members, LOCAL, EAGER).owner, [0, 0, 0])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from samerack.protocol.consumer import encode_assignment, encode_assignments
 from samerack.protocol.errors import ProtocolError
 from samerack.protocol.model import Assignment, Int32Array, from_pairs
-from tests.unit.protocol.strategies import NAMES, USER_DATA, VERSIONS
+from tests.unit.protocol.strategies import NAMES, VERSIONS
 
 
 def one_by_one(
@@ -23,7 +23,6 @@ def one_by_one(
     owner: Int32Array,
     members: int,
     version: int = 3,
-    user_data: bytes | None = None,
 ) -> list[bytes]:
     """The slow way: the pairs of each member, encoded one member after the other; most members have none."""
     pairs: dict[int, list[tuple[str, int]]] = {}
@@ -32,7 +31,7 @@ def one_by_one(
             pairs.setdefault(member, []).append((topics[topic], number))
 
     def encoded(own: list[tuple[str, int]]) -> bytes:
-        return encode_assignment(Assignment(version=version, partitions=from_pairs(own), user_data=user_data))
+        return encode_assignment(Assignment(version=version, partitions=from_pairs(own)))
 
     nothing = encoded([])
     return [encoded(pairs[member]) if member in pairs else nothing for member in range(members)]
@@ -43,11 +42,8 @@ def one_by_one(
     st.integers(1, 5),
     st.data(),
     VERSIONS,
-    USER_DATA,
 )
-def test_bulk_equals_one_by_one(
-    topics: list[str], members: int, data: st.DataObject, version: int, user_data: bytes | None
-) -> None:
+def test_bulk_equals_one_by_one(topics: list[str], members: int, data: st.DataObject, version: int) -> None:
     """Every member gets the bytes of its own assignment, also if some partitions have no owner."""
     places = st.tuples(st.integers(0, max(0, len(topics) - 1)), st.integers(0, 2**31 - 1))
     partitions = sorted(data.draw(st.lists(places, max_size=30 if topics else 0)))
@@ -59,7 +55,6 @@ def test_bulk_equals_one_by_one(
         "owner": np.array(owners, dtype=np.int32),
         "members": members,
         "version": version,
-        "user_data": user_data,
     }
     assert encode_assignments(**plan) == one_by_one(**plan)
 

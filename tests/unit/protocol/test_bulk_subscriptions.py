@@ -13,7 +13,7 @@ from samerack.protocol import bulk
 from samerack.protocol.bulk import SubscriptionReader
 from samerack.protocol.consumer import decode_subscription, encode_subscription
 from samerack.protocol.errors import ProtocolError
-from samerack.protocol.model import Subscription, from_pairs, from_runs, to_pairs
+from samerack.protocol.model import Subscription, from_flat, from_pairs, to_pairs
 from tests.unit.protocol.strategies import SUBSCRIPTIONS
 
 
@@ -71,7 +71,8 @@ def test_names_of_every_length_are_distinguished() -> None:
     """Names that differ only in their last byte, around the size of a word, and beyond one chunk of runs."""
     names = [f"{'x' * size}{end}" for size in (*range(20), 200) for end in "ab"]
     topics = sorted(names)
-    owned = from_runs(topics, [np.arange(number % 3, dtype=np.int32) for number in range(len(topics))])
+    sizes = [number % 3 for number in range(len(topics))]
+    owned = from_flat(topics, sizes, np.concatenate([np.arange(size, dtype=np.int32) for size in sizes]))
     message = encode_subscription(Subscription(topics=tuple(topics), owned=owned))
     assert _read([message] * 5) == [decode_subscription(message)] * 5
 
@@ -87,9 +88,9 @@ def test_a_large_group_has_several_chunks(monkeypatch: pytest.MonkeyPatch) -> No
     """More runs than fit in one chunk are read in several, and new names may come in any of them."""
     monkeypatch.setattr(bulk, "_CHUNK", 1 << 12)
     wide = [f"wide-{number:05}" for number in range(10_000)]
-    numbers = [np.array([number % 7], np.int32) for number in range(len(wide))]
+    numbers = np.arange(len(wide), dtype=np.int32) % 7
     messages = [
-        encode_subscription(Subscription(topics=("t",), owned=from_runs(wide, numbers))),
-        encode_subscription(Subscription(topics=("t",), owned=from_runs(["zero-00000"], numbers[:1]))),
+        encode_subscription(Subscription(topics=("t",), owned=from_flat(wide, [1] * len(wide), numbers))),
+        encode_subscription(Subscription(topics=("t",), owned=from_flat(["zero-00000"], [1], numbers[:1]))),
     ]
     assert _read(messages) == [decode_subscription(message) for message in messages]

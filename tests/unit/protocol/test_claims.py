@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from samerack.protocol.claims import claims
 from samerack.protocol.model import Subscription, from_pairs, to_pairs
-from samerack.protocol.sticky import encode_cooperative_sticky, encode_sticky
+from samerack.protocol.sticky import claims, encode_cooperative_sticky, encode_sticky
 
 PAIRS = [("t", 1), ("t", 2)]
 OTHERS = [("t", 7)]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samerack.protocol.errors import ProtocolError
-from samerack.protocol.model import NO_PARTITIONS, from_pairs, from_runs, to_pairs
+from samerack.protocol.model import NO_PARTITIONS, from_flat, from_pairs, to_pairs
 from tests.unit.protocol.strategies import pairs
 
 
@@ -31,7 +31,7 @@ def test_equality_follows_the_pairs(left: list[tuple[str, int]], right: list[tup
 def test_runs_differ_from_other_things() -> None:
     """Runs are not equal to their pairs, nor to the same pairs in other runs."""
     joined = from_pairs([("a", 1), ("a", 2)])
-    cut = from_runs(topics=("a", "a"), numbers=(np.array([1], np.int32), np.array([2], np.int32)))
+    cut = from_flat(("a", "a"), (1, 1), np.array([1, 2], np.int32))
     assert joined != [("a", 1), ("a", 2)]
     assert joined != cut
     assert to_pairs(joined) == to_pairs(cut)
@@ -42,21 +42,6 @@ def test_number_beyond_32_bits_is_refused(number: int) -> None:
     """A partition number beyond 32 bits is named in the error."""
     with pytest.raises(ProtocolError, match=f"partition {number} "):
         from_pairs([("a", 0), ("a", number)])
-
-
-@pytest.mark.parametrize("numbers", [np.array([1], np.int64), np.array([[1]], np.int32), np.array([1], ">i4")])
-def test_numbers_of_another_type_are_refused(numbers: np.ndarray[tuple[int, ...], np.dtype[np.int32]]) -> None:
-    """Only one-dimensional native int32 is accepted, so that later code never cuts or swaps bytes."""
-    if numbers.dtype == np.int32 and numbers.ndim == 1:
-        pytest.skip("this machine is big-endian")
-    with pytest.raises(ProtocolError, match="int32"):
-        from_runs(topics=("a",), numbers=(numbers,))
-
-
-def test_topics_and_numbers_belong_together() -> None:
-    """The number of topics must equal the number of runs."""
-    with pytest.raises(ProtocolError, match="one array per topic"):
-        from_runs(topics=("a",), numbers=())
 
 
 @given(st.lists(st.integers(0, 9), min_size=1))

@@ -7,10 +7,11 @@ from uuid import UUID
 
 import pytest
 
-from samerack.protocol.streams_assignment import decode_assignment_info, encode_assignment_info
+from samerack.protocol.streams_assignment import decode_assignment_info
 from samerack.protocol.streams_model import NEVER, AssignmentInfo, Pairs, StreamsTask, SubscriptionInfo
-from samerack.protocol.streams_subscription import decode_subscription_info, encode_subscription_info
+from samerack.protocol.streams_subscription import decode_subscription_info
 from tests.unit.golden import golden
+from tests.unit.protocol.streams_writers import encode_assignment_info, encode_subscription_info
 
 
 def task(text: str) -> StreamsTask:

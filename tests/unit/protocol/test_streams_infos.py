@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samerack.protocol.errors import ProtocolError
-from samerack.protocol.streams_assignment import decode_assignment_info, encode_assignment_info
+from samerack.protocol.streams_assignment import decode_assignment_info
 from samerack.protocol.streams_model import (
     LATEST_OFFSET,
     UNKNOWN_OFFSET_SUM,
@@ -19,8 +19,9 @@ from samerack.protocol.streams_model import (
     StreamsTask,
     SubscriptionInfo,
 )
-from samerack.protocol.streams_subscription import decode_subscription_info, encode_subscription_info
+from samerack.protocol.streams_subscription import decode_subscription_info
 from tests.unit.protocol.strategies import INT32, NAMES, damaged
+from tests.unit.protocol.streams_writers import encode_assignment_info, encode_subscription_info
 
 if TYPE_CHECKING:
     from collections.abc import Callable

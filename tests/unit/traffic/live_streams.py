@@ -16,15 +16,14 @@ from kio.static.primitive import i16, i32, i64
 from samerack.cluster.view import ClusterView
 from samerack.protocol.consumer import encode_assignment, encode_subscription
 from samerack.protocol.model import Assignment, Subscription, from_pairs
-from samerack.protocol.streams_assignment import encode_assignment_info
 from samerack.protocol.streams_model import NEVER, AssignmentInfo, StreamsTask, SubscriptionInfo
-from samerack.protocol.streams_subscription import encode_subscription_info
 from samerack.settings.leading import RackSettings
 from samerack.traffic import groups, streams_instances
 from samerack.traffic.groups import ObservedGroup
 from samerack.traffic.streams_instances import Instances
 from tests.unit.agent.values import RACKS as BROKERS
 from tests.unit.agent.values import Described, partition
+from tests.unit.protocol.streams_writers import encode_assignment_info, encode_subscription_info
 
 RACKS = RackSettings()
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samerack.planning.topic_tables import fit_weights
+from samerack.planning.problem import fit_weights
 from samerack.traffic.rates import LEVELS, level_of, phase_of, weights_of
 from samerack.traffic.weights import weights_of_rates
 

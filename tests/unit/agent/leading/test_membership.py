@@ -26,9 +26,9 @@ from samerack.cluster import client, diagnosis
 from samerack.cluster.client import close, connect
 from samerack.cluster.group_member import JOIN_VERSION, STUCK_SECONDS, Joined
 from samerack.common.errors import AgentError
-from samerack.protocol.claims import claims
 from samerack.protocol.consumer import decode_subscription
 from samerack.protocol.model import NO_PARTITIONS
+from samerack.protocol.sticky import claims
 from samerack.settings.leading import LeadingSettings
 from tests.unit.agent.leading.conftest import WAIT_SECONDS, Coordinator
 

@@ -203,7 +203,7 @@ def test_kip_925_7_racks_end_in_no_worse_a_plan(seed: int) -> None:
         outcome = settle(life)
         across.append(
             sum(
-                remote_partitions(life.state(), assignment.process_id, task, TaskType.ACTIVE)
+                len(remote_partitions(life.state(), assignment.process_id, task, TaskType.ACTIVE))
                 for assignment in outcome.assignment.assignment
                 for task in assignment.of_type(TaskType.ACTIVE)
             )

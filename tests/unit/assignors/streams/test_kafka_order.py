@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from samerack.assignors.streams.java_sets import in_java_order, in_queue_order, info_hash, process_hash, string_hash
+from samerack.assignors.streams.java_sets import (
+    in_java_order,
+    in_queue_order,
+    info_hash,
+    process_hash,
+    string_hash,
+    table_size,
+)
 from samerack.assignors.streams.model import ProcessId, TaskId, TaskInfo, TaskTopicPartition
 
 
@@ -31,9 +38,8 @@ def test_a_described_task_hashes_as_a_record() -> None:
 
 def test_a_set_made_at_once_has_its_table_from_the_start() -> None:
     """Twelve numbers use 16 buckets if inserted one by one, and 32 if copied from a collection."""
-    numbers = [*range(11), 17]
-    assert in_java_order(numbers, int) == [0, 1, 17, *range(2, 11)]
-    assert in_java_order(numbers, int, at_once=True) == numbers
+    assert in_java_order([*range(11), 17], int) == [0, 1, 17, *range(2, 11)]
+    assert (table_size(12), table_size(12, at_once=True)) == (16, 32)
 
 
 def test_equals_leave_a_queue_as_in_java() -> None:

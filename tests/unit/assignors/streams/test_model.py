@@ -9,7 +9,6 @@ import pytest
 from samerack.assignors.model import AssignmentError as InvalidError
 from samerack.assignors.streams.assignment import AssignedTask, TaskType, assignment_of
 from samerack.assignors.streams.configs import AssignmentConfigs, Strategy, strategy_named
-from samerack.assignors.streams.lifecycle import identity_assignment
 from samerack.assignors.streams.model import (
     LATEST_OFFSET,
     ApplicationState,
@@ -21,7 +20,8 @@ from samerack.assignors.streams.model import (
     TaskTopicPartition,
     task_id,
 )
-from samerack.assignors.streams.params import RackAwareOptimizationParams
+from samerack.assignors.streams.plugin import identity_assignment
+from samerack.assignors.streams.rules import RackAwareOptimizationParams
 from tests.unit.assignors.streams.applications import process
 
 STATEFUL, STATELESS = task_id("0_0"), task_id("1_0")

@@ -22,8 +22,7 @@ from samerack.assignors.streams.model import (
     task_id,
 )
 from samerack.assignors.streams.optimize import optimize_rack_aware_active_tasks, optimize_rack_aware_standby_tasks
-from samerack.assignors.streams.params import RackAwareOptimizationParams
-from samerack.assignors.streams.rules import Reason, tag_warnings
+from samerack.assignors.streams.rules import RackAwareOptimizationParams, Reason, tag_warnings
 from samerack.offline.streams_json import Application, Question
 from tests.unit.assignors.streams.applications import application, process, tasks
 from tests.unit.assignors.streams.questions import optimize_question

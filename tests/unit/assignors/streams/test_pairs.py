@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from samerack.assignors.streams import active, pairs
+from samerack.assignors.streams import active
 from samerack.assignors.streams.active import Costs, optimize_active
 from tests.unit.assignors.streams.test_active import cost, fits, random_tasks
 
@@ -16,7 +16,7 @@ from tests.unit.assignors.streams.test_active import cost, fits, random_tasks
 @pytest.mark.parametrize("few", [1, 3])
 def test_a_few_pairs_cost_what_all_cost(monkeypatch: pytest.MonkeyPatch, few: int, costs: Costs) -> None:
     """Of many subtopologies on many clients the plan has the same cost, within all limits."""
-    monkeypatch.setattr(pairs, "A_FEW", few)
+    monkeypatch.setattr(active, "A_FEW", few)
     for seed in range(8):
         tasks = random_tasks(seed, tasks=200, clients=40)
         tasks = replace(tasks, subtopology=np.sort(np.arange(200) % 30).astype(np.int32))

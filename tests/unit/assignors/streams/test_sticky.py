@@ -9,12 +9,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from samerack.assignors.streams.builtin import ASSIGNORS
-from samerack.assignors.streams.fallback import FallbackPriorTaskAssignor
 from samerack.assignors.streams.model import ApplicationState, TaskId
 from samerack.assignors.streams.plugin import AssignmentError, GroupAssignment, GroupSubscription
 from samerack.assignors.streams.registry import Outcome, Request
 from samerack.assignors.streams.rules import Reason
-from samerack.assignors.streams.sticky import StickyTaskAssignor
+from samerack.assignors.streams.sticky import FallbackPriorTaskAssignor, StickyTaskAssignor
 from tests.unit.assignors.streams.applications import actives, after, application, tasks
 
 both_modes = pytest.mark.parametrize("compatible", [False, True])

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from samerack.assignors.streams.assignment import assignment_of
-from samerack.assignors.streams.lifecycle import group_assignment
 from samerack.assignors.streams.model import ApplicationState, task_id
 from samerack.assignors.streams.plugin import (
     AssignmentError,
     GroupAssignment,
     TaskAssignment,
+    group_assignment,
     validate_task_assignment,
 )
 from tests.unit.assignors.streams.applications import application, process, tasks

@@ -1,8 +1,9 @@
-"""Kafka's `range` with KIP-881's racks, with the same result: the agent's fallback and the reference for comparisons.
+"""Kafka's `range` with KIP-881's racks and its `roundrobin`, with the same results, and its order of members.
 
-Each topic is dealt in consecutive ranges to its subscribers. If racks can help, partitions that match a member's rack
-are dealt first; topics with equal partition counts and equal subscribers are dealt together, so that partition i of all
-of them goes to one member.
+`range` is the agent's fall-back and the reference for comparisons. Each topic is dealt in consecutive ranges to its
+subscribers. If racks can help, partitions that match a member's rack are dealt first; topics with equal partition
+counts and equal subscribers are dealt together, so that partition i of all of them goes to one member. `roundrobin`
+deals partitions in turn, whatever their racks and current owners. All assignors of samerack use the order of members.
 """
 
 from __future__ import annotations
@@ -12,8 +13,28 @@ from dataclasses import dataclass
 import numpy as np
 
 from samerack.assignors.arrays import starts_of
-from samerack.assignors.consumer.order import member_order
 from samerack.assignors.model import NOBODY, BoolArray, Int32Array, Int64Array, Problem
+
+
+def utf16_order(name: str) -> bytes:
+    """Return a sort key with Java's order of names: by UTF-16 code unit, so U+1F600 comes before U+FF5E."""
+    return name.encode("utf-16-be", "surrogatepass")
+
+
+def member_order(problem: Problem) -> Int32Array:
+    """Return member indices [M]: static members by group instance id, then dynamic ones by member id (KIP-345).
+
+    A static member that restarts with a new member id keeps its position, so plans do not depend on generated ids.
+    """
+    if not any(problem.instance_ids) and "".join(problem.members).isascii():
+        return np.array(sorted(range(len(problem.members)), key=problem.members.__getitem__), np.int32)
+
+    def key(index: int) -> tuple[bool, bytes, bytes]:
+        instance_id = problem.instance_ids[index]
+        member_id = utf16_order(problem.members[index])
+        return (True, member_id, b"") if instance_id is None else (False, utf16_order(instance_id), member_id)
+
+    return np.array(sorted(range(len(problem.members)), key=key), np.int32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +74,7 @@ class _Seats:
         return np.where(hungry, self.floor - self.taken + with_extra, 0)
 
 
-def assign(problem: Problem) -> Int32Array:
+def assign_range(problem: Problem) -> Int32Array:
     """Assign as Kafka 4.3's `RangeAssignor` (KIP-881, "Proposed Changes").
 
     Args:
@@ -165,3 +186,33 @@ def _deal_together(problem: Problem, starts: Int64Array, deal: _Deal) -> Int64Ar
             seats.take(min(heads), 1)
     plan[plan == NOBODY] = np.repeat(np.arange(len(deal.consumers)), seats.rest())
     return plan
+
+
+def assign_roundrobin(problem: Problem) -> Int32Array:
+    """Assign as Kafka 4.3's `RoundRobinAssignor` (KIP-54, "Notes": the next partition goes to the next member).
+
+    Topics are in Java's order of names, members in Kafka's order; a member that does not subscribe is skipped.
+
+    Args:
+        problem: the group; only topics, subscriptions and the order of members count.
+
+    Returns:
+        [P] owner of each partition, NOBODY if no member subscribes to the topic.
+
+    Complexity: O(P + T * M).
+    """
+    starts = starts_of(np.bincount(problem.topic_of, minlength=len(problem.topics)))
+    owner = np.full(len(problem.topic_of), NOBODY, np.int32)
+    order = member_order(problem)
+    subscription = problem.subscription_of[order]
+    turn = 0
+    for topic in sorted(range(len(problem.topics)), key=lambda index: utf16_order(problem.topics[index])):
+        seats = np.flatnonzero(problem.subscriptions[subscription, topic])
+        count = int(starts[topic + 1] - starts[topic])
+        if not count or not len(seats):
+            continue
+        first = np.searchsorted(seats, turn)  # after the last subscriber it starts again with the first
+        dealt = seats[(first + np.arange(count)) % len(seats)]
+        owner[starts[topic] : starts[topic + 1]] = order[dealt]
+        turn = int(dealt[-1]) + 1
+    return owner
