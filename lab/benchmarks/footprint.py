@@ -38,7 +38,7 @@ _SETTLE_SECONDS: Final = 30.0
 _CYCLES: Final = 3
 _CYCLE_LIMIT_SECONDS: Final = 300.0
 _SCRAPE_SECONDS: Final = 15.0
-_LOOK_SECONDS: Final = 0.02
+_POLL_SECONDS: Final = 0.02
 _MIB: Final = 1 << 20
 _SIZES: Final = "memory|MiB|of it private|aim"
 _COMMANDS: Final = ("--help", "rack", "health", "decode assignment 000000000000ffffffff")
@@ -88,7 +88,7 @@ def _ready_seconds(cluster: Cluster, folder: Path, name: str) -> float:
     """Return how long an agent takes until /readyz says yes."""
     begun = time.monotonic()
     with _agent(cluster, folder, name, election__group="") as agent:
-        wait_until(lambda: agent.get("/readyz")[0] == 200, "the agent is ready", pause=_LOOK_SECONDS)
+        wait_until(lambda: agent.get("/readyz")[0] == 200, "the agent is ready", pause=_POLL_SECONDS)
         return round(time.monotonic() - begun, 2)
 
 

@@ -32,9 +32,7 @@ class ElectionSettings(Section):
         default=5.0, description="How long an election waits for an agent that does not answer."
     )
     hand_over_seconds: float = Field(
-        default=1.5,
-        ge=0,
-        description="How long an agent that ends leads on until the next one has taken over.",
+        default=1.5, ge=0, description="How long an agent that ends leads on until the next one has taken over."
     )
     addresses: Names = Field(
         default=(),

@@ -37,10 +37,7 @@ class PublishingSettings(Section):
         description="Kafka settings of the producer alone, over those of `kafka`.",
         examples=[{"bootstrap.servers": "fleet:9092"}],
     )
-    create_topics: bool = Field(
-        default=False,
-        description="Create a missing topic, with the brokers' defaults.",
-    )
+    create_topics: bool = Field(default=False, description="Create a missing topic, with the brokers' defaults.")
     max_buffered_records: int = Field(default=100_000, ge=1, description="Most records that wait for Kafka.")
     max_buffered_bytes: int = Field(default=67_108_864, ge=1, description="Most bytes that wait for Kafka.")
 

@@ -15,9 +15,7 @@ class WebSettings(Section):
 
     host: str = Field(default="127.0.0.1", description="Address to listen on.")
     hosts: Names = Field(
-        default=(),
-        description="Further names by which the port may be asked.",
-        examples=[["samerack.example.org"]],
+        default=(), description="Further names by which the port may be asked.", examples=[["samerack.example.org"]]
     )
     port: int = Field(default=9464, ge=0, le=65535, description="Port to listen on; 0 takes a free one and logs it.")
     socket: str = Field(
