@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from typing import Literal
-from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
 
 from samerack.common.patterns import EVERY, wrong_selection
-from samerack.settings.base import Names, Seconds, Section
+from samerack.settings.base import Names, Seconds, Section, check_address
 
 
 class ClientEndpoint(Section):
@@ -21,9 +20,7 @@ class ClientEndpoint(Section):
     @field_validator("url")
     @classmethod
     def _url_parses(cls, url: str) -> str:
-        address = urlsplit(url)  # its ValueError names what is wrong; so does that of the port
-        if address.scheme not in ("http", "https") or not address.hostname or address.port == 0:
-            raise ValueError("expected http://HOST:PORT/PATH")
+        check_address(url, "http://HOST:PORT/PATH")
         return url
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from typing import Literal
-from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
 
-from samerack.settings.base import Names, Seconds, Section
+from samerack.settings.base import Names, Seconds, Section, check_address
 
 
 class WebSettings(Section):
@@ -42,9 +41,8 @@ class OtelSettings(Section):
     @field_validator("endpoint")
     @classmethod
     def _endpoint_is_an_address(cls, endpoint: str) -> str:
-        address = urlsplit(endpoint)  # its ValueError names what is wrong; so does that of the port
-        if endpoint and (address.scheme not in ("http", "https") or not address.hostname or address.port == 0):
-            raise ValueError("expected http://HOST:PORT/v1/metrics")
+        if endpoint:
+            check_address(endpoint, "http://HOST:PORT/v1/metrics")
         return endpoint
 
 
