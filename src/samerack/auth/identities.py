@@ -18,7 +18,7 @@ from samerack.common.errors import SettingsError
 
 AWS_MSK_IAM: Final = "AWS_MSK_IAM"
 OAUTHBEARER: Final = "OAUTHBEARER"
-_MECHANISMS: Final = ("sasl.mechanism", "sasl.mechanisms")
+MECHANISM_KEYS: Final = ("sasl.mechanism", "sasl.mechanisms")
 METHOD: Final = "sasl.oauthbearer.method"
 ENDPOINT: Final = "sasl.oauthbearer.token.endpoint.url"
 CLIENT: Final = "sasl.oauthbearer.client.id"
@@ -116,7 +116,7 @@ def mechanism(kafka: Mapping[str, str]) -> str:
 
     This is what librdkafka does.
     """
-    given = [text.upper() for key, text in kafka.items() if key in _MECHANISMS]
+    given = [text.upper() for key, text in kafka.items() if key in MECHANISM_KEYS]
     return given[-1] if given else ""
 
 
@@ -245,11 +245,7 @@ _METADATA: Final[Mapping[str, Callable[[Mapping[str, str]], Identity]]] = {
 
 
 def _check_keys(kafka: Mapping[str, str], known: AbstractSet[str], what: str) -> None:
-    """Refuse keys that have no effect, and connections without TLS, on which a token could be read and reused.
-
-    Raises:
-        SettingsError: There is such a key, or the connection to the brokers is not TLS.
-    """
+    """Refuse keys that have no effect, and connections without TLS, on which a token could be read and reused."""
     strange = sorted(KEYS.intersection(kafka) - known - {EXTENSIONS})
     if strange:
         raise SettingsError(f"kafka.{strange[0]}: has no effect with {what}; leave it out")
@@ -271,11 +267,7 @@ def _hosts(kafka: Mapping[str, str]) -> list[str]:
 
 
 def _region_of(kafka: Mapping[str, str]) -> str:
-    """Return the region in the brokers' host names, or "" if there is none.
-
-    Raises:
-        SettingsError: They name several regions.
-    """
+    """Return the one region in the brokers' host names, or "" if there is none."""
     regions = sorted({found.group(1) for host in _hosts(kafka) if (found := _AWS_HOST.search(host))})
     if len(regions) > 1:
         raise SettingsError(

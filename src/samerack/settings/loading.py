@@ -208,12 +208,7 @@ def _elsewhere(prefix: str, key: str) -> list[str]:
 
 
 def _explained(error: ValidationError, *, misspelt: Sequence[str]) -> list[str]:
-    """Return a text for each error.
-
-    Args:
-        error: All errors of the model.
-        misspelt: What is told of unknown keys: the key that was meant is not called missing too.
-    """
+    """Return a text for each error; a key that was meant by one of those misspelt is not called missing too."""
     errors = error.errors()
     beside = {one["loc"][:-1] for one in errors if one["type"] == "extra_forbidden"} | ({()} if misspelt else set())
     return [_explain(one) for one in errors if not (one["type"] == "missing" and one["loc"][:-1] in beside)]

@@ -191,11 +191,7 @@ def _xml(answer: HttpAnswer) -> dict[str, str]:
 
 
 def _credentials(who: str, found: Mapping[str, Any]) -> Credentials:
-    """Read credentials from a mapping with AWS's names.
-
-    Raises:
-        TokenError: They are incomplete or expired.
-    """
+    """Read credentials from a mapping with AWS's names, and refuse what is incomplete or expired."""
     if found.get("Code", "Success") != "Success":
         raise TokenError(f"{who} gives no credentials: {line(str(found['Code']))}; check the role's trust policy")
     try:
