@@ -17,7 +17,7 @@ from kafka import TopicPartition as MovedPartition
 from kafka.admin import KafkaAdminClient
 
 from lab.sandbox.errors import SandboxError
-from lab.sandbox.patience import PATIENCE
+from lab.sandbox.processes import PATIENCE
 
 _ANSWER_SECONDS: Final = 5.0
 _LONGEST_PAUSE: Final = 0.25
@@ -25,30 +25,18 @@ _LONGEST_PAUSE: Final = 0.25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replicas:
-    """The brokers of one partition.
+    """The ids of one partition's brokers."""
 
-    Attributes:
-        leader: the leader's broker id; -1 while there is none.
-        replicas: broker ids, the preferred leader first.
-        in_sync: broker ids.
-    """
-
-    leader: int
-    replicas: tuple[int, ...]
+    leader: int  # -1 while there is none
+    replicas: tuple[int, ...]  # the preferred leader first
     in_sync: frozenset[int]
 
 
 def wait_until(holds: Callable[[], bool], what: str, *, timeout: float = 60.0, pause: float = 0.05) -> float:
-    """Wait until a condition holds; a Kafka error while asking counts as "not yet".
+    """Wait until a condition holds, which `what` says in words; return the seconds it took.
 
-    Args:
-        holds: returns whether the condition holds.
-        what: the condition in words, for the error.
-        timeout: seconds to wait, times `PATIENCE`.
-        pause: seconds between two checks, at first.
-
-    Returns:
-        The seconds it took.
+    A Kafka error while asking counts as "not yet". The timeout is multiplied by `PATIENCE`; checks are `pause` seconds
+    apart at first.
     """
     timeout *= PATIENCE
     begun = time.monotonic()
@@ -74,14 +62,8 @@ class Admin:
             admin.move_replicas({("orders", 0): [3, 1]})
     """
 
-    def __init__(self, bootstrap: str, *, timeout: float = 60.0) -> None:
-        """Prepare a client, which connects on its first request.
-
-        Args:
-            bootstrap: `bootstrap.servers`.
-            timeout: seconds until metadata must show a change.
-        """
-        self._timeout = timeout
+    def __init__(self, bootstrap: str) -> None:
+        """Prepare a client, which connects on its first request."""
         self._client = _client(bootstrap)
 
     def close(self) -> None:
@@ -138,7 +120,7 @@ class Admin:
     def delete_topic(self, topic: str) -> None:
         """Delete a topic."""
         _all_done(self._client.delete_topics([topic]))
-        wait_until(lambda: not self.replicas([topic]), f"topic {topic} is gone", timeout=self._timeout)
+        wait_until(lambda: not self.replicas([topic]), f"topic {topic} is gone")
 
     def add_partitions(self, topic: str, assignment: Sequence[Sequence[int]]) -> None:
         """Add partitions to a topic, one for each list of brokers."""
@@ -148,14 +130,11 @@ class Admin:
         self._wait_led({(topic, present + number): brokers for number, brokers in enumerate(added)})
 
     def move_replicas(self, moves: Mapping[tuple[str, int], Sequence[int]], *, elect: bool = True) -> float:
-        """Move partitions to other brokers and wait until their data is copied.
+        """Move partitions to other brokers, and wait until their data is copied; return the seconds it took.
 
         Args:
             moves: (topic, partition) to its new brokers, the preferred leader first.
             elect: make the first broker of each list the leader.
-
-        Returns:
-            The seconds until metadata showed all moves.
         """
         begun = time.monotonic()
         wanted = {MovedPartition(topic, number): list(brokers) for (topic, number), brokers in moves.items()}
@@ -171,7 +150,6 @@ class Admin:
             wait_until(
                 lambda: not mover.list_partition_reassignments(list(wanted)),
                 f"the replicas of {len(wanted)} partitions have moved",
-                timeout=self._timeout,
             )
         finally:
             mover.close()
@@ -203,7 +181,7 @@ class Admin:
                 for partition in wanted
             )
 
-        wait_until(lead, f"the first replicas of {len(wanted)} partitions of {topics} lead", timeout=self._timeout)
+        wait_until(lead, f"the first replicas of {len(wanted)} partitions of {topics} lead")
 
     def _ask(self, question: Callable[[], Any]) -> Any:
         """Repeat a request until a broker answers: the first one may have just been stopped."""
@@ -213,7 +191,7 @@ class Admin:
             answers.append(question())
             return True
 
-        wait_until(answered, "a broker answers", timeout=self._timeout)
+        wait_until(answered, "a broker answers")
         return answers[0]
 
     def _wait_led(self, wanted: Mapping[tuple[str, int], Sequence[int]]) -> None:
@@ -245,9 +223,7 @@ class Admin:
             showing.update(address for address in living - showing if shows(_client(address)))
             return living <= showing
 
-        wait_until(
-            all_show, f"metadata shows {len(wanted)} partitions of {topics} where they belong", timeout=self._timeout
-        )
+        wait_until(all_show, f"metadata shows {len(wanted)} partitions of {topics} where they belong")
 
     def _addresses(self) -> list[str]:
         """Return the addresses of the brokers that the cluster lists."""
@@ -283,7 +259,7 @@ def _all_done(futures: Mapping[str, Future[None]]) -> None:
         future.result()
 
 
-def wait_for_racks(bootstrap: str, expected: Mapping[int, str | None], *, timeout: float = 30.0) -> None:
+def wait_for_racks(bootstrap: str, expected: Mapping[int, str | None], *, timeout: float) -> None:
     """Wait until the broker at `bootstrap` lists exactly these brokers with these racks."""
     with Admin(bootstrap) as admin:
         wait_until(lambda: admin.racks() == expected, f"{bootstrap} lists {dict(expected)}", timeout=timeout)

@@ -18,8 +18,7 @@ from prometheus_client.samples import Sample
 from lab.sandbox.admin import wait_until
 from lab.sandbox.commands import SAMERACK
 from lab.sandbox.errors import SandboxError
-from lab.sandbox.patience import PATIENCE
-from lab.sandbox.processes import end, spawn, tail
+from lab.sandbox.processes import PATIENCE, end, spawn, tail
 
 _STOP_SECONDS: Final = 30.0
 _PAUSE_SECONDS: Final = 0.1
@@ -47,7 +46,7 @@ class AgentProcess:
         """Start the agent.
 
         Args:
-            bootstrap: `bootstrap.servers`; empty where the file of settings names brokers.
+            bootstrap: empty where the file of settings names brokers.
             groups: the groups that it leads.
             log: file for its log, which is JSON lines.
             settings: dotted keys to values, as for `--set`.

@@ -7,27 +7,21 @@ requires. Tokens of Microsoft Entra are JWTs, which Kafka's own class checks (`l
 import subprocess
 import zipfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final
 
 from lab.sandbox.errors import SandboxError
 from lab.sandbox.jvm import class_path, java
-from lab.sandbox.security import OAUTH_MODULE
+from lab.sandbox.security import oauth_listener
 
 _SOURCES: Final = Path(__file__).parent / "kafka"
+_HANDLERS: Final = "samerack.sandbox"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Msk:
-    """The credentials that brokers of Amazon MSK accept, and their region.
-
-    Attributes:
-        region: of the cluster.
-        key: the access key's id.
-        secret: the access key.
-        session: token of the session.
-    """
+    """The credentials that brokers of Amazon MSK accept, and their region; `key` is the id of the access key."""
 
     region: str
     key: str
@@ -35,38 +29,29 @@ class Msk:
     session: str = field(repr=False)
 
     def listener(self, *, reauthenticate_ms: int = 0) -> dict[str, str]:
-        """Return the properties of a listener with SASL OAUTHBEARER for such tokens.
-
-        Args:
-            reauthenticate_ms: how long a connection lasts without a new token; 0 is without limit.
-        """
-        return _listener("MskTokens", reauthenticate_ms)
+        """Return the properties of a listener for such tokens; without a new one a connection lasts so long (0: on)."""
+        limit = {"oauthbearer.connections.max.reauth.ms": str(reauthenticate_ms)} if reauthenticate_ms else {}
+        return {**oauth_listener(f"{_HANDLERS}.MskTokens"), **limit}
 
     def options(self) -> tuple[str, ...]:
         """Return options of the JVMs."""
-        known = {"region": self.region, "key": self.key, "secret": self.secret, "session": self.session}
-        return _options("msk", known)
+        return _options("msk", asdict(self))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GoogleKafka:
-    """The credentials that brokers of Google's Managed Service for Apache Kafka accept.
-
-    Attributes:
-        account: the service account.
-        access: its access token.
-    """
+    """The service account, and its access token, that brokers of Google's Managed Service for Apache Kafka accept."""
 
     account: str
     access: str = field(repr=False)
 
     def listener(self) -> dict[str, str]:
-        """Return the properties of a listener with SASL OAUTHBEARER for such tokens."""
-        return _listener("GoogleTokens", 0)
+        """Return the properties of a listener for such tokens."""
+        return oauth_listener(f"{_HANDLERS}.GoogleTokens")
 
     def options(self) -> tuple[str, ...]:
         """Return options of the JVMs."""
-        return _options("google", {"account": self.account, "access": self.access})
+        return _options("google", asdict(self))
 
 
 def compiled(folder: Path) -> Path:
@@ -92,15 +77,6 @@ def compiled(folder: Path) -> Path:
         for file in sorted(classes.rglob("*.class")):
             archive.write(file, file.relative_to(classes))
     return jar
-
-
-def _listener(handler: str, reauthenticate_ms: int) -> dict[str, str]:
-    return {
-        "sasl.enabled.mechanisms": "OAUTHBEARER",
-        "oauthbearer.sasl.jaas.config": f"{OAUTH_MODULE} required;",
-        "oauthbearer.sasl.server.callback.handler.class": f"samerack.sandbox.{handler}",
-        **({"oauthbearer.connections.max.reauth.ms": str(reauthenticate_ms)} if reauthenticate_ms else {}),
-    }
 
 
 def _options(cloud: str, known: Mapping[str, str]) -> tuple[str, ...]:

@@ -29,18 +29,11 @@ class Keep(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broker:
-    """The present state of one broker.
-
-    Attributes:
-        id: its node id.
-        rack: its `broker.rack`; None when it has none.
-        address: `host:port` for clients; it does not change on restarts.
-        running: whether its process is up.
-    """
+    """The present state of one broker."""
 
     id: int
     rack: str | None
-    address: str
+    address: str  # host:port, the same after a restart
     running: bool
 
 

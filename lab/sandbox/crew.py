@@ -16,6 +16,7 @@ from rich.table import Table
 
 from lab.sandbox.admin import Admin, Replicas, wait_until
 from lab.sandbox.cluster import Cluster
+from lab.sandbox.contract import RACK_SENDERS
 from lab.sandbox.errors import SandboxError
 from lab.sandbox.feeder import VALUE_BYTES, Feeder
 from lab.sandbox.members.ledger import longest_pauses
@@ -32,11 +33,15 @@ Topics = Mapping[str, Sequence[Sequence[int]]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Post:
-    """One place in the group: the client, its rack, and whether the client is configured with it."""
+    """One place in the group: the client and its rack."""
 
     client: str
     rack: str
-    sends_rack: bool
+
+    @property
+    def sends_rack(self) -> bool:
+        """Whether the client is configured with its rack."""
+        return self.client in RACK_SENDERS
 
     @property
     def name(self) -> str:

@@ -18,6 +18,7 @@ import typer
 from rich.console import Console
 
 from lab.sandbox.commands import SAMERACK
+from lab.sandbox.contract import RACK_NAMES
 from lab.sandbox.crew import Crew, Post
 from lab.sandbox.demo import GROUP, POSTS, TOPICS, agent, deploy_until_led
 from lab.sandbox.errors import SandboxError
@@ -29,9 +30,7 @@ TRAFFIC_TOPIC: Final = "samerack-traffic"
 STATES_TOPIC: Final = "samerack-states"
 CLUSTER: Final = "demo"
 OTHER_GROUP: Final = "reports"
-OTHER_POSTS: Final = tuple(
-    Post(client="confluent", rack=rack, sends_rack=True) for rack in ("rack-a", "rack-b", "rack-c")
-)
+OTHER_POSTS: Final = tuple(Post(client="confluent", rack=rack) for rack in RACK_NAMES)
 _PUBLISHING: Final = {
     "traffic.groups": ["*"],
     "traffic.poll_seconds": 1,

@@ -91,7 +91,7 @@ def command(  # noqa: PLR0913 - one parameter for each part of a command line
         main: the class to run.
         arguments: its arguments.
         folder: for temporary files, so that a killed JVM leaves nothing elsewhere.
-        options: further options of the JVM; they override the sandbox's own.
+        options: of the JVM; they override the sandbox's own.
         more: our own jars, after Kafka's on the class path.
         version: of Kafka.
     """

@@ -14,18 +14,12 @@ ADMIN_PRINCIPAL: Final = "User:ANONYMOUS"
 """The principal of all clients of the open listener."""
 _PLAIN_MODULE: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _SCRAM_MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
-OAUTH_MODULE: Final = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+_OAUTH: Final = "org.apache.kafka.common.security.oauthbearer"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listener:
-    """A further listener of every broker.
-
-    Attributes:
-        name: its name, in capitals.
-        protocol: SSL, SASL_PLAINTEXT or SASL_SSL.
-        properties: properties of this listener only, without their prefix.
-    """
+    """A further listener of every broker: its name in capitals, and properties of its own without their prefix."""
 
     name: str
     protocol: str
@@ -67,11 +61,9 @@ class Security:
 
 
 def certified(certificate: Path, *, clients: Path | None = None) -> dict[str, str]:
-    """Return the properties of a listener with TLS.
+    """Return the properties of a listener with TLS, and a broker's key and certificate in one PEM file.
 
-    Args:
-        certificate: the broker's key and certificate in one PEM file.
-        clients: the authority of clients' certificates, if clients must have one.
+    `clients` is the authority of clients' certificates, if clients must have one.
     """
     shown = {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(certificate)}
     if clients is None:
@@ -94,22 +86,21 @@ def scram(mechanism: str) -> dict[str, str]:
     }
 
 
-def oauthbearer(keys: str, *, audience: str, reauthenticate_ms: int = 0) -> dict[str, str]:
-    """Return the properties of a listener with SASL OAUTHBEARER.
+def oauthbearer(keys: str, *, audience: str) -> dict[str, str]:
+    """Return the properties of a listener with SASL OAUTHBEARER for tokens of this audience.
 
-    Args:
-        keys: URL of the keys (JWKS) that sign tokens; the JVM must be allowed to use it, see `allowed`.
-        audience: the audience that tokens must have.
-        reauthenticate_ms: how long a connection lasts without a new token; 0 is without limit.
+    `keys` is the URL of the keys (JWKS) that sign tokens; the JVM must be allowed to use it, see `allowed`.
     """
-    handler = "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
+    of_tokens = {"sasl.oauthbearer.jwks.endpoint.url": keys, "sasl.oauthbearer.expected.audience": audience}
+    return {**oauth_listener(f"{_OAUTH}.OAuthBearerValidatorCallbackHandler"), **of_tokens}
+
+
+def oauth_listener(handler: str) -> dict[str, str]:
+    """Return the properties of a listener with SASL OAUTHBEARER, whose tokens a class checks."""
     return {
         "sasl.enabled.mechanisms": "OAUTHBEARER",
-        "oauthbearer.sasl.jaas.config": f"{OAUTH_MODULE} required;",
+        "oauthbearer.sasl.jaas.config": f"{_OAUTH}.OAuthBearerLoginModule required;",
         "oauthbearer.sasl.server.callback.handler.class": handler,
-        "sasl.oauthbearer.jwks.endpoint.url": keys,
-        "sasl.oauthbearer.expected.audience": audience,
-        **({"oauthbearer.connections.max.reauth.ms": str(reauthenticate_ms)} if reauthenticate_ms else {}),
     }
 
 

@@ -73,7 +73,7 @@ class StreamsApplication:
             folder: for state.
             properties: Kafka Streams' own, for every instance.
             heap_megabytes: of each process.
-            options: further options of the JVMs.
+            options: of the JVMs.
             version: of Kafka's jars in the cache; `streams-3.9` has only Kafka Streams.
         """
         self._version = version
@@ -197,11 +197,9 @@ class StreamsApplication:
         return since - begun
 
     def crossing(self, racks: Mapping[str, frozenset[str]], *, standby: bool = False) -> int:
-        """Return how many tasks read from another rack: their source, or their changelog for standbys.
+        """Return how many tasks read their source from another rack; with `standby`, how many standbys their changelog.
 
-        Args:
-            racks: racks of the replicas by task.
-            standby: count standbys.
+        `racks` are those of the replicas by task.
         """
         return sum(
             self.places[instance.rpartition("-")[0]].rack not in racks[task]
@@ -210,11 +208,7 @@ class StreamsApplication:
         )
 
     def received(self, read: str) -> dict[str, Counter[int]]:
-        """Return the bytes that consumers have received, by process and broker, as Kafka's own metrics count.
-
-        Args:
-            read: `sources` or `changelogs`.
-        """
+        """Return the bytes of `sources` or `changelogs` by process and broker, as the consumers' own metrics count."""
         found: dict[str, Counter[int]] = {}
         for name, member in self._running.items():
             latest = {

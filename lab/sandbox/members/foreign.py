@@ -27,14 +27,9 @@ def java_command(
     jars: Sequence[Path] = (),
     options: Sequence[str] = (),
 ) -> list[str]:
-    """Return the command line of a program of tests/java/consumer.
+    """Return the command line of a program of tests/java/consumer, with further jars and options of the JVM.
 
-    Args:
-        settings: its arguments.
-        main: the program.
-        version: of Kafka's jars in the cache; `clients-3.4` and `clients-2.8` have only a client.
-        jars: further jars of ours.
-        options: further options of the JVM.
+    `version` is of Kafka's jars in the cache; `clients-3.4` and `clients-2.8` have only a client.
     """
     jar = _built(cache_folder() / "java" / "consumer.jar")
     return command(

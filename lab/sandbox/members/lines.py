@@ -16,17 +16,9 @@ Partition = tuple[str, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberSettings:
-    """One member's arguments.
+    """One member's arguments; without assignors it offers the client's default.
 
-    Attributes:
-        bootstrap: `bootstrap.servers`.
-        group: the group's id.
-        topics: the topics that it subscribes to.
-        client_id: its client id.
-        rack: its `client.rack`, if any.
-        assignors: names of the assignors it offers; empty means the client's default.
-        instance_id: its `group.instance.id`, if it is a static member.
-        properties: client settings that are added or replaced, in Kafka's names.
+    Properties are client settings that are added or replaced, in Kafka's names.
     """
 
     bootstrap: str

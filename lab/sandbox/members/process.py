@@ -16,8 +16,7 @@ from typing import IO, Any, Final, Self
 from lab.sandbox.errors import SandboxError
 from lab.sandbox.members.foreign import FOREIGN_CLIENTS, java_command
 from lab.sandbox.members.lines import MemberSettings, Partition, command_line
-from lab.sandbox.patience import PATIENCE
-from lab.sandbox.processes import end, spawn
+from lab.sandbox.processes import PATIENCE, end, spawn
 
 PYTHON_CLIENTS: Final[Mapping[str, str]] = {
     "confluent": "lab.sandbox.members.confluent",
@@ -29,23 +28,10 @@ PYTHON_CLIENTS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One line of a member.
+    """One line of a member, whose fields `lab.sandbox.members` explains; `kind` is the line's `event`.
 
-    Attributes:
-        kind: `event` of the line.
-        ms: when it was printed, in milliseconds of the wall clock.
-        partitions: those assigned, revoked or lost; for records the one partition.
-        first: first offset of records, else -1.
-        last: last offset of records, else -1.
-        count: number of records.
-        brokers: for statistics, broker id to bytes received since the start.
-        message: for errors.
-        ns: when it was printed, in nanoseconds of the monotonic clock that all processes of this machine share.
-        begun_ns: for records, when the first was read.
-        ended_ns: for records, when the last was read.
-        generation: the group's generation as the member's client knows it; -1 where it does not report it.
-        offsets: for commits, the next offset to be read of each partition.
-        member: the member's name; empty where the process has only one member.
+    `partitions` are those assigned, revoked or lost; for records the one partition. What a line does not have is -1,
+    empty or None, and `begun_ns` and `ended_ns` are then `ns`.
     """
 
     kind: str
@@ -116,13 +102,7 @@ class Member:
     """
 
     def __init__(self, command: Sequence[str], *, name: str, history: Path | None = None) -> None:
-        """Start the member.
-
-        Args:
-            command: program and arguments.
-            name: its name in messages, such as its client id.
-            history: a file to which every line is also written.
-        """
+        """Start the member; `name` is for messages, and `history` a file to which every line is also written."""
         self.name = name
         self.command = list(command)
         self._events: list[Event] = []
