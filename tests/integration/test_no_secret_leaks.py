@@ -24,10 +24,10 @@ import yaml
 
 from lab.sandbox.admin import wait_until
 from lab.sandbox.agent_process import AgentProcess
-from lab.sandbox.certificates import locked
 from lab.sandbox.commands import SAMERACK
 from lab.sandbox.members.lines import MemberSettings
 from lab.sandbox.members.process import Member
+from tests.clouds.certificates import locked
 from tests.integration.secured import MSK, SECRETS, TOPIC, USER, Secured
 
 pytestmark = pytest.mark.own_cluster

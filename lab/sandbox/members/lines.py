@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import signal
 import sys
 import threading
 import time
@@ -79,6 +80,14 @@ def command_line(settings: MemberSettings) -> list[str]:
     for key, value in settings.properties.items():
         line += ["--property", f"{key}={value}"]
     return line
+
+
+def ended_by_signal() -> threading.Event:
+    """Return what is set as soon as SIGTERM or SIGINT asks this process to end."""
+    ended = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda _number, _frame: ended.set())
+    return ended
 
 
 def python_settings(settings: MemberSettings, assignors: Mapping[str, object]) -> dict[str, object]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import parse_qs
 
-from lab.sandbox.http_server import Answer, Asked, Server
+from tests.clouds.http_server import Answer, Asked, Server
 
 ROLE: Final = "arn:aws:iam::111122223333:role/samerack"
 _PROOF: Final = "metadata-token"

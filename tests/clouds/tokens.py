@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote
 
-from lab.sandbox.certificates import openssl
-from lab.sandbox.http_server import Answer, Asked, Server
+from tests.clouds.certificates import openssl
+from tests.clouds.http_server import Answer, Asked, Server
 
 _KEY_ID: Final = "sandbox"
 _JSON: Final = {"Content-Type": "application/json"}
