@@ -45,23 +45,14 @@ _READ: Final = ("sources", "changelogs")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Measured:
-    """What crossed racks in a time.
+    """What crossed racks in a time."""
 
-    Attributes:
-        share: of all bytes that the processes received, by the kernel's counts.
-        rate: bytes per second, by the kernel's counts.
-        source_share: of the bytes of sources, by Kafka's own counts.
-        changelog_share: of the bytes of changelogs, by Kafka's own counts.
-        sources: tasks that read their source across racks.
-        changelogs: standbys that read their changelog across racks.
-    """
-
-    share: float
-    rate: float
-    source_share: float
-    changelog_share: float
-    sources: int
-    changelogs: int
+    share: float  # of all bytes that the processes received, by the kernel's counts
+    rate: float  # bytes per second, by the kernel's counts
+    source_share: float  # of the bytes of sources, by Kafka's own counts
+    changelog_share: float  # of the bytes of changelogs, by Kafka's own counts
+    sources: int  # tasks that read their source across racks
+    changelogs: int  # standbys that read their changelog across racks
 
 
 def prepare(admin: Admin, application: str, changelogs: Sequence[Sequence[int]] = CHANGELOGS) -> None:

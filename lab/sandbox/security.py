@@ -30,21 +30,13 @@ class Listener:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Security:
-    """How a cluster is secured.
+    """How a cluster is secured."""
 
-    Attributes:
-        listeners: besides the open one.
-        authorizer: whether permissions are required; only super users have any at first.
-        super_users: principals beside `ADMIN_PRINCIPAL` that may do everything, such as `User:orders`.
-        options: further options of the JVMs.
-        jars: further jars for the brokers, after Kafka's.
-    """
-
-    listeners: tuple[Listener, ...] = ()
-    authorizer: bool = False
-    super_users: tuple[str, ...] = ()
-    options: tuple[str, ...] = ()
-    jars: tuple[Path, ...] = ()
+    listeners: tuple[Listener, ...] = ()  # besides the open one
+    authorizer: bool = False  # whether permissions are required; only super users have any at first
+    super_users: tuple[str, ...] = ()  # beside `ADMIN_PRINCIPAL`, such as `User:orders`
+    options: tuple[str, ...] = ()  # of the JVMs
+    jars: tuple[Path, ...] = ()  # further ones for the brokers, after Kafka's
 
     def common(self) -> dict[str, str]:
         """Return properties of every node, the controller's too."""

@@ -18,26 +18,18 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawn:
-    """One entry of a schedule: all random choices of a fault.
+    """One entry of a schedule: all random choices of a fault."""
 
-    Attributes:
-        number: place in the schedule, from 1.
-        kind: name of the kind.
-        group: the group that it affects, if it affects one.
-        pick: which member, broker or partition, modulo their number.
-    """
-
-    number: int
+    number: int  # from 1
     kind: str
     group: str
-    pick: int
+    pick: int  # which member, broker or partition, modulo their number
 
 
 class Fault:
     """One fault; the run injects it, heals it, and then waits until the world has settled.
 
     Attributes:
-        group: the group that it affects.
         target: what it actually affected, in words.
         explains: the groups that it may rebalance.
         violations: how groups without consumers differed from groups without agents, in words.
@@ -89,19 +81,12 @@ Inject = Callable[[Fault], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """One kind of fault.
-
-    Attributes:
-        title: in words.
-        inject: injects a fault of this kind; returns when that is done.
-        like: a name shared by kinds that are the same fault without agents; empty where there is no other such kind.
-        on_agents: whether it affects agents only: without agents nothing is injected.
-    """
+    """One kind of fault, and the function that injects it and returns when that is done."""
 
     title: str
     inject: Inject
-    like: str = ""
-    on_agents: bool = False
+    like: str = ""  # a name shared by kinds that are the same fault without agents
+    on_agents: bool = False  # whether it affects agents only: without agents nothing is injected
 
 
 HITS: Final[Mapping[str, Callable[[Agent], object]]] = {

@@ -13,13 +13,10 @@ from lab.sandbox.members.process import Event
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """The history of one group.
+    """The history of one group: events of members by name, in the order of printing, of the feeder, and offsets kept.
 
-    Attributes:
-        members: name to events in the order of their printing. A killed member prints nothing more: it owned its
-            partitions until its last event.
-        written: the feeder's events; empty where they were not recorded.
-        kept: the offsets that the coordinator had at some times; empty where they were not recorded.
+    A killed member prints nothing more: it owned its partitions until its last event. `kept` are the offsets that the
+    coordinator had at some times. What was not recorded is empty.
     """
 
     members: Mapping[str, tuple[Event, ...]]
@@ -29,12 +26,7 @@ class History:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """The longest allowed durations, in seconds.
-
-    Attributes:
-        unowned: for a partition without an owner.
-        stop: for a partition that is not read although it has records to read.
-    """
+    """The longest seconds that a partition may have no owner, or not be read although it has records to read."""
 
     unowned: float
     stop: float
@@ -53,16 +45,10 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that was wrong.
+    """One thing that was wrong with a partition.
 
-    Attributes:
-        kind: its kind.
-        partition: the partition that it affects.
-        since_ns: when it started.
-        until_ns: when it ended.
-        members: the members concerned.
-        offsets: the first and the last offset of records that were skipped or read again; for a forgotten offset the
-            one that the coordinator has instead (-1 is none) and the last one that was confirmed to a member.
+    `offsets` are the first and the last of the records that were skipped or read again; for a forgotten offset the one
+    that the coordinator has instead (-1 is none) and the last one that was confirmed to a member.
     """
 
     kind: Kind
@@ -95,14 +81,9 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """A time in which a member owned a partition.
+    """A time in which a member owned a partition: until it was revoked or lost, or the member's last event.
 
-    Attributes:
-        member: the owner.
-        partition: the partition.
-        since_ns: when it was assigned.
-        until_ns: when it was revoked or lost, or the member's last event.
-        generations: the first and the last generation in which the member owned it; None if its client reports none.
+    `generations` are the first and the last of that time; None if the client reports none.
     """
 
     member: str
@@ -114,14 +95,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Harm:
-    """Counts of what no run may cause.
-
-    Attributes:
-        lost: records that no member read.
-        owned_twice: how often two members owned a partition in one generation.
-        read_again: how often records below a commit were read again.
-        forgotten: committed offsets that the coordinator no longer had.
-    """
+    """Counts of what no run may cause, as `Kind` names it; lost are records that no member read."""
 
     lost: int
     owned_twice: int

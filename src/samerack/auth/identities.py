@@ -47,60 +47,39 @@ _REGION: Final = re.compile(r"[a-z0-9-]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientCredentials:
-    """A client id and its secret, which an endpoint exchanges for tokens (RFC 6749, section 4.4).
-
-    Attributes:
-        scope: scope to request; "" for none.
-        authority: file of CA certificates (PEM) for the endpoint's certificate; "" for the system's.
-    """
+    """A client id and its secret, which an endpoint exchanges for tokens (RFC 6749, section 4.4)."""
 
     endpoint: str
     client_id: str
     client_secret: str = field(repr=False)
-    scope: str = ""
-    authority: str = ""
+    scope: str = ""  # to request; "" for none
+    authority: str = ""  # file of CA certificates (PEM) for the endpoint's certificate; "" for the system's
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AwsIdentity:
-    """The IAM role or user that AWS gives to this process.
-
-    Attributes:
-        authority: file of CA certificates (PEM) for the certificate of STS; "" for the system's.
-    """
+    """The IAM role or user that AWS gives to this process."""
 
     region: str
-    authority: str = ""
+    authority: str = ""  # file of CA certificates (PEM) for the certificate of STS; "" for the system's
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AzureManagedIdentity:
-    """The identity that Azure gives to the machine that this runs on.
+    """The identity that Azure gives to the machine that this runs on."""
 
-    Attributes:
-        endpoint: URL of the token endpoint of its metadata service.
-        query: query of the request: the resource that the token is for, and the identity if the machine has several.
-    """
-
-    endpoint: str
-    query: str
+    endpoint: str  # URL of the token endpoint of its metadata service
+    query: str  # of the request: the resource that the token is for, and the identity if the machine has several
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AzureWorkloadIdentity:
-    """The identity that Microsoft Entra gives in exchange for the token of a Kubernetes ServiceAccount.
+    """The identity that Microsoft Entra gives in exchange for the token of a Kubernetes ServiceAccount."""
 
-    Attributes:
-        scope: scope to request, which names the service that tokens are for.
-        client_id: client id of the identity; "" takes it from the environment.
-        endpoint: URL of Entra's token endpoint; "" takes it from the environment.
-        authority: file of CA certificates (PEM) for Entra's certificate; "" for the system's.
-    """
-
-    scope: str
-    client_id: str = ""
-    endpoint: str = ""
-    authority: str = ""
+    scope: str  # to request; it names the service that tokens are for
+    client_id: str = ""  # of the identity; "" takes it from the environment
+    endpoint: str = ""  # URL of Entra's token endpoint; "" takes it from the environment
+    authority: str = ""  # file of CA certificates (PEM) for Entra's certificate; "" for the system's
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,19 +13,13 @@ from samerack.common.words import UNKNOWN
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """One column.
-
-    Attributes:
-        number: whether it is a figure, which stays on one line at the right; a name is folded where it is too long.
-        from_width: from how many columns of the terminal on it is shown.
-        optional: whether it is left out where no row has something in it.
-    """
+    """One column of figures, which stay on one line at the right, or of names, which are folded where too long."""
 
     title: str
     cells: Sequence[str]
     number: bool = False
-    from_width: int = 0
-    optional: bool = False
+    from_width: int = 0  # from how many columns of the terminal on it is shown
+    optional: bool = False  # whether it is left out where no row has something in it
 
 
 def table_of(columns: Iterable[Column], *, width: int) -> Table:
