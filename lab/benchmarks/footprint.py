@@ -115,7 +115,7 @@ def sidecars() -> Found:
                     rack=rack,
                     assignors=("range", "roundrobin"),
                 )
-                members.enter_context(Member.python("confluent", settings))
+                members.enter_context(Member.on("confluent", settings))
             leader.wait_role("leading")
             with _agent(cluster, folder, "second") as standby:
                 standby.wait_role("standby")

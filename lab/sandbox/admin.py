@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
 from confluent_kafka import ElectionType, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # exported in fact
@@ -21,6 +21,7 @@ from lab.sandbox.processes import PATIENCE
 
 _ANSWER_SECONDS: Final = 5.0
 _LONGEST_PAUSE: Final = 0.25
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +54,18 @@ def wait_until(holds: Callable[[], bool], what: str, *, timeout: float = 60.0, p
         time.sleep(max(pause, min(_LONGEST_PAUSE, (time.monotonic() - begun) / 20)))
 
 
+def wait_for(question: Callable[[], T], what: str = "a broker answers") -> T:
+    """Repeat a question until a broker answers, since the first one may have just been stopped; return the answer."""
+    answers: list[T] = []
+
+    def answered() -> bool:
+        answers.append(question())
+        return True
+
+    wait_until(answered, what)
+    return answers[0]
+
+
 class Admin:
     """A cluster's administration; a context manager.
 
@@ -80,14 +93,13 @@ class Admin:
 
     def racks(self) -> dict[int, str | None]:
         """Return the rack of every broker that the cluster lists, by broker id."""
-        nodes = self._ask(lambda: self._client.describe_cluster(request_timeout=_ANSWER_SECONDS).result()).nodes
+        nodes = wait_for(lambda: self._client.describe_cluster(request_timeout=_ANSWER_SECONDS).result()).nodes
         return {int(node.id): node.rack or None for node in sorted(nodes, key=lambda node: int(node.id))}
 
     def replicas(self, topics: Iterable[str]) -> dict[tuple[str, int], Replicas]:
         """Return the brokers of the partitions of these topics; topics that do not exist are left out."""
         asked = tuple(topics)
-        found: dict[tuple[str, int], Replicas] = self._ask(lambda: _placed(self._client, asked))
-        return found
+        return wait_for(lambda: _placed(self._client, asked))
 
     def ends(self, topics: Iterable[str]) -> dict[tuple[str, int], int]:
         """Return the end offset of every partition of these topics."""
@@ -100,8 +112,7 @@ class Admin:
             found = client.list_offsets(asked, request_timeout=_ANSWER_SECONDS)
             return {(one.topic, one.partition): int(future.result().offset) for one, future in found.items()}
 
-        offsets: dict[tuple[str, int], int] = self._ask(answers)
-        return offsets
+        return wait_for(answers)
 
     def create_topic(
         self, topic: str, assignment: Sequence[Sequence[int]], *, config: Mapping[str, str] | None = None
@@ -183,17 +194,6 @@ class Admin:
 
         wait_until(lead, f"the first replicas of {len(wanted)} partitions of {topics} lead")
 
-    def _ask(self, question: Callable[[], Any]) -> Any:
-        """Repeat a request until a broker answers: the first one may have just been stopped."""
-        answers: list[Any] = []
-
-        def answered() -> bool:
-            answers.append(question())
-            return True
-
-        wait_until(answered, "a broker answers")
-        return answers[0]
-
     def _wait_led(self, wanted: Mapping[tuple[str, int], Sequence[int]]) -> None:
         """Wait until partitions are placed, and elect the first brokers, which Kafka skips if they started late."""
         self._wait_placed(wanted, leaders=False)
@@ -227,7 +227,7 @@ class Admin:
 
     def _addresses(self) -> list[str]:
         """Return the addresses of the brokers that the cluster lists."""
-        brokers = self._ask(lambda: self._client.list_topics(timeout=_ANSWER_SECONDS)).brokers.values()
+        brokers = wait_for(lambda: self._client.list_topics(timeout=_ANSWER_SECONDS)).brokers.values()
         return [f"{broker.host}:{broker.port}" for broker in brokers]
 
 

@@ -43,15 +43,10 @@ class AgentProcess:
         config: Path | None = None,
         prefix: Sequence[str] = (),
     ) -> None:
-        """Start the agent.
+        """Start the agent, which logs JSON lines into a file.
 
-        Args:
-            bootstrap: empty where the file of settings names brokers.
-            groups: the groups that it leads.
-            log: file for its log, which is JSON lines.
-            settings: dotted keys to values, as for `--set`.
-            config: a file of settings.
-            prefix: a program that starts the agent, with that program's arguments.
+        Settings are dotted keys to values, as for `--set`, and `config` is a file of settings, which may name the brokers
+        in place of `bootstrap`. `prefix` is a program that starts the agent, with its arguments.
         """
         self.groups = tuple(groups)
         self.log = log

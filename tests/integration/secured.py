@@ -186,7 +186,7 @@ def set_password(cluster: Cluster, password: str) -> None:
 
 def member(cluster: Cluster, group: str, zone: str) -> Member:
     """A member that reads the topic, in the rack of this zone."""
-    return Member.python(
+    return Member.on(
         "confluent",
         MemberSettings(
             bootstrap=cluster.bootstrap,

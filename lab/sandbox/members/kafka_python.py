@@ -1,6 +1,6 @@
 """A group member on kafka-python. Its subscription has no rack, even if it fetches with one.
 
-It runs on kafka-python 2.0.2 as well, in a separate virtual environment (`lab.sandbox.members.foreign`).
+It runs on kafka-python 2.0.2 as well, in a separate virtual environment (`lab.sandbox.members.programs`).
 """
 
 import sys

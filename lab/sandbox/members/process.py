@@ -11,19 +11,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import IO, Any, Final, Self
+from typing import IO, Any, Self
 
 from lab.sandbox.errors import SandboxError
-from lab.sandbox.members.foreign import FOREIGN_CLIENTS, java_command
-from lab.sandbox.members.lines import MemberSettings, Partition, command_line
+from lab.sandbox.members.lines import MemberSettings, Partition
+from lab.sandbox.members.programs import CLIENTS
 from lab.sandbox.processes import PATIENCE, end, spawn
-
-PYTHON_CLIENTS: Final[Mapping[str, str]] = {
-    "confluent": "lab.sandbox.members.confluent",
-    "kafka-python": "lab.sandbox.members.kafka_python",
-    "aiokafka": "lab.sandbox.members.aiokafka",
-}
-"""Client to the module that runs it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +90,7 @@ class Member:
 
     Example:
         settings = MemberSettings(bootstrap=cluster.bootstrap, group="g", topics=("t",), client_id="c1")
-        with Member.python("confluent", settings) as member:
+        with Member.on("confluent", settings) as member:
             member.wait(lambda: len(member.owned) == 3, "it has three partitions")
     """
 
@@ -120,24 +113,9 @@ class Member:
             reader.start()
 
     @classmethod
-    def python(cls, client: str, settings: MemberSettings, *, history: Path | None = None) -> Self:
-        """Start a member on a Python client, a key of `PYTHON_CLIENTS`."""
-        line = [sys.executable, "-m", PYTHON_CLIENTS[client], *command_line(settings)]
-        return cls(line, name=settings.client_id, history=history)
-
-    @classmethod
-    def java(cls, settings: MemberSettings, *, main: str = "Member", history: Path | None = None) -> Self:
-        """Start a member on Java's client, or another program of tests/java/consumer."""
-        return cls(java_command(settings, main=main), name=settings.client_id, history=history)
-
-    @classmethod
     def on(cls, client: str, settings: MemberSettings, *, history: Path | None = None) -> Self:
-        """Start a member on any client: `java`, a key of `PYTHON_CLIENTS` or one of `FOREIGN_CLIENTS`."""
-        if client == "java":
-            return cls.java(settings, history=history)
-        if client in PYTHON_CLIENTS:
-            return cls.python(client, settings, history=history)
-        return cls(FOREIGN_CLIENTS[client](settings), name=settings.client_id, history=history)
+        """Start a member on a client, a key of `CLIENTS`."""
+        return cls(CLIENTS[client](settings), name=settings.client_id, history=history)
 
     @property
     def events(self) -> tuple[Event, ...]:
