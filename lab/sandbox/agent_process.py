@@ -45,8 +45,8 @@ class AgentProcess:
     ) -> None:
         """Start the agent, which logs JSON lines into a file.
 
-        Settings are dotted keys to values, as for `--set`, and `config` is a file of settings, which may name the brokers
-        in place of `bootstrap`. `prefix` is a program that starts the agent, with its arguments.
+        Settings are dotted keys to values, as for `--set`; `config` is a file of them, which may name the brokers in
+        place of `bootstrap`. `prefix` is a program that starts the agent, with its arguments.
         """
         self.groups = tuple(groups)
         self.log = log

@@ -21,10 +21,7 @@ from lab.sandbox.sockets import measure
 from lab.sandbox.story import AsJson, Story, command, conclude, run_story, summary
 
 GROUP: Final = "orders-service"
-TOPICS: Final = {
-    "clicks": [[1]] * 4 + [[2]] * 4 + [[3]] * 4,
-    "orders": [[1, 2], [2, 3], [3, 1]] * 2,
-}
+TOPICS: Final = {"clicks": [[1]] * 4 + [[2]] * 4 + [[3]] * 4, "orders": [[1, 2], [2, 3], [3, 1]] * 2}
 """Topic to brokers per partition, the leader first. Each rack can serve a third of it, so that no read has to cross."""
 MOVES: Final = {("clicks", 0): [2], ("clicks", 4): [3], ("clicks", 8): [1]}
 POSTS: Final = tuple(Post(client=client, rack=rack) for client in ("confluent", "java") for rack in RACK_NAMES)

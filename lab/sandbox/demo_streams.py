@@ -203,10 +203,7 @@ def _lose_the_agent(story: Story, application: StreamsApplication, agent: AgentP
     agent.kill()
     time.sleep(2.0)
     application.wait_complete(PARTITIONS, standbys=STANDBYS)
-    return {
-        "fallbacks": counts["Fallbacks"],
-        "longest_assignment_ms": counts["LongestAssignmentMilliseconds"],
-    }
+    return {"fallbacks": counts["Fallbacks"], "longest_assignment_ms": counts["LongestAssignmentMilliseconds"]}
 
 
 def _show(story: Story, before: _Measured, after: _Measured) -> None:

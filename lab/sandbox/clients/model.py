@@ -24,6 +24,16 @@ class Variant:
         """Its name in groups and files."""
         return f"{self.client}-{self.assignor or 'default'}"
 
+    @property
+    def key(self) -> tuple[str, str]:
+        """What tells it from others."""
+        return self.client, self.assignor
+
+    @property
+    def place(self) -> tuple[int, bool]:
+        """Its place among others: in the order of `CLIENTS`, with the default assignor first."""
+        return list(CLIENTS).index(self.client), bool(self.assignor)
+
 
 CLIENTS: Final[Mapping[str, tuple[str, str, tuple[str, ...]]]] = {
     "java": ("Java 4.3", "range", ("cooperative-sticky",)),
@@ -57,7 +67,7 @@ def variants(clients: Iterable[str]) -> list[Variant]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InitialRebalances:
+class InitialRebalances(Variant):
     """The result of groups that started while the agent waited, each with a comparison group without an agent.
 
     Led are those in which the agent led the first generation with another member: generation 1, or the next one where
@@ -65,8 +75,6 @@ class InitialRebalances:
     had an owner; late is the longest delay of a group against its comparison group.
     """
 
-    client: str
-    assignor: str
     members: int  # of each group
     tries: int  # number of groups
     led: int
@@ -94,11 +102,9 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScenarioRun:
-    """All scenarios of one group, in order."""
+class ScenarioRun(Variant):
+    """All scenarios of one group whose members are all on one client, in order."""
 
-    client: str
-    assignor: str
     steps: tuple[Step, ...]
     records: int  # written meanwhile
     read_twice: int
@@ -133,10 +139,9 @@ DOCUMENTS: Final = TypeAdapter(Document)
 
 def merged(old: Document, new: Document) -> Document:
     """Return both documents merged, new results replacing old ones of the same client, in the order of `CLIENTS`."""
-    order = {client: number for number, client in enumerate(CLIENTS)}
-    initial = {(one.client, one.assignor, one.members): one for one in (*old.initial, *new.initial)}
-    scenarios = {(one.client, one.assignor): one for one in (*old.scenarios, *new.scenarios)}
+    initial = {(one.key, one.members): one for one in (*old.initial, *new.initial)}
+    scenarios = {one.key: one for one in (*old.scenarios, *new.scenarios)}
     return Document(
-        initial=tuple(sorted(initial.values(), key=lambda one: (one.members, order[one.client], bool(one.assignor)))),
-        scenarios=tuple(sorted(scenarios.values(), key=lambda one: (order[one.client], bool(one.assignor)))),
+        initial=tuple(sorted(initial.values(), key=lambda one: (one.members, one.place))),
+        scenarios=tuple(sorted(scenarios.values(), key=lambda one: one.place)),
     )

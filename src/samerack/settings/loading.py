@@ -85,17 +85,12 @@ def load(
             "kafka: bootstrap.servers is missing; give --bootstrap-servers, SAMERACK_KAFKA__BOOTSTRAP_SERVERS or "
             "kafka: {bootstrap.servers: HOST:PORT} in the file"
         )
-    _check_groups(settings)
+    if own := next((group for group in settings.groups if settings.election.owns(group)), ""):
+        raise SettingsError(
+            f"groups: {own!r} is the agents' own group (election.group is {settings.election.group!r}); name groups of "
+            "consumers"
+        )
     return settings
-
-
-def _check_groups(settings: Settings) -> None:
-    for group in settings.groups:
-        if settings.election.owns(group):
-            raise SettingsError(
-                f"groups: {group!r} is the agents' own group (election.group is {settings.election.group!r}); name "
-                "groups of consumers"
-            )
 
 
 def _together(wrong: list[str]) -> str:
