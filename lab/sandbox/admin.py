@@ -84,7 +84,6 @@ class Admin:
         self._client.poll(0)
 
     def __enter__(self) -> Self:
-        """Return itself."""
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -193,7 +193,6 @@ class AgentProcess:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End the process."""
         if self.running:
             self.resume()
         self.stop()

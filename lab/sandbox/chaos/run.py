@@ -50,7 +50,6 @@ class Outcome:
         return max(self.stops.values(), default=0.0)
 
     def __str__(self) -> str:
-        """Return the fault in words."""
         drawn = self.drawn
         return f"fault {drawn.number} ({KINDS[drawn.kind].title}; {drawn.group}, {self.target})"
 

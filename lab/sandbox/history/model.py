@@ -69,7 +69,6 @@ class Finding:
         return 0 if self.offsets is None else self.offsets[1] - self.offsets[0] + 1
 
     def __str__(self) -> str:
-        """Return the finding in words."""
         topic, number = self.partition
         words = f"{self.kind.value}: {topic}-{number}"
         if self.offsets is not None:
@@ -103,7 +102,6 @@ class Harm:
     forgotten: int
 
     def __str__(self) -> str:
-        """Return the counts in words."""
         words = f"{self.lost} lost, {self.owned_twice} owned twice, {self.read_again} read again below a commit"
         return f"{words}, {self.forgotten} offsets forgotten"
 
