@@ -64,8 +64,9 @@ def play(output: Path, story: Story) -> dict[str, Any]:
 
 def _publish(story: Story, bootstrap: str) -> None:
     """Run an agent that measures two groups, leads one of them from half way on, and publishes the measurements."""
-    crew = Crew(POSTS, bootstrap=bootstrap, group=GROUP, topics=TOPICS)
-    others = Crew(OTHER_POSTS, bootstrap=bootstrap, group=OTHER_GROUP, topics={"orders": TOPICS["orders"]})
+    crew = Crew(posts=POSTS, bootstrap=bootstrap, group=GROUP, topics=TOPICS)
+    orders = {"orders": TOPICS["orders"]}
+    others = Crew(posts=OTHER_POSTS, bootstrap=bootstrap, group=OTHER_GROUP, topics=orders)
     with Feeder(bootstrap, {topic: len(placed) for topic, placed in TOPICS.items()}), crew, others:
         story.report(f"nine members start, in the groups {GROUP} and {OTHER_GROUP}")
         crew.wait_complete()

@@ -5,10 +5,11 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from lab.sandbox.chaos.agents import Agent, Agents
+from lab.sandbox.chaos.group import Group
 from lab.sandbox.chaos.setup import MemberSpec
 from lab.sandbox.chaos.world import World
 from lab.sandbox.errors import SandboxError
@@ -26,27 +27,23 @@ class Drawn:
     pick: int  # which member, broker or partition, modulo their number
 
 
+@dataclass(eq=False)
 class Fault:
-    """One fault; the run injects it, heals it, and then waits until the world has settled.
+    """One fault; the run injects it, heals it, and then waits until the world has settled."""
 
-    Attributes:
-        target: what it actually affected, in words.
-        explains: the groups that it may rebalance.
-        violations: how groups without consumers differed from groups without agents, in words.
-        counts_from: group to the time when its consumers restarted: no member could read before, so a stop counts from
-            then.
-        healing: what undoes it, also if it was injected half way.
-    """
+    drawn: Drawn
+    world: World
+    target: str = ""  # what it actually affected, in words
+    explains: frozenset[str] = frozenset()  # the groups that it may rebalance
+    violations: list[str] = field(default_factory=list)  # how groups without consumers were not as without agents
+    counts_from: dict[str, int] = field(default_factory=dict)
+    """Group to the time when its consumers restarted: no member could read before, so a stop counts from then."""
+    healing: ExitStack = field(default_factory=ExitStack)  # what undoes it, also if it was injected half way
 
-    def __init__(self, drawn: Drawn, world: World) -> None:
-        self.drawn = drawn
-        self.world = world
-        self.group = world.groups[drawn.group]
-        self.target = ""
-        self.explains: frozenset[str] = frozenset()
-        self.violations: list[str] = []
-        self.counts_from: dict[str, int] = {}
-        self.healing = ExitStack()
+    @property
+    def group(self) -> Group:
+        """The group that it affects."""
+        return self.world.groups[self.drawn.group]
 
     def pick(self, among: Sequence[T]) -> T:
         """Return the element that the schedule has drawn."""

@@ -26,7 +26,7 @@ class Variant:
 
     @property
     def key(self) -> tuple[str, str]:
-        """What tells it from others."""
+        """Client and assignor, which identify it."""
         return self.client, self.assignor
 
     @property
