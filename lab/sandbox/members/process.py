@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import IO, Any, Final, Self
 
 from lab.sandbox.errors import SandboxError
 from lab.sandbox.members.lines import MemberSettings, Partition
@@ -43,6 +43,9 @@ class Event:
     member: str = ""
 
 
+_AS_THEY_ARE: Final = ("ms", "first", "last", "count", "message", "generation")
+
+
 @cache
 def _single(topic: str, partition: int) -> frozenset[Partition]:
     """Return the same set for all events of a partition, to save memory."""
@@ -62,24 +65,17 @@ def read_event(line: bytes) -> Event:
             partitions = _single(fields["topic"], fields["partition"])
         else:
             partitions = frozenset((topic, partition) for topic, partition in fields.get("partitions", []))
-        brokers = fields.get("brokers")
-        offsets = fields.get("offsets")
-        ns = fields.get("ns", 0)
+        brokers, offsets, ns = fields.get("brokers"), fields.get("offsets"), fields.get("ns", 0)
         return Event(
             kind=kind,
-            ms=fields["ms"],
             partitions=partitions,
-            first=fields.get("first", -1),
-            last=fields.get("last", -1),
-            count=fields.get("count", 0),
             brokers=None if brokers is None else {int(broker): received for broker, received in brokers.items()},
-            message=fields.get("message", ""),
             ns=ns,
             begun_ns=fields.get("begun_ns", ns),
             ended_ns=fields.get("ended_ns", ns),
-            generation=fields.get("generation", -1),
             offsets=None if offsets is None else {(topic, partition): at for topic, partition, at in offsets},
             member=sys.intern(fields.get("member", "")),
+            **{name: fields[name] for name in _AS_THEY_ARE if name in fields},
         )
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"not a line of a member: {line!r}") from error
