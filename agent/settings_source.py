@@ -14,9 +14,8 @@ from samerack.common.patterns import selects
 from samerack.election.identity import identity_of
 from samerack.events.place import path_of
 from samerack.settings.clusters import of_cluster
-from samerack.settings.difference import difference
-from samerack.settings.events import IN_MEMORY
-from samerack.settings.model import Settings
+from samerack.settings.model import Settings, difference
+from samerack.settings.publishing import IN_MEMORY
 
 
 class SettingsSource:

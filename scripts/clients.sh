@@ -59,7 +59,7 @@ setup_foreign_packages() {
 }
 
 # setup_foreign_clients: members on franz-go, sarama, kafka-go, kafkajs, kafka-python 2, librdkafka 2.13 and Java's clients 3.4 and 2.8, for
-# lab/sandbox/members/foreign.py. Java's member itself comes from setup_java_consumer.
+# lab/sandbox/members/programs.py. Java's member itself comes from setup_java_consumer.
 setup_foreign_clients() {
   local stamp
   mkdir -p "$foreign_clients"

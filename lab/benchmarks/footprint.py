@@ -12,10 +12,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import psutil
 
@@ -38,7 +38,7 @@ _SETTLE_SECONDS: Final = 30.0
 _CYCLES: Final = 3
 _CYCLE_LIMIT_SECONDS: Final = 300.0
 _SCRAPE_SECONDS: Final = 15.0
-_LOOK_SECONDS: Final = 0.02
+_POLL_SECONDS: Final = 0.02
 _MIB: Final = 1 << 20
 _SIZES: Final = "memory|MiB|of it private|aim"
 _COMMANDS: Final = ("--help", "rack", "health", "decode assignment 000000000000ffffffff")
@@ -75,20 +75,19 @@ def _command_seconds(words: str) -> float:
     return round(used.ru_utime + used.ru_stime, 3)
 
 
-@contextmanager
-def _agent(cluster: Cluster, folder: Path, name: str, **settings: object) -> Iterator[AgentProcess]:
-    options = {"web.port": free_ports(1)[0], "election.group": "samerack-footprint", "election.identity": name}
-    options |= {key.replace("__", "."): value for key, value in settings.items()}
-    groups = [_GROUP] if "traffic.groups" not in options else []
-    with AgentProcess(cluster.bootstrap, groups=groups, log=folder / f"{name}.log", settings=options) as agent:
-        yield agent
+def _agent(
+    cluster: Cluster, folder: Path, name: str, *, settings: Mapping[str, object], groups: Sequence[str] = (_GROUP,)
+) -> AgentProcess:
+    own = {"web.port": free_ports(1)[0], "election.group": "samerack-footprint", "election.identity": name}
+    log = folder / f"{name}.log"
+    return AgentProcess(cluster.bootstrap, groups=groups, log=log, settings={**own, **settings})
 
 
 def _ready_seconds(cluster: Cluster, folder: Path, name: str) -> float:
     """Return how long an agent takes until /readyz says yes."""
     begun = time.monotonic()
-    with _agent(cluster, folder, name, election__group="") as agent:
-        wait_until(lambda: agent.get("/readyz")[0] == 200, "the agent is ready", pause=_LOOK_SECONDS)
+    with _agent(cluster, folder, name, settings={"election.group": ""}) as agent:
+        wait_until(lambda: agent.get("/readyz")[0] == 200, "the agent is ready", pause=_POLL_SECONDS)
         return round(time.monotonic() - begun, 2)
 
 
@@ -104,7 +103,7 @@ def sidecars() -> Found:
         found["ready_seconds"] = statistics.median(
             _ready_seconds(cluster, folder, f"alone-{number}") for number in range(RUNS)
         )
-        with _agent(cluster, folder, "first", web__port=9464) as leader, ExitStack() as members:
+        with _agent(cluster, folder, "first", settings={"web.port": 9464}) as leader, ExitStack() as members:
             leader.wait_role("waiting")
             for rack in ("rack-a", "rack-b"):
                 settings = MemberSettings(
@@ -115,9 +114,9 @@ def sidecars() -> Found:
                     rack=rack,
                     assignors=("range", "roundrobin"),
                 )
-                members.enter_context(Member.python("confluent", settings))
+                members.enter_context(Member.on("confluent", settings))
             leader.wait_role("leading")
-            with _agent(cluster, folder, "second") as standby:
+            with _agent(cluster, folder, "second", settings={}) as standby:
                 standby.wait_role("standby")
                 time.sleep(_SETTLE_SECONDS)
                 found["standby"] = _memory(standby.process.pid)
@@ -136,8 +135,8 @@ def observer() -> Found:
         groups = Groups(wire)
         groups.commit(0)
         show_progress("the groups have committed")
-        settings: dict[str, Any] = {"traffic__groups": ["group-*"], "election__group": "", "traffic__poll_seconds": 5}
-        with _agent(cluster, Path(folder), "observer", **settings) as agent:
+        settings = {"traffic.groups": ["group-*"], "election.group": "", "traffic.poll_seconds": 5}
+        with _agent(cluster, Path(folder), "observer", settings=settings, groups=()) as agent:
             pid = agent.process.pid
             agent.wait(lambda: agent.get("/readyz")[0] == 200, "it is ready")
             begun, peak = _cycle(agent, 1, _memory(pid))

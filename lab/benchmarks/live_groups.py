@@ -43,25 +43,18 @@ _FRANZS: Final[tuple[Subscriptions, ...]] = ("equal", "one extra")
 class Cell:
     """The shape of a group.
 
-    Attributes:
-        members: how many.
-        topics: how many.
-        partitions: of each topic.
-        subscriptions: all equal; five disjoint buckets; all equal plus one more member with one topic (franz-go's
-            "imbalance"); or a random half of the topics, different for each member.
-        racks: whether members and replicas have racks.
-        history: "fresh": no partition has an owner; "joined": the last member joins a group that has the plan without
-            it; "left": one member has left a group that has the plan with it.
-        replicas: replicas of each partition, in racks in turn.
+    Subscriptions are all equal; five disjoint buckets; all equal plus one more member with one topic (franz-go's
+    "imbalance"); or a random half of the topics, different for each member. In a fresh group no partition has an owner;
+    "joined": the last member joins a group that has the plan without it; "left": one has left that had it with it.
     """
 
     members: int
     topics: int
-    partitions: int
+    partitions: int  # of each topic
     subscriptions: Subscriptions = "equal"
-    racks: bool = True
+    racks: bool = True  # whether members and replicas have racks
     history: History = "fresh"
-    replicas: int = 1
+    replicas: int = 1  # of each partition, in racks in turn
 
     @property
     def total(self) -> int:
@@ -99,16 +92,9 @@ def _cells() -> Iterator[Cell]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """A cell's group by names: the input of every competitor.
+    """A cell's group by names, the input of every competitor; the lists have an entry for each member."""
 
-    Attributes:
-        topics: racks of the replicas of each partition, the leader's first.
-        subscriptions: that of each member.
-        racks: rack of each member.
-        owned: partitions of each topic that each member owns.
-    """
-
-    topics: dict[str, list[tuple[str | None, ...]]]
+    topics: dict[str, list[tuple[str | None, ...]]]  # racks of the replicas of each partition, the leader's first
     subscriptions: list[tuple[str, ...]]
     racks: list[str | None]
     owned: list[dict[str, Int32Array]]

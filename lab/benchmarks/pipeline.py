@@ -261,10 +261,7 @@ def _show_report(found: Found) -> str:
     return f"{text}\n\nSeconds: {steps}.\n{measured_on(found)}"
 
 
-PARTS: Final[Parts] = {
-    "stream": (stream, _show_stream),
-    "report": (report, _show_report),
-}
+PARTS: Final[Parts] = {"stream": (stream, _show_stream), "report": (report, _show_report)}
 
 _STEPS: Final[Mapping[str, Callable[..., None]]] = {"stream": _stream, "load": _load, "report": _report}
 

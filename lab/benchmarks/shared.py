@@ -58,12 +58,7 @@ def _document(name: str) -> Path:
 
 
 def table(head: str, rows: Iterable[Sequence[object]]) -> str:
-    """Return a table in Markdown; columns of nothing but numbers are aligned to the right.
-
-    Args:
-        head: the titles, with `|` between them.
-        rows: a cell for each title.
-    """
+    """Return a table in Markdown, with `|` between the titles in `head`; columns of numbers are aligned right."""
     cells = [[str(cell) for cell in row] for row in rows]
     lines = [head.split("|"), *cells]
     marks = ["--:" if all(map(_NUMBER.fullmatch, column)) else "---" for column in zip(*cells, strict=True)]

@@ -210,7 +210,4 @@ def _show_answer(found: Found) -> str:
     return f"{table(head, [(*sizes, *(f'{one:.2f}' for one in seconds), memory)])}\n\n{measured_on(found)}"
 
 
-PARTS: Final[Parts] = {
-    "java": (java, _show_beside),
-    "answer": (answer, _show_answer),
-}
+PARTS: Final[Parts] = {"java": (java, _show_beside), "answer": (answer, _show_answer)}

@@ -35,25 +35,15 @@ print(json.dumps({
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Built:
-    """What the builders have made.
+    """What the builders have made."""
 
-    Attributes:
-        source: The copy that they were called in.
-        python: The folder of wheel and source distribution.
-        jars: The folder of the jars, without versions in their names.
-        chart: The packed chart.
-        image: What `docker save` wrote.
-        image_name: The image's name and tag.
-        platform: What the image runs on, such as linux-amd64.
-    """
-
-    source: Path
-    python: Path
-    jars: Path
+    source: Path  # the copy that they were called in
+    python: Path  # the folder of wheel and source distribution
+    jars: Path  # the folder of the jars, without versions in their names
     chart: Path
-    image: Path
-    image_name: str
-    platform: str
+    image: Path  # what `docker save` wrote
+    image_name: str  # with its tag
+    platform: str  # such as linux-amd64
 
 
 def pack(built: Built, target: Path, *, version: str, source: Source) -> None:
@@ -107,18 +97,8 @@ def _bill(
 
 def _inside(image: str) -> list[Component]:
     """Return the packages that the image itself finds in it."""
-    line = [
-        "docker",
-        "run",
-        "--rm",
-        "--network",
-        "none",
-        "--entrypoint",
-        "/opt/samerack/bin/python",
-        image,
-        "-c",
-        _LIST,
-    ]
+    run = ["docker", "run", "--rm", "--network", "none", "--entrypoint", "/opt/samerack/bin/python"]
+    line = [*run, image, "-c", _LIST]
     done = subprocess.run(line, capture_output=True, text=True, check=False)
     if done.returncode:
         raise ReleaseError(f"{image}: what is in it cannot be listed: {done.stderr.strip()}")

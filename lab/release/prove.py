@@ -31,21 +31,13 @@ _OURS: Final = ("PYTHON", "VIRTUAL_ENV", "SAMERACK_")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tools:
-    """The programs that a user would have.
-
-    Attributes:
-        uv: Installs Python packages.
-        python: The Python to install into, outside of any environment.
-        java: The Java to load the jars with.
-        beside: The jars of the programs that load ours: a folder for each project.
-        build_python: A Python with hatchling, for the source distribution.
-    """
+    """The programs that a user would have."""
 
     uv: str
-    python: str
+    python: str  # to install into, outside of any environment
     java: str
-    beside: Path
-    build_python: str
+    beside: Path  # the jars of the programs that load ours: a folder for each project
+    build_python: str  # with hatchling, for the source distribution
 
 
 def prove(folder: Path, version: str, tools: Tools) -> Iterator[str]:
@@ -101,12 +93,8 @@ def _load(jar: Path, loaded: str, beside: Path, java: str, place: Path) -> str:
 
 
 def _chart(chart: Path, version: str, place: Path) -> str:
-    given = (
-        "image.repository=registry.invalid/samerack",
-        r"config.kafka.bootstrap\.servers=kafka:9092",
-        "config.groups={orders}",
-    )
-    values = [word for one in given for word in ("--set", one)]
+    kafka, image = r"config.kafka.bootstrap\.servers=kafka:9092", "image.repository=registry.invalid/samerack"
+    values = ["--set", image, "--set", kafka, "--set", "config.groups={orders}"]
     where = ["--namespace", "proof", "--kube-version", _KUBERNETES]
     shown = _run(place, "helm", "template", "proof", str(chart), *where, *values)
     images = {image for image in _images(list(yaml.safe_load_all(shown))) if "samerack" in image}
@@ -141,12 +129,7 @@ def _image(archive: Path, version: str, place: Path) -> str:
 
 
 def plan(artefact: Path, place: Path, *samerack: str) -> None:
-    """Prove that a program with its solver and all that it loads plans a group.
-
-    Args:
-        artefact: What it came with.
-        place: An empty folder to run it in.
-        samerack: The program, and words before its own.
+    """Prove that a program, which came with an artefact, plans a group with its solver and all that it loads.
 
     Raises:
         ReleaseError: It does not, or the plan reads across racks.
@@ -166,10 +149,7 @@ def _expect(output: str, version: str, artefact: Path) -> None:
 
 
 def _run(place: Path, *line: str, cwd: Path | None = None, given: str = "") -> str:
-    """Run a program outside of the checkout, without this process's settings for Python; return what it printed.
-
-    The program reads `given`.
-    """
+    """Run a program outside of the checkout, without this process's settings for Python; return what it printed."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
     done = subprocess.run(
         line, cwd=cwd or place, env=environment, input=given, capture_output=True, text=True, check=False

@@ -46,11 +46,7 @@ def chart(packed: Path, target: Path, *, epoch: int) -> None:
 def image(saved: Path, target: Path, *, name: str, epoch: int) -> None:
     """Write an image that `docker save` wrote as an OCI image layout, which `docker load` reads as well.
 
-    Args:
-        saved: The archive of one image.
-        target: The archive to write.
-        name: Name and tag.
-        epoch: The time of the image, in seconds since 1970.
+    It gets this name and tag, and this time in seconds since 1970.
 
     Raises:
         ReleaseError: The archive is not of one image.

@@ -48,21 +48,13 @@ _LICENCES: Final = get_spdx_licensing()  # type: ignore[no-untyped-call]  # it h
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Component:
-    """Something that an artefact contains or needs.
-
-    Attributes:
-        name: Its name.
-        version: Its version.
-        address: Its package URL (purl).
-        licence: An SPDX expression; empty where it declares none.
-        note: When it is needed, or who provides it.
-    """
+    """Something that an artefact contains or needs."""
 
     name: str
     version: str
-    address: str
-    licence: str = ""
-    note: str = ""
+    address: str  # its package URL (purl)
+    licence: str = ""  # an SPDX expression; empty where it declares none
+    note: str = ""  # when it is needed, or who provides it
 
 
 def locked(lock: Path) -> list[Component]:
@@ -120,15 +112,9 @@ def write(
     needs: Iterable[Component] = (),
     contains: Iterable[Component] = (),
 ) -> None:
-    """Write the document of one artefact.
+    """Write the document of one artefact: of what it contains, and of what it needs and does not contain.
 
-    Args:
-        artefact: The file that it is about.
-        target: The JSON file to write.
-        version: The release.
-        epoch: The time of the release, in seconds since 1970.
-        needs: What is not in the artefact.
-        contains: What is in it.
+    The release is of this version, and of this time in seconds since 1970.
 
     Raises:
         ReleaseError: The document is not valid SPDX.

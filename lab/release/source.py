@@ -18,29 +18,18 @@ _UNRELEASED: Final = "Unreleased"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Where the sources of a release come from.
+    """Where the sources of a release come from."""
 
-    Attributes:
-        commit: The full hash.
-        epoch: The commit's time, in seconds since 1970: the time of everything in the artefacts.
-        notes: The changelog's entries of this version, in Markdown.
-        warnings: What would stop the release if it were not a trial.
-    """
-
-    commit: str
-    epoch: int
-    notes: str
-    warnings: tuple[str, ...]
+    commit: str  # the full hash
+    epoch: int  # the commit's time, in seconds since 1970: the time of everything in the artefacts
+    notes: str  # the changelog's entries of this version, in Markdown
+    warnings: tuple[str, ...]  # what would stop the release if it were not a trial
 
 
 def checked(root: Path, version: str, *, trial: bool) -> Source:
-    """Return the source of a release of the current commit.
+    """Return the source of a release of the current commit of a checkout.
 
-    Args:
-        root: The checkout.
-        version: What to release.
-        trial: Whether nothing will be published: then a tag, a section of the changelog and a clean checkout may be
-            missing.
+    In a trial, which publishes nothing, a tag, a section of the changelog and a clean checkout may be missing.
 
     Raises:
         WrongInputError: The version is none, or the commit is not the one to release.

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
 from confluent_kafka import ElectionType, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # exported in fact
@@ -17,38 +17,27 @@ from kafka import TopicPartition as MovedPartition
 from kafka.admin import KafkaAdminClient
 
 from lab.sandbox.errors import SandboxError
-from lab.sandbox.patience import PATIENCE
+from lab.sandbox.processes import PATIENCE
 
 _ANSWER_SECONDS: Final = 5.0
 _LONGEST_PAUSE: Final = 0.25
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replicas:
-    """The brokers of one partition.
+    """The ids of one partition's brokers."""
 
-    Attributes:
-        leader: the leader's broker id; -1 while there is none.
-        replicas: broker ids, the preferred leader first.
-        in_sync: broker ids.
-    """
-
-    leader: int
-    replicas: tuple[int, ...]
+    leader: int  # -1 while there is none
+    replicas: tuple[int, ...]  # the preferred leader first
     in_sync: frozenset[int]
 
 
 def wait_until(holds: Callable[[], bool], what: str, *, timeout: float = 60.0, pause: float = 0.05) -> float:
-    """Wait until a condition holds; a Kafka error while asking counts as "not yet".
+    """Wait until a condition holds, which `what` says in words; return the seconds it took.
 
-    Args:
-        holds: returns whether the condition holds.
-        what: the condition in words, for the error.
-        timeout: seconds to wait, times `PATIENCE`.
-        pause: seconds between two checks, at first.
-
-    Returns:
-        The seconds it took.
+    A Kafka error while asking counts as "not yet". The timeout is multiplied by `PATIENCE`; checks are `pause` seconds
+    apart at first.
     """
     timeout *= PATIENCE
     begun = time.monotonic()
@@ -65,6 +54,18 @@ def wait_until(holds: Callable[[], bool], what: str, *, timeout: float = 60.0, p
         time.sleep(max(pause, min(_LONGEST_PAUSE, (time.monotonic() - begun) / 20)))
 
 
+def wait_for(question: Callable[[], T], what: str = "a broker answers") -> T:
+    """Repeat a question until a broker answers, since the first one may have just been stopped; return the answer."""
+    answers: list[T] = []
+
+    def answered() -> bool:
+        answers.append(question())
+        return True
+
+    wait_until(answered, what)
+    return answers[0]
+
+
 class Admin:
     """A cluster's administration; a context manager.
 
@@ -74,14 +75,8 @@ class Admin:
             admin.move_replicas({("orders", 0): [3, 1]})
     """
 
-    def __init__(self, bootstrap: str, *, timeout: float = 60.0) -> None:
-        """Prepare a client, which connects on its first request.
-
-        Args:
-            bootstrap: `bootstrap.servers`.
-            timeout: seconds until metadata must show a change.
-        """
-        self._timeout = timeout
+    def __init__(self, bootstrap: str) -> None:
+        """Prepare a client, which connects on its first request."""
         self._client = _client(bootstrap)
 
     def close(self) -> None:
@@ -89,7 +84,6 @@ class Admin:
         self._client.poll(0)
 
     def __enter__(self) -> Self:
-        """Return itself."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -98,14 +92,13 @@ class Admin:
 
     def racks(self) -> dict[int, str | None]:
         """Return the rack of every broker that the cluster lists, by broker id."""
-        nodes = self._ask(lambda: self._client.describe_cluster(request_timeout=_ANSWER_SECONDS).result()).nodes
+        nodes = wait_for(lambda: self._client.describe_cluster(request_timeout=_ANSWER_SECONDS).result()).nodes
         return {int(node.id): node.rack or None for node in sorted(nodes, key=lambda node: int(node.id))}
 
     def replicas(self, topics: Iterable[str]) -> dict[tuple[str, int], Replicas]:
         """Return the brokers of the partitions of these topics; topics that do not exist are left out."""
         asked = tuple(topics)
-        found: dict[tuple[str, int], Replicas] = self._ask(lambda: _placed(self._client, asked))
-        return found
+        return wait_for(lambda: _placed(self._client, asked))
 
     def ends(self, topics: Iterable[str]) -> dict[tuple[str, int], int]:
         """Return the end offset of every partition of these topics."""
@@ -118,8 +111,7 @@ class Admin:
             found = client.list_offsets(asked, request_timeout=_ANSWER_SECONDS)
             return {(one.topic, one.partition): int(future.result().offset) for one, future in found.items()}
 
-        offsets: dict[tuple[str, int], int] = self._ask(answers)
-        return offsets
+        return wait_for(answers)
 
     def create_topic(
         self, topic: str, assignment: Sequence[Sequence[int]], *, config: Mapping[str, str] | None = None
@@ -138,7 +130,7 @@ class Admin:
     def delete_topic(self, topic: str) -> None:
         """Delete a topic."""
         _all_done(self._client.delete_topics([topic]))
-        wait_until(lambda: not self.replicas([topic]), f"topic {topic} is gone", timeout=self._timeout)
+        wait_until(lambda: not self.replicas([topic]), f"topic {topic} is gone")
 
     def add_partitions(self, topic: str, assignment: Sequence[Sequence[int]]) -> None:
         """Add partitions to a topic, one for each list of brokers."""
@@ -148,14 +140,11 @@ class Admin:
         self._wait_led({(topic, present + number): brokers for number, brokers in enumerate(added)})
 
     def move_replicas(self, moves: Mapping[tuple[str, int], Sequence[int]], *, elect: bool = True) -> float:
-        """Move partitions to other brokers and wait until their data is copied.
+        """Move partitions to other brokers, and wait until their data is copied; return the seconds it took.
 
         Args:
             moves: (topic, partition) to its new brokers, the preferred leader first.
             elect: make the first broker of each list the leader.
-
-        Returns:
-            The seconds until metadata showed all moves.
         """
         begun = time.monotonic()
         wanted = {MovedPartition(topic, number): list(brokers) for (topic, number), brokers in moves.items()}
@@ -171,7 +160,6 @@ class Admin:
             wait_until(
                 lambda: not mover.list_partition_reassignments(list(wanted)),
                 f"the replicas of {len(wanted)} partitions have moved",
-                timeout=self._timeout,
             )
         finally:
             mover.close()
@@ -203,18 +191,7 @@ class Admin:
                 for partition in wanted
             )
 
-        wait_until(lead, f"the first replicas of {len(wanted)} partitions of {topics} lead", timeout=self._timeout)
-
-    def _ask(self, question: Callable[[], Any]) -> Any:
-        """Repeat a request until a broker answers: the first one may have just been stopped."""
-        answers: list[Any] = []
-
-        def answered() -> bool:
-            answers.append(question())
-            return True
-
-        wait_until(answered, "a broker answers", timeout=self._timeout)
-        return answers[0]
+        wait_until(lead, f"the first replicas of {len(wanted)} partitions of {topics} lead")
 
     def _wait_led(self, wanted: Mapping[tuple[str, int], Sequence[int]]) -> None:
         """Wait until partitions are placed, and elect the first brokers, which Kafka skips if they started late."""
@@ -245,13 +222,11 @@ class Admin:
             showing.update(address for address in living - showing if shows(_client(address)))
             return living <= showing
 
-        wait_until(
-            all_show, f"metadata shows {len(wanted)} partitions of {topics} where they belong", timeout=self._timeout
-        )
+        wait_until(all_show, f"metadata shows {len(wanted)} partitions of {topics} where they belong")
 
     def _addresses(self) -> list[str]:
         """Return the addresses of the brokers that the cluster lists."""
-        brokers = self._ask(lambda: self._client.list_topics(timeout=_ANSWER_SECONDS)).brokers.values()
+        brokers = wait_for(lambda: self._client.list_topics(timeout=_ANSWER_SECONDS)).brokers.values()
         return [f"{broker.host}:{broker.port}" for broker in brokers]
 
 
@@ -283,7 +258,7 @@ def _all_done(futures: Mapping[str, Future[None]]) -> None:
         future.result()
 
 
-def wait_for_racks(bootstrap: str, expected: Mapping[int, str | None], *, timeout: float = 30.0) -> None:
+def wait_for_racks(bootstrap: str, expected: Mapping[int, str | None], *, timeout: float) -> None:
     """Wait until the broker at `bootstrap` lists exactly these brokers with these racks."""
     with Admin(bootstrap) as admin:
         wait_until(lambda: admin.racks() == expected, f"{bootstrap} lists {dict(expected)}", timeout=timeout)

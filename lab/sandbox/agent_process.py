@@ -18,8 +18,7 @@ from prometheus_client.samples import Sample
 from lab.sandbox.admin import wait_until
 from lab.sandbox.commands import SAMERACK
 from lab.sandbox.errors import SandboxError
-from lab.sandbox.patience import PATIENCE
-from lab.sandbox.processes import end, spawn, tail
+from lab.sandbox.processes import PATIENCE, end, spawn, tail
 
 _STOP_SECONDS: Final = 30.0
 _PAUSE_SECONDS: Final = 0.1
@@ -44,15 +43,10 @@ class AgentProcess:
         config: Path | None = None,
         prefix: Sequence[str] = (),
     ) -> None:
-        """Start the agent.
+        """Start the agent, which logs JSON lines into a file.
 
-        Args:
-            bootstrap: `bootstrap.servers`; empty where the file of settings names brokers.
-            groups: the groups that it leads.
-            log: file for its log, which is JSON lines.
-            settings: dotted keys to values, as for `--set`.
-            config: a file of settings.
-            prefix: a program that starts the agent, with that program's arguments.
+        Settings are dotted keys to values, as for `--set`; `config` is a file of them, which may name the brokers in
+        place of `bootstrap`. `prefix` is a program that starts the agent, with its arguments.
         """
         self.groups = tuple(groups)
         self.log = log
@@ -199,7 +193,6 @@ class AgentProcess:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End the process."""
         if self.running:
             self.resume()
         self.stop()

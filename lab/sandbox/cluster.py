@@ -13,10 +13,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 from lab.sandbox.admin import wait_for_racks
-from lab.sandbox.contract import RACK_AWARE_SELECTOR, RACKS, Broker, Keep
+from lab.sandbox.contract import RACK_AWARE_SELECTOR, RACKS, Broker, KafkaCluster, Keep
 from lab.sandbox.errors import SandboxError
 from lab.sandbox.jvm import BROKER_VERSION, STARTED, command, format_storage
 from lab.sandbox.processes import end, spawn, tail, wait_for_line
@@ -35,8 +35,8 @@ def _remove_leftovers() -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-class Cluster:
-    """Kafka brokers as JVM processes; a context manager that satisfies `lab.sandbox.contract.KafkaCluster`.
+class Cluster(KafkaCluster):
+    """Kafka brokers as JVM processes; a context manager.
 
     Example:
         with Cluster() as cluster:
@@ -163,33 +163,13 @@ class Cluster:
         self._wait_started(broker)
         self._wait_listed()
 
-    def restart_broker(self, broker: int, *, rack: str | Keep | None = Keep.RACK) -> None:
-        """Stop a broker in order and start it again, in another rack if one is given."""
-        self.stop_broker(broker)
-        self.start_broker(broker, rack=rack)
-
     def override(self, broker: int, *, properties: Mapping[str, str], jars: Sequence[Path] = ()) -> None:
         """Give a broker properties and jars of its own, from its next start on; they replace earlier ones."""
         self._overrides[broker] = (dict(properties), tuple(jars))
 
-    def process_id(self, broker: int) -> int:
-        """Return the process id of a running broker."""
-        if not self._is_running(broker):
-            raise SandboxError(f"{self._name(broker)} is not running")
-        return self._processes[broker].pid
-
     def log(self, broker: int, lines: int = 30) -> str:
         """Return the last lines of a broker's log; the controller's id is `lab.sandbox.settings.CONTROLLER`."""
         return tail(self._log_path(broker), lines)
-
-    def __enter__(self) -> Self:
-        """Start everything."""
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Close the cluster."""
-        self.close()
 
     def _home(self) -> Path:
         if self._folder is None:

@@ -23,11 +23,6 @@ def samerack(
 ) -> subprocess.CompletedProcess[str]:
     """Run a command to its end; return its exit code, standard output and standard error.
 
-    Args:
-        words: the command and its options.
-        timeout: seconds that it may take.
-        env: its whole environment; None is ours.
-
     Raises:
         subprocess.TimeoutExpired: It takes longer.
     """
@@ -36,19 +31,14 @@ def samerack(
     )
 
 
-def samerack_json(*words: str, timeout: float = _MAX_SECONDS, codes: Collection[int] = (0,)) -> dict[str, Any]:
-    """Run a command that ends with one JSON object; return that.
-
-    Args:
-        words: the command and its options, with `--json`.
-        timeout: seconds that it may take.
-        codes: the exit codes that it may have.
+def samerack_json(*words: str, codes: Collection[int] = (0,)) -> dict[str, Any]:
+    """Run a command with `--json`, which ends with one JSON object; return that.
 
     Raises:
-        SandboxError: It ended with another exit code.
-        subprocess.TimeoutExpired: It takes longer.
+        SandboxError: It ended with an exit code that is not among `codes`.
+        subprocess.TimeoutExpired: It takes too long.
     """
-    done = samerack(*words, timeout=timeout)
+    done = samerack(*words)
     if done.returncode not in codes:
         raise SandboxError(f"samerack {words[0]} ended with exit code {done.returncode}: {done.stderr.strip()}")
     answer: dict[str, Any] = json.loads(done.stdout)

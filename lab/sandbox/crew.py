@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 from unittest.mock import patch
 
@@ -17,6 +17,7 @@ from rich.table import Table
 
 from lab.sandbox.admin import Admin, Replicas, wait_until
 from lab.sandbox.cluster import Cluster
+from lab.sandbox.contract import RACK_SENDERS
 from lab.sandbox.errors import SandboxError
 from lab.sandbox.feeder import VALUE_BYTES, Feeder
 from lab.sandbox.members.ledger import longest_pauses
@@ -34,11 +35,15 @@ Topics = Mapping[str, Sequence[Sequence[int]]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Post:
-    """One place in the group: the client, its rack, and whether the client is configured with it."""
+    """One place in the group: the client and its rack."""
 
     client: str
     rack: str
-    sends_rack: bool
+
+    @property
+    def sends_rack(self) -> bool:
+        """Whether the client is configured with its rack."""
+        return self.client in RACK_SENDERS
 
     @property
     def name(self) -> str:
@@ -60,36 +65,27 @@ class Layout:
         return frozenset(self.racks[broker] for broker in brokers)
 
 
+@dataclass(eq=False, kw_only=True)
 class Crew:
     """The members; a context manager that starts and ends them."""
 
-    def __init__(
-        self,
-        posts: Sequence[Post],
-        *,
-        bootstrap: str,
-        group: str,
-        topics: Topics,
-        properties: Mapping[str, str] | None = None,
-    ) -> None:
-        self.posts = tuple(posts)
-        self._properties = dict(properties or {})
-        self._bootstrap = bootstrap
-        self._group = group
-        self._topics = tuple(topics)
-        self._partitions = sum(map(len, topics.values()))
-        self._members: dict[Post, Member] = {}
-        self._former: list[Member] = []
+    posts: Sequence[Post]
+    bootstrap: str
+    group: str
+    topics: Topics
+    properties: Mapping[str, str] = field(default_factory=dict)
+    _members: dict[Post, Member] = field(default_factory=dict, init=False)
+    _former: list[Member] = field(default_factory=list, init=False)
 
     def start(self, post: Post) -> None:
         """Start the member of one post."""
         settings = MemberSettings(
-            bootstrap=self._bootstrap,
-            group=self._group,
-            topics=self._topics,
+            bootstrap=self.bootstrap,
+            group=self.group,
+            topics=tuple(self.topics),
             client_id=post.name,
             rack=post.rack if post.sends_rack else None,
-            properties=self._properties,
+            properties=self.properties,
         )
         self._members[post] = Member.on(post.client, settings)
 
@@ -107,7 +103,12 @@ class Crew:
     def layout(self, admin: Admin) -> Layout:
         """Return the present layout of its topics."""
         racks = {broker: rack for broker, rack in admin.racks().items() if rack is not None}
-        return Layout(racks=racks, replicas=admin.replicas(self._topics))
+        return Layout(racks=racks, replicas=admin.replicas(self.topics))
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions its topics have."""
+        return sum(map(len, self.topics.values()))
 
     def owned(self) -> dict[Post, frozenset[Partition]]:
         """Return the partitions that each member reports."""
@@ -116,7 +117,7 @@ class Crew:
     def complete(self) -> bool:
         """Return whether every partition has exactly one owner and every member has a partition."""
         owned = list(self.owned().values())
-        return all(owned) and sum(map(len, owned)) == self._partitions == len(frozenset().union(*owned))
+        return all(owned) and sum(map(len, owned)) == self.partitions == len(frozenset().union(*owned))
 
     def wait_complete(self) -> None:
         """Wait until the group has settled: complete, and unchanged half a second later."""
@@ -128,7 +129,7 @@ class Crew:
             time.sleep(0.5)
             return self.owned() == before
 
-        wait_until(settled, f"all {self._partitions} partitions are assigned")
+        wait_until(settled, f"all {self.partitions} partitions are assigned")
 
     def wait_near(self, where: Layout, share: float, what: str, *, timeout: float) -> None:
         """Wait until the group is complete and reads no more than this share of its partitions across racks."""
@@ -175,14 +176,14 @@ class Crew:
 
         The reference solver (networkx) computes it, which the agent does not use.
         """
-        topics: dict[str, list[list[str]]] = {topic: [] for topic in self._topics}
+        topics: dict[str, list[list[str]]] = {topic: [] for topic in self.topics}
         for (topic, _), placed in sorted(where.replicas.items()):
             others = [broker for broker in placed.replicas if broker != placed.leader]
             topics[topic].append([where.racks[broker] for broker in (placed.leader, *others)])
         problem = build_problem(
             topics=topics,
             members=[
-                MemberInput(id=post.name, topics=self._topics, rack=post.rack, reads_any_replica=post.sends_rack)
+                MemberInput(id=post.name, topics=tuple(self.topics), rack=post.rack, reads_any_replica=post.sends_rack)
                 for post in self.posts
             ],
         )
@@ -256,7 +257,7 @@ def running(  # noqa: PLR0913 - one parameter for each part of a group
         for topic, assignment in topics.items():
             admin.create_topic(topic, assignment)
         story.report(f"topics: {', '.join(f'{topic} ({len(placed)} partitions)' for topic, placed in topics.items())}")
-        crew = Crew(posts, bootstrap=cluster.bootstrap, group=group, topics=topics, properties=properties)
+        crew = Crew(posts=posts, bootstrap=cluster.bootstrap, group=group, topics=topics, properties=properties or {})
         with Feeder(cluster.bootstrap, {topic: len(placed) for topic, placed in topics.items()}), crew:
             story.report(members)
             crew.wait_complete()

@@ -31,12 +31,12 @@ TOPICS: Final = {
 """Topic to brokers per partition, the leader first: replication 1 and 2, leaders unevenly spread over the racks."""
 MOVES: Final = {("clicks", 0): [3], ("clicks", 1): [3], ("clicks", 2): [3], ("clicks", 6): [3], ("clicks", 10): [2]}
 POSTS: Final = (
-    Post(client="kafka-python", rack="rack-a", sends_rack=False),
-    Post(client="aiokafka", rack="rack-b", sends_rack=False),
-    Post(client="confluent", rack="rack-c", sends_rack=True),
-    Post(client="confluent", rack="rack-a", sends_rack=True),
-    Post(client="kafka-python", rack="rack-b", sends_rack=False),
-    Post(client="aiokafka", rack="rack-c", sends_rack=False),
+    Post(client="kafka-python", rack="rack-a"),
+    Post(client="aiokafka", rack="rack-b"),
+    Post(client="confluent", rack="rack-c"),
+    Post(client="confluent", rack="rack-a"),
+    Post(client="kafka-python", rack="rack-b"),
+    Post(client="aiokafka", rack="rack-c"),
 )
 _MAX_DEPLOYS: Final = 4
 """In a third of all starts another member has the first place until it is deployed itself."""

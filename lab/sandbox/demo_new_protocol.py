@@ -15,22 +15,16 @@ from rich.console import Console
 from lab.sandbox import broker_assignor
 from lab.sandbox.admin import Admin
 from lab.sandbox.cluster import Cluster
+from lab.sandbox.contract import RACK_NAMES
 from lab.sandbox.crew import Crew, Post, running, show_rates
 from lab.sandbox.sockets import measure
 from lab.sandbox.story import AsJson, Story, command, conclude, run_story, summary
 
 GROUP: Final = "orders-service"
-TOPICS: Final = {
-    "clicks": [[1]] * 4 + [[2]] * 4 + [[3]] * 4,
-    "orders": [[1, 2], [2, 3], [3, 1]] * 2,
-}
+TOPICS: Final = {"clicks": [[1]] * 4 + [[2]] * 4 + [[3]] * 4, "orders": [[1, 2], [2, 3], [3, 1]] * 2}
 """Topic to brokers per partition, the leader first. Each rack can serve a third of it, so that no read has to cross."""
 MOVES: Final = {("clicks", 0): [2], ("clicks", 4): [3], ("clicks", 8): [1]}
-POSTS: Final = tuple(
-    Post(client=client, rack=rack, sends_rack=True)
-    for client in ("confluent", "java")
-    for rack in ("rack-a", "rack-b", "rack-c")
-)
+POSTS: Final = tuple(Post(client=client, rack=rack) for client in ("confluent", "java") for rack in RACK_NAMES)
 _MEASURE_SECONDS: Final = 4.0
 _REBALANCE_SECONDS: Final = 45.0
 """Members hear of an assignment with a heartbeat, every five seconds, and give partitions up before others get them."""

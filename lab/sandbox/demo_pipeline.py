@@ -18,6 +18,7 @@ import typer
 from rich.console import Console
 
 from lab.sandbox.commands import SAMERACK
+from lab.sandbox.contract import RACK_NAMES
 from lab.sandbox.crew import Crew, Post
 from lab.sandbox.demo import GROUP, POSTS, TOPICS, agent, deploy_until_led
 from lab.sandbox.errors import SandboxError
@@ -29,9 +30,7 @@ TRAFFIC_TOPIC: Final = "samerack-traffic"
 STATES_TOPIC: Final = "samerack-states"
 CLUSTER: Final = "demo"
 OTHER_GROUP: Final = "reports"
-OTHER_POSTS: Final = tuple(
-    Post(client="confluent", rack=rack, sends_rack=True) for rack in ("rack-a", "rack-b", "rack-c")
-)
+OTHER_POSTS: Final = tuple(Post(client="confluent", rack=rack) for rack in RACK_NAMES)
 _PUBLISHING: Final = {
     "traffic.groups": ["*"],
     "traffic.poll_seconds": 1,
@@ -65,8 +64,9 @@ def play(output: Path, story: Story) -> dict[str, Any]:
 
 def _publish(story: Story, bootstrap: str) -> None:
     """Run an agent that measures two groups, leads one of them from half way on, and publishes the measurements."""
-    crew = Crew(POSTS, bootstrap=bootstrap, group=GROUP, topics=TOPICS)
-    others = Crew(OTHER_POSTS, bootstrap=bootstrap, group=OTHER_GROUP, topics={"orders": TOPICS["orders"]})
+    crew = Crew(posts=POSTS, bootstrap=bootstrap, group=GROUP, topics=TOPICS)
+    orders = {"orders": TOPICS["orders"]}
+    others = Crew(posts=OTHER_POSTS, bootstrap=bootstrap, group=OTHER_GROUP, topics=orders)
     with Feeder(bootstrap, {topic: len(placed) for topic, placed in TOPICS.items()}), crew, others:
         story.report(f"nine members start, in the groups {GROUP} and {OTHER_GROUP}")
         crew.wait_complete()

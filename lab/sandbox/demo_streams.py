@@ -45,23 +45,14 @@ _READ: Final = ("sources", "changelogs")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Measured:
-    """What crossed racks in a time.
+    """What crossed racks in a time."""
 
-    Attributes:
-        share: of all bytes that the processes received, by the kernel's counts.
-        rate: bytes per second, by the kernel's counts.
-        source_share: of the bytes of sources, by Kafka's own counts.
-        changelog_share: of the bytes of changelogs, by Kafka's own counts.
-        sources: tasks that read their source across racks.
-        changelogs: standbys that read their changelog across racks.
-    """
-
-    share: float
-    rate: float
-    source_share: float
-    changelog_share: float
-    sources: int
-    changelogs: int
+    share: float  # of all bytes that the processes received, by the kernel's counts
+    rate: float  # bytes per second, by the kernel's counts
+    source_share: float  # of the bytes of sources, by Kafka's own counts
+    changelog_share: float  # of the bytes of changelogs, by Kafka's own counts
+    sources: int  # tasks that read their source across racks
+    changelogs: int  # standbys that read their changelog across racks
 
 
 def prepare(admin: Admin, application: str, changelogs: Sequence[Sequence[int]] = CHANGELOGS) -> None:
@@ -212,10 +203,7 @@ def _lose_the_agent(story: Story, application: StreamsApplication, agent: AgentP
     agent.kill()
     time.sleep(2.0)
     application.wait_complete(PARTITIONS, standbys=STANDBYS)
-    return {
-        "fallbacks": counts["Fallbacks"],
-        "longest_assignment_ms": counts["LongestAssignmentMilliseconds"],
-    }
+    return {"fallbacks": counts["Fallbacks"], "longest_assignment_ms": counts["LongestAssignmentMilliseconds"]}
 
 
 def _show(story: Story, before: _Measured, after: _Measured) -> None:

@@ -16,11 +16,6 @@ from lab.sandbox.members.lines import Recorder
 VALUE_BYTES: Final = 500
 
 
-def one(_topic: str, _partition: int) -> int:
-    """Return 1: one record to each partition."""
-    return 1
-
-
 class Feeder(threading.Thread):
     """Sends records to each partition every `pause` seconds until it is closed."""
 
@@ -30,17 +25,13 @@ class Feeder(threading.Thread):
         partitions: Mapping[str, int],
         *,
         pause: float = 0.05,
-        records: Callable[[str, int], int] = one,
+        records: Callable[[str, int], int] = lambda _topic, _partition: 1,
         history: Path | None = None,
     ) -> None:
         """Prepare; entering the context starts it.
 
-        Args:
-            bootstrap: `bootstrap.servers`.
-            partitions: topic to number of partitions.
-            pause: seconds between two rounds.
-            records: how many records a partition gets in a round.
-            history: a file for the records that brokers have confirmed, as JSON lines.
+        `partitions` is topic to number of partitions, `records` says how many records a partition gets in a round, and
+        `history` is a file for those that brokers have confirmed, as JSON lines.
         """
         super().__init__(name="feeder", daemon=True)
         self._producer = Producer(

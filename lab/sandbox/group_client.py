@@ -46,11 +46,7 @@ class GroupClient:
 
 
 def assigned(described: Any) -> dict[str, frozenset[Partition]] | None:
-    """Return partitions by client id as the leader assigned them, without the agent; None unless the group is stable.
-
-    Args:
-        described: the answer of `GroupClient.describe`.
-    """
+    """Return partitions by client id as the leader of a described group assigned them; None unless it is stable."""
     if described.state.name != "STABLE":
         return None
     return {

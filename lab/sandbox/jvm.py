@@ -85,15 +85,10 @@ def command(  # noqa: PLR0913 - one parameter for each part of a command line
     more: Sequence[Path] = (),
     version: str = KAFKA_VERSION,
 ) -> list[str]:
-    """Return the command line of a Kafka program.
+    """Return the command line of a Kafka program, a class and its arguments.
 
-    Args:
-        main: the class to run.
-        arguments: its arguments.
-        folder: for temporary files, so that a killed JVM leaves nothing elsewhere.
-        options: further options of the JVM; they override the sandbox's own.
-        more: our own jars, after Kafka's on the class path.
-        version: of Kafka.
+    Temporary files are in the folder, so that a killed JVM leaves nothing elsewhere; options of the JVM override the
+    sandbox's own; `more` are our own jars, after Kafka's on the class path.
     """
     shared = archive(version)
     return [

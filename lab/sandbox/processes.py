@@ -16,10 +16,12 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
-from typing import IO
+from typing import IO, Final
 
 from lab.sandbox.errors import SandboxError
-from lab.sandbox.patience import PATIENCE
+
+PATIENCE: Final = float(os.environ.get("SANDBOX_PATIENCE", "1"))
+"""A factor of all limits of waiting, for busy machines. It costs nothing where the fact comes."""
 
 
 @cache
@@ -36,17 +38,9 @@ def spawn(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start a program that the kernel kills when this program ends.
+    """Start a program that the kernel kills when this program ends; it leads a process group of its own.
 
-    Args:
-        command: program and arguments.
-        stdout: where its standard output goes, as for `subprocess.Popen`.
-        stderr: where its standard error goes.
-        env: its whole environment; None is ours.
-        cwd: its working folder; None is ours.
-
-    Returns:
-        The running process, leader of its own process group.
+    `env` is its whole environment; the arguments are those of `subprocess.Popen`.
     """
     program = shutil.which(command[0])
     if program is None:
@@ -71,15 +65,9 @@ def spawn(
 
 
 def end(process: subprocess.Popen[bytes], *, kill: bool = False, timeout: float = 30.0) -> int:
-    """End a process and all of its group, and wait for it.
+    """End a process that `spawn` started and all of its group; return its exit code, or minus the signal that ended it.
 
-    Args:
-        process: what `spawn` returned.
-        kill: send SIGKILL at once instead of SIGTERM first.
-        timeout: seconds that SIGTERM may take before SIGKILL follows.
-
-    Returns:
-        Its exit code; negative is the signal that ended it.
+    SIGTERM may take `timeout` seconds before SIGKILL follows; `kill` sends SIGKILL at once.
     """
     if process.poll() is None and not kill:
         process.terminate()
@@ -100,14 +88,9 @@ def tail(path: Path, lines: int = 30) -> str:
 
 
 def wait_for_line(process: subprocess.Popen[bytes], log: Path, needle: str, timeout: float, *, start: int = 0) -> None:
-    """Wait until a process has logged a line.
+    """Wait until a process has logged a line with this text, after it started to write at `start`.
 
-    Args:
-        process: the process that writes the log.
-        log: the file.
-        needle: what the line contains.
-        timeout: seconds to wait, times `PATIENCE`.
-        start: position in the file where this process started to write.
+    The timeout is multiplied by `PATIENCE`.
     """
     timeout *= PATIENCE
     deadline = time.monotonic() + timeout

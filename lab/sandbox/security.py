@@ -12,20 +12,11 @@ from typing import Final
 
 ADMIN_PRINCIPAL: Final = "User:ANONYMOUS"
 """The principal of all clients of the open listener."""
-_PLAIN_MODULE: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
-_SCRAM_MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
-OAUTH_MODULE: Final = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listener:
-    """A further listener of every broker.
-
-    Attributes:
-        name: its name, in capitals.
-        protocol: SSL, SASL_PLAINTEXT or SASL_SSL.
-        properties: properties of this listener only, without their prefix.
-    """
+    """A further listener of every broker: its name in capitals, and properties of its own without their prefix."""
 
     name: str
     protocol: str
@@ -39,21 +30,13 @@ class Listener:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Security:
-    """How a cluster is secured.
+    """How a cluster is secured."""
 
-    Attributes:
-        listeners: besides the open one.
-        authorizer: whether permissions are required; only super users have any at first.
-        super_users: principals beside `ADMIN_PRINCIPAL` that may do everything, such as `User:orders`.
-        options: further options of the JVMs.
-        jars: further jars for the brokers, after Kafka's.
-    """
-
-    listeners: tuple[Listener, ...] = ()
-    authorizer: bool = False
-    super_users: tuple[str, ...] = ()
-    options: tuple[str, ...] = ()
-    jars: tuple[Path, ...] = ()
+    listeners: tuple[Listener, ...] = ()  # besides the open one
+    authorizer: bool = False  # whether permissions are required; only super users have any at first
+    super_users: tuple[str, ...] = ()  # beside `ADMIN_PRINCIPAL`, such as `User:orders`
+    options: tuple[str, ...] = ()  # of the JVMs
+    jars: tuple[Path, ...] = ()  # further ones for the brokers, after Kafka's
 
     def common(self) -> dict[str, str]:
         """Return properties of every node, the controller's too."""
@@ -64,55 +47,3 @@ class Security:
             "allow.everyone.if.no.acl.found": "false",
             "super.users": ";".join((ADMIN_PRINCIPAL, *self.super_users)),
         }
-
-
-def certified(certificate: Path, *, clients: Path | None = None) -> dict[str, str]:
-    """Return the properties of a listener with TLS.
-
-    Args:
-        certificate: the broker's key and certificate in one PEM file.
-        clients: the authority of clients' certificates, if clients must have one.
-    """
-    shown = {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(certificate)}
-    if clients is None:
-        return shown
-    asked = {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(clients)}
-    return {**shown, **asked, "ssl.client.auth": "required"}
-
-
-def plain(users: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties of a listener with SASL PLAIN for these names and passwords."""
-    known = " ".join(f'user_{name}="{password}"' for name, password in users.items())
-    return {"sasl.enabled.mechanisms": "PLAIN", "plain.sasl.jaas.config": f"{_PLAIN_MODULE} required {known};"}
-
-
-def scram(mechanism: str) -> dict[str, str]:
-    """Return the properties of a listener with SASL SCRAM; its users are in the cluster's metadata."""
-    return {
-        "sasl.enabled.mechanisms": mechanism,
-        f"{mechanism.lower()}.sasl.jaas.config": f"{_SCRAM_MODULE} required;",
-    }
-
-
-def oauthbearer(keys: str, *, audience: str, reauthenticate_ms: int = 0) -> dict[str, str]:
-    """Return the properties of a listener with SASL OAUTHBEARER.
-
-    Args:
-        keys: URL of the keys (JWKS) that sign tokens; the JVM must be allowed to use it, see `allowed`.
-        audience: the audience that tokens must have.
-        reauthenticate_ms: how long a connection lasts without a new token; 0 is without limit.
-    """
-    handler = "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
-    return {
-        "sasl.enabled.mechanisms": "OAUTHBEARER",
-        "oauthbearer.sasl.jaas.config": f"{OAUTH_MODULE} required;",
-        "oauthbearer.sasl.server.callback.handler.class": handler,
-        "sasl.oauthbearer.jwks.endpoint.url": keys,
-        "sasl.oauthbearer.expected.audience": audience,
-        **({"oauthbearer.connections.max.reauth.ms": str(reauthenticate_ms)} if reauthenticate_ms else {}),
-    }
-
-
-def allowed(*urls: str) -> str:
-    """Return the JVM option that allows these URLs for keys: since Kafka 4 none is allowed by default."""
-    return f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={','.join(urls)}"

@@ -38,30 +38,20 @@ BROKER: Final[Mapping[str, str]] = {
     "log.cleaner.dedupe.buffer.size": "4194304",
 }
 
-_PORTS: Final = range(
-    10_000, 30_000
-)  # below the kernel's range for outgoing connections, so that the port is free at a restart
+_PORTS: Final = range(10_000, 30_000)
+"""Below the kernel's range for outgoing connections, so that the port is free at a restart."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSettings:
-    """One Kafka node.
-
-    Attributes:
-        id: its node id; `CONTROLLER` makes it the controller.
-        rack: its rack, if any.
-        port: where clients reach a broker; unused for a pure controller.
-        controller_port: where the controller listens.
-        combined: whether the controller is a broker too.
-        listeners: further listeners of a broker: name to protocol and port.
-    """
+    """One Kafka node; the id `CONTROLLER` makes it the controller, which may be a broker too."""
 
     id: int
     rack: str | None
-    port: int
+    port: int  # where clients reach a broker; unused for a pure controller
     controller_port: int
     combined: bool = False
-    listeners: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    listeners: Mapping[str, tuple[str, int]] = field(default_factory=dict)  # further ones: name to protocol and port
 
 
 def free_ports(count: int) -> list[int]:
@@ -89,16 +79,9 @@ def new_cluster_id() -> str:
 
 
 def write_properties(folder: Path, node: NodeSettings, cluster_id: str, more: Mapping[str, str]) -> Path:
-    """Write a node's properties, and for a broker the file that marks its storage as formatted.
+    """Write a node's properties, and for a broker the file that marks its storage as formatted; return the properties.
 
-    Args:
-        folder: the cluster's folder; data goes to `data-<id>` in it.
-        node: the node.
-        cluster_id: the cluster's id.
-        more: properties that are added or replaced.
-
-    Returns:
-        The properties file.
+    They are in the cluster's folder, and data goes to `data-<id>` there; `more` are properties added or replaced.
     """
     controller = node.id == CONTROLLER
     data = folder / f"data-{node.id}"

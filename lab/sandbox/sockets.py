@@ -15,15 +15,10 @@ _RECEIVED: Final = re.compile(r"bytes_received:(\d+)")
 
 @dataclass(slots=True, kw_only=True)
 class Sockets:
-    """Bytes that processes received from brokers; a closed socket keeps its count of the last reading.
+    """Bytes that processes received from brokers; a closed socket keeps its count of the last reading."""
 
-    Attributes:
-        brokers: port to broker id.
-        seen: process and local address to broker and bytes.
-    """
-
-    brokers: Mapping[int, int]
-    seen: dict[tuple[int, str], tuple[int, int]] = field(default_factory=dict)
+    brokers: Mapping[int, int]  # port to broker id
+    seen: dict[tuple[int, str], tuple[int, int]] = field(default_factory=dict)  # (process, address) to (broker, bytes)
 
     def read(self) -> None:
         """Read the counts of all open sockets."""
@@ -44,15 +39,10 @@ class Sockets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Received:
-    """What processes received in a time, by the kernel's counts.
+    """What processes received in a time, by the kernel's counts."""
 
-    Attributes:
-        by_rack: process to bytes per second by the broker's rack.
-        own: process to its own rack.
-    """
-
-    by_rack: Mapping[int, Mapping[str, float]]
-    own: Mapping[int, str]
+    by_rack: Mapping[int, Mapping[str, float]]  # process to bytes per second by the broker's rack
+    own: Mapping[int, str]  # process to its own rack
 
     @property
     def cross_rack_share(self) -> float:
@@ -63,12 +53,9 @@ class Received:
 
 
 def measure(brokers: Collection[Broker], own: Mapping[int, str], *, seconds: float) -> Received:
-    """Measure what processes receive from brokers: records, and the little that the protocol adds.
+    """Measure for some seconds what processes receive from brokers: records, and the little that the protocol adds.
 
-    Args:
-        brokers: the brokers; those without a rack are left out.
-        own: process to its rack.
-        seconds: how long to measure.
+    Brokers without a rack are left out; `own` is process to its rack.
     """
     racks = {broker.id: broker.rack for broker in brokers if broker.rack is not None}
     sockets = Sockets(brokers={int(one.address.rpartition(":")[2]): one.id for one in brokers if one.id in racks})

@@ -17,9 +17,9 @@ from typing import Final, Self
 from lab.sandbox.admin import wait_until
 from lab.sandbox.errors import SandboxError
 from lab.sandbox.jvm import KAFKA_VERSION, own_jar
-from lab.sandbox.members.foreign import java_command
 from lab.sandbox.members.lines import MemberSettings
 from lab.sandbox.members.process import Event, Member
+from lab.sandbox.members.programs import java_command
 
 CLASS: Final = "io.samerack.streams.AgentTaskAssignor"
 """samerack's task assignor."""
@@ -65,16 +65,9 @@ class StreamsApplication:
     ) -> None:
         """Prepare; nothing is started yet.
 
-        Args:
-            places: where its processes are.
-            bootstrap: `bootstrap.servers`.
-            application: `application.id`.
-            topic: what it reads; it writes to `APPLICATION-output`, which must exist.
-            folder: for state.
-            properties: Kafka Streams' own, for every instance.
-            heap_megabytes: of each process.
-            options: further options of the JVMs.
-            version: of Kafka's jars in the cache; `streams-3.9` has only Kafka Streams.
+        It reads a topic and writes to `APPLICATION-output`, which must exist; its state is in the folder. Properties
+        are Kafka Streams' own, for every instance, and options those of the JVMs. `version` is of Kafka's jars in the
+        cache; `streams-3.9` has only Kafka Streams.
         """
         self._version = version
         self.places = {place.name: place for place in places}
@@ -197,11 +190,9 @@ class StreamsApplication:
         return since - begun
 
     def crossing(self, racks: Mapping[str, frozenset[str]], *, standby: bool = False) -> int:
-        """Return how many tasks read from another rack: their source, or their changelog for standbys.
+        """Return how many tasks read their source from another rack; with `standby`, how many standbys their changelog.
 
-        Args:
-            racks: racks of the replicas by task.
-            standby: count standbys.
+        `racks` are those of the replicas by task.
         """
         return sum(
             self.places[instance.rpartition("-")[0]].rack not in racks[task]
@@ -210,11 +201,7 @@ class StreamsApplication:
         )
 
     def received(self, read: str) -> dict[str, Counter[int]]:
-        """Return the bytes that consumers have received, by process and broker, as Kafka's own metrics count.
-
-        Args:
-            read: `sources` or `changelogs`.
-        """
+        """Return the bytes of `sources` or `changelogs` by process and broker, as the consumers' own metrics count."""
         found: dict[str, Counter[int]] = {}
         for name, member in self._running.items():
             latest = {

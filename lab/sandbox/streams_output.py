@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from typing import Final
 
 from confluent_kafka import Consumer, TopicPartition
 
 from lab.sandbox.admin import Admin
 from lab.sandbox.streams import StreamsApplication
 
+_MAX_SECONDS: Final = 60.0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """What an application has written, compared with what it should have.
+    """What an application has written, compared with its input, by numbers of records.
 
-    Attributes:
-        records: records in its input.
-        lost: records of the input without one in the output.
-        doubled: records in the output beyond one for each of the input.
-        miscounted: records whose count is not their number in the partition: they were computed on other state.
+    Miscounted are those whose count is not their number in the partition: they were computed on other state.
     """
 
     records: int
@@ -28,7 +27,7 @@ class Output:
     miscounted: int
 
 
-def compare(application: StreamsApplication, admin: Admin, *, timeout: float = 60.0) -> Output:
+def compare(application: StreamsApplication, admin: Admin) -> Output:
     """Compare the output with the input, once the application has read all of it; nothing may be sent any more."""
     ends = {partition: end for (_, partition), end in admin.ends([application.topic]).items()}
     reader = Consumer(
@@ -42,7 +41,7 @@ def compare(application: StreamsApplication, admin: Admin, *, timeout: float = 6
         }
     )
     seen: dict[int, list[tuple[int, int]]] = {partition: [] for partition in ends}
-    wanted, deadline = sum(ends.values()), time.monotonic() + timeout
+    wanted, deadline = sum(ends.values()), time.monotonic() + _MAX_SECONDS
     try:
         reader.assign([TopicPartition(application.output, part, 0) for _, part in admin.replicas([application.output])])
         quiet = time.monotonic()

@@ -149,8 +149,10 @@ def test_helm_test_asks_the_agent_by_its_service(monkeypatch: pytest.MonkeyPatch
         command, ready, *assignments = container["args"]
         assert (command, ready) == ("health", "--ready")
         flags = [word.removeprefix("--set=") for word in assignments]
-        asked = address(settings_from(None, None, flags, needs_kafka=False).web)
-        assert asked == f"http://{service['metadata']['name']}:{service['spec']['ports'][0]['port']}"
+        web = settings_from(None, None, flags, needs_kafka=False).web
+        assert (
+            address(web.host, web.port) == f"http://{service['metadata']['name']}:{service['spec']['ports'][0]['port']}"
+        )
 
 
 @pytest.mark.parametrize("values", [{"tests": {"enabled": False}}, {"service": {"enabled": False}}])

@@ -23,8 +23,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from functools import cache
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from docker.errors import APIError, DockerException, NotFound
 from testcontainers.core.config import testcontainers_config
@@ -33,7 +32,7 @@ from testcontainers.core.docker_client import DockerClient
 from testcontainers.core.network import Network
 
 from lab.sandbox.admin import wait_for_racks
-from lab.sandbox.contract import RACK_AWARE_SELECTOR, RACKS, Broker, Keep
+from lab.sandbox.contract import RACK_AWARE_SELECTOR, RACKS, Broker, KafkaCluster, Keep
 from lab.sandbox.errors import SandboxError
 from lab.sandbox.jvm import BROKER_VERSION
 from lab.sandbox.settings import BROKER, COMMON, CONTROLLER, new_cluster_id
@@ -74,8 +73,8 @@ while [ -e /tmp/node/pid ]; do sleep 0.1; done
 """
 
 
-class ContainerCluster:
-    """Kafka brokers in containers; a context manager that satisfies `lab.sandbox.contract.KafkaCluster`."""
+class ContainerCluster(KafkaCluster):
+    """Kafka brokers in containers; a context manager."""
 
     def __init__(
         self,
@@ -219,26 +218,10 @@ class ContainerCluster:
         self._begin_life(broker)
         self._wait_listed()
 
-    def restart_broker(self, broker: int, *, rack: str | Keep | None = Keep.RACK) -> None:
-        """Stop a broker cleanly and start it again, in another rack if one is given."""
-        self.stop_broker(broker)
-        self.start_broker(broker, rack=rack)
-
     def log(self, broker: int, lines: int = 30) -> str:
         """Return the last lines of a node's log."""
         printed: bytes = self._containers[broker].logs(tail=lines)
         return printed.decode(errors="replace")
-
-    def __enter__(self) -> Self:
-        """Start the cluster."""
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None:
-        """Close the cluster."""
-        self.close()
 
     def _start_container(self, node: int, network: Network) -> None:
         container = DockerContainer(self._image).with_command(["sh", "-c", _LOOP]).with_network(network)

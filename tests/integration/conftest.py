@@ -10,7 +10,7 @@ from xdist.scheduler import LoadFileScheduling
 
 from lab.sandbox.admin import Admin
 from lab.sandbox.contract import RACKS, KafkaCluster
-from lab.sandbox.patience import PATIENCE
+from lab.sandbox.processes import PATIENCE
 from tests.integration.cluster import ContainerCluster
 from tests.integration.pods import Pods
 from tests.integration.poller import Poller, settings_for

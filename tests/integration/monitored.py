@@ -108,4 +108,4 @@ def member(bootstrap: str, group: str, rack: str) -> Member:
         assignors=("roundrobin",) if group == OBSERVED else ("range",),
         properties={"auto.commit.interval.ms": "500"},
     )
-    return Member.python("confluent", settings)
+    return Member.on("confluent", settings)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from lab.sandbox.contract import KafkaCluster
 from lab.sandbox.members.process import Member
-from lab.sandbox.patience import PATIENCE
+from lab.sandbox.processes import PATIENCE
 from samerack.reporting.costs import report
 from samerack.settings.loading import load
 from samerack.settings.measuring import MoneySettings

@@ -22,15 +22,15 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported in
 
 from lab.sandbox.admin import Admin, wait_until
 from lab.sandbox.agent_process import AgentProcess
-from lab.sandbox.certificates import Authority
-from lab.sandbox.cloud_listeners import GoogleKafka, Msk, compiled
 from lab.sandbox.cluster import Cluster
 from lab.sandbox.commands import samerack
 from lab.sandbox.feeder import Feeder
 from lab.sandbox.members.lines import MemberSettings
 from lab.sandbox.members.process import Member
-from lab.sandbox.security import Listener, Security, allowed, certified, oauthbearer, plain, scram
-from lab.sandbox.tokens import TokenServer
+from lab.sandbox.security import Listener, Security
+from tests.clouds.certificates import Authority
+from tests.clouds.listeners import GoogleKafka, Msk, allowed, certified, compiled, oauthbearer, plain, scram
+from tests.clouds.tokens import TokenServer
 
 TOPIC: Final = "clicks"
 USER: Final = "agent"
@@ -186,7 +186,7 @@ def set_password(cluster: Cluster, password: str) -> None:
 
 def member(cluster: Cluster, group: str, zone: str) -> Member:
     """A member that reads the topic, in the rack of this zone."""
-    return Member.python(
+    return Member.on(
         "confluent",
         MemberSettings(
             bootstrap=cluster.bootstrap,

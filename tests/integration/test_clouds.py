@@ -17,7 +17,7 @@ from typing import Final
 import pytest
 
 from lab.sandbox.agent_process import AgentProcess
-from lab.sandbox.clouds import Aws, Azure, Google
+from tests.clouds.servers import Aws, Azure, Google
 from tests.integration.secured import AZURE_CLIENT, AZURE_SCOPE, GOOGLE, MSK, Secured, led, member
 
 pytestmark = pytest.mark.own_cluster

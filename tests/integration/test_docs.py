@@ -66,7 +66,7 @@ def orders(cluster: KafkaCluster, admin: Admin, topic: str) -> Iterator[None]:
     """A running group `orders`, whose client ids contain the racks."""
     admin.create_topic(topic, [[1], [2], [3], [1], [2], [3]])
     members = [
-        Member.python(
+        Member.on(
             "confluent",
             MemberSettings(bootstrap=cluster.bootstrap, group=GROUP, topics=(topic,), client_id=f"{GROUP}-{rack}"),
         )

@@ -53,7 +53,7 @@ class Application:
                 rack=rack,
                 properties=properties,
             )
-            self.members.append(self._stack.enter_context(Member.java(settings, main="StreamsMember")))
+            self.members.append(self._stack.enter_context(Member.on("java-streams", settings)))
         for member in self.members:
             member.wait(lambda: self._works(before), "the application counts")
         assert [event.message for member in self.members for event in member.events if event.kind == "error"] == []

@@ -49,7 +49,7 @@ def test_lag_is_that_of_kafkas_tool(scenario: Scenario, placed: str, measuring: 
         client_id=group,
         properties={"enable.auto.commit": "false"},
     )
-    with Member.python("confluent", settings) as member:
+    with Member.on("confluent", settings) as member:
         member.wait(lambda: len(member.owned) == len(_RECORDS), "it has all partitions")
         snapshot = measuring.until(
             lambda seen: (

@@ -24,10 +24,10 @@ import yaml
 
 from lab.sandbox.admin import wait_until
 from lab.sandbox.agent_process import AgentProcess
-from lab.sandbox.certificates import locked
 from lab.sandbox.commands import SAMERACK
 from lab.sandbox.members.lines import MemberSettings
 from lab.sandbox.members.process import Member
+from tests.clouds.certificates import locked
 from tests.integration.secured import MSK, SECRETS, TOPIC, USER, Secured
 
 pytestmark = pytest.mark.own_cluster
@@ -213,7 +213,7 @@ def test_no_secret_can_be_read_anywhere(
             properties={"auto.commit.interval.ms": "500", "heartbeat.interval.ms": "500"},
         )
         agent.wait_role("waiting")
-        running = stack.enter_context(Member.python("confluent", member))
+        running = stack.enter_context(Member.on("confluent", member))
         wait_until(lambda: bool(running.owned), "the member has partitions")
         agent.wait(lambda: agent.role() in ("leading", "following"), "it is in the group")
         agent.wait(lambda: agent.metric("samerack_cross_rack_ratio", group=group) is not None, "bytes are measured")

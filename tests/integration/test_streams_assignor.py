@@ -21,13 +21,13 @@ from lab.sandbox.agent_process import AgentProcess
 from lab.sandbox.contract import KafkaCluster
 from lab.sandbox.demo_streams import PLACES, STANDBYS, prepare, racks_by_task
 from lab.sandbox.feeder import Feeder
-from lab.sandbox.http_server import Answer, Asked, Server
 from lab.sandbox.jvm import KAFKA_VERSION
 from lab.sandbox.processes import end
 from lab.sandbox.settings import free_ports
 from lab.sandbox.streams import CLASS, StreamsApplication
 from lab.sandbox.streams_output import compare
 from tests import effort
+from tests.clouds.http_server import Answer, Asked, Server
 
 _APPLICATION: Final = f"payments-{uuid.uuid4().hex[:12]}"
 _TOPIC: Final = f"transactions-{uuid.uuid4().hex[:12]}"

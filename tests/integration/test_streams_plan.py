@@ -105,7 +105,7 @@ def applications(shared_cluster: KafkaCluster, tmp_path_factory: pytest.TempPath
                         "client.tag.zone": rack,
                     },
                 )
-                made.members.append(stack.enter_context(Member.java(settings, main="StreamsMember")))
+                made.members.append(stack.enter_context(Member.on("java-streams", settings)))
             # one protocol after the other: six JVMs that start at once leave the other tests no processor
             for running in made.members:
                 running.wait(lambda running=running: _runs(running), "it runs")  # type: ignore[misc]  # the default binds it

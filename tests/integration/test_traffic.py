@@ -23,7 +23,7 @@ _ENOUGH_RECORDS = 1_000
 
 def member(cluster: KafkaCluster, group: str, topic: str, rack: str, **properties: str) -> Member:
     """A librdkafka consumer in a rack."""
-    return Member.python(
+    return Member.on(
         "confluent",
         MemberSettings(
             bootstrap=cluster.bootstrap,

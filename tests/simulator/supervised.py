@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from samerack.agent.leading.leader import GroupLeader
 from samerack.agent.supervisor.line import MemberIdentity
-from samerack.settings.supervisor import SupervisorSettings
+from samerack.settings.election import SupervisorSettings
 from tests.simulator.agent import build, settings_of
 from tests.simulator.leadership import SimulatedLeadership
 from tests.simulator.network import Host

@@ -20,21 +20,13 @@ just stopped (its `coordinator/base.py`): it ends applications with agents and w
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One kind of fault, with agents and without.
-
-    Attributes:
-        kind: its name.
-        faults: how many there were.
-        stop_with: the longest stop with agents, in seconds.
-        stop_without: the same without agents, of all kinds that are the same fault then.
-        too_long: whether agents made this kind worse by more than the margin; complaints only go by the worst of all.
-    """
+    """One kind of fault, with agents and without, and the longest stops in seconds."""
 
     kind: str
     faults: int
     stop_with: float
-    stop_without: float
-    too_long: bool
+    stop_without: float  # of all kinds that are the same fault without agents
+    too_long: bool  # worse with agents by more than the margin; complaints only go by the worst of all
 
 
 def rows(led: ChaosRun, alone: ChaosRun) -> Iterator[Row]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from lab.sandbox.chaos.agents import Agent, Agents
+from lab.sandbox.chaos.group import Group
 from lab.sandbox.chaos.setup import MemberSpec
 from lab.sandbox.chaos.world import World
 from lab.sandbox.errors import SandboxError
@@ -18,43 +19,31 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawn:
-    """One entry of a schedule: all random choices of a fault.
+    """One entry of a schedule: all random choices of a fault."""
 
-    Attributes:
-        number: place in the schedule, from 1.
-        kind: name of the kind.
-        group: the group that it affects, if it affects one.
-        pick: which member, broker or partition, modulo their number.
-    """
-
-    number: int
+    number: int  # from 1
     kind: str
     group: str
-    pick: int
+    pick: int  # which member, broker or partition, modulo their number
 
 
+@dataclass(eq=False)
 class Fault:
-    """One fault; the run injects it, heals it, and then waits until the world has settled.
+    """One fault; the run injects it, heals it, and then waits until the world has settled."""
 
-    Attributes:
-        group: the group that it affects.
-        target: what it actually affected, in words.
-        explains: the groups that it may rebalance.
-        violations: how groups without consumers differed from groups without agents, in words.
-        counts_from: group to the time when its consumers restarted: no member could read before, so a stop counts from
-            then.
-        healing: what undoes it, also if it was injected half way.
-    """
+    drawn: Drawn
+    world: World
+    target: str = ""  # what it actually affected, in words
+    explains: frozenset[str] = frozenset()  # the groups that it may rebalance
+    violations: list[str] = field(default_factory=list)  # how groups without consumers were not as without agents
+    counts_from: dict[str, int] = field(default_factory=dict)
+    """Group to the time when its consumers restarted: no member could read before, so a stop counts from then."""
+    healing: ExitStack = field(default_factory=ExitStack)  # what undoes it, also if it was injected half way
 
-    def __init__(self, drawn: Drawn, world: World) -> None:
-        self.drawn = drawn
-        self.world = world
-        self.group = world.groups[drawn.group]
-        self.target = ""
-        self.explains: frozenset[str] = frozenset()
-        self.violations: list[str] = []
-        self.counts_from: dict[str, int] = {}
-        self.healing = ExitStack()
+    @property
+    def group(self) -> Group:
+        """The group that it affects."""
+        return self.world.groups[self.drawn.group]
 
     def pick(self, among: Sequence[T]) -> T:
         """Return the element that the schedule has drawn."""
@@ -89,19 +78,12 @@ Inject = Callable[[Fault], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """One kind of fault.
-
-    Attributes:
-        title: in words.
-        inject: injects a fault of this kind; returns when that is done.
-        like: a name shared by kinds that are the same fault without agents; empty where there is no other such kind.
-        on_agents: whether it affects agents only: without agents nothing is injected.
-    """
+    """One kind of fault, and the function that injects it and returns when that is done."""
 
     title: str
     inject: Inject
-    like: str = ""
-    on_agents: bool = False
+    like: str = ""  # a name shared by kinds that are the same fault without agents
+    on_agents: bool = False  # whether it affects agents only: without agents nothing is injected
 
 
 HITS: Final[Mapping[str, Callable[[Agent], object]]] = {

@@ -172,11 +172,7 @@ def _in_rebalance(step: str, hit: Callable[[Agent], object]) -> Inject:
     return inject
 
 
-_STEPS: Final = {
-    "parked": "in JoinGroup",
-    "joined": "between JoinGroup and SyncGroup",
-    "synced": "after SyncGroup",
-}
+_STEPS: Final = {"parked": "in JoinGroup", "joined": "between JoinGroup and SyncGroup", "synced": "after SyncGroup"}
 _VICTIMS: Final = {"worker": "worker killed", "agent": "supervisor and worker killed", "pause": "worker stopped"}
 
 

@@ -14,14 +14,13 @@ from typing import Any, Self
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 
-from lab.sandbox.admin import Admin, wait_until
+from lab.sandbox.admin import Admin, wait_for, wait_until
 from lab.sandbox.chaos.setup import FEED_SECONDS, MemberSpec, Setup
 from lab.sandbox.contract import RACK_SENDERS
 from lab.sandbox.errors import SandboxError
 from lab.sandbox.feeder import Feeder
 from lab.sandbox.group_client import AGENT, GroupClient, assigned
-from lab.sandbox.history.model import History
-from lab.sandbox.history.reading import read_history
+from lab.sandbox.history.model import History, read_history
 from lab.sandbox.members.lines import MemberSettings, Partition, Recorder
 from lab.sandbox.members.process import Event, Member, read_event
 
@@ -128,14 +127,7 @@ class Group:
     def coordinator(self) -> int:
         """Return the broker that coordinates the group."""
         self.asked.forget()  # an older client has cached the answer
-        found: list[int] = []
-
-        def answered() -> bool:
-            found.append(int(self.describe().coordinator.id))
-            return True
-
-        wait_until(answered, f"a coordinator describes {self.name}")
-        return found[-1]
+        return wait_for(lambda: int(self.describe().coordinator.id), f"a coordinator describes {self.name}")
 
     def has_dynamic_agent(self) -> bool:
         """Return whether an agent is in the group without an instance id."""

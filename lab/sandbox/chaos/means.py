@@ -29,17 +29,11 @@ _FILLING: Final = "filling"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Means:
-    """What is possible on this machine.
+    """What is possible on this machine."""
 
-    Attributes:
-        network: agents can be cut off.
-        clock: one agent's clock can be changed.
-        disk: each agent keeps its events on a small separate disk, which can be filled.
-    """
-
-    network: bool
-    clock: bool
-    disk: bool
+    network: bool  # agents can be cut off
+    clock: bool  # one agent's clock can be changed
+    disk: bool  # each agent keeps its events on a small separate disk, which can be filled
 
     @classmethod
     def of_this_machine(cls) -> Self:

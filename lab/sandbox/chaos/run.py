@@ -31,31 +31,18 @@ _BOUNDS: Final = Bounds(unowned=60.0, stop=60.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What one fault cost.
-
-    Attributes:
-        drawn: the fault.
-        target: what it affected, in words.
-        seconds: from its injection until all groups had settled.
-        stops: the longest stop of each group's partitions, in seconds.
-        rebalances: number of new generations of each group.
-        unexplained: groups with generations that neither an agent's events nor the fault explain.
-        led: how many groups an agent led afterwards, before `take_the_lead`; None without agents.
-        violations: how groups without consumers differed from groups without agents, and what did not settle.
-        crashes: members that ended by themselves, with their last output.
-        since_ns: when it was injected.
-    """
+    """What one fault cost the groups."""
 
     drawn: Drawn
-    target: str
-    seconds: float
-    stops: Mapping[str, float]
-    rebalances: Mapping[str, int]
-    unexplained: Mapping[str, tuple[int, ...]]
-    led: int | None
-    violations: tuple[str, ...] = ()
-    crashes: tuple[str, ...] = ()
-    since_ns: int
+    target: str  # what it affected, in words
+    seconds: float  # from its injection until all groups had settled
+    stops: Mapping[str, float]  # the longest stop of each group's partitions, in seconds
+    rebalances: Mapping[str, int]  # new generations of each group
+    unexplained: Mapping[str, tuple[int, ...]]  # generations that neither an agent's events nor the fault explain
+    led: int | None  # how many groups an agent led afterwards, before `take_the_lead`; None without agents
+    violations: tuple[str, ...] = ()  # how groups were not as without agents, and what did not settle
+    crashes: tuple[str, ...] = ()  # members that ended by themselves, with their last output
+    since_ns: int  # when it was injected
 
     @property
     def stop(self) -> float:
@@ -63,30 +50,20 @@ class Outcome:
         return max(self.stops.values(), default=0.0)
 
     def __str__(self) -> str:
-        """Return the fault in words."""
         drawn = self.drawn
         return f"fault {drawn.number} ({KINDS[drawn.kind].title}; {drawn.group}, {self.target})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChaosRun:
-    """What a whole run cost.
-
-    Attributes:
-        faults: what each of them cost.
-        at_the_end: how the groups differed from groups without agents after their consumers had left.
-        findings: what was wrong over the whole run, by group.
-        records: how many records were written.
-        rebalances: number of new generations of the groups from the first fault on.
-        seconds: how long it took.
-    """
+    """What a whole run cost."""
 
     faults: tuple[Outcome, ...]
-    findings: Mapping[str, tuple[Finding, ...]]
-    records: int
-    rebalances: int
+    findings: Mapping[str, tuple[Finding, ...]]  # what was wrong over the whole run, by group
+    records: int  # written
+    rebalances: int  # new generations of the groups from the first fault on
     seconds: float
-    at_the_end: tuple[str, ...] = ()
+    at_the_end: tuple[str, ...] = ()  # how groups were not as without agents after their consumers had left
 
     @property
     def with_agents(self) -> bool:

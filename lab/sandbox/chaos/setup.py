@@ -36,22 +36,15 @@ class MemberSpec:
 class Setup:
     """The configuration of a group.
 
-    Attributes:
-        name: of the group, and of its topic.
-        assignor: the assignor of its members; empty means the client's default.
-        members: client and rack of each member.
-        extra: the same for the member that joins and leaves.
-        placed: brokers of each partition, the leader first.
-        properties: of the clients, in Kafka's names.
-        idle: nothing is written to its topic, and its members commit nothing: its offsets were set before they joined.
+    To the topic of an idle one nothing is written, and its members commit nothing: its offsets were set before.
     """
 
-    name: str
-    assignor: str
-    members: tuple[tuple[str, str], ...]
-    extra: tuple[str, str]
-    placed: tuple[tuple[int, ...], ...] = PLACED
-    properties: Mapping[str, str] = field(default_factory=lambda: PROPERTIES)
+    name: str  # of the group, and of its topic
+    assignor: str  # of its members; empty means the client's default
+    members: tuple[tuple[str, str], ...]  # client and rack of each
+    extra: tuple[str, str]  # the same for the member that joins and leaves
+    placed: tuple[tuple[int, ...], ...] = PLACED  # brokers of each partition, the leader first
+    properties: Mapping[str, str] = field(default_factory=lambda: PROPERTIES)  # of the clients, in Kafka's names
     idle: bool = False
 
 

@@ -21,8 +21,7 @@ from lab.sandbox.contract import RACK_NAMES, RACK_SENDERS, RACKS_BY_CLIENT_ID
 from lab.sandbox.errors import SandboxError
 from lab.sandbox.feeder import Feeder
 from lab.sandbox.history.checker import check
-from lab.sandbox.history.model import Bounds, History, Kind
-from lab.sandbox.history.reading import read_history
+from lab.sandbox.history.model import Bounds, History, Kind, read_history
 from lab.sandbox.members.lines import MemberSettings, Partition
 from lab.sandbox.members.process import Event, Member
 

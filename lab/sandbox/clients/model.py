@@ -14,20 +14,25 @@ SLACK_SECONDS: Final = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
-    """A client with one of its assignors.
+    """A client with one of its assignors."""
 
-    Attributes:
-        client: key of `lab.sandbox.members`.
-        assignor: its name; empty leaves the client's default.
-    """
-
-    client: str
-    assignor: str = ""
+    client: str  # a key of `CLIENTS`
+    assignor: str = ""  # empty leaves the client's default
 
     @property
     def name(self) -> str:
         """Its name in groups and files."""
         return f"{self.client}-{self.assignor or 'default'}"
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Client and assignor, which identify it."""
+        return self.client, self.assignor
+
+    @property
+    def place(self) -> tuple[int, bool]:
+        """Its place among others: in the order of `CLIENTS`, with the default assignor first."""
+        return list(CLIENTS).index(self.client), bool(self.assignor)
 
 
 CLIENTS: Final[Mapping[str, tuple[str, str, tuple[str, ...]]]] = {
@@ -62,32 +67,22 @@ def variants(clients: Iterable[str]) -> list[Variant]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InitialRebalances:
+class InitialRebalances(Variant):
     """The result of groups that started while the agent waited, each with a comparison group without an agent.
 
-    Attributes:
-        client, assignor: of all members.
-        members: of each group.
-        tries: number of groups.
-        led: number of groups in which the agent led the first generation with another member: generation 1, or the next
-            one where all members paused before they joined again.
-        with_seconds: median time from the first member's start until every partition had an owner, led by the agent.
-        without_seconds: the same of the comparison groups.
-        late_seconds: the longest delay of a group against its comparison group.
-        findings: findings of the history checker, and members that ended by themselves.
-        logged: errors that clients logged in the agent's groups, but not in the comparison groups.
+    Led are those in which the agent led the first generation with another member: generation 1, or the next one where
+    all members paused before they joined again. Seconds are medians from the first member's start until every partition
+    had an owner; late is the longest delay of a group against its comparison group.
     """
 
-    client: str
-    assignor: str
-    members: int
-    tries: int
+    members: int  # of each group
+    tries: int  # number of groups
     led: int
     with_seconds: float
     without_seconds: float
     late_seconds: float
-    findings: tuple[str, ...] = ()
-    logged: tuple[str, ...] = ()
+    findings: tuple[str, ...] = ()  # of the history checker, and members that ended by themselves
+    logged: tuple[str, ...] = ()  # errors that clients logged in the agent's groups, but not in the comparison groups
 
     @property
     def is_good(self) -> bool:
@@ -97,41 +92,23 @@ class InitialRebalances:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One scenario of one group.
+    """One scenario of one group."""
 
-    Attributes:
-        name: key of `lab.sandbox.clients.page.SCENARIOS`.
-        outcome: the agent's role at the end, or a word.
-        seconds: how long it took until the group had settled.
-        pause_seconds: the longest time that a partition with records was not read; -1 where it does not apply.
-        reason: why it was refused; or a detail.
-    """
-
-    name: str
-    outcome: str
-    seconds: float
-    pause_seconds: float = -1.0
-    reason: str = ""
+    name: str  # a key of `lab.sandbox.clients.page.SCENARIOS`
+    outcome: str  # the agent's role at the end, or a word
+    seconds: float  # until the group had settled
+    pause_seconds: float = -1.0  # the longest time that a partition with records was not read; -1: does not apply
+    reason: str = ""  # why it was refused; or a detail
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScenarioRun:
-    """All scenarios of one group, in order.
+class ScenarioRun(Variant):
+    """All scenarios of one group whose members are all on one client, in order."""
 
-    Attributes:
-        client, assignor: of all members.
-        steps: the scenarios.
-        records: records that were written meanwhile.
-        read_twice: records that were read more than once.
-        findings: findings of the history checker: skipped, owned twice, read again below a commit.
-    """
-
-    client: str
-    assignor: str
     steps: tuple[Step, ...]
-    records: int
+    records: int  # written meanwhile
     read_twice: int
-    findings: tuple[str, ...] = ()
+    findings: tuple[str, ...] = ()  # of the history checker: skipped, owned twice, read again below a commit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,10 +139,9 @@ DOCUMENTS: Final = TypeAdapter(Document)
 
 def merged(old: Document, new: Document) -> Document:
     """Return both documents merged, new results replacing old ones of the same client, in the order of `CLIENTS`."""
-    order = {client: number for number, client in enumerate(CLIENTS)}
-    initial = {(one.client, one.assignor, one.members): one for one in (*old.initial, *new.initial)}
-    scenarios = {(one.client, one.assignor): one for one in (*old.scenarios, *new.scenarios)}
+    initial = {(one.key, one.members): one for one in (*old.initial, *new.initial)}
+    scenarios = {one.key: one for one in (*old.scenarios, *new.scenarios)}
     return Document(
-        initial=tuple(sorted(initial.values(), key=lambda one: (one.members, order[one.client], bool(one.assignor)))),
-        scenarios=tuple(sorted(scenarios.values(), key=lambda one: (order[one.client], bool(one.assignor)))),
+        initial=tuple(sorted(initial.values(), key=lambda one: (one.members, one.place))),
+        scenarios=tuple(sorted(scenarios.values(), key=lambda one: one.place)),
     )

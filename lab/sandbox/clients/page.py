@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from typing import Final
 
 from lab.sandbox.clients.model import (
@@ -64,7 +63,7 @@ def render(document: Document) -> str:
     """Return the whole page."""
     parts = [_INTRODUCTION, _SCENARIOS, "\n", _scenario_table(document), _doubts(document.scenarios)]
     every = variants(CLIENTS)
-    parts.append(_missing(every, {(one.client, one.assignor) for one in document.scenarios}))
+    parts.append(_missing(every, document.scenarios))
     parts.append(_ending(document.scenarios))
     late = max((one.late_seconds for one in document.initial), default=0.0)
     parts += [
@@ -73,31 +72,32 @@ def render(document: Document) -> str:
         _logged(document.initial),
     ]
     defaults = [one for one in every if not one.assignor]
-    parts.append(_missing(defaults, {(one.client, one.assignor) for one in document.initial}))
+    parts.append(_missing(defaults, document.initial))
     return "".join(parts)
 
 
-def _missing(wanted: Iterable[Variant], known: AbstractSet[tuple[str, str]]) -> str:
+def _missing(wanted: Iterable[Variant], found: Iterable[Variant]) -> str:
     """Return a line with the clients that the table above does not have yet."""
-    found = [_named(one.client, one.assignor) for one in wanted if (one.client, one.assignor) not in known]
-    return f"\nNot measured yet: {'; '.join(found)}.\n" if found else ""
+    known = {one.key for one in found}
+    missing = [_named(one) for one in wanted if one.key not in known]
+    return f"\nNot measured yet: {'; '.join(missing)}.\n" if missing else ""
 
 
 def _ending(runs: Iterable[ScenarioRun]) -> str:
     """Return a line for each client that does not survive a rebalance."""
-    reasons = ((one, ENDS_WHEN_IT_REJOINS.get((one.client, one.assignor), "")) for one in runs)
-    return "".join(f"\n{_named(one.client, one.assignor)}: {reason}.\n" for one, reason in reasons if reason)
+    reasons = ((one, ENDS_WHEN_IT_REJOINS.get(one.key, "")) for one in runs)
+    return "".join(f"\n{_named(one)}: {reason}.\n" for one, reason in reasons if reason)
 
 
 def _scenario_table(document: Document) -> str:
-    first = {(one.client, one.assignor): _led(one) for one in document.initial if one.members == _MEMBERS}
+    first = {one.key: _led(one) for one in document.initial if one.members == _MEMBERS}
     rows = []
     for run in document.scenarios:
         steps = {step.name: step for step in run.steps}
         cells = [_CELLS[name](steps[name]) if name in steps else "-" for name in SCENARIOS]
-        cells[0] = first.get((run.client, run.assignor), cells[0])
+        cells[0] = first.get(run.key, cells[0])
         shown = [cell for name, cell in zip(SCENARIOS, cells, strict=True) if name not in _COUNTED]
-        rows.append((f"{_named(run.client, run.assignor)}", *shown))
+        rows.append((_named(run), *shown))
     heads = [title for name, title in SCENARIOS.items() if name not in _COUNTED]
     return _table(("client", *heads), rows) + _counted(document.scenarios)
 
@@ -137,17 +137,13 @@ def _led(one: InitialRebalances) -> str:
 
 def _large_groups(first: Iterable[InitialRebalances]) -> str:
     """Return a line with the groups of other sizes than those in the table."""
-    found = [
-        f"{_named(one.client, one.assignor)}, {one.members} members: {_led(one)}"
-        for one in first
-        if one.members != _MEMBERS
-    ]
+    found = [f"{_named(one)}, {one.members} members: {_led(one)}" for one in first if one.members != _MEMBERS]
     return f"\n{'; '.join(found)}.\n" if found else ""
 
 
 def _logged(first: Iterable[InitialRebalances]) -> str:
     """Return errors that clients log when the agent has their first JoinGroup answered; they rejoin by themselves."""
-    found = sorted({(_named(one.client, one.assignor), message) for one in first for message in one.logged})
+    found = sorted({(_named(one), message) for one in first for message in one.logged})
     if not found:
         return ""
     lines = "".join(f"- {name}: `{message}`\n" for name, message in found)
@@ -157,15 +153,15 @@ def _logged(first: Iterable[InitialRebalances]) -> str:
 def _doubts(runs: Sequence[ScenarioRun]) -> str:
     if not runs:
         return ""
-    found = [f"- {_named(one.client, one.assignor)}: {finding}\n" for one in runs for finding in one.findings]
+    found = [f"- {_named(one)}: {finding}\n" for one in runs for finding in one.findings]
     if not found:
         return "\nNo record was skipped, owned twice or read again below a commit.\n"
     return f"\nWhat the checker found:\n\n{''.join(found)}"
 
 
-def _named(client: str, assignor: str) -> str:
-    name, default, _ = CLIENTS[client]
-    return f"{name}, {assignor or default}"
+def _named(one: Variant) -> str:
+    name, default, _ = CLIENTS[one.client]
+    return f"{name}, {one.assignor or default}"
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -92,7 +92,7 @@ class ScenarioGroup:
 
     def _steps(self) -> Iterator[Step]:
         yield self._is_born()
-        if (self._variant.client, self._variant.assignor) in ENDS_WHEN_IT_REJOINS:
+        if self._variant.key in ENDS_WHEN_IT_REJOINS:
             return
         if self._agent.role() == "leading":
             yield self._moves()

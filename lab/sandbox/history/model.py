@@ -1,4 +1,4 @@
-"""The data: a history, the spans of time in which members owned partitions, findings, and their counts."""
+"""The data: a history and its files, the spans in which members owned partitions, findings, and their counts."""
 
 from __future__ import annotations
 
@@ -6,20 +6,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import chain
+from pathlib import Path
 
+from lab.sandbox.errors import SandboxError
 from lab.sandbox.members.lines import Partition
-from lab.sandbox.members.process import Event
+from lab.sandbox.members.process import Event, read_event
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """The history of one group.
+    """The history of one group: events of members by name, in the order of printing, of the feeder, and offsets kept.
 
-    Attributes:
-        members: name to events in the order of their printing. A killed member prints nothing more: it owned its
-            partitions until its last event.
-        written: the feeder's events; empty where they were not recorded.
-        kept: the offsets that the coordinator had at some times; empty where they were not recorded.
+    A killed member prints nothing more: it owned its partitions until its last event. `kept` are the offsets that the
+    coordinator had at some times. What was not recorded is empty.
     """
 
     members: Mapping[str, tuple[Event, ...]]
@@ -29,12 +28,7 @@ class History:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """The longest allowed durations, in seconds.
-
-    Attributes:
-        unowned: for a partition without an owner.
-        stop: for a partition that is not read although it has records to read.
-    """
+    """The longest seconds that a partition may have no owner, or not be read although it has records to read."""
 
     unowned: float
     stop: float
@@ -53,16 +47,10 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that was wrong.
+    """One thing that was wrong with a partition.
 
-    Attributes:
-        kind: its kind.
-        partition: the partition that it affects.
-        since_ns: when it started.
-        until_ns: when it ended.
-        members: the members concerned.
-        offsets: the first and the last offset of records that were skipped or read again; for a forgotten offset the
-            one that the coordinator has instead (-1 is none) and the last one that was confirmed to a member.
+    `offsets` are the first and the last of the records that were skipped or read again; for a forgotten offset the one
+    that the coordinator has instead (-1 is none) and the last one that was confirmed to a member.
     """
 
     kind: Kind
@@ -83,7 +71,6 @@ class Finding:
         return 0 if self.offsets is None else self.offsets[1] - self.offsets[0] + 1
 
     def __str__(self) -> str:
-        """Return the finding in words."""
         topic, number = self.partition
         words = f"{self.kind.value}: {topic}-{number}"
         if self.offsets is not None:
@@ -95,14 +82,9 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """A time in which a member owned a partition.
+    """A time in which a member owned a partition: until it was revoked or lost, or the member's last event.
 
-    Attributes:
-        member: the owner.
-        partition: the partition.
-        since_ns: when it was assigned.
-        until_ns: when it was revoked or lost, or the member's last event.
-        generations: the first and the last generation in which the member owned it; None if its client reports none.
+    `generations` are the first and the last of that time; None if the client reports none.
     """
 
     member: str
@@ -114,14 +96,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Harm:
-    """Counts of what no run may cause.
-
-    Attributes:
-        lost: records that no member read.
-        owned_twice: how often two members owned a partition in one generation.
-        read_again: how often records below a commit were read again.
-        forgotten: committed offsets that the coordinator no longer had.
-    """
+    """Counts of what no run may cause, as `Kind` names it; lost are records that no member read."""
 
     lost: int
     owned_twice: int
@@ -129,7 +104,6 @@ class Harm:
     forgotten: int
 
     def __str__(self) -> str:
-        """Return the counts in words."""
         words = f"{self.lost} lost, {self.owned_twice} owned twice, {self.read_again} read again below a commit"
         return f"{words}, {self.forgotten} offsets forgotten"
 
@@ -143,3 +117,36 @@ def harm(findings: Mapping[str, Iterable[Finding]]) -> Harm:
         read_again=sum(one.kind is Kind.READ_AGAIN for one in found),
         forgotten=sum(one.kind is Kind.FORGOTTEN for one in found),
     )
+
+
+def read_history(files: Iterable[Path]) -> History:
+    """Return the history from the files of one group; a file's name without its suffix is the member's or the feeder's.
+
+    A file of a process with several members counts as one file of each. A killed member may leave an incomplete last
+    line, which is ignored.
+    """
+    members: dict[str, tuple[Event, ...]] = {}
+    written: list[Event] = []
+    kept: list[Event] = []
+    for file in files:
+        events = _read(file)
+        written += [event for event in events if event.kind == "written"]
+        kept += [event for event in events if event.kind == "kept"]
+        by_member: dict[str, list[Event]] = {}
+        for event in events:
+            if event.kind not in {"written", "kept"}:
+                by_member.setdefault(event.member, []).append(event)
+        for member, of_member in by_member.items():
+            members[f"{file.stem}/{member}" if len(by_member) > 1 else file.stem] = tuple(of_member)
+    return History(members=members, written=tuple(written), kept=tuple(sorted(kept, key=lambda event: event.ns)))
+
+
+def _read(file: Path) -> list[Event]:
+    try:
+        lines = file.read_bytes().splitlines(keepends=True)
+    except OSError as error:
+        raise SandboxError(f"cannot read {file}: {error.strerror}; it should hold a member's JSON lines") from None
+    try:
+        return [read_event(line) for line in lines if line.endswith(b"\n")]
+    except ValueError as error:
+        raise SandboxError(f"{file}: {error}; it should hold a member's JSON lines only") from None

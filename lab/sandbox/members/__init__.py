@@ -1,7 +1,7 @@
 """Members of consumer groups, one program per client library, that print their events as JSON lines.
 
 Run one by hand: `python -m lab.sandbox.members.confluent --bootstrap … --group … --topics a,b --client-id … [--rack …]`
-Those on clients of other languages are in tests/clients (`lab.sandbox.members.foreign`). All of them commit about once
+Those on clients of other languages are in tests/clients (`lab.sandbox.members.programs`). All of them commit about once
 a second (kafkajs after each batch), when partitions are revoked and when SIGTERM ends them, so that an orderly restart
 reads nothing twice; none commits a record before it has printed it as read. The lines, each with `event`, `ms`
 (milliseconds of the wall clock) and `ns` (nanoseconds of the monotonic clock, which all processes of a machine share;

@@ -1,18 +1,16 @@
 """A group member on librdkafka (confluent-kafka). It also prints the bytes received from each broker every second."""
 
 import json
-import signal
 import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from types import FrameType
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from lab.sandbox.members.lines import MemberSettings, Partition, Recorder, parse
+from lab.sandbox.members.lines import MemberSettings, Partition, Recorder, ended_by_signal, parse
 
 
 def _configuration(settings: MemberSettings) -> dict[str, str | int | bool]:
@@ -53,13 +51,7 @@ def _generation(consumer: Consumer) -> int:
 def main() -> None:
     """Consume until SIGTERM; client ids and racks separated by commas are several members, each on its own thread."""
     settings = parse(__doc__)
-    ended = threading.Event()
-
-    def end(_number: int, _frame: FrameType | None) -> None:
-        ended.set()
-
-    signal.signal(signal.SIGTERM, end)
-    signal.signal(signal.SIGINT, end)
+    ended = ended_by_signal()
     members = _each(settings)
     if len(members) == 1:
         _consume(settings, Recorder, ended)

@@ -1,16 +1,15 @@
 """A group member on kafka-python. Its subscription has no rack, even if it fetches with one.
 
-It runs on kafka-python 2.0.2 as well, in a separate virtual environment (`lab.sandbox.members.foreign`).
+It runs on kafka-python 2.0.2 as well, in a separate virtual environment (`lab.sandbox.members.programs`).
 """
 
-import signal
 import sys
 import time
 from collections.abc import Mapping
 from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
-from types import FrameType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any, Final
 
 if find_spec("six") is not None:  # only with kafka-python 2: its own copy fails from Python 3.12 on
@@ -21,7 +20,14 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
-from lab.sandbox.members.lines import MemberSettings, RebalanceLines, Recorder, parse, python_settings
+from lab.sandbox.members.lines import (
+    MemberSettings,
+    RebalanceLines,
+    Recorder,
+    ended_by_signal,
+    parse,
+    python_settings,
+)
 
 _ASSIGNORS: Final[dict[str, Any]] = {
     "range": RangePartitionAssignor,
@@ -80,13 +86,7 @@ def main() -> None:
     busy_seconds = float(properties.pop(BUSY, "0"))
     settings = replace(settings, properties=properties)
     recorder = Recorder()
-    ended: list[int] = []
-
-    def end(number: int, _frame: FrameType | None) -> None:
-        ended.append(number)
-
-    signal.signal(signal.SIGTERM, end)
-    signal.signal(signal.SIGINT, end)
+    ended = ended_by_signal()
     consumer = _consumer(settings, recorder)
 
     def generation() -> int:
@@ -97,13 +97,13 @@ def main() -> None:
     recorder.event("started", client="kafka-python", client_id=settings.client_id)
     consumer.subscribe(topics=list(settings.topics), listener=_Listener(recorder, generation))
     try:
-        while not ended:
+        while not ended.is_set():
             for partition, records in consumer.poll(timeout_ms=_POLL_MS).items():
                 for record in records:
                     recorder.read(partition.topic, partition.partition, record.offset)
             recorder.flush()  # before the next poll, which may commit
             until = time.monotonic() + busy_seconds
-            while time.monotonic() < until and not ended:
+            while time.monotonic() < until and not ended.is_set():
                 time.sleep(0.1)
             recorder.generation(generation())
     finally:

@@ -10,20 +10,12 @@ from lab.sandbox.members.process import Event
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What a group read of one partition.
+    """What a group read of one partition."""
 
-    Attributes:
-        distinct: offsets read at least once.
-        read_twice: reads beyond the first of an offset.
-        missing: offsets between the first and the last read that no member read.
-        first: first offset read.
-        last: last offset read.
-    """
-
-    distinct: int
-    read_twice: int
-    missing: int
-    first: int
+    distinct: int  # offsets read at least once
+    read_twice: int  # reads beyond the first of an offset
+    missing: int  # offsets between the first and the last that no member read
+    first: int  # offset
     last: int
 
 

@@ -2,10 +2,11 @@
 
 import argparse
 import json
+import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol, TextIO
 
@@ -16,17 +17,9 @@ Partition = tuple[str, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberSettings:
-    """One member's arguments.
+    """One member's arguments; without assignors it offers the client's default.
 
-    Attributes:
-        bootstrap: `bootstrap.servers`.
-        group: the group's id.
-        topics: the topics that it subscribes to.
-        client_id: its client id.
-        rack: its `client.rack`, if any.
-        assignors: names of the assignors it offers; empty means the client's default.
-        instance_id: its `group.instance.id`, if it is a static member.
-        properties: client settings that are added or replaced, in Kafka's names.
+    Properties are client settings that are added or replaced, in Kafka's names.
     """
 
     bootstrap: str
@@ -50,28 +43,21 @@ def _pair(text: str) -> tuple[str, str]:
     return key, value
 
 
-def parse(description: str, arguments: Sequence[str] | None = None) -> MemberSettings:
+def parse(description: str) -> MemberSettings:
     """Read a member's command line."""
+    names = "names, separated by commas"
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--bootstrap", required=True, help="bootstrap.servers")
     parser.add_argument("--group", required=True, help="group.id")
-    parser.add_argument("--topics", required=True, type=_comma_separated, help="names, separated by commas")
+    parser.add_argument("--topics", required=True, type=_comma_separated, help=names)
     parser.add_argument("--client-id", required=True, help="client.id")
     parser.add_argument("--rack", help="client.rack")
-    parser.add_argument("--assignor", type=_comma_separated, default=(), help="names, separated by commas")
+    parser.add_argument("--assignor", type=_comma_separated, default=(), help=names)
     parser.add_argument("--instance-id", help="group.instance.id")
     parser.add_argument("--property", type=_pair, action="append", default=[], help="key=value, in Kafka's names")
-    given = parser.parse_args(arguments)
-    return MemberSettings(
-        bootstrap=given.bootstrap,
-        group=given.group,
-        topics=given.topics,
-        client_id=given.client_id,
-        rack=given.rack,
-        assignors=given.assignor,
-        instance_id=given.instance_id,
-        properties=dict(given.property),
-    )
+    given = vars(parser.parse_args())
+    assignors, properties = given.pop("assignor"), dict(given.pop("property"))
+    return MemberSettings(**given, assignors=assignors, properties=properties)
 
 
 def command_line(settings: MemberSettings) -> list[str]:
@@ -87,6 +73,14 @@ def command_line(settings: MemberSettings) -> list[str]:
     for key, value in settings.properties.items():
         line += ["--property", f"{key}={value}"]
     return line
+
+
+def ended_by_signal() -> threading.Event:
+    """Return what is set as soon as SIGTERM or SIGINT asks this process to end."""
+    ended = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda _number, _frame: ended.set())
+    return ended
 
 
 def python_settings(settings: MemberSettings, assignors: Mapping[str, object]) -> dict[str, object]:

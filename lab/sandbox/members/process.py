@@ -14,38 +14,17 @@ from pathlib import Path
 from typing import IO, Any, Final, Self
 
 from lab.sandbox.errors import SandboxError
-from lab.sandbox.members.foreign import FOREIGN_CLIENTS, java_command
-from lab.sandbox.members.lines import MemberSettings, Partition, command_line
-from lab.sandbox.patience import PATIENCE
-from lab.sandbox.processes import end, spawn
-
-PYTHON_CLIENTS: Final[Mapping[str, str]] = {
-    "confluent": "lab.sandbox.members.confluent",
-    "kafka-python": "lab.sandbox.members.kafka_python",
-    "aiokafka": "lab.sandbox.members.aiokafka",
-}
-"""Client to the module that runs it."""
+from lab.sandbox.members.lines import MemberSettings, Partition
+from lab.sandbox.members.programs import CLIENTS
+from lab.sandbox.processes import PATIENCE, end, spawn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One line of a member.
+    """One line of a member, whose fields `lab.sandbox.members` explains; `kind` is the line's `event`.
 
-    Attributes:
-        kind: `event` of the line.
-        ms: when it was printed, in milliseconds of the wall clock.
-        partitions: those assigned, revoked or lost; for records the one partition.
-        first: first offset of records, else -1.
-        last: last offset of records, else -1.
-        count: number of records.
-        brokers: for statistics, broker id to bytes received since the start.
-        message: for errors.
-        ns: when it was printed, in nanoseconds of the monotonic clock that all processes of this machine share.
-        begun_ns: for records, when the first was read.
-        ended_ns: for records, when the last was read.
-        generation: the group's generation as the member's client knows it; -1 where it does not report it.
-        offsets: for commits, the next offset to be read of each partition.
-        member: the member's name; empty where the process has only one member.
+    `partitions` are those assigned, revoked or lost; for records the one partition. What a line does not have is -1,
+    empty or None, and `begun_ns` and `ended_ns` are then `ns`.
     """
 
     kind: str
@@ -62,6 +41,9 @@ class Event:
     generation: int = -1
     offsets: Mapping[Partition, int] | None = None
     member: str = ""
+
+
+_AS_THEY_ARE: Final = ("ms", "first", "last", "count", "message", "generation")
 
 
 @cache
@@ -83,24 +65,17 @@ def read_event(line: bytes) -> Event:
             partitions = _single(fields["topic"], fields["partition"])
         else:
             partitions = frozenset((topic, partition) for topic, partition in fields.get("partitions", []))
-        brokers = fields.get("brokers")
-        offsets = fields.get("offsets")
-        ns = fields.get("ns", 0)
+        brokers, offsets, ns = fields.get("brokers"), fields.get("offsets"), fields.get("ns", 0)
         return Event(
             kind=kind,
-            ms=fields["ms"],
             partitions=partitions,
-            first=fields.get("first", -1),
-            last=fields.get("last", -1),
-            count=fields.get("count", 0),
             brokers=None if brokers is None else {int(broker): received for broker, received in brokers.items()},
-            message=fields.get("message", ""),
             ns=ns,
             begun_ns=fields.get("begun_ns", ns),
             ended_ns=fields.get("ended_ns", ns),
-            generation=fields.get("generation", -1),
             offsets=None if offsets is None else {(topic, partition): at for topic, partition, at in offsets},
             member=sys.intern(fields.get("member", "")),
+            **{name: fields[name] for name in _AS_THEY_ARE if name in fields},
         )
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"not a line of a member: {line!r}") from error
@@ -111,18 +86,12 @@ class Member:
 
     Example:
         settings = MemberSettings(bootstrap=cluster.bootstrap, group="g", topics=("t",), client_id="c1")
-        with Member.python("confluent", settings) as member:
+        with Member.on("confluent", settings) as member:
             member.wait(lambda: len(member.owned) == 3, "it has three partitions")
     """
 
     def __init__(self, command: Sequence[str], *, name: str, history: Path | None = None) -> None:
-        """Start the member.
-
-        Args:
-            command: program and arguments.
-            name: its name in messages, such as its client id.
-            history: a file to which every line is also written.
-        """
+        """Start the member; `name` is for messages, and `history` a file to which every line is also written."""
         self.name = name
         self.command = list(command)
         self._events: list[Event] = []
@@ -140,24 +109,9 @@ class Member:
             reader.start()
 
     @classmethod
-    def python(cls, client: str, settings: MemberSettings, *, history: Path | None = None) -> Self:
-        """Start a member on a Python client, a key of `PYTHON_CLIENTS`."""
-        line = [sys.executable, "-m", PYTHON_CLIENTS[client], *command_line(settings)]
-        return cls(line, name=settings.client_id, history=history)
-
-    @classmethod
-    def java(cls, settings: MemberSettings, *, main: str = "Member", history: Path | None = None) -> Self:
-        """Start a member on Java's client, or another program of tests/java/consumer."""
-        return cls(java_command(settings, main=main), name=settings.client_id, history=history)
-
-    @classmethod
     def on(cls, client: str, settings: MemberSettings, *, history: Path | None = None) -> Self:
-        """Start a member on any client: `java`, a key of `PYTHON_CLIENTS` or one of `FOREIGN_CLIENTS`."""
-        if client == "java":
-            return cls.java(settings, history=history)
-        if client in PYTHON_CLIENTS:
-            return cls.python(client, settings, history=history)
-        return cls(FOREIGN_CLIENTS[client](settings), name=settings.client_id, history=history)
+        """Start a member on a client, a key of `CLIENTS`."""
+        return cls(CLIENTS[client](settings), name=settings.client_id, history=history)
 
     @property
     def events(self) -> tuple[Event, ...]:

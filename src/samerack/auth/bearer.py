@@ -11,12 +11,8 @@ class TokenError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
-    """A token as its source returned it.
-
-    Attributes:
-        seconds: how long it is valid, from now.
-    """
+    """A token as its source returned it."""
 
     text: str = field(repr=False)
-    seconds: float
+    seconds: float  # how long it is valid, from now
     principal: str = ""

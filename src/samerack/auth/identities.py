@@ -18,7 +18,7 @@ from samerack.common.errors import SettingsError
 
 AWS_MSK_IAM: Final = "AWS_MSK_IAM"
 OAUTHBEARER: Final = "OAUTHBEARER"
-_MECHANISMS: Final = ("sasl.mechanism", "sasl.mechanisms")
+MECHANISM_KEYS: Final = ("sasl.mechanism", "sasl.mechanisms")
 METHOD: Final = "sasl.oauthbearer.method"
 ENDPOINT: Final = "sasl.oauthbearer.token.endpoint.url"
 CLIENT: Final = "sasl.oauthbearer.client.id"
@@ -47,60 +47,39 @@ _REGION: Final = re.compile(r"[a-z0-9-]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientCredentials:
-    """A client id and its secret, which an endpoint exchanges for tokens (RFC 6749, section 4.4).
-
-    Attributes:
-        scope: scope to request; "" for none.
-        authority: file of CA certificates (PEM) for the endpoint's certificate; "" for the system's.
-    """
+    """A client id and its secret, which an endpoint exchanges for tokens (RFC 6749, section 4.4)."""
 
     endpoint: str
     client_id: str
     client_secret: str = field(repr=False)
-    scope: str = ""
-    authority: str = ""
+    scope: str = ""  # to request; "" for none
+    authority: str = ""  # file of CA certificates (PEM) for the endpoint's certificate; "" for the system's
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AwsIdentity:
-    """The IAM role or user that AWS gives to this process.
-
-    Attributes:
-        authority: file of CA certificates (PEM) for the certificate of STS; "" for the system's.
-    """
+    """The IAM role or user that AWS gives to this process."""
 
     region: str
-    authority: str = ""
+    authority: str = ""  # file of CA certificates (PEM) for the certificate of STS; "" for the system's
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AzureManagedIdentity:
-    """The identity that Azure gives to the machine that this runs on.
+    """The identity that Azure gives to the machine that this runs on."""
 
-    Attributes:
-        endpoint: URL of the token endpoint of its metadata service.
-        query: query of the request: the resource that the token is for, and the identity if the machine has several.
-    """
-
-    endpoint: str
-    query: str
+    endpoint: str  # URL of the token endpoint of its metadata service
+    query: str  # of the request: the resource that the token is for, and the identity if the machine has several
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AzureWorkloadIdentity:
-    """The identity that Microsoft Entra gives in exchange for the token of a Kubernetes ServiceAccount.
+    """The identity that Microsoft Entra gives in exchange for the token of a Kubernetes ServiceAccount."""
 
-    Attributes:
-        scope: scope to request, which names the service that tokens are for.
-        client_id: client id of the identity; "" takes it from the environment.
-        endpoint: URL of Entra's token endpoint; "" takes it from the environment.
-        authority: file of CA certificates (PEM) for Entra's certificate; "" for the system's.
-    """
-
-    scope: str
-    client_id: str = ""
-    endpoint: str = ""
-    authority: str = ""
+    scope: str  # to request; it names the service that tokens are for
+    client_id: str = ""  # of the identity; "" takes it from the environment
+    endpoint: str = ""  # URL of Entra's token endpoint; "" takes it from the environment
+    authority: str = ""  # file of CA certificates (PEM) for Entra's certificate; "" for the system's
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +95,7 @@ def mechanism(kafka: Mapping[str, str]) -> str:
 
     This is what librdkafka does.
     """
-    given = [text.upper() for key, text in kafka.items() if key in _MECHANISMS]
+    given = [text.upper() for key, text in kafka.items() if key in MECHANISM_KEYS]
     return given[-1] if given else ""
 
 
@@ -245,11 +224,7 @@ _METADATA: Final[Mapping[str, Callable[[Mapping[str, str]], Identity]]] = {
 
 
 def _check_keys(kafka: Mapping[str, str], known: AbstractSet[str], what: str) -> None:
-    """Refuse keys that have no effect, and connections without TLS, on which a token could be read and reused.
-
-    Raises:
-        SettingsError: There is such a key, or the connection to the brokers is not TLS.
-    """
+    """Refuse keys that have no effect, and connections without TLS, on which a token could be read and reused."""
     strange = sorted(KEYS.intersection(kafka) - known - {EXTENSIONS})
     if strange:
         raise SettingsError(f"kafka.{strange[0]}: has no effect with {what}; leave it out")
@@ -271,11 +246,7 @@ def _hosts(kafka: Mapping[str, str]) -> list[str]:
 
 
 def _region_of(kafka: Mapping[str, str]) -> str:
-    """Return the region in the brokers' host names, or "" if there is none.
-
-    Raises:
-        SettingsError: They name several regions.
-    """
+    """Return the one region in the brokers' host names, or "" if there is none."""
     regions = sorted({found.group(1) for host in _hosts(kafka) if (found := _AWS_HOST.search(host))})
     if len(regions) > 1:
         raise SettingsError(

@@ -23,8 +23,6 @@ _KERBEROS: Final = "GSSAPI"
 _OFF: Final = frozenset({"false", "f", "0"})
 _ON: Final = frozenset({"true", "t", "1"})
 """Values that librdkafka reads as false and as true."""
-_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-_LOOKUPS: Final = ("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only")
 
 
 def _one_of(text: str, values: Collection[str]) -> str:
@@ -38,11 +36,11 @@ def _checks_hostname(text: str) -> bool:
 
 
 def _lookup(text: str) -> str:
-    return _one_of(text, _LOOKUPS)
+    return _one_of(text, ("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"))
 
 
 def _protocol(text: str) -> str:
-    return _one_of(text.upper(), _PROTOCOLS)
+    return _one_of(text.upper(), ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"))
 
 
 def _is_on(text: str) -> bool:
@@ -82,7 +80,6 @@ _TO_KAFKA_PYTHON: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     "ssl.key.location": ("ssl_keyfile", str),
     "ssl.key.password": ("ssl_password", str),
 }
-_MECHANISM_KEYS: Final = frozenset({"sasl.mechanism", "sasl.mechanisms"})
 _VERIFY: Final = "enable.ssl.certificate.verification"
 _SECURED_BY: Final = ("sasl.", "ssl.", "enable.sasl.", "enable.ssl.")
 _ONLY_LIBRDKAFKA: Final = (
@@ -123,8 +120,6 @@ KNOWN: Final = FOR_BOTH.union(_ONLY_LIBRDKAFKA)
 
 _MAX_KEY: Final = 200
 _CLIENT_ID: Final = "samerack"
-
-
 _SECRETS: Final = ("password", "secret", ".pem", "jaas", "token")
 """Parts of key names that mark a secret."""
 _NO_SECRETS: Final = frozenset({identities.ENDPOINT})
@@ -152,8 +147,8 @@ def for_librdkafka(kafka: Mapping[str, str]) -> dict[str, Any]:
         SettingsError: librdkafka does not have the mechanism here, or a token setting is wrong.
     """
     settings = {"client.id": _CLIENT_ID, "allow.auto.create.topics": "false", **kafka}
-    for key in _MECHANISM_KEYS.intersection(kafka):
-        if kafka[key].upper() in {_KERBEROS, identities.AWS_MSK_IAM}:
+    for key in identities.MECHANISM_KEYS:
+        if kafka.get(key, "").upper() in {_KERBEROS, identities.AWS_MSK_IAM}:
             settings[key] = _converted(key, kafka[key], _mechanism)
     if not identities.of_cloud(kafka):
         return settings
@@ -198,11 +193,7 @@ def for_kafka_python(kafka: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _converted(key: str, text: str, convert: Callable[[str], Any]) -> Any:
-    """Convert a value for kafka-python.
-
-    Raises:
-        SettingsError: It has the wrong type, or is not a known value.
-    """
+    """Convert a value for kafka-python, and refuse one of a wrong type or that is not known."""
     try:
         return convert(text)
     except ValueError as error:
@@ -211,11 +202,7 @@ def _converted(key: str, text: str, convert: Callable[[str], Any]) -> Any:
 
 
 def _provider(kafka: Mapping[str, str]) -> Tokens:
-    """Return the token provider of both clients; equal settings give the same object.
-
-    Raises:
-        SettingsError: The settings of the token source are missing or wrong.
-    """
+    """Return the token provider of both clients; equal settings give the same object."""
     from samerack.auth.tokens import tokens  # noqa: PLC0415 - imports the whole client, and few use tokens
 
     who = identities.identity(kafka)
@@ -225,11 +212,7 @@ def _provider(kafka: Mapping[str, str]) -> Tokens:
 
 
 def _check_files(config: Mapping[str, Any]) -> None:
-    """Read every file once: the clients read them for each connection, and would report errors later and less clearly.
-
-    Raises:
-        SettingsError: A file is missing or has the wrong content.
-    """
+    """Read every file once: clients read them for each connection, and would report errors later and less clearly."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     for name, key in (("ssl_cafile", "ssl.ca.location"), ("ssl_crlfile", "ssl.crl.location")):
         if name in config:
@@ -255,11 +238,7 @@ def _unverified(config: Mapping[str, Any]) -> ssl.SSLContext:
 
 
 def _show_certificate(context: ssl.SSLContext, config: Mapping[str, Any]) -> None:
-    """Load the agent's own certificate, if it has one.
-
-    Raises:
-        SettingsError: It or its key cannot be read.
-    """
+    """Load the agent's own certificate, if it has one."""
     if "ssl_certfile" in config:
         try:
             context.load_cert_chain(config["ssl_certfile"], config.get("ssl_keyfile"), config.get("ssl_password", ""))
@@ -271,12 +250,7 @@ def _show_certificate(context: ssl.SSLContext, config: Mapping[str, Any]) -> Non
 
 
 def wrong_key(key: str, place: str = "kafka") -> str:
-    """Return why a map of Kafka settings may not have a key, with the most similar that it may; "" if it may.
-
-    Args:
-        key: The key.
-        place: The map's name in the settings.
-    """
+    """Return why the map of Kafka settings at a place may not have a key, with the most similar one; "" if it may."""
     if key in KNOWN:
         return ""
     hint = nearest(key, place) or "; keys are librdkafka's (docs/configuration.md)"

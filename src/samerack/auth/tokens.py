@@ -49,13 +49,7 @@ class Tokens(AbstractTokenProvider):  # type: ignore[misc]  # the library is unt
     """The token provider of both clients, for use from any thread."""
 
     def __init__(self, fetch: Fetch, *, extensions: Mapping[str, str] | None = None, cure: str = "") -> None:
-        """Do not fetch a token yet.
-
-        Args:
-            fetch: gets a token.
-            extensions: sent to the brokers with each token.
-            cure: what to check if the brokers refuse a token.
-        """
+        """Do not fetch a token yet; `cure` is what to check if the brokers refuse one."""
         super().__init__()
         self.cure = cure
         self._fetch = fetch

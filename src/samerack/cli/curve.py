@@ -12,8 +12,7 @@ from samerack.assignors.consumer.curve import curve as curve_of
 from samerack.assignors.consumer.registry import Options
 from samerack.assignors.model import AssignmentError, Int32Array, Problem
 from samerack.common import words
-from samerack.common.console import Console
-from samerack.common.tables import Column, table_of
+from samerack.common.console import Column, Console, table_of
 from samerack.offline.assign_json import options_of, parse, problem_of
 from samerack.offline.json_lines import QuestionError, content_of, one_line_errors
 from samerack.planning.byte_shares import Rates, share_of_owners

@@ -20,7 +20,7 @@ from samerack.cli.asking import ask
 from samerack.common import words
 from samerack.common.console import USUAL, WIDE, Console
 from samerack.common.errors import AgentError, SettingsError
-from samerack.common.spans import seconds_of
+from samerack.common.texts import seconds_of
 from samerack.events import EventLog, model, store
 from samerack.events.model import MAX_ASKED, Event, Kind
 from samerack.events.words import figures, happened, reason

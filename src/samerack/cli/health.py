@@ -25,7 +25,8 @@ def health(
 
     For probes of containers that hold nothing but the agent; without --ready the same as GET /healthz, with it /readyz.
     """
-    url = address(settings_from(config, None, assignments, needs_kafka=False).web)
+    web = settings_from(config, None, assignments, needs_kafka=False).web
+    url = address(web.host, web.port)
     path = "/readyz" if ready else "/healthz"
     try:
         answer = ask(url, path, seconds=_SECONDS)

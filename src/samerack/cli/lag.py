@@ -15,8 +15,7 @@ from samerack.cli.member_names import short_names
 from samerack.cli.plan_subject import unknown_group
 from samerack.cluster.wire import Wire
 from samerack.common import words
-from samerack.common.console import WIDE, Console
-from samerack.common.tables import Column, table_of
+from samerack.common.console import WIDE, Column, Console, table_of
 from samerack.reporting.group_lag import GroupLag, largest_first, to_json
 from samerack.settings.options import BootstrapOption, ConfigOption, SetOption
 

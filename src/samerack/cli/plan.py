@@ -17,8 +17,7 @@ from samerack.cli.cost import server_lines
 from samerack.cli.curve import show_points
 from samerack.cli.live_plan import examine, measured_rates
 from samerack.cli.member_names import short_names
-from samerack.common.console import USUAL, WIDE, Console
-from samerack.common.tables import Column, table_of
+from samerack.common.console import USUAL, WIDE, Column, Console, table_of
 from samerack.common.words import UNKNOWN, count, partitions_across, percent, plain, rate
 from samerack.reporting.report import ServerAssignment
 from samerack.settings.flags import settings_from

@@ -15,8 +15,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from samerack.auth.kafka_config import FOR_BOTH, MECHANISMS
-from samerack.settings.model import sections
-from samerack.settings.schema import json_schema
+from samerack.settings.model import json_schema, sections
 
 _OPENING = """# Configuration
 

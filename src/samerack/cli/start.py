@@ -59,7 +59,7 @@ def is_healthy(arguments: Sequence[str], environment: Mapping[str, str]) -> bool
     from samerack.common.fetching import NoAnswerError, address, ask  # noqa: PLC0415 - only if there is an agent to ask
 
     try:
-        return ask(address(web), path, seconds=_SECONDS).status == 200
+        return ask(address(*web), path, seconds=_SECONDS).status == 200
     except NoAnswerError:
         return False
 

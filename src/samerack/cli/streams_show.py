@@ -7,8 +7,7 @@ from typing import Any, Final
 from rich.table import Table
 
 from samerack.common import words
-from samerack.common.console import USUAL, WIDE, Console
-from samerack.common.tables import Column, table_of
+from samerack.common.console import USUAL, WIDE, Column, Console, table_of
 
 _UNKNOWN = words.UNKNOWN
 

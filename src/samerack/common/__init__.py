@@ -1,4 +1,1 @@
-"""The code that all rooms share: errors, words, prices, services, and the records between agent and pipeline.
-
-Values and data only.
-"""
+"""The code that all rooms share: errors, words, prices, services, and the records between agent and pipeline."""

@@ -12,15 +12,10 @@ Value = TypeVar("Value")
 
 
 def read(kind: TypeAdapter[Value], text: bytes | str, missing: str) -> Value:
-    """Return the value in a JSON text.
-
-    Args:
-        kind: the expected type.
-        text: the response.
-        missing: the end of the error message if it is invalid, as in "is no verdict".
+    """Return the value of the expected kind in a response.
 
     Raises:
-        AgentError: The text is not of this type.
+        AgentError: The text is of no such kind; the message begins with what is `missing`, as in "is no verdict".
     """
     try:
         return kind.validate_json(text)

@@ -10,17 +10,11 @@ _MAX_DOUBLINGS: Final = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPauses:
-    """The pauses after failures in a row.
-
-    Attributes:
-        first: the first pause, in seconds; each further one is twice as long.
-        most: the longest pause, in seconds.
-        free: how many failures have no pause.
-    """
+    """The pauses after failures in a row, in seconds: each is twice as long as the one before."""
 
     first: float
-    most: float
-    free: int = 0
+    most: float  # the longest
+    free: int = 0  # how many failures have no pause
 
     def after(self, failures: int) -> float:
         """Return the seconds to wait after so many failures in a row."""

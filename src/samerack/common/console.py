@@ -1,17 +1,21 @@
-"""The terminal output of commands, safe against control characters in external names.
+"""The terminal output of commands: lines, and tables of columns that fit.
 
-A client id, topic or group may be any text, with escape sequences that move the cursor, recolour a line, or write to
-the clipboard.
+Both are safe against control characters in external names: a client id, topic or group may be any text, with escape
+sequences that move the cursor, recolour a line, or write to the clipboard.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import rich.console
+from rich import box
+from rich.table import Table
 from rich.text import Text
 
-from samerack.common.words import plain
+from samerack.common.words import UNKNOWN, plain
 
 USUAL: Final = 80
 """Columns of most terminals: tables in narrower ones show less."""
@@ -37,3 +41,32 @@ class Console(rich.console.Console):
     def render_str(self, text: str, **options: Any) -> Text:
         """Render a line or a table's cell."""
         return super().render_str("\n".join(map(plain, text.split("\n"))), **options)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One column of figures, which stay on one line at the right, or of names, which are folded where too long."""
+
+    title: str
+    cells: Sequence[str]
+    number: bool = False
+    from_width: int = 0  # from how many columns of the terminal on it is shown
+    optional: bool = False  # whether it is left out where no row has something in it
+
+
+def table_of(columns: Iterable[Column], *, width: int) -> Table:
+    """Return a table for a terminal of this width: columns that it has no room for are left out, and no name is cut."""
+    shown = [
+        one
+        for one in columns
+        if width >= one.from_width and not (one.optional and all(cell == UNKNOWN for cell in one.cells))
+    ]
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    for one in shown:
+        if one.number:
+            table.add_column(one.title, justify="right", no_wrap=True)
+        else:
+            table.add_column(one.title, overflow="fold")
+    for cells in zip(*(one.cells for one in shown), strict=True):
+        table.add_row(*cells)
+    return table

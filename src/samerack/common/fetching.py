@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, IncompleteRead
-from typing import Final, Protocol
+from typing import Final
 from urllib.parse import urlsplit
 
 from samerack.common.errors import AgentError
@@ -19,18 +19,6 @@ from samerack.common.errors import AgentError
 MAX_BYTES: Final = 4 << 20
 _PART_BYTES: Final = 1 << 16
 _ANY: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - listening addresses, with the ones to connect to
-
-
-class Listening(Protocol):
-    """The address of a server: `web` of the settings, without importing them."""
-
-    @property
-    def host(self) -> str:
-        """Returns the address or name."""
-
-    @property
-    def port(self) -> int:
-        """Returns the port."""
 
 
 class NoAnswerError(AgentError):
@@ -69,8 +57,8 @@ def ask(  # noqa: PLR0913 - an HTTP request has these parts
         seconds: timeout of connecting and of each step after it; the whole body must arrive within that time again.
         method: HTTP method.
         headers: in addition to those that HTTP requires.
-        body: body of the request.
-        tls: TLS context, for https.
+        body: of the request.
+        tls: for https.
         max_bytes: maximum length of the answer.
 
     Raises:
@@ -107,12 +95,7 @@ def ask(  # noqa: PLR0913 - an HTTP request has these parts
 
 
 def _content(answer: HTTPResponse, max_bytes: int, until: float) -> bytes:
-    """Read the body, at most one byte more than allowed.
-
-    Raises:
-        TimeoutError: The whole takes too long, although each part arrives in time.
-        IncompleteRead: It ends too early.
-    """
+    """Read the body, at most one byte more than allowed; each part may arrive in time, and the whole too late."""
     content = bytearray()
     while len(content) <= max_bytes and (part := answer.read1(min(_PART_BYTES, max_bytes + 1 - len(content)))):
         content += part
@@ -123,7 +106,7 @@ def _content(answer: HTTPResponse, max_bytes: int, until: float) -> bytes:
     return bytes(content)
 
 
-def address(web: Listening) -> str:
-    """Return the URL of the agent with these settings."""
-    host = _ANY.get(web.host, web.host)
-    return f"http://[{host}]:{web.port}" if ":" in host else f"http://{host}:{web.port}"
+def address(host: str, port: int) -> str:
+    """Return the URL of an agent that listens on this host and port, which are those of `web` in the settings."""
+    host = _ANY.get(host, host)
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -22,26 +22,16 @@ DECIMAL_GB: Final = 1_000_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriceTable:
-    """The prices of one provider for bytes between two zones.
-
-    Attributes:
-        scope: the traffic that the prices are for.
-        currency: currency of all amounts; dollars.
-        dollars_per_gb_sent: price of traffic that leaves a zone.
-        dollars_per_gb_received: price of traffic that enters a zone; a byte that crosses is charged both.
-        bytes_per_gb: size of the provider's GB.
-        source: where the prices are published.
-        as_of: date of the prices; None for prices from the settings.
-    """
+    """The prices of one provider for bytes between two zones; one that crosses is charged as sent and as received."""
 
     provider: str
-    scope: str
-    currency: str
+    scope: str  # the traffic that the prices are for
+    currency: str  # of all amounts; dollars
     dollars_per_gb_sent: float
     dollars_per_gb_received: float
-    bytes_per_gb: int
-    source: str
-    as_of: date | None
+    bytes_per_gb: int  # size of the provider's GB
+    source: str  # where the prices are published
+    as_of: date | None  # None for prices from the settings
 
     @property
     def dollars_per_byte(self) -> float:

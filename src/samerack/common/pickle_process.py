@@ -19,12 +19,7 @@ class PickleProcess:
     """One process; for one thread at a time, but for `kill`."""
 
     def __init__(self, module: str, *arguments: str) -> None:
-        """Start it; it answers when it has loaded what it needs.
-
-        Args:
-            module: The program.
-            arguments: Its arguments.
-        """
+        """Start this module as a program; it answers when it has loaded what it needs."""
         self._process = subprocess.Popen(  # noqa: S603 - a program of ours
             [sys.executable, "-P", "-m", module, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )

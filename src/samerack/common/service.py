@@ -34,12 +34,7 @@ class Service(threading.Thread):
     """Whether the agent ends only when the thread has ended, or no time is left."""
 
     def __init__(self, name: str, *, retries: RetryPauses = ONE_SECOND) -> None:
-        """Prepare; `start` starts the thread.
-
-        Args:
-            name: The name of the thread.
-            retries: The pauses after failed turns, other than refused ones.
-        """
+        """Prepare a thread of this name; `retries` are the pauses after failed turns, other than refused ones."""
         super().__init__(name=name, daemon=True)
         self.last_error = ""
         """Why the last turn failed; empty while turns succeed."""

@@ -63,12 +63,9 @@ def totals(dollars: float | None, avoidable: float | None) -> str:
 
 
 def not_in_totals(unknown_bytes: int, seconds: float, guessed: float | None) -> str:
-    """Format what sums over groups lack: what was read where a rack is unknown; empty if that is nothing.
+    """Format what sums over groups lack: what was read in some seconds where a rack is unknown; empty if nothing.
 
-    Args:
-        unknown_bytes: how much.
-        seconds: in which time.
-        guessed: what it costs a month if it is read at random; None if not known.
+    `guessed` is what it costs a month if it is read at random; None if not known.
     """
     if not unknown_bytes:
         return ""

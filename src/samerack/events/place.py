@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Final
 from zlib import crc32
 
-from samerack.settings.events import IN_MEMORY
 from samerack.settings.model import Settings
+from samerack.settings.publishing import IN_MEMORY
 
 _HOMELESS: Final = Path("/var/lib")
 """For a user without a home directory, as in a container."""

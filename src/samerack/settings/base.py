@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Annotated
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -27,6 +28,17 @@ def _all_named(names: tuple[str, ...]) -> tuple[str, ...]:
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_split), AfterValidator(_all_named)]
 """Several names, as a list or as one comma-separated text."""
+
+
+def check_address(url: str, expected: str) -> None:
+    """Check that a text is an address of HTTP.
+
+    Raises:
+        ValueError: It is none; the message says what is wrong, or what is expected.
+    """
+    address = urlsplit(url)  # its ValueError names what is wrong; so does that of the port
+    if address.scheme not in ("http", "https") or not address.hostname or address.port == 0:
+        raise ValueError(f"expected {expected}")
 
 
 class Section(BaseModel):

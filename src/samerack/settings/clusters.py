@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from samerack.common.errors import SettingsError
 from samerack.common.patterns import EVERY
-from samerack.settings.events import IN_MEMORY
 from samerack.settings.model import Settings
+from samerack.settings.publishing import IN_MEMORY
 from samerack.settings.sources import under
 
 _BROKERS: Final = "bootstrap.servers"

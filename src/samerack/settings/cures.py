@@ -16,6 +16,7 @@ from samerack.settings.clusters import cluster_path
 from samerack.settings.model import Settings
 from samerack.settings.showing import WebSettings
 
+_WEB: Final = WebSettings()
 _ASK_THE_AGENT: Final = frozenset({"lead", "leave", "pause", "resume", "events"})
 
 
@@ -30,7 +31,7 @@ _reached: Final = _Reached()
 
 def agent_url(settings: Settings) -> str:
     """Return the URL below which the agent of these settings shows their cluster."""
-    return address(settings.web) + cluster_path(settings.cluster)
+    return address(settings.web.host, settings.web.port) + cluster_path(settings.cluster)
 
 
 def reach_settings(settings: Settings, config: Path | None) -> None:
@@ -46,7 +47,7 @@ def reach_settings(settings: Settings, config: Path | None) -> None:
 
 def reach_agent(url: str) -> None:
     """Have commands from now on ask the agent at this address; "" if it is not known."""
-    _reached.url = "" if url == address(WebSettings()) else url
+    _reached.url = "" if url == address(_WEB.host, _WEB.port) else url
 
 
 def command(name: str, *options: str, group: str | None = None, bootstrap: str = "") -> str:

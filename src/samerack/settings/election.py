@@ -1,4 +1,7 @@
-"""Settings of the election with which the agents of one cluster choose the active one and exchange their racks."""
+"""Settings of who does the work: the election between the agents of one cluster, and each agent's supervisor.
+
+In the election the agents also exchange their racks.
+"""
 
 from __future__ import annotations
 
@@ -32,9 +35,7 @@ class ElectionSettings(Section):
         default=5.0, description="How long an election waits for an agent that does not answer."
     )
     hand_over_seconds: float = Field(
-        default=1.5,
-        ge=0,
-        description="How long an agent that ends leads on until the next one has taken over.",
+        default=1.5, ge=0, description="How long an agent that ends leads on until the next one has taken over."
     )
     addresses: Names = Field(
         default=(),
@@ -52,3 +53,26 @@ class ElectionSettings(Section):
         for address in addresses:
             ip_address(address)  # its ValueError names what is wrong
         return addresses
+
+
+class SupervisorSettings(Section):
+    """`samerack run` watches over a process that does the work, and replaces it at once when it dies or hangs."""
+
+    hang_seconds: Seconds = Field(
+        default=1.0, description="After so long without a sign of life the worker is replaced."
+    )
+    start_seconds: Seconds = Field(default=30.0, description="How long the first sign of life may take.")
+    memory_mib: int = Field(
+        default=1024,
+        ge=64,
+        description="Resident MiB beyond which the worker is replaced; in a container also beyond three quarters of "
+        "its memory.",
+    )
+    max_restarts: int = Field(
+        default=5,
+        ge=1,
+        description="Restarts within `restart_window_seconds` after which the groups are left and only observed.",
+    )
+    restart_window_seconds: Seconds = Field(
+        default=300.0, description="How long a restart counts, and how long groups are only observed after too many."
+    )

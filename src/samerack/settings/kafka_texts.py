@@ -18,11 +18,7 @@ _EXPECTED: Final = "expected HOST:PORT[,HOST:PORT...], e.g. kafka-1:9092,kafka-2
 
 
 def kafka_texts(value: object, place: str) -> object:
-    """Return the values of a map as texts, a list with commas; what is no map as it is.
-
-    Args:
-        value: The map.
-        place: Its name in the settings, for messages.
+    """Return the values of the map at a place of the settings as texts, a list with commas; what is no map as it is.
 
     Raises:
         SettingsError: A value has no such form. Not a ValueError: pydantic would show that with the whole of the map,

@@ -86,9 +86,7 @@ class LeadingSettings(Section):
     """How the agent is present in a group."""
 
     instance_id: str = Field(
-        default="samerack",
-        min_length=1,
-        description="`group.instance.id` of the agent in every group it leads.",
+        default="samerack", min_length=1, description="`group.instance.id` of the agent in every group it leads."
     )
     session_timeout_seconds: Seconds = Field(
         default=9.0,
@@ -103,8 +101,7 @@ class LeadingSettings(Section):
         description="Protocol names the agent offers; a group can only be joined when all its members share one.",
     )
     cooperative_protocols: tuple[str, ...] = Field(
-        default=("cooperative-sticky",),
-        description="Protocols that rebalance incrementally (KIP-429).",
+        default=("cooperative-sticky",), description="Protocols that rebalance incrementally (KIP-429)."
     )
     allow_roundrobin_v0: bool = Field(
         default=False,
@@ -131,8 +128,7 @@ class LeadingSettings(Section):
         description="Partitions a plan may move beyond the fewest, so that no member has too many of one topic.",
     )
     deadline_seconds: Seconds = Field(
-        default=5.0,
-        description="Longest time for a plan; keep it below the members' session timeout.",
+        default=5.0, description="Longest time for a plan; keep it below the members' session timeout."
     )
     position_retry_seconds: Seconds = Field(
         default=30.0, description="Pause after a failed attempt to get to the front of the brokers' order."
@@ -143,8 +139,7 @@ class LeadingSettings(Section):
         "policy allows a rebalance.",
     )
     takeover_wait_seconds: Seconds = Field(
-        default=5.0,
-        description="How long members may take to rejoin in a takeover.",
+        default=5.0, description="How long members may take to rejoin in a takeover."
     )
 
     @field_validator("protocols", "cooperative_protocols")
@@ -160,7 +155,7 @@ class LeadingSettings(Section):
 
 
 class WatchSettings(Section):
-    """How often the agent looks."""
+    """How often the agent polls."""
 
     cluster_seconds: Seconds = Field(
         default=0.5,
@@ -174,5 +169,5 @@ class WatchSettings(Section):
         "takes a tenth of the time at most.",
     )
     groups_seconds: Seconds = Field(
-        default=10.0, description="Time between two looks for groups that match a pattern of `groups`."
+        default=10.0, description="Time between two polls for groups that match a pattern of `groups`."
     )

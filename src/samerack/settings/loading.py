@@ -15,13 +15,7 @@ from pydantic_core import ErrorDetails
 from samerack.auth.kafka_config import KNOWN, wrong_key
 from samerack.common.errors import SettingsError
 from samerack.common.texts import kind_of
-from samerack.settings.clusters import (
-    check_clusters,
-    check_common_brokers,
-    of_cluster,
-    only_cluster,
-    under_common,
-)
+from samerack.settings.clusters import check_clusters, check_common_brokers, of_cluster, only_cluster, under_common
 from samerack.settings.model import Settings, may_hold_secrets, model_at, sections
 from samerack.settings.sources import CONFIG_VARIABLE, from_environment, from_file, kafka_key, under
 
@@ -91,17 +85,12 @@ def load(
             "kafka: bootstrap.servers is missing; give --bootstrap-servers, SAMERACK_KAFKA__BOOTSTRAP_SERVERS or "
             "kafka: {bootstrap.servers: HOST:PORT} in the file"
         )
-    _check_groups(settings)
+    if own := next((group for group in settings.groups if settings.election.owns(group)), ""):
+        raise SettingsError(
+            f"groups: {own!r} is the agents' own group (election.group is {settings.election.group!r}); name groups of "
+            "consumers"
+        )
     return settings
-
-
-def _check_groups(settings: Settings) -> None:
-    for group in settings.groups:
-        if settings.election.owns(group):
-            raise SettingsError(
-                f"groups: {group!r} is the agents' own group (election.group is {settings.election.group!r}); name "
-                "groups of consumers"
-            )
 
 
 def _together(wrong: list[str]) -> str:
@@ -214,12 +203,7 @@ def _elsewhere(prefix: str, key: str) -> list[str]:
 
 
 def _explained(error: ValidationError, *, misspelt: Sequence[str]) -> list[str]:
-    """Return a text for each error.
-
-    Args:
-        error: All errors of the model.
-        misspelt: What is told of unknown keys: the key that was meant is not called missing too.
-    """
+    """Return a text for each error; a key that was meant by one of those misspelt is not called missing too."""
     errors = error.errors()
     beside = {one["loc"][:-1] for one in errors if one["type"] == "extra_forbidden"} | ({()} if misspelt else set())
     return [_explain(one) for one in errors if not (one["type"] == "missing" and one["loc"][:-1] in beside)]

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from typing import Literal
-from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
 
 from samerack.common.patterns import EVERY, wrong_selection
-from samerack.settings.base import Names, Seconds, Section
+from samerack.settings.base import Names, Seconds, Section, check_address
 
 
 class ClientEndpoint(Section):
@@ -21,9 +20,7 @@ class ClientEndpoint(Section):
     @field_validator("url")
     @classmethod
     def _url_parses(cls, url: str) -> str:
-        address = urlsplit(url)  # its ValueError names what is wrong; so does that of the port
-        if address.scheme not in ("http", "https") or not address.hostname or address.port == 0:
-            raise ValueError("expected http://HOST:PORT/PATH")
+        check_address(url, "http://HOST:PORT/PATH")
         return url
 
 
@@ -50,23 +47,14 @@ class TrafficSettings(Section):
         default=60.0, description="Length of the window that shares and rates are shown for."
     )
     history_step_seconds: float = Field(
-        default=300.0,
-        ge=1,
-        le=86_400,
-        description="Time of one point of a group's history, of which 288 are kept.",
+        default=300.0, ge=1, le=86_400, description="Time of one point of a group's history, of which 288 are kept."
     )
     probe_seconds: Seconds = Field(
-        default=60.0,
-        description="How often the leader is asked anew which replica serves a rack.",
+        default=60.0, description="How often the leader is asked anew which replica serves a rack."
     )
-    rack: str = Field(
-        default="",
-        description="The agent's own rack: logs are sampled from a replica there.",
-    )
+    rack: str = Field(default="", description="The agent's own rack: logs are sampled from a replica there.")
     sample_bytes: int = Field(
-        default=4_194_304,
-        ge=0,
-        description="Most bytes of logs that one poll may read; 0 reads none.",
+        default=4_194_304, ge=0, description="Most bytes of logs that one poll may read; 0 reads none."
     )
     client_endpoints: tuple[ClientEndpoint, ...] = Field(
         default=(),

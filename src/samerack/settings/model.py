@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, cast, get_args, get_origin
 
 import yaml
@@ -16,23 +16,28 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from samerack.common.patterns import wrong_selection
 from samerack.settings.base import Names
-from samerack.settings.election import ElectionSettings
-from samerack.settings.events import EventSettings
+from samerack.settings.election import ElectionSettings, SupervisorSettings
 from samerack.settings.kafka_texts import kafka_texts
 from samerack.settings.leading import LeadingSettings, RackSettings, WatchSettings
 from samerack.settings.measuring import ClusterSettings, MoneySettings, TrafficSettings
 from samerack.settings.pipeline import PipelineSettings
 from samerack.settings.pod import PodSettings
 from samerack.settings.policy import PolicySettings
-from samerack.settings.publishing import PublishingSettings
+from samerack.settings.publishing import EventSettings, PublishingSettings
 from samerack.settings.showing import LogSettings, OtelSettings, WebSettings
 from samerack.settings.streams import StreamsSettings
-from samerack.settings.supervisor import SupervisorSettings
 
 _SECRET: Final = (("kafka",), ("clusters", "*", "kafka"), ("publishing", "kafka"), ("pipeline", "conf"))
 """Settings that may hold passwords, `*` for any key: error messages do not repeat their values."""
 
 _MAX_PLACE: Final = 200
+_HIDDEN: Final = "(not shown)"
+_ABSENT: Final = "(not set)"
+_SCALARS: Final = ["string", "number", "boolean"]
+_TEXTS: Final = {"type": _SCALARS}
+"""A value for another library; YAML's numbers and booleans become text there."""
+_KAFKA: Final = ("ClusterSettings", "PublishingSettings")
+"""Sections with Kafka settings of their own."""
 
 
 class Settings(BaseModel):
@@ -170,3 +175,37 @@ def _nested(of: Any, parts: Sequence[str], value: str) -> Any:
         return {".".join(parts): value}
     at = next((at for at in range(1, len(parts)) if parts[at] in values.model_fields), None)
     return None if at is None else {".".join(parts[:at]): _nested(values, parts[at:], value)}
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the schema of all settings, with a definition in `$defs` for each section.
+
+    It is for editors of the YAML file and for the chart's values. Rules of validators are in the descriptions only.
+    """
+    schema = Settings.model_json_schema()
+    definitions = schema["$defs"]
+    definitions["PipelineSettings"]["properties"]["conf"]["additionalProperties"] = _TEXTS
+    for model in (schema, *(definitions[name] for name in _KAFKA)):  # servers may be a list
+        model["properties"]["kafka"]["additionalProperties"] = {"type": [*_SCALARS, "array"], "items": _TEXTS}
+    return schema
+
+
+def difference(before: Settings, now: Settings) -> dict[str, tuple[Any, Any]]:
+    """Return each setting that differs, by dotted key, with its value before and now.
+
+    Values of sections that may hold passwords are not shown, only that they differ.
+    """
+    old, new = (dict(_flat(settings.model_dump(mode="json"))) for settings in (before, now))
+    return {
+        ".".join(key): (_HIDDEN, _HIDDEN) if may_hold_secrets(key) else (old.get(key, _ABSENT), new.get(key, _ABSENT))
+        for key in sorted(old.keys() | new.keys())
+        if old.get(key, _ABSENT) != new.get(key, _ABSENT)
+    }
+
+
+def _flat(value: Mapping[str, Any], place: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for key, inner in value.items():
+        if isinstance(inner, Mapping) and inner:
+            yield from _flat(inner, (*place, key))
+        else:
+            yield (*place, key), inner

@@ -30,8 +30,7 @@ class PodSettings(Section):
         description="`label`, `kubernetes`: the label of pods and nodes that has the zone.",
     )
     label_variable: str = Field(
-        default="POD_ZONE",
-        description="`label`: the variable that the downward API fills from the label.",
+        default="POD_ZONE", description="`label`: the variable that the downward API fills from the label."
     )
     label_file: str = Field(
         default="/etc/podinfo/labels",
@@ -52,8 +51,7 @@ class PodSettings(Section):
         description="`kubernetes`: the folder with `token`, `ca.crt` and `namespace` of the pod's service account.",
     )
     kubernetes_members: bool = Field(
-        default=False,
-        description="Ask the Kubernetes API for the racks of members that no other source knows.",
+        default=False, description="Ask the Kubernetes API for the racks of members that no other source knows."
     )
     kubernetes_namespaces: tuple[str, ...] = Field(
         default=(),
@@ -72,8 +70,7 @@ class PodSettings(Section):
         examples=["http://127.0.0.1:1338"],
     )
     cloud_zone: Literal["name", "id"] = Field(
-        default="name",
-        description="`cloud`: whether zones count by name or, on AWS, by id.",
+        default="name", description="`cloud`: whether zones count by name or, on AWS, by id."
     )
     timeout_seconds: Seconds = Field(default=1.0, description="`kubernetes`, `cloud`: how long one question may take.")
 

@@ -70,9 +70,7 @@ class PolicyRules(Section):
         default=0.0, ge=0, description="Minimum saving in dollars per day, by `money.prices`; 0: whatever it is."
     )
     unmeasured_seconds: float = Field(
-        default=600.0,
-        ge=0,
-        description="Longest wait for bytes to be measured, where a minimum needs them.",
+        default=600.0, ge=0, description="Longest wait for bytes to be measured, where a minimum needs them."
     )
     max_pause_seconds: float = Field(
         default=10.0,
@@ -89,13 +87,10 @@ class PolicyRules(Section):
         examples=[[{"cron": "0 2 * * *", "minutes": 120, "timezone": "Europe/Berlin"}]],
     )
     breaker_failures: int = Field(
-        default=2,
-        ge=1,
-        description="Failed rebalances in a row after which the agent triggers none.",
+        default=2, ge=1, description="Failed rebalances in a row after which the agent triggers none."
     )
     breaker_seconds: Seconds = Field(
-        default=3600.0,
-        description="How long it triggers none then; after that one on trial.",
+        default=3600.0, description="How long it triggers none then; after that one on trial."
     )
 
 

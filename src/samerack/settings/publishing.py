@@ -1,4 +1,4 @@
-"""Settings of the traffic samples and group states that the agent publishes for a whole fleet, and of their Kafka."""
+"""Settings of what the agent keeps and publishes: events, and samples and states for a whole fleet with their Kafka."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from pydantic import Field, field_validator, model_validator
 from samerack.settings.base import Section
 from samerack.settings.kafka_texts import kafka_texts
 
+IN_MEMORY: Final = "memory"
+"""`path` of an agent that stores no events."""
 _MINUTE: Final = 60
 
 
@@ -37,10 +39,7 @@ class PublishingSettings(Section):
         description="Kafka settings of the producer alone, over those of `kafka`.",
         examples=[{"bootstrap.servers": "fleet:9092"}],
     )
-    create_topics: bool = Field(
-        default=False,
-        description="Create a missing topic, with the brokers' defaults.",
-    )
+    create_topics: bool = Field(default=False, description="Create a missing topic, with the brokers' defaults.")
     max_buffered_records: int = Field(default=100_000, ge=1, description="Most records that wait for Kafka.")
     max_buffered_bytes: int = Field(default=67_108_864, ge=1, description="Most bytes that wait for Kafka.")
 
@@ -68,3 +67,23 @@ class PublishingSettings(Section):
     @classmethod
     def _kafka_as_text(cls, value: object) -> object:
         return kafka_texts(value, "publishing.kafka")
+
+
+class EventSettings(Section):
+    """What happened to groups and why, as `samerack events` shows it: in memory, in a file, in a topic."""
+
+    path: str = Field(
+        default="",
+        description="File for events, on a local disk, one for each agent. Empty: `samerack/events-NAME.db` in "
+        "`$XDG_STATE_HOME`, `~/.local/state` or `/var/lib`. `memory` keeps them in memory.",
+        examples=["/var/lib/samerack/events.db"],
+    )
+    most: int = Field(
+        default=10_000, ge=100, le=100_000, description="Most events that are kept, in memory and in the file."
+    )
+    days: float = Field(default=30.0, gt=0, description="How long the file keeps events.")
+    topic: str = Field(
+        default="",
+        description="Topic for events; empty publishes none. Its producer is that of `publishing`.",
+        examples=["samerack-events"],
+    )

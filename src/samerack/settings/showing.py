@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from typing import Literal
-from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
 
-from samerack.settings.base import Names, Seconds, Section
+from samerack.settings.base import Names, Seconds, Section, check_address
 
 
 class WebSettings(Section):
@@ -15,9 +14,7 @@ class WebSettings(Section):
 
     host: str = Field(default="127.0.0.1", description="Address to listen on.")
     hosts: Names = Field(
-        default=(),
-        description="Further names by which the port may be asked.",
-        examples=[["samerack.example.org"]],
+        default=(), description="Further names by which the port may be asked.", examples=[["samerack.example.org"]]
     )
     port: int = Field(default=9464, ge=0, le=65535, description="Port to listen on; 0 takes a free one and logs it.")
     socket: str = Field(
@@ -44,9 +41,8 @@ class OtelSettings(Section):
     @field_validator("endpoint")
     @classmethod
     def _endpoint_is_an_address(cls, endpoint: str) -> str:
-        address = urlsplit(endpoint)  # its ValueError names what is wrong; so does that of the port
-        if endpoint and (address.scheme not in ("http", "https") or not address.hostname or address.port == 0):
-            raise ValueError("expected http://HOST:PORT/v1/metrics")
+        if endpoint:
+            check_address(endpoint, "http://HOST:PORT/v1/metrics")
         return endpoint
 
 

@@ -54,11 +54,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def _parsed(text: str) -> Any:
-    """Parse a YAML text.
-
-    Raises:
-        yaml.YAMLError: It is not YAML.
-    """
+    """Parse a YAML text; a YAMLError is raised for whatever is wrong with it."""
     try:
         return yaml.load(text, _Loader)  # noqa: S506 - a safe loader
     except RecursionError:

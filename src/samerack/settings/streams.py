@@ -36,8 +36,7 @@ class StreamsRules(Section):
         default=None, ge=0, description="In place of `rack.aware.assignment.non_overlap_cost`."
     )
     standby: Literal["configured", "apart"] = Field(
-        default="configured",
-        description="`apart`: standbys go to other racks than their actives.",
+        default="configured", description="`apart`: standbys go to other racks than their actives."
     )
     standbys: int | None = Field(default=None, ge=0, description="In place of `num.standby.replicas`.")
     warmups: int | None = Field(default=None, ge=1, description="In place of `max.warmup.replicas`.")
@@ -46,8 +45,7 @@ class StreamsRules(Section):
         default=False, description="`sticky` only: active tasks stay where they were, whatever the balance."
     )
     compatible: bool = Field(
-        default=False,
-        description="Plan exactly as Kafka's own assignors do (docs/streams-differences.md).",
+        default=False, description="Plan exactly as Kafka's own assignors do (docs/streams-differences.md)."
     )
     options: dict[str, str] = Field(
         default_factory=dict, description="Passed to `configure` of a class of your own.", examples=[{"vip": "gold"}]
@@ -66,14 +64,9 @@ class StreamsSettings(Section):
 
     enabled: bool = Field(default=True, description="Whether to answer applications.")
     deadline_seconds: Seconds = Field(
-        default=1.8,
-        description="Time for one plan; less than the jar's `samerack.timeout.ms`.",
+        default=1.8, description="Time for one plan; less than the jar's `samerack.timeout.ms`."
     )
-    max_processes: int = Field(
-        default=2,
-        ge=1,
-        description="Most processes that plan, one for each application.",
-    )
+    max_processes: int = Field(default=2, ge=1, description="Most processes that plan, one for each application.")
     weights: Weights = Field(
         default="partitions",
         description="What counts as cross-rack traffic: partitions alike, or by measured bytes (the application must "

@@ -20,7 +20,6 @@ from samerack.cluster.server_assignors import LINE
 from samerack.common.errors import AgentError
 from samerack.common.fetching import address as where_it_answers
 from samerack.reporting import findings, group_lag, host_racks, report
-from samerack.settings.showing import WebSettings
 from tests.unit.agent.measured import busy, busy_events, busy_history, reports
 from tests.unit.agent.serving import ask, served
 
@@ -180,4 +179,4 @@ def test_somebody_else_is_named_and_nobody_is_no_answer(port: int) -> None:
 )
 def test_where_an_agent_answers(host: str, address: str) -> None:
     """An agent that listens everywhere is asked on loopback."""
-    assert where_it_answers(WebSettings(host=host, port=1)) == address
+    assert where_it_answers(host, 1) == address

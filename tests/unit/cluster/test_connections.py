@@ -18,11 +18,11 @@ from kafka.net.connection import KafkaConnection
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 
-from lab.sandbox.certificates import Authority
 from samerack.cluster.client import connect
 from samerack.cluster.connections import Connections, Refusals
 from samerack.cluster.refusals import NotAcceptedError, refusal
 from samerack.common.errors import RefusedError
+from tests.clouds.certificates import Authority
 
 CONFIG = {
     "bootstrap_servers": "127.0.0.1:1",

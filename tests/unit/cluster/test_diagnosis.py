@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from lab.sandbox.certificates import Authority
 from samerack.cluster import client, diagnosis
 from samerack.cluster.client import connect
 from samerack.cluster.connections import Connections
 from samerack.cluster.diagnosis import Diagnoses, why_hopeless, why_unreachable
 from samerack.common.errors import AgentError
+from tests.clouds.certificates import Authority
 from tests.unit.agent.leading.scripted import clear_away
 
 Answering = Callable[[socket.socket], None]

@@ -46,6 +46,6 @@ def test_without_a_rebalance_no_heartbeat_is_blamed(monkeypatch: pytest.MonkeyPa
 
 def _sentence(monkeypatch: pytest.MonkeyPatch, seconds: float, *events: Event) -> str:
     """The sentence after such a pause, with these events of members."""
-    crew = Crew(demo.POSTS, bootstrap="", group="orders", topics=demo.TOPICS)
+    crew = Crew(posts=demo.POSTS, bootstrap="", group="orders", topics=demo.TOPICS)
     monkeypatch.setattr(crew, "_events", lambda: list(events))
     return demo.paused(seconds, rebalanced=crew.rebalanced(since_ms=_KILLED_MS))

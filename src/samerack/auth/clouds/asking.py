@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from samerack.auth.bearer import TokenError
+from samerack.auth.bearer import Token, TokenError
 from samerack.common.fetching import HttpAnswer, NoAnswerError, ask
 
 METADATA_SECONDS: Final = 1.0
@@ -45,6 +45,25 @@ def asked(who: str, url: str, path: str, **question: Any) -> HttpAnswer:
         raise TokenError(f"{who} does not answer: {error}") from None
 
 
+def asked_at(who: str, url: str, *, query: str = "", authority: str = "", **question: Any) -> HttpAnswer:
+    """Send a request to a whole URL, which may have a path and a query, and return the answer, whatever its status.
+
+    Args:
+        who: name of the server, for error messages.
+        url: URL of the request.
+        query: in place of that of the URL.
+        authority: as for `trust`, if the URL is https.
+        question: the other arguments of `common.fetching.ask`.
+
+    Raises:
+        TokenError: There is no answer.
+    """
+    address = urlsplit(url)
+    query, tls = query or address.query, trust(authority) if address.scheme == "https" else None
+    path = f"{address.path or '/'}{f'?{query}' if query else ''}"
+    return asked(who, f"{address.scheme}://{address.netloc}", path, tls=tls, **question)
+
+
 def parsed(who: str, answer: HttpAnswer) -> Mapping[str, Any]:
     """Return the JSON object in an answer.
 
@@ -60,8 +79,8 @@ def parsed(who: str, answer: HttpAnswer) -> Mapping[str, Any]:
     return found
 
 
-def bearer(who: str, answer: HttpAnswer) -> tuple[str, float]:
-    """Return the OAuth access token in an answer, and for how many seconds it is valid.
+def bearer(who: str, answer: HttpAnswer) -> Token:
+    """Return the OAuth access token in an answer.
 
     Raises:
         TokenError: The answer has no token.
@@ -73,7 +92,7 @@ def bearer(who: str, answer: HttpAnswer) -> tuple[str, float]:
         raise TokenError(f"{who} answers without access_token and expires_in; is it that?") from None
     if not text or not seconds > 0:  # refuses NaN too
         raise TokenError(f"{who} answers with a token that is empty or has ended; check the clocks")
-    return text, min(seconds, _MAX_SECONDS)
+    return Token(text=text, seconds=min(seconds, _MAX_SECONDS))
 
 
 def reason_of(answer: HttpAnswer, *keys: str) -> str:

@@ -15,7 +15,6 @@ from typing import Final
 
 from samerack.auth.bearer import Token, TokenError
 from samerack.auth.clouds import aws_credentials
-from samerack.auth.clouds.aws_credentials import Place
 from samerack.auth.clouds.sigv4 import Credentials, presigned, quoted
 from samerack.auth.identities import AwsIdentity
 
@@ -44,8 +43,8 @@ class Signer:
     """Signs tokens, and caches the credentials until shortly before they expire."""
 
     def __init__(self, identity: AwsIdentity, environment: Mapping[str, str] = os.environ) -> None:
-        self._region = identity.region
-        self._place = Place(environment=environment, region=identity.region, authority=identity.authority)
+        self._identity = identity
+        self._environment = environment
         self._kept: Credentials | None = None
 
     def token(self) -> Token:
@@ -58,10 +57,10 @@ class Signer:
         now = time.time()
         url = presigned(
             credentials,
-            host=f"kafka.{self._region}.amazonaws.com",
+            host=f"kafka.{self._identity.region}.amazonaws.com",
             query={"Action": "kafka-cluster:Connect"},
             service="kafka-cluster",
-            region=self._region,
+            region=self._identity.region,
             now=now,
             seconds=_SECONDS,
         )
@@ -73,7 +72,7 @@ class Signer:
         now = time.time()
         if self._kept is None or _left(self._kept, now) < _EARLY_SECONDS:
             try:
-                self._kept = aws_credentials.find(self._place)
+                self._kept = aws_credentials.find(self._identity, self._environment)
             except TokenError:
                 if self._kept is None or _left(self._kept, now) < _MIN_SECONDS:
                     raise

@@ -9,11 +9,10 @@ Tools Reference Guide, "Standardized credential providers").
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, urlencode
 from xml.etree import ElementTree as ET
 
 from samerack.auth.bearer import TokenError
@@ -21,6 +20,7 @@ from samerack.auth.clouds.asking import (
     METADATA_SECONDS,
     SECONDS,
     asked,
+    asked_at,
     check_clock,
     file_text,
     line,
@@ -30,6 +30,7 @@ from samerack.auth.clouds.asking import (
     trust,
 )
 from samerack.auth.clouds.sigv4 import Credentials
+from samerack.auth.identities import AwsIdentity
 from samerack.common.fetching import HttpAnswer
 
 _ECS: Final = "169.254.170.2"
@@ -49,32 +50,17 @@ _STS_CURES: Final[Mapping[str, str]] = {
 _SET: Final = "give the ServiceAccount a role (docs/clouds.md)"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """The environment in which this process runs.
-
-    Attributes:
-        region: region of the STS endpoint.
-        authority: file of CA certificates for the certificate of STS; "" for the system's.
-    """
-
-    environment: Mapping[str, str]
-    region: str
-    authority: str = ""
-
-
-def find(place: Place) -> Credentials:
+def find(identity: AwsIdentity, environment: Mapping[str, str]) -> Credentials:
     """Return the credentials of the first source that is configured, or the instance's if none is.
 
     Raises:
         TokenError: No source is configured and the instance has none, or the configured source gives none.
     """
-    for source in _SOURCES:
-        found = source(place)
-        if found is not None:
-            return found
+    found = _of_environment(environment) or _of_web_identity(identity, environment) or _of_container(environment)
+    if found is not None:
+        return found
     try:
-        return _of_instance(place)
+        return _of_instance(environment)
     except TokenError as error:
         raise TokenError(
             "no AWS credentials: neither AWS_ACCESS_KEY_ID, AWS_WEB_IDENTITY_TOKEN_FILE nor "
@@ -82,20 +68,20 @@ def find(place: Place) -> Credentials:
         ) from None
 
 
-def _of_environment(place: Place) -> Credentials | None:
+def _of_environment(environment: Mapping[str, str]) -> Credentials | None:
     """Return access key, secret and session token from the environment variables."""
-    key, secret = (place.environment.get(name, "") for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"))
+    key, secret = (environment.get(name, "") for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"))
     if not key and not secret:
         return None
     if not key or not secret:
         missing = "AWS_SECRET_ACCESS_KEY" if key else "AWS_ACCESS_KEY_ID"
         raise TokenError(f"{missing}: is missing, and the other half is set; set both or neither")
-    return Credentials(key=key, secret=secret, session=place.environment.get("AWS_SESSION_TOKEN", ""))
+    return Credentials(key=key, secret=secret, session=environment.get("AWS_SESSION_TOKEN", ""))
 
 
-def _of_web_identity(place: Place) -> Credentials | None:
+def _of_web_identity(identity: AwsIdentity, environment: Mapping[str, str]) -> Credentials | None:
     """Get credentials of a role from STS for the token of a Kubernetes ServiceAccount (IRSA)."""
-    role, path = (place.environment.get(name, "") for name in ("AWS_ROLE_ARN", "AWS_WEB_IDENTITY_TOKEN_FILE"))
+    role, path = (environment.get(name, "") for name in ("AWS_ROLE_ARN", "AWS_WEB_IDENTITY_TOKEN_FILE"))
     if not path:
         return None
     if not role:
@@ -104,10 +90,10 @@ def _of_web_identity(place: Place) -> Credentials | None:
         "Action": "AssumeRoleWithWebIdentity",
         "Version": "2011-06-15",
         "RoleArn": role,
-        "RoleSessionName": place.environment.get("AWS_ROLE_SESSION_NAME") or "samerack",
+        "RoleSessionName": environment.get("AWS_ROLE_SESSION_NAME") or "samerack",
         "WebIdentityToken": file_text("AWS_WEB_IDENTITY_TOKEN_FILE", path),
     }
-    url = _sts_url(place)
+    url = _sts_url(identity.region, environment)
     answer = asked(
         _STS,
         url,
@@ -116,7 +102,7 @@ def _of_web_identity(place: Place) -> Credentials | None:
         method="POST",
         headers={"Content-Type": "application/x-www-form-urlencoded"},
         body=urlencode(form).encode(),
-        tls=trust(place.authority) if url.startswith("https://") else None,
+        tls=trust(identity.authority) if url.startswith("https://") else None,
     )
     check_clock(f"{_STS} ({url})", answer)
     fields = _xml(answer)
@@ -130,33 +116,24 @@ def _of_web_identity(place: Place) -> Credentials | None:
     return _credentials(f"{_STS} ({url})", {**fields, "Token": fields.get("SessionToken", "")})
 
 
-def _sts_url(place: Place) -> str:
-    given = place.environment.get("AWS_ENDPOINT_URL_STS", "")
+def _sts_url(region: str, environment: Mapping[str, str]) -> str:
+    given = environment.get("AWS_ENDPOINT_URL_STS", "")
     if given:
         return secure("AWS_ENDPOINT_URL_STS", given)
-    region = place.environment.get("AWS_REGION") or place.environment.get("AWS_DEFAULT_REGION") or place.region
+    region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION") or region
     return f"https://sts.{region}.amazonaws.com{'.cn' if region.startswith('cn-') else ''}"
 
 
-def _of_container(place: Place) -> Credentials | None:
+def _of_container(environment: Mapping[str, str]) -> Credentials | None:
     """Get the credentials that EKS Pod Identity or ECS gives to this container."""
     variable = "AWS_CONTAINER_CREDENTIALS_FULL_URI"
-    relative, url = place.environment.get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", ""), place.environment.get(variable)
+    relative, url = environment.get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", ""), environment.get(variable)
     if relative:
         variable, url = "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", f"http://{_ECS}{relative}"
     if not url:
         return None
-    address = urlsplit(secure(variable, url, near=_NEAR))
-    who = f"{variable} {url}"
-    path = f"{address.path or '/'}?{address.query}" if address.query else address.path or "/"
-    answer = asked(
-        who,
-        f"{address.scheme}://{address.netloc}",
-        path,
-        seconds=METADATA_SECONDS,
-        headers=_authorization(place.environment),
-        tls=trust("") if address.scheme == "https" else None,
-    )
+    who = f"{variable} {secure(variable, url, near=_NEAR)}"
+    answer = asked_at(who, url, seconds=METADATA_SECONDS, headers=_authorization(environment))
     if answer.status != 200:
         raise TokenError(
             f"{who} answers {answer.status}: {reason_of(answer, 'message', 'Message')}; check the Pod Identity "
@@ -174,11 +151,11 @@ def _authorization(environment: Mapping[str, str]) -> dict[str, str]:
     return {"Authorization": token} if token else {}
 
 
-def _of_instance(place: Place) -> Credentials:
+def _of_instance(environment: Mapping[str, str]) -> Credentials:
     """Get the credentials of the instance's role from IMDSv2, which requires a token; IMDSv1 is not used."""
-    if place.environment.get("AWS_EC2_METADATA_DISABLED", "").lower() == "true":
+    if environment.get("AWS_EC2_METADATA_DISABLED", "").lower() == "true":
         raise TokenError(f"AWS_EC2_METADATA_DISABLED is true; {_SET}")
-    given = place.environment.get("AWS_EC2_METADATA_SERVICE_ENDPOINT", "").rstrip("/")
+    given = environment.get("AWS_EC2_METADATA_SERVICE_ENDPOINT", "").rstrip("/")
     url = secure("AWS_EC2_METADATA_SERVICE_ENDPOINT", given, near=("169.254.169.254", "fd00:ec2::254")) if given else ""
     url = url or _INSTANCE
     who = f"instance metadata ({url})"
@@ -214,11 +191,7 @@ def _xml(answer: HttpAnswer) -> dict[str, str]:
 
 
 def _credentials(who: str, found: Mapping[str, Any]) -> Credentials:
-    """Read credentials from a mapping with AWS's names.
-
-    Raises:
-        TokenError: They are incomplete or expired.
-    """
+    """Read credentials from a mapping with AWS's names, and refuse what is incomplete or expired."""
     if found.get("Code", "Success") != "Success":
         raise TokenError(f"{who} gives no credentials: {line(str(found['Code']))}; check the role's trust policy")
     try:
@@ -235,6 +208,3 @@ def _credentials(who: str, found: Mapping[str, Any]) -> Credentials:
         ended, here = (datetime.fromtimestamp(one, UTC).isoformat(timespec="seconds") for one in (ends, now))
         raise TokenError(f"{who} gives credentials that ended at {ended}, and here it is {here}; check the clocks")
     return Credentials(key=key, secret=secret, session=session, ends=ends)
-
-
-_SOURCES: Final[tuple[Callable[[Place], Credentials | None], ...]] = (_of_environment, _of_web_identity, _of_container)

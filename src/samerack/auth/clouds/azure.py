@@ -11,20 +11,19 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from typing import Final
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, urlencode
 
 from samerack.auth import identities
 from samerack.auth.bearer import Token, TokenError
 from samerack.auth.clouds.asking import (
     METADATA_SECONDS,
     SECONDS,
-    asked,
+    asked_at,
     bearer,
     check_clock,
     file_text,
     reason_of,
     secure,
-    trust,
 )
 from samerack.auth.identities import AzureManagedIdentity, AzureWorkloadIdentity
 
@@ -51,23 +50,15 @@ def managed(identity: AzureManagedIdentity) -> Token:
     """
     endpoint = secure(f"kafka.{identities.ENDPOINT}", identity.endpoint, near=_NEAR)
     who = f"Azure's metadata service ({endpoint})"
-    address = urlsplit(endpoint)
-    answer = asked(
-        who,
-        f"{address.scheme}://{address.netloc}",
-        f"{address.path or '/'}?{identity.query}",
-        seconds=METADATA_SECONDS,
-        headers={"Metadata": "true"},
-        tls=trust("") if address.scheme == "https" else None,
-    )
+    metadata = {"Metadata": "true"}
+    answer = asked_at(who, endpoint, query=identity.query, seconds=METADATA_SECONDS, headers=metadata)
     if answer.status != 200:
         raise TokenError(
             f"{who} answers {answer.status}: {reason_of(answer, 'error_description', 'error')}; give the machine a "
             f"managed identity, and where it has several name one in kafka.{identities.CLIENT}"
         )
     check_clock(who, answer)
-    text, seconds = bearer(who, answer)
-    return Token(text=text, seconds=seconds)
+    return bearer(who, answer)
 
 
 def workload(identity: AzureWorkloadIdentity, environment: Mapping[str, str] = os.environ) -> Token:
@@ -80,7 +71,6 @@ def workload(identity: AzureWorkloadIdentity, environment: Mapping[str, str] = o
     path = _variable(environment, "AZURE_FEDERATED_TOKEN_FILE")
     given = identity.endpoint and secure(f"kafka.{identities.ENDPOINT}", identity.endpoint)
     endpoint = given or _endpoint(environment)
-    address = urlsplit(endpoint)
     form = {
         "grant_type": "client_credentials",
         "client_id": client,
@@ -89,15 +79,14 @@ def workload(identity: AzureWorkloadIdentity, environment: Mapping[str, str] = o
         "client_assertion": file_text("AZURE_FEDERATED_TOKEN_FILE", path),
     }
     who = f"Microsoft Entra ({endpoint})"
-    answer = asked(
+    answer = asked_at(
         who,
-        f"{address.scheme}://{address.netloc}",
-        f"{address.path}?{address.query}" if address.query else address.path or "/",
+        endpoint,
+        authority=identity.authority,
         seconds=SECONDS,
         method="POST",
         headers={"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"},
         body=urlencode(form).encode(),
-        tls=trust(identity.authority) if address.scheme == "https" else None,
     )
     check_clock(who, answer)
     if answer.status != 200:
@@ -107,8 +96,7 @@ def workload(identity: AzureWorkloadIdentity, environment: Mapping[str, str] = o
             f"{who} refuses the identity {client}: {reason}; "
             f"{cure or 'check its federated credential, AZURE_CLIENT_ID and AZURE_TENANT_ID'}"
         )
-    text, seconds = bearer(who, answer)
-    return Token(text=text, seconds=seconds)
+    return bearer(who, answer)
 
 
 def _endpoint(environment: Mapping[str, str]) -> str:

@@ -42,11 +42,11 @@ def fetch(_: GoogleIdentity, environment: Mapping[str, str] = os.environ) -> Tok
         raise TokenError(f"{who} names no service account; set {_PRINCIPAL} to the principal's name")
     answer = _asked(who, url, "token")
     check_clock(who, answer)
-    access, seconds = bearer(who, answer)
+    token = bearer(who, answer)
     now = int(time.time())
-    claims = {"exp": now + int(seconds), "iss": "Google", "iat": now, "scope": "kafka", "sub": principal}
-    text = ".".join(map(_encoded, (json.dumps(_HEADER), json.dumps(claims), access)))
-    return Token(text=text, seconds=seconds, principal=principal)
+    claims = {"exp": now + int(token.seconds), "iss": "Google", "iat": now, "scope": "kafka", "sub": principal}
+    text = ".".join(map(_encoded, (json.dumps(_HEADER), json.dumps(claims), token.text)))
+    return Token(text=text, seconds=token.seconds, principal=principal)
 
 
 def _asked(who: str, url: str, what: str) -> HttpAnswer:

@@ -19,18 +19,12 @@ NO_BODY: Final = hashlib.sha256(b"").hexdigest()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
-    """AWS credentials.
+    """AWS credentials."""
 
-    Attributes:
-        key: the access key's id, which is not secret.
-        session: session token, for temporary credentials.
-        ends: when they expire, in seconds since 1970; None for never.
-    """
-
-    key: str
+    key: str  # the access key's id, which is not secret
     secret: str = field(repr=False)
-    session: str = field(default="", repr=False)
-    ends: float | None = None
+    session: str = field(default="", repr=False)  # token of temporary credentials
+    ends: float | None = None  # when they expire, in seconds since 1970; None for never
 
 
 def presigned(  # noqa: PLR0913 - a signature has that many inputs
@@ -48,15 +42,15 @@ def presigned(  # noqa: PLR0913 - a signature has that many inputs
     """Return a signed URL of a GET request; anyone who has it may use it, repeatedly, until it expires.
 
     Args:
-        credentials: credentials to sign with.
-        host: host of the service.
-        path: path of the URL, already quoted.
+        credentials: to sign with.
+        host: of the service.
+        path: of the URL, already quoted.
         query: parameters in addition to those of the signature.
-        service: the service's name in signatures.
-        region: the service's region.
-        now: current time in seconds since 1970.
+        service: its name in signatures.
+        region: of the service.
+        now: seconds since 1970.
         seconds: how long the URL is valid.
-        body_hash: hash of the body, which is empty.
+        body_hash: of the body, which is empty.
     """
     stamp = datetime.fromtimestamp(now, UTC).strftime("%Y%m%dT%H%M%SZ")
     scope = f"{stamp[:8]}/{region}/{service}/aws4_request"

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from lab.sandbox.http_server import Answer, Asked, Server
 from samerack.settings.pod import PodSettings
+from tests.clouds.http_server import Answer, Asked, Server
 
 ZONE: Final = "topology.kubernetes.io/zone"
 HOST: Final = "127.0.0.1"

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from lab.sandbox.http_server import Answer, Asked, Server
 from samerack.agent.pod.local import labels
 from samerack.agent.pod.model import OwnRack, rack_of
 from samerack.agent.pod.own import own_rack, with_own_rack
 from samerack.settings.measuring import TrafficSettings
 from samerack.settings.model import Settings
 from samerack.settings.pod import PodSettings
+from tests.clouds.http_server import Answer, Asked, Server
 
 _LABELS = """app="orders"
 topology.kubernetes.io/region="eu-west-1"

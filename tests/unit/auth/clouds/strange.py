@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lab.sandbox.http_server import Answer, Asked, Server
+from tests.clouds.http_server import Answer, Asked, Server
 
 
 class Strange(Server):

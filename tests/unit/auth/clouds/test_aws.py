@@ -9,10 +9,10 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from lab.sandbox.clouds import Aws
 from samerack.auth.bearer import TokenError
 from samerack.auth.clouds.aws import Signer
 from samerack.auth.identities import AwsIdentity
+from tests.clouds.servers import Aws
 
 SECRET = "wJalr/secret+of=aws"  # noqa: S105 - of this test
 SESSION = "session/of+aws=="

@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from lab.sandbox.clouds import Aws
-from lab.sandbox.http_server import Answer
 from samerack.auth.bearer import TokenError
 from samerack.auth.clouds import aws_credentials
-from samerack.auth.clouds.aws_credentials import Place, find
+from samerack.auth.clouds.aws_credentials import find
 from samerack.auth.clouds.sigv4 import Credentials
+from samerack.auth.identities import AwsIdentity
+from tests.clouds.http_server import Answer
+from tests.clouds.servers import Aws
 from tests.unit.auth.clouds.strange import Strange
 
 SECRET = "wJalr/secret+of=aws"  # noqa: S105 - of this test
@@ -33,7 +34,7 @@ def aws() -> Iterator[Aws]:
 
 def found(variables: Variables) -> Credentials:
     """The credentials found in this environment."""
-    return find(Place(environment=variables, region="eu-central-1"))
+    return find(AwsIdentity(region="eu-central-1"), variables)
 
 
 def refused(variables: Variables) -> str:

@@ -8,11 +8,11 @@ from urllib.parse import urlencode
 
 import pytest
 
-from lab.sandbox.clouds import Azure
-from lab.sandbox.http_server import Answer
 from samerack.auth.bearer import Token, TokenError
 from samerack.auth.clouds import azure
 from samerack.auth.identities import AzureManagedIdentity, AzureWorkloadIdentity
+from tests.clouds.http_server import Answer
+from tests.clouds.servers import Azure
 from tests.unit.auth.clouds.strange import Strange
 
 CLIENT = "66666666-7777-8888-9999-000000000000"

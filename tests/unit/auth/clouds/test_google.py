@@ -9,11 +9,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from lab.sandbox.clouds import Google
-from lab.sandbox.http_server import Answer
 from samerack.auth.bearer import Token, TokenError
 from samerack.auth.clouds import google
 from samerack.auth.identities import GoogleIdentity
+from tests.clouds.http_server import Answer
+from tests.clouds.servers import Google
 from tests.unit.auth.clouds.strange import Strange
 
 ACCOUNT = "samerack@project.iam.gserviceaccount.com"

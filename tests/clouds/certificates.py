@@ -17,13 +17,7 @@ LOOPBACK: Final = ("DNS:localhost", "IP:127.0.0.1")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate:
-    """The files of a certificate and its key.
-
-    Attributes:
-        certificate: the certificate's file.
-        key: the key's file.
-        both: one file with both, the key first.
-    """
+    """The files of a certificate and its key, and one with both, the key first."""
 
     certificate: Path
     key: Path
@@ -52,13 +46,7 @@ class Authority:
         return cls(folder=own, certificate=certificate, key=key)
 
     def issue(self, name: str, *, names: tuple[str, ...] = LOOPBACK, expired: bool = False) -> Certificate:
-        """Make a key, and signs a certificate for it.
-
-        Args:
-            name: the subject's common name.
-            names: subject alternative names, `DNS:...` or `IP:...`.
-            expired: whether it expired yesterday.
-        """
+        """Make a key, and sign a certificate of this common name for it; an expired one ended yesterday."""
         base = self.folder / name
         request, extension = base.with_suffix(".csr"), base.with_suffix(".ext")
         certificate, key, both = base.with_suffix(".crt"), base.with_suffix(".key"), base.with_suffix(".pem")
@@ -111,7 +99,7 @@ def _date(moment: datetime) -> str:
 def openssl(*arguments: str, given: bytes = b"") -> bytes:
     """Run OpenSSL; return what it printed."""
     line = ["openssl", *arguments]
-    done = subprocess.run(line, input=given, capture_output=True, check=False, timeout=30)  # noqa: S603 - a fixed program, without a shell
+    done = subprocess.run(line, input=given, capture_output=True, check=False, timeout=30)
     if done.returncode != 0:
         raise SandboxError(f"openssl {arguments[0]}: {done.stderr.decode(errors='replace').strip()}")
     return done.stdout

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import parse_qs
 
-from lab.sandbox.http_server import Answer, Asked, Server
+from tests.clouds.http_server import Answer, Asked, Server
 
 ROLE: Final = "arn:aws:iam::111122223333:role/samerack"
 _PROOF: Final = "metadata-token"
@@ -25,25 +25,26 @@ _GOOGLE: Final = "/computeMetadata/v1/instance/service-accounts/default/"
 _STS: Final = "https://sts.amazonaws.com/doc/2011-06-15/"
 
 
-class Aws(Server):
+class _Cloud(Server):
+    """A server that gives credentials or tokens of one identity."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.account_token = "of-the-account"  # noqa: S105 - of the sandbox
+        """The token that Kubernetes gives to the pod with the identity."""
+        self.seconds = 3600
+        """How long credentials or tokens are valid."""
+        self.given = 0
+        """How often it gave some."""
+
+
+class Aws(_Cloud):
     """STS, Pod Identity and instance metadata, which all give credentials of one role."""
 
     def __init__(self, *, key: str, secret: str, session: str) -> None:
-        """Prepare a server for one role.
-
-        Args:
-            key: the access key's id.
-            secret: the access key.
-            session: token of the session.
-        """
+        """Prepare a server for one role: its access key's id, that key, and the token of the session."""
         super().__init__()
         self.key, self.secret, self.session = key, secret, session
-        self.account_token = "of-the-account"  # noqa: S105 - of the sandbox
-        """The token that Kubernetes gives to the pod with the role."""
-        self.seconds = 3600.0
-        """How long credentials are valid."""
-        self.given = 0
-        """How often it gave credentials."""
 
     def for_web_identity(self, folder: Path) -> dict[str, str]:
         """Return the variables of a pod with IRSA."""
@@ -118,26 +119,14 @@ class Aws(Server):
         return {**keys, "Expiration": ends}
 
 
-class Azure(Server):
+class Azure(_Cloud):
     """Microsoft Entra for one federated credential, and a machine's metadata service for its one managed identity."""
 
     def __init__(self, token: Callable[[], str], *, client: str, scope: str) -> None:
-        """Prepare a server for one identity.
-
-        Args:
-            token: creates the tokens.
-            client: the identity's client id.
-            scope: the scope of the tokens.
-        """
+        """Prepare a server for one identity: what makes its tokens, its client id, and the scope of the tokens."""
         super().__init__()
         self._token = token
         self.client, self.scope = client, scope
-        self.account_token = "of-the-account"  # noqa: S105 - of the sandbox
-        """The token that Kubernetes gives to the pod with the identity."""
-        self.seconds = 3600
-        """The lifetime of tokens in answers."""
-        self.given = 0
-        """How often it gave a token."""
 
     def for_workload(self, folder: Path) -> dict[str, str]:
         """Return the variables of a pod with a workload identity."""
@@ -191,22 +180,13 @@ class Azure(Server):
         return Answer(text=json.dumps(found))
 
 
-class Google(Server):
+class Google(_Cloud):
     """The metadata server of a machine or pod with one service account."""
 
     def __init__(self, *, account: str, access: str) -> None:
-        """Prepare a server for one service account.
-
-        Args:
-            account: its e-mail address.
-            access: the access token that it gives.
-        """
+        """Prepare a server for one service account: its e-mail address, and the access token that it gives."""
         super().__init__()
         self.account, self.access = account, access
-        self.seconds = 3600
-        """The lifetime of tokens in answers."""
-        self.given = 0
-        """How often it gave a token."""
 
     def for_machine(self) -> dict[str, str]:
         """Return the variables of a machine with this metadata server."""

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote
 
-from lab.sandbox.certificates import openssl
-from lab.sandbox.http_server import Answer, Asked, Server
+from tests.clouds.certificates import openssl
+from tests.clouds.http_server import Answer, Asked, Server
 
 _KEY_ID: Final = "sandbox"
 _JSON: Final = {"Content-Type": "application/json"}
@@ -18,20 +18,15 @@ _JSON: Final = {"Content-Type": "application/json"}
 class TokenServer(Server):
     """Answers POST with a token for the right client, and other requests with the keys; a context manager."""
 
-    def __init__(self, folder: Path, *, client: str, secret: str, audience: str, seconds: int = 3600) -> None:
-        """Make a key; the server answers once entered.
+    def __init__(self, folder: Path, *, client: str, secret: str, audience: str) -> None:
+        """Make a key, with a file in the folder; the server answers the one client once entered.
 
-        Args:
-            folder: for the key's file.
-            client: the known `client_id`.
-            secret: its `client_secret`.
-            audience: the tokens' audience; may be changed at any time.
-            seconds: lifetime of tokens; below zero they have already expired.
+        The tokens' audience and `seconds`, their lifetime, may be changed at any time.
         """
         self._key = folder / "tokens.key"
         openssl("genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048", "-out", str(self._key))
         super().__init__()
-        self.client, self.secret, self.audience, self.seconds = client, secret, audience, seconds
+        self.client, self.secret, self.audience, self.seconds = client, secret, audience, 3600
 
     @property
     def url(self) -> str:

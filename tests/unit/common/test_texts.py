@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from samerack.common.spans import seconds_of
+from samerack.common.texts import seconds_of
 
 
 @pytest.mark.parametrize(

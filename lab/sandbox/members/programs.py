@@ -1,12 +1,13 @@
-"""Command lines of members on clients of other languages and on older clients, the programs of tests/clients.
+"""Command lines of members: the programs of this package, and those of tests/clients on other and on older clients.
 
-`setup_foreign_clients` in scripts/clients.sh builds them into the user's cache. They have the options of the Python
-members and print the same lines.
+`setup_foreign_clients` in scripts/clients.sh builds the latter into the user's cache. They have the options of the
+Python members and print the same lines.
 """
 
 from __future__ import annotations
 
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -27,14 +28,9 @@ def java_command(
     jars: Sequence[Path] = (),
     options: Sequence[str] = (),
 ) -> list[str]:
-    """Return the command line of a program of tests/java/consumer.
+    """Return the command line of a program of tests/java/consumer, with further jars and options of the JVM.
 
-    Args:
-        settings: its arguments.
-        main: the program.
-        version: of Kafka's jars in the cache; `clients-3.4` and `clients-2.8` have only a client.
-        jars: further jars of ours.
-        options: further options of the JVM.
+    `version` is of Kafka's jars in the cache; `clients-3.4` and `clients-2.8` have only a client.
     """
     jar = _built(cache_folder() / "java" / "consumer.jar")
     return command(
@@ -58,7 +54,11 @@ def _kafkajs(settings: MemberSettings) -> list[str]:
     return [node, str(_built(cache_folder() / "clients" / "node" / "kafkajs.mjs")), *command_line(settings)]
 
 
-def _python(name: str, program: str) -> Callable[[MemberSettings], list[str]]:
+def _python(program: str) -> Callable[[MemberSettings], list[str]]:
+    return lambda settings: [sys.executable, "-m", f"lab.sandbox.members.{program}", *command_line(settings)]
+
+
+def _older_python(name: str, program: str) -> Callable[[MemberSettings], list[str]]:
     def line(settings: MemberSettings) -> list[str]:
         python = _built(cache_folder() / "clients" / name / "bin" / "python")
         environment = ["env", f"PYTHONPATH={_ROOT}"]  # its own packages, and the sandbox
@@ -67,13 +67,18 @@ def _python(name: str, program: str) -> Callable[[MemberSettings], list[str]]:
     return line
 
 
-FOREIGN_CLIENTS: Final[Mapping[str, Callable[[MemberSettings], list[str]]]] = {
+CLIENTS: Final[Mapping[str, Callable[[MemberSettings], list[str]]]] = {
+    "confluent": _python("confluent"),
+    "kafka-python": _python("kafka_python"),
+    "aiokafka": _python("aiokafka"),
+    "java": java_command,
+    "java-streams": lambda settings: java_command(settings, main="StreamsMember"),
     "franz-go": _go("franz-go"),
     "sarama": _go("sarama"),
     "kafka-go": _go("kafka-go"),
     "kafkajs": _kafkajs,
-    "kafka-python-2": _python("kafka-python-2", "kafka_python"),
-    "confluent-2.13": _python("confluent-2.13", "confluent"),
+    "kafka-python-2": _older_python("kafka-python-2", "kafka_python"),
+    "confluent-2.13": _older_python("confluent-2.13", "confluent"),
     "java-3.4": lambda settings: java_command(settings, version="clients-3.4"),
     "java-2.8": lambda settings: java_command(settings, version="clients-2.8"),
 }
