@@ -103,47 +103,19 @@ _MODE = "1 for the group's mode, act or propose."
 _GAUGES = (
     ("samerack_first_in_order", "1 when the agent leads next if the present leader goes.", "first_in_order"),
     ("samerack_members", "Members of the group other than the agent.", "members"),
-    (
-        "samerack_members_without_rack",
-        "Members whose rack no source knows.",
-        "members_without_rack",
-    ),
+    ("samerack_members_without_rack", "Members whose rack no source knows.", "members_without_rack"),
     ("samerack_partitions", "Partitions that the group has assigned.", "partitions"),
-    (
-        "samerack_cross_rack_partitions",
-        "Partitions that are read from another rack.",
-        "cross_rack",
-    ),
-    (
-        "samerack_possible_cross_rack_partitions",
-        "The same after a rebalance led by the agent.",
-        "possible_cross_rack",
-    ),
-    (
-        "samerack_budget_rebalances",
-        "Rebalances that the agent may trigger now.",
-        "budget",
-    ),
-    (
-        "samerack_breaker_open",
-        "1 while the breaker keeps the agent from rebalances.",
-        "breaker_open",
-    ),
+    ("samerack_cross_rack_partitions", "Partitions that are read from another rack.", "cross_rack"),
+    ("samerack_possible_cross_rack_partitions", "The same after a rebalance led by the agent.", "possible_cross_rack"),
+    ("samerack_budget_rebalances", "Rebalances that the agent may trigger now.", "budget"),
+    ("samerack_breaker_open", "1 while the breaker keeps the agent from rebalances.", "breaker_open"),
     (
         "samerack_possible_saving_bytes_per_second",
         "Bytes per second that a rebalance led by the agent would save.",
         "saved_bytes_per_second",
     ),
-    (
-        "samerack_possible_saving_dollars_per_day",
-        "Dollars per day of those bytes.",
-        "saved_dollars_per_day",
-    ),
-    (
-        "samerack_rack_warnings",
-        "Kinds of rack names that can never match.",
-        "rack_warnings",
-    ),
+    ("samerack_possible_saving_dollars_per_day", "Dollars per day of those bytes.", "saved_dollars_per_day"),
+    ("samerack_rack_warnings", "Kinds of rack names that can never match.", "rack_warnings"),
 )
 
 

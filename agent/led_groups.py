@@ -111,13 +111,7 @@ class GroupFinder(Service):
     """Finds the groups that match the patterns of the settings, and has them led."""
 
     def __init__(
-        self,
-        settings: Settings,
-        wire: Wire,
-        *,
-        led: LedGroups,
-        watch: ClusterWatch,
-        leadership: LeadershipState,
+        self, settings: Settings, wire: Wire, *, led: LedGroups, watch: ClusterWatch, leadership: LeadershipState
     ) -> None:
         """Prepare; `start` begins to look.
 

@@ -57,13 +57,7 @@ class Membership(GroupMember):
     """The agent in one consumer group; one thread drives it."""
 
     def __init__(
-        self,
-        client: KafkaNetClient,
-        *,
-        group: str,
-        settings: LeadingSettings,
-        assign: Assign,
-        wake: Callable[[], None],
+        self, client: KafkaNetClient, *, group: str, settings: LeadingSettings, assign: Assign, wake: Callable[[], None]
     ) -> None:
         """Prepare; nothing is sent before `join`.
 

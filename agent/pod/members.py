@@ -47,11 +47,7 @@ class PodRacks(Service):
     may_hurry = False  # a new address makes another failure no less likely
 
     def __init__(
-        self,
-        settings: PodSettings,
-        *,
-        asked: Callable[[Outcome], None],
-        environment: Mapping[str, str] | None = None,
+        self, settings: PodSettings, *, asked: Callable[[Outcome], None], environment: Mapping[str, str] | None = None
     ) -> None:
         """Prepare; `start` begins.
 

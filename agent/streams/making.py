@@ -104,10 +104,7 @@ def _outcome(name: str, state: ApplicationState, context: PlanContext, own: OwnA
         raise PlanError(f"assignor {name!r} is not here; set streams.applications, or one of {', '.join(ASSIGNORS)}")
     return run(
         Request(
-            state=state,
-            now_ms=now_ms,
-            must_preserve_active=rules.must_preserve_active,
-            compatible=rules.compatible,
+            state=state, now_ms=now_ms, must_preserve_active=rules.must_preserve_active, compatible=rules.compatible
         )
     )
 

@@ -16,12 +16,7 @@ from samerack.agent.streams.question import Question
 from samerack.assignors.streams.assignment import KafkaStreamsAssignment
 from samerack.assignors.streams.fallback import fallback_prior
 from samerack.assignors.streams.model import ApplicationState, TaskAssignmentError
-from samerack.assignors.streams.plugin import (
-    AssignmentError,
-    GroupAssignment,
-    GroupSubscription,
-    TaskAssignment,
-)
+from samerack.assignors.streams.plugin import AssignmentError, GroupAssignment, GroupSubscription, TaskAssignment
 from samerack.assignors.streams.registry import Request
 from samerack.common.errors import one_line
 

@@ -49,15 +49,11 @@ def _largest_first(value: float | None) -> Order:
     return (value is None, -(value or 0.0))
 
 
-_NAME: Final[Mapping[str, Column[ShownGroup]]] = {
-    "group": Column(title="Group", order=lambda one: (one.group.group,)),
-}
+_NAME: Final[Mapping[str, Column[ShownGroup]]] = {"group": Column(title="Group", order=lambda one: (one.group.group,))}
 _CLUSTER: Final[Mapping[str, Column[ShownGroup]]] = {
-    "cluster": Column(title="Cluster", order=lambda one: (one.cluster,)),
+    "cluster": Column(title="Cluster", order=lambda one: (one.cluster,))
 }
-_AGENT: Final[Mapping[str, Column[ShownGroup]]] = {
-    "agent": Column(title="Agent", order=lambda one: (one.role,)),
-}
+_AGENT: Final[Mapping[str, Column[ShownGroup]]] = {"agent": Column(title="Agent", order=lambda one: (one.role,))}
 _FIGURES: Final[Mapping[str, Column[ShownGroup]]] = {
     "reads": Column(title="Reads", order=lambda one: _largest_first(one.group.bytes_per_second), number=True),
     "share": Column(title="Across racks", order=lambda one: _largest_first(one.group.share), number=True),
@@ -66,7 +62,7 @@ _FIGURES: Final[Mapping[str, Column[ShownGroup]]] = {
     "cost": Column(title="A month", order=lambda one: _largest_first(one.group.dollars_per_month), number=True),
 }
 _SAVED: Final[Mapping[str, Column[ShownGroup]]] = {
-    "saved": Column(title="Saved", order=lambda one: _largest_first(one.group.saved_dollars_per_month), number=True),
+    "saved": Column(title="Saved", order=lambda one: _largest_first(one.group.saved_dollars_per_month), number=True)
 }
 OF_ONE: Final[Mapping[str, Column[ShownGroup]]] = {**_NAME, **_AGENT, **_FIGURES, **_SAVED}
 OF_SEVERAL: Final[Mapping[str, Column[ShownGroup]]] = {**_NAME, **_CLUSTER, **_FIGURES}

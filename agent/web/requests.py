@@ -90,10 +90,7 @@ def _question(body: bytes) -> tuple[str, _Asked]:
     if not isinstance(by, str) or not isinstance(why, str) or max(len(by), len(why)) > MAX_TEXT:
         raise RequestError(400, f"expected by and why to be texts of up to {MAX_TEXT} characters")
     return group, _Asked(
-        wish=ACTIONS[action],
-        seconds=float(seconds) if seconds is not None else None,
-        by=_clean(by),
-        why=_clean(why),
+        wish=ACTIONS[action], seconds=float(seconds) if seconds is not None else None, by=_clean(by), why=_clean(why)
     )
 
 
