@@ -36,10 +36,9 @@ from samerack.cluster.watch import ClusterWatch
 from samerack.cluster.wire import Wire
 from samerack.common.errors import SettingsError
 from samerack.common.patterns import is_pattern
-from samerack.election.addresses import of_this_host
 from samerack.election.election import Election
-from samerack.election.identity import identity_of
-from samerack.election.leadership_state import Alone
+from samerack.election.identity import identity_of, of_this_host
+from samerack.election.leadership_state import LeadershipState
 from samerack.election.model import Advertisement, lead, observe
 from samerack.events import EventLog
 from samerack.events.event_writer import writer_of
@@ -91,7 +90,7 @@ class AgentParts:
         self.pods = PodRacks(settings.pod, asked=self.metrics.pod_asked) if settings.pod.kubernetes_members else None
         self.election = Election(settings, advertisement=_advertisement(settings)) if settings.election.group else None
         self._hosts = self._known_hosts()
-        self.leadership = self.election or Alone()
+        self.leadership = self.election or LeadershipState()
         self.traffic = TrafficBoard()
         event_metrics = EventMetrics(self.metrics.registry)
         self.events = EventLog(

@@ -35,7 +35,7 @@ from samerack.cluster.refusals import explained
 from samerack.common.attempts import REQUESTS, Attempts
 from samerack.common.errors import AgentError
 from samerack.common.service import Service
-from samerack.election.leadership_state import Alone, LeadershipState
+from samerack.election.leadership_state import LeadershipState
 from samerack.planning import planner
 
 _RETRY_SECONDS: Final = 2.0
@@ -70,7 +70,7 @@ class GroupLeader(Service):
         self._reporter = parts.reporter
         self.operators = OperatorRequests(parts, wake=self.wake)
         self._hand_over_seconds = hand_over_seconds
-        self._leadership = leadership = leadership or Alone()
+        self._leadership = leadership = leadership or LeadershipState()
         self._responsibility = Responsibility(parts.group, leadership, parts.reporter, prepare=_load_solver)
         self._consumers = ConsumerWait(parts, poller, self._new_membership)
         self._membership: Membership | None = None

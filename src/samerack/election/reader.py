@@ -43,12 +43,7 @@ class RegistryReader(Service):
     expected_errors = (kafka_errors.KafkaError, AgentError)
 
     def __init__(self, settings: Settings, *, changed: Callable[[], None]) -> None:
-        """Prepare; `follow` starts it.
-
-        Args:
-            settings: All settings.
-            changed: Called after each poll that found something new or changed `is_fresh`.
-        """
+        """Prepare; `changed` is called after each poll that found something new or changed `is_fresh`."""
         super().__init__("agents outside")
         self._settings = settings
         self._election = settings.election.group
@@ -64,11 +59,7 @@ class RegistryReader(Service):
     # what the election asks
 
     def follow(self, *, active: bool) -> None:
-        """Read while this agent is active for something, at once after each election.
-
-        Args:
-            active: whether it is.
-        """
+        """Read while this agent is active for something, at once after each election."""
         if not active:
             self._fresh_since = float("-inf")
             self._reading.clear()

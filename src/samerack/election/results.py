@@ -13,6 +13,7 @@ from threading import Lock
 import structlog
 
 from samerack.election.counting import EVERYTHING, Claims
+from samerack.election.leadership_state import LeadershipState
 from samerack.election.model import Verdict
 from samerack.election.outcome import Outcome
 from samerack.election.reader import RegistryReader
@@ -20,17 +21,11 @@ from samerack.election.reader import RegistryReader
 log = structlog.get_logger("election")
 
 
-class ElectionResults:
+class ElectionResults(LeadershipState):
     """What this agent is responsible for; one thread changes it, any thread may read it."""
 
     def __init__(self, *, group: str, identity: str, reader: RegistryReader) -> None:
-        """Start before the first election: this agent is active for nothing.
-
-        Args:
-            group: The election's group.
-            identity: This agent's identity in it.
-            reader: Reads what waiting agents advertise, while this agent is active for something.
-        """
+        """Start before the first election: this agent is active for nothing."""
         self._group = group
         self._identity = identity
         self._reader = reader
@@ -127,12 +122,7 @@ class ElectionResults:
         self._notify()
 
     def _elected(self, verdict: Verdict, member_id: str) -> None:
-        """Record an election, unless its verdict is known.
-
-        Args:
-            verdict: This agent's verdict.
-            member_id: Its member id in the election.
-        """
+        """Record an election, unless its verdict is known."""
         if not self._outcome.elected(verdict, member_id):
             return
         self.elections += 1

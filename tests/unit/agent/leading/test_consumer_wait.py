@@ -18,7 +18,7 @@ from samerack.agent.policy import Breaker
 from samerack.cluster.group import GroupView
 from samerack.cluster.group_poller import GroupPoll
 from samerack.cluster.racks import NO_HOSTS
-from samerack.election.leadership_state import Alone
+from samerack.election.leadership_state import LeadershipState
 from samerack.settings.model import Settings
 from tests.unit.agent.leading.scripted import reporter_of
 from tests.unit.agent.values import cluster, group, member
@@ -85,7 +85,7 @@ def test_a_group_without_consumers_is_waited_for(
 # fenced
 
 
-class _Elected(Alone):
+class _Elected(LeadershipState):
     """An election that gave this agent its responsibilities."""
 
     term = 1
@@ -102,7 +102,7 @@ class _Elected(Alone):
 class _Fenced:
     """A responsibility whose membership has just been taken."""
 
-    def __init__(self, leadership: Alone) -> None:
+    def __init__(self, leadership: LeadershipState) -> None:
         self.now = 0.0
         self.reporter = reporter_of()
         self.responsibility = Responsibility(
@@ -161,7 +161,7 @@ def test_one_that_cannot_be_sure_stays_out(*, active: bool, sure: bool) -> None:
 
 def test_without_an_election_it_returns_when_the_other_has_left() -> None:
     """Only the group itself shows whether there is another agent with the instance id."""
-    fenced = _Fenced(Alone())
+    fenced = _Fenced(LeadershipState())
     assert not fenced.returns_after(100, group(OWN, CONSUMER))
     assert not fenced.returns_after(100)
     assert fenced.returns_after(100, group(OWN, CONSUMER), group(CONSUMER))
