@@ -14,7 +14,7 @@ from samerack.agent.leading.foreign_protocols import ForeignProtocols
 from samerack.agent.leading.group_requests import GroupRequests
 from samerack.agent.leading.leader import GroupLeader
 from samerack.agent.leading.parts import build_group_parts
-from samerack.agent.leading.takeover_lock import TakeoverLock
+from samerack.agent.leading.takeover_controller import TakeoverLock
 from samerack.agent.led_groups import GroupFinder, LedGroups, named
 from samerack.agent.metrics import Metrics
 from samerack.agent.pod.members import PodRacks

@@ -19,8 +19,7 @@ from samerack.agent.leading.group_reporter import GroupReporter
 from samerack.agent.leading.group_requests import GroupRequests
 from samerack.agent.leading.join_position import JoinPosition
 from samerack.agent.leading.rebalance_evaluator import RebalanceEvaluator
-from samerack.agent.leading.takeover_controller import TakeoverController
-from samerack.agent.leading.takeover_lock import TakeoverLock
+from samerack.agent.leading.takeover_controller import TakeoverController, TakeoverLock
 from samerack.agent.metrics import Metrics
 from samerack.agent.policy import EXEMPT, Action
 from samerack.agent.policy.measured import UNMEASURED, Measured

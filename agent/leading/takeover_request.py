@@ -19,16 +19,9 @@ _ASKED_SECONDS: Final = 5.0
 
 
 class TakeoverRequest:
-    """The last request for a takeover of one group; thread-safe."""
+    """The last request for a takeover of one group, at first none; thread-safe."""
 
     def __init__(self, *, group: str, reporter: GroupReporter, clock: Callable[[], float]) -> None:
-        """Nothing is requested at first.
-
-        Args:
-            group: The group's name.
-            reporter: Knows the agent's role in the group.
-            clock: Seconds, monotonic.
-        """
         self._group = group
         self._reporter = reporter
         self._clock = clock

@@ -154,8 +154,8 @@ def build(
         inside: Any = leader
         inside._wake, inside._stopping = Signal(process), Signal(process)
         inside._parts = replace(inside._parts, clock=process.seconds)
-        inside._parts.position._clock = process.seconds
-        inside._parts.evaluator._wall = wall
+        inside._parts.position.clock = process.seconds
+        inside._parts.evaluator.wall = wall
         back_off = inside._parts.admission.back_off
 
         def start(cause: Cause, reason: str = "") -> float:
