@@ -94,13 +94,14 @@ class Health:
         parts = self._parts
         gaps = parts.publisher.gaps() if parts.publisher is not None else ()
         gaps += parts.writer.gaps() if parts.writer is not None else ()
-        refused = [(leader.group, leader.trouble) for leader in parts.led.values() if leader.refused and leader.trouble]
-        for group, trouble in refused:
+        refused = [leader for leader in parts.led.values() if leader.reporter.refused and leader.reporter.trouble]
+        for leader in refused:
+            trouble = leader.reporter.trouble
             cause, _, cure = trouble.rpartition("; ")
             gaps += (
                 Gap(
                     what="leading",
-                    where=group,
+                    where=leader.group,
                     refused=True,
                     reason=cause or trouble,
                     consequence=f"the group leads itself; {cure}",
@@ -110,7 +111,7 @@ class Health:
 
     def _troubles(self) -> dict[str, str]:
         """Return by group what prevents the agent from leading it."""
-        return {leader.group: leader.trouble for leader in self._parts.led.values()}
+        return {leader.group: leader.reporter.trouble for leader in self._parts.led.values()}
 
     def _stale_metadata(self) -> str:
         """Return why the agent has no current metadata of the cluster; empty if it has."""

@@ -4,7 +4,7 @@
 
 - State: `group_description`, `assigning`, `foreign_protocols`, `responsibility`, `takeover_request`, `progress`.
 - Decisions: `admission`, `order`, `rebalance_evaluator`, `takeover`, `takeover_gain`, `takeover_controller`,
-  `membership_errors`, `prospect`.
+  `prospect`.
 - Effects on the group: `membership` (with `join_metadata`), `consumer_wait`, `joining`, `initial_rebalance`,
   `join_position`, `takeover_attempt`, `leaving`.
 - Reports: `group_reporter`, `rebalance_observer`.

@@ -23,12 +23,7 @@ class GroupDescription:
     """The last description of one group during one membership."""
 
     def __init__(self, parts: GroupParts, member: Membership) -> None:
-        """Start without a description; a poll is due.
-
-        Args:
-            parts: What outlives this membership.
-            member: The membership; it describes the group.
-        """
+        """Start without a description; a poll is due."""
         self._parts = parts
         self._reporter = parts.reporter
         self._member = member
@@ -93,21 +88,5 @@ class GroupDescription:
         if self._reporter.role in (*INSIDE, OBSERVING) and not self._parts.admission.is_troubled:
             self._reporter.trouble = ""
         assigning.see(others)
-        self.publish(others, first=is_first(view, member.member_id, member.leader_id))
-
-    def publish(self, others: GroupView, *, first: bool) -> None:
-        """Publish the group's status.
-
-        Args:
-            others: The group without the agent.
-            first: Whether the agent is next to lead it, or leads it.
-        """
-        parts = self._parts
-        self._reporter.publish(
-            others,
-            first=first,
-            condition=parts.evaluator.condition,
-            cluster=parts.watch.cluster,
-            hosts=parts.hosts,
-            policy_status=parts.evaluator.policy_status,
-        )
+        first = is_first(view, member.member_id, member.leader_id)
+        self._parts.publish(others, first=first, condition=self._parts.evaluator.condition)

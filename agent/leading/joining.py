@@ -36,14 +36,7 @@ class Joining:
     """The joins of one membership."""
 
     def __init__(self, parts: GroupParts, member: Membership, group: GroupDescription, sighting: Sighting) -> None:
-        """Prepare; nothing is sent.
-
-        Args:
-            parts: What outlives this membership.
-            member: The membership.
-            group: The group as it was last described.
-            sighting: When the group was seen with consumers.
-        """
+        """Prepare; nothing is sent. `sighting` is when the group was seen with consumers."""
         self._parts = parts
         self._reporter = parts.reporter
         self._member = member

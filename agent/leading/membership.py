@@ -61,12 +61,8 @@ class Membership(GroupMember):
     ) -> None:
         """Prepare; nothing is sent before `join`.
 
-        Args:
-            client: A client for this group alone (a parked JoinGroup holds its connection).
-            group: The group.
-            settings: Instance id, timeouts, protocol names.
-            assign: Called when this member leads the group.
-            wake: Called from the network thread when the group has to be rejoined.
+        The client is for this group alone, as a parked JoinGroup holds its connection. `assign` is called when this
+        member leads the group, `wake` from the network thread when it has to be rejoined.
         """
         super().__init__(
             client,

@@ -69,13 +69,7 @@ def parties_of(member: Membership) -> TakeoverParties:
 
 
 def refusal(view: GroupView, parties: TakeoverParties, leading: LeadingSettings) -> str:
-    """Return why a clean takeover of this group is not possible from any position; empty if it is.
-
-    Args:
-        view: the group as its brokers describe it.
-        parties: the agent and the leader.
-        leading: which protocols are cooperative, and the agent's instance id.
-    """
+    """Return why a clean takeover of this group is not possible from any position; empty if it is."""
     if not view.stable:
         return f"it is {view.state}, not Stable; try again when it has settled"
     if view.protocol in leading.cooperative_protocols:
@@ -122,10 +116,8 @@ def place_refusal(view: GroupView, parties: TakeoverParties) -> str:
 def longest_pause(rejoin_seconds: float | None) -> float | None:
     """Return for how long, in seconds, a takeover stops the group's reading at most, estimated from its rebalances.
 
-    Its members rejoin twice, wait for the evicted members, and start to read again.
-
-    Args:
-        rejoin_seconds: how long they took to rejoin recently; None if that is not known.
+    Its members rejoin twice, wait for the evicted members, and start to read again. None if it is not known how long
+    they took to rejoin recently.
     """
     return None if rejoin_seconds is None else 2 * rejoin_seconds + HELD_SECONDS + _BEGIN_SECONDS
 
@@ -161,10 +153,7 @@ class Verdict:
 def may_evict(before: GroupView, view: GroupView, parties: TakeoverParties) -> Verdict:
     """Return whether no member owns partitions any more, so that the leader may be evicted.
 
-    Args:
-        before: the group when it was stable.
-        view: the group now, held by the pending member.
-        parties: the agent and the leader now.
+    The group was stable `before`, and is held by the pending member now.
     """
     if view.state in _ON_THE_WAY:
         return Verdict()

@@ -12,14 +12,7 @@ from samerack.settings.cures import command
 
 
 def gain_of(view: GroupView, evaluation: Evaluation, policy_status: PolicyStatus, rejoin_seconds: float | None) -> Gain:
-    """Return what a takeover would gain and cost.
-
-    Args:
-        view: the group, with the agent in it.
-        evaluation: its assignment, compared with the agent's plan.
-        policy_status: what the agent's plan would save.
-        rejoin_seconds: how long the members took to rejoin recently; None if that is not known.
-    """
+    """Return what a takeover would gain and cost; `rejoin_seconds` is how long the members took to rejoin recently."""
     condition = evaluation.condition
     now, then = condition.shares
     return Gain(
@@ -39,12 +32,10 @@ def gain_of(view: GroupView, evaluation: Evaluation, policy_status: PolicyStatus
 
 
 def worth_refusal(group: str, decision: Decision, *, asked: bool) -> str:
-    """Return why the gain is not worth a rebalance now; empty if it is.
+    """Return why the gain is not worth a rebalance now, by what the policy would do if the agent led the group.
 
-    Args:
-        group: The group's name.
-        decision: What the policy would do if the agent led the group.
-        asked: A user has asked for the takeover: then a rebalance that the policy only proposes is enough.
+    Empty if it is worth it; if a user has `asked` for the takeover, a rebalance that the policy only proposes is
+    enough.
     """
     if decision.reason is Reason.PAUSED:
         return f"an operator has paused the agent in this group: {command('resume', group=group)} ends that"

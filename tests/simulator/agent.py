@@ -163,7 +163,7 @@ def build(
             return float(type(back_off).start(back_off, cause, reason))
 
         back_off.start = start
-        inside._reporter.broke = lambda error, _pause: broke(error)
+        inside.reporter.broke = lambda error, _pause: broke(error)
         watch.listen(inside._wake.set)
         if leadership is not None:
             leadership.listen(inside._wake.set)

@@ -10,6 +10,7 @@ import pytest
 
 from samerack.agent.leading.consumer_wait import MISSING, ConsumerWait
 from samerack.agent.leading.group_reporter import GroupReporter
+from samerack.agent.leading.parts import GroupParts
 from samerack.agent.leading.rebalance_evaluator import PolicyStatus
 from samerack.agent.leading.responsibility import Responsibility
 from samerack.agent.leading.roles import FENCED, OUTSIDE, STANDBY, WAITING
@@ -17,7 +18,6 @@ from samerack.agent.metrics import Metrics
 from samerack.agent.policy import Breaker
 from samerack.cluster.group import GroupView
 from samerack.cluster.group_poller import GroupPoll
-from samerack.cluster.racks import NO_HOSTS
 from samerack.election.leadership_state import LeadershipState
 from samerack.settings.model import Settings
 from tests.unit.agent.leading.scripted import reporter_of
@@ -49,14 +49,16 @@ class _Polls:
 
 def _wait(polls: _Polls, reporter: GroupReporter) -> ConsumerWait:
     """A wait that must make no membership."""
-    parts: Any = SimpleNamespace(
+    unused: dict[str, Any] = dict.fromkeys(("assigning", "position", "takeovers", "requests"))
+    status = PolicyStatus(mode="act", decision=None, tokens=3.0, breaker=Breaker())
+    parts = GroupParts(
         group="orders",
         reporter=reporter,
         settings=SETTINGS,
-        admission=SimpleNamespace(admits=lambda _: True),
-        watch=SimpleNamespace(cluster=cluster()),
-        hosts=NO_HOSTS,
-        evaluator=SimpleNamespace(policy_status=PolicyStatus(mode="act", decision=None, tokens=3.0, breaker=Breaker())),
+        admission=cast(Any, SimpleNamespace(admits=lambda _: True)),
+        watch=cast(Any, SimpleNamespace(cluster=cluster())),
+        evaluator=cast(Any, SimpleNamespace(policy_status=status)),
+        **unused,
     )
     return ConsumerWait(parts, cast(Any, polls), lambda _: pytest.fail("a membership was made"))
 
