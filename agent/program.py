@@ -28,7 +28,6 @@ from samerack.agent.settings_watch import SettingsWatch
 from samerack.agent.supervisor.lifeline import Lifeline
 from samerack.agent.supervisor.line import RENEWS, MemberIdentity
 from samerack.agent.web import clusters as web_clusters
-from samerack.agent.web.cluster_metrics import ClusterMetrics
 from samerack.agent.web.server import WebServer, application
 from samerack.cluster.client import reception
 from samerack.common.patterns import EVERY
@@ -69,12 +68,13 @@ class Agent:
 
     def _metrics_export(self, settings: OtelSettings) -> MetricsExport:
         registries = {name: one.parts.metrics.registry for name, one in self.clusters.items()}
-        return MetricsExport(settings, (ClusterMetrics(registries) if self._has_several else registries[""]).collect)
+        shown = web_clusters.ClusterMetrics(registries) if self._has_several else registries[""]
+        return MetricsExport(settings, shown.collect)
 
     def _app_of_one(self) -> Starlette:
         (one,) = self.clusters.values()
         return application(
-            one.parts.metrics,
+            one.parts.metrics.exposition,
             healthy=one.health.unhealthy,
             ready=one.health.unready,
             notes=one.health.notes,

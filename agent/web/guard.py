@@ -26,12 +26,7 @@ _CLUSTER: Final = (".svc", ".cluster.local", ".localhost")
 
 
 def refused_change(request: Request, cure: str) -> str:
-    """Return why this request must not change anything; empty if it may.
-
-    Args:
-        request: the request.
-        cure: what a user on another machine can do instead.
-    """
+    """Return why this request must not change anything, with a cure for users of other machines; empty if it may."""
     if request.client is None or (request.client.host != UNIX_PEER and not _is_here(request.client.host)):
         return f"only programs on this machine may ask; {cure}"
     host = _host(request.headers.get("host", ""))
@@ -46,12 +41,7 @@ class KnownHosts:
     """Accepts requests whose Host is an address, a name without dots, of a service, or one of the settings."""
 
     def __init__(self, app: ASGIApp, *, names: Collection[str]) -> None:
-        """Wrap an application.
-
-        Args:
-            app: the application.
-            names: further host names that requests may use.
-        """
+        """Wrap an application; requests may use these host names, too."""
         self._app = app
         self._names = frozenset(name.lower() for name in names)
 

@@ -41,12 +41,9 @@ class LagTables:
 
 
 def lag_tables(lag: GroupLag, *, sort: str, refresh: bool) -> LagTables:
-    """Return the tables.
+    """Return the tables, each sorted by a column if it has that one, else by lag.
 
-    Args:
-        lag: the group's.
-        sort: the name of a column; a table without it is sorted by lag.
-        refresh: whether the page is refreshed: links keep it so.
+    If the page is refreshed, links keep it so.
     """
 
     def address(column: str) -> str:

@@ -26,12 +26,7 @@ _CURE: Final = "ask the agent beside the application"
 
 
 def routes(streams: StreamsService, *, at_once: int) -> list[Route]:
-    """Return the routes.
-
-    Args:
-        streams: makes the plans.
-        at_once: how many bodies may be in memory at the same time.
-    """
+    """Return the routes; so many bodies may be in memory at the same time."""
     questions = BodyReader(max_bytes=MAX_BYTES, at_once=at_once)
     outcomes = BodyReader(max_bytes=_MAX_COMPUTED)
 
