@@ -68,11 +68,7 @@ class AgentParts:
     """All parts of one agent; a part that the settings turn off is None."""
 
     def __init__(self, settings: Settings, *, notify_supervisor: Callable[[], None]) -> None:
-        """Build all parts; wrong settings fail here.
-
-        Args:
-            settings: all settings.
-            notify_supervisor: called when the agent's member ids change.
+        """Build all parts; wrong settings fail here. `notify_supervisor` is called when the agent's member ids change.
 
         Raises:
             SettingsError: No group is named, or a client refuses a Kafka setting.

@@ -40,11 +40,7 @@ class ClusterAgent:
     """One cluster's services, and what is shown of it."""
 
     def __init__(self, settings: Settings, *, notify_supervisor: Callable[[], None] = lambda: None) -> None:
-        """Build all parts; wrong settings fail here.
-
-        Args:
-            settings: Those of this cluster.
-            notify_supervisor: Called when the agent's member ids change.
+        """Build all parts; wrong settings fail here. `notify_supervisor` is called when the agent's member ids change.
 
         Raises:
             SettingsError: No group is named, or a client refuses a Kafka setting.
@@ -153,8 +149,7 @@ class ClusterAgent:
     def stop_for_successor(self, continues: Callable[[str], bool]) -> None:
         """Ask all services to end as `stop` does, for another process of this agent that begins at once.
 
-        Args:
-            continues: Whether that process continues the membership of a group; the others are left.
+        That process `continues` the membership of some groups; the others are left.
         """
         self.parts.led.close()
         leaders = tuple(self.parts.led.values())

@@ -23,12 +23,6 @@ class Health:
     """The health of one agent; any thread may ask for it."""
 
     def __init__(self, parts: AgentParts, services: Sequence[Service]) -> None:
-        """Keep what the checks read.
-
-        Args:
-            parts: the parts of the agent.
-            services: those of the agent.
-        """
         self._parts = parts
         self._services = services
         self._named = frozenset(named(parts.settings))

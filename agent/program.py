@@ -142,8 +142,7 @@ class Agent:
     def stop_for_successor(self, continues: Callable[[str], bool]) -> None:
         """End everything as `stop` does, for another process of this agent that begins at once.
 
-        Args:
-            continues: Whether that process continues the membership of a group; the others are left.
+        That process `continues` the membership of some groups; the others are left.
         """
         for one in self.clusters.values():
             one.stop_for_successor(continues)
@@ -177,11 +176,8 @@ def get_ready(settings: Settings) -> None:
 def run(source: SettingsSource, *, line: socket.socket, observing: bool, why: str = "") -> None:
     """Run an agent until SIGTERM or SIGINT, until its supervisor has ended, or until its settings have changed.
 
-    Args:
-        source: All settings, and where they come from.
-        line: The socket to the supervisor.
-        observing: Join no group, and measure the groups that would be led.
-        why: Why this process replaces another one; empty if it does not.
+    `line` is the socket to the supervisor. If it is `observing`, it joins no group, and measures those that would be
+    led. `why` is why this process replaces another one; empty if it does not.
 
     Raises:
         SettingsError, AgentError: See `Agent`.

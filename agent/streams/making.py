@@ -51,13 +51,7 @@ class Planned:
 
 
 def make(question: Question, context: PlanContext, own: OwnAssignors, *, now_ms: int) -> Planned:
-    """Plan.
-
-    Args:
-        question: the application.
-        context: its settings, and what the agent knows of it.
-        own: the users' assignors.
-        now_ms: the current time in ms since 1970.
+    """Plan an application as it is at `now_ms`, in ms since 1970, by its settings and what the agent knows of it.
 
     Raises:
         PlanError: The plan is invalid, or there is no such assignor.

@@ -32,11 +32,7 @@ class OwnAssignor:
     """One object of a user's class."""
 
     def __init__(self, name: str, options: Mapping[str, str]) -> None:
-        """Make and configures the object.
-
-        Args:
-            name: `package.module:Class`.
-            options: what `configure` gets.
+        """Make the object of `package.module:Class`, and configure it with the options.
 
         Raises:
             OwnAssignorError: It cannot be made.

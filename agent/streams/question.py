@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar, cast
 from uuid import UUID
 
-from samerack.agent.streams.limits import MAX_NAME
+from samerack.agent.streams.context import MAX_NAME
 from samerack.assignors.model import AssignmentError
 from samerack.assignors.streams.configs import AssignmentConfigs
 from samerack.assignors.streams.lags import SharedLags

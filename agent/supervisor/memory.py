@@ -44,11 +44,7 @@ class _Files:
 
 
 def resident_bytes(process: int | str = "self") -> int:
-    """Return the resident memory of a process; 0 if it has ended.
-
-    Args:
-        process: its id, or self.
-    """
+    """Return the resident memory of a process, by its id or `self`; 0 if it has ended."""
     return _pages(process)[0] * os.sysconf("SC_PAGE_SIZE")
 
 
@@ -67,22 +63,12 @@ def _pages(process: int | str) -> tuple[int, int]:
 
 
 def limits(root: Path = _ROOT) -> tuple[Limit, ...]:
-    """Return every limit on this process's memory; none outside of containers.
-
-    Args:
-        root: root of the file system.
-    """
+    """Return every limit on this process's memory; none outside of containers."""
     return tuple(_limits(root))
 
 
 def overgrown(process: int, *, max_mib: int, root: Path = _ROOT) -> str:
-    """Return why a process uses too much memory; empty if it does not.
-
-    Args:
-        process: its id.
-        max_mib: how much may be resident.
-        root: root of the file system.
-    """
+    """Return why a process uses too much memory, of which so much may be resident; empty if it does not."""
     resident = resident_bytes(process) / _MIB
     if resident > max_mib:
         return f"{resident:.0f} MiB of memory, beyond supervisor.memory_mib"
