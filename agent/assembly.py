@@ -119,7 +119,10 @@ class AgentParts:
         self.led = LedGroups(self._leader_factory(notify_supervisor), forget=self.metrics.forget)
         for group in named(settings):
             self.led.add(group)
-        self.finder = self._group_finder() if any(map(is_pattern, settings.groups)) else None
+        self.finder: GroupFinder | None = None
+        if any(map(is_pattern, settings.groups)):
+            wire = Wire(for_kafka_python(settings.kafka))
+            self.finder = GroupFinder(settings, wire, led=self.led, watch=self.watch, leadership=self.leadership)
         self.streams = self._streams_service() if settings.streams.enabled else None
         self.publisher = self._traffic_publisher() if topics_of(settings) else None
         if self.publisher is not None:
@@ -198,15 +201,6 @@ class AgentParts:
             )
 
         return make
-
-    def _group_finder(self) -> GroupFinder:
-        return GroupFinder(
-            self.settings,
-            Wire(for_kafka_python(self.settings.kafka)),
-            led=self.led,
-            watch=self.watch,
-            leadership=self.leadership,
-        )
 
     def _streams_service(self) -> StreamsService:
         settings, registry = self.settings, self.metrics.registry

@@ -1,4 +1,4 @@
-"""The latest status of every group, and the gauges that Prometheus reads from it.
+"""What the agent is to a group, the latest status of every group, and the gauges that Prometheus reads from it.
 
 A status is immutable and replaced as a whole, so that a scrape never shows half of an update.
 """
@@ -8,9 +8,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from threading import Lock
+from typing import Final
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
+
+from samerack.common import records
+
+OUTSIDE: Final = "outside"
+STANDBY: Final = "standby"
+WAITING: Final = "waiting"
+"""The group has no consumers; the agent joins when the first of them joins."""
+OBSERVING: Final = "observing"
+FOLLOWING: Final = records.FOLLOWING
+LEADING: Final = records.LEADING
+FENCED: Final = "fenced"
+INSIDE: Final = frozenset({FOLLOWING, LEADING})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +39,7 @@ class GroupStatus:
     group: str
     state: str = "Unknown"
     protocol: str = ""
-    role: str = "outside"
+    role: str = OUTSIDE
     first_in_order: bool = False
     members: int | None = None
     members_without_rack: int | None = None
@@ -63,10 +76,10 @@ class StatusBoard(Collector):
         """Change the agent's role in a group at once, not with the next poll of the group: there may be none."""
         with self._lock:
             status = self._statuses.get(group, GroupStatus(group=group))
-            if role == "standby":  # the active agent reports the group's state
+            if role == STANDBY:  # the active agent reports the group's state
                 status = GroupStatus(group=group)
-            first = status.first_in_order and role in ("leading", "following")
-            if role != "leading":
+            first = status.first_in_order and role in INSIDE
+            if role != LEADING:
                 status = replace(status, waits="", waits_until=None)
             self._statuses[group] = replace(status, role=role, first_in_order=first, why=why)
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from samerack.agent.assembly import AgentParts
+from samerack.agent.group_status import FENCED, OBSERVING, OUTSIDE, WAITING
 from samerack.agent.led_groups import named
 from samerack.common.service import Service
 from samerack.traffic.model import Gap
@@ -48,9 +49,9 @@ class Health:
             trouble = troubles.get(status.group, "")
             if status.group not in self._named:
                 continue  # a pattern may match what nobody leads, such as a tool's group
-            if status.role == "observing" and trouble and trouble == left.get(status.group):
+            if status.role == OBSERVING and trouble and trouble == left.get(status.group):
                 continue  # an operator's wish is no part that does not work
-            if status.role in ("outside", "fenced", "observing"):
+            if status.role in (OUTSIDE, FENCED, OBSERVING):
                 wrong[f"group {status.group}"] = f"{status.role}: {trouble}" if trouble else status.role
         return wrong
 
@@ -59,7 +60,7 @@ class Health:
         notes = {
             f"group {status.group}": status.why
             for status in self._parts.metrics.board.all()
-            if status.group in self._named and status.role == "waiting" and status.why
+            if status.group in self._named and status.role == WAITING and status.why
         }
         return notes | {f"groups {pattern}": _UNMATCHED for pattern in self._parts.led.unmatched}
 

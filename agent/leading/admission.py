@@ -10,11 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from samerack.agent.group_status import OBSERVING
 from samerack.agent.leading.foreign_protocols import ForeignProtocols
 from samerack.agent.leading.group_reporter import GroupReporter
 from samerack.agent.leading.join_position import gives_to_agents
 from samerack.agent.leading.order import SOUND_PROTOCOLS, UNSOUND_PROTOCOLS, offers_safe_place
-from samerack.agent.leading.roles import OBSERVING
 from samerack.agent.policy.back_off import BackOff
 from samerack.cluster.group import CONSUMER, EMPTY_STATES, GroupView, endangers, topics_of
 from samerack.cluster.watch import ClusterWatch

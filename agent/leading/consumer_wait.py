@@ -16,9 +16,9 @@ from typing import Final, TypeVar
 from kafka import errors as kafka_errors
 from kafka.net.compat import KafkaNetClient
 
+from samerack.agent.group_status import WAITING
 from samerack.agent.leading.membership import Membership
 from samerack.agent.leading.parts import GroupParts
-from samerack.agent.leading.roles import WAITING
 from samerack.auth.kafka_config import client_id, for_kafka_python
 from samerack.cluster.client import close, connect
 from samerack.cluster.group import EMPTY_STATES, MemberView, is_agent

@@ -10,10 +10,10 @@ from dataclasses import replace
 
 from kafka import errors as kafka_errors
 
+from samerack.agent.group_status import INSIDE, OBSERVING
 from samerack.agent.leading.membership import Membership
 from samerack.agent.leading.order import is_first
 from samerack.agent.leading.parts import GroupParts
-from samerack.agent.leading.roles import INSIDE, OBSERVING
 from samerack.cluster.coordinator_requests import EndedError
 from samerack.cluster.group import GroupView
 from samerack.cluster.refusals import is_refusal
@@ -53,10 +53,9 @@ class GroupDescription:
         self._poll_at = min(self._poll_at, self._parts.clock() + seconds)
 
     def poll(self) -> GroupView | None:
-        """Poll the group once; after a temporary failure the last poll stays valid, as leaving costs a rebalance.
+        """Poll the group once; return the description, or None if the poll failed.
 
-        Returns:
-            The description; None if the poll failed.
+        After a temporary failure the last poll stays valid, as leaving costs a rebalance.
 
         Raises:
             KafkaError: The brokers refuse to describe the group, or the membership must end.

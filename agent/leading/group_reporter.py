@@ -9,11 +9,10 @@ from dataclasses import dataclass
 
 import structlog
 
-from samerack.agent.group_status import GroupStatus
+from samerack.agent.group_status import FENCED, INSIDE, OBSERVING, OUTSIDE, WAITING, GroupStatus
 from samerack.agent.leading.assigning import Sent
 from samerack.agent.leading.rebalance_evaluator import PolicyStatus
 from samerack.agent.leading.rebalance_observer import RebalanceObserver
-from samerack.agent.leading.roles import FENCED, INSIDE, OBSERVING, OUTSIDE, WAITING
 from samerack.agent.metrics import Metrics
 from samerack.agent.policy import Action, Decision, GroupCondition, Reason
 from samerack.agent.policy.back_off_causes import RULES, BackOffError, Cause

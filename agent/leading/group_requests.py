@@ -23,14 +23,7 @@ _REQUESTS: Final = TypeAdapter(tuple[Request, ...])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestStatus:
-    """The agent's role in a group, and the requests that are in force.
-
-    Attributes:
-        group: The group's name.
-        role: What the agent is to it.
-        requests: At most one to stay out and one to pause.
-        reasons: The same in words.
-    """
+    """The agent's role in a group, and the requests in force, at most one of each kind, also in words."""
 
     group: str
     role: str

@@ -135,8 +135,7 @@ class InitialRebalance:
     def turn(self, member: Membership, view: GroupView) -> bool:
         """Join again for its position, or evict members that may lead instead of the agent, whose JoinGroup is parked.
 
-        Returns:
-            Whether any member was evicted. Then one that has joined meanwhile may lead: poll again at once.
+        Return whether any member was evicted. Then one that has joined meanwhile may lead: poll again at once.
         """
         if not self.is_open or not _awaits_generation(view):
             return False

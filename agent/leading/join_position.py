@@ -124,13 +124,11 @@ class JoinPosition:
         return True
 
     def approach(self, membership: Membership, view: GroupView, *, max_ahead: int, rejoins: int) -> bool:
-        """Rejoin until at a safe position with few members before it, not counting the leader.
+        """Rejoin until at a safe position with few members before it, not counting the leader; return whether to stop.
 
-        The aim is none, or one if the first position is taken; it grows with the number of rejoins, up to `max_ahead`.
-        At most `rejoins` positions are tried.
-
-        Returns:
-            Whether there is nothing more to try; False if the group has started a rebalance meanwhile.
+        There is more to try if the group has started a rebalance meanwhile. The aim is none, or one if the first
+        position is taken; it grows with the number of rejoins, up to `max_ahead`. At most `rejoins` positions are
+        tried.
         """
         aim = 0 if front_is_free(view, membership.member_id, membership.leader_id) else 1
         for tries in range(rejoins):

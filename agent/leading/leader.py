@@ -13,6 +13,7 @@ from typing import Final
 from kafka import errors as kafka_errors
 from kafka.net.compat import KafkaNetClient
 
+from samerack.agent.group_status import FENCED, OUTSIDE, STANDBY, WAITING
 from samerack.agent.leading.assigning import NoConsumersError
 from samerack.agent.leading.consumer_wait import ConsumerWait
 from samerack.agent.leading.initial_rebalance import Sighting
@@ -21,7 +22,6 @@ from samerack.agent.leading.operator_requests import OperatorRequests
 from samerack.agent.leading.parts import GroupParts
 from samerack.agent.leading.progress import Progress
 from samerack.agent.leading.responsibility import Responsibility
-from samerack.agent.leading.roles import FENCED, OUTSIDE, STANDBY, WAITING
 from samerack.agent.leading.session import TURN_SECONDS, Session
 from samerack.agent.policy.back_off_causes import BackOffError, Cause
 from samerack.agent.supervisor.line import MemberIdentity

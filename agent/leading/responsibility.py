@@ -8,8 +8,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from samerack.agent.group_status import INSIDE, OUTSIDE, STANDBY
 from samerack.agent.leading.group_reporter import GroupReporter
-from samerack.agent.leading.roles import INSIDE, OUTSIDE, STANDBY
 from samerack.agent.policy.back_off import BackOffState, backed_off
 from samerack.agent.policy.back_off_causes import Cause
 from samerack.election.leadership_state import LeadershipState

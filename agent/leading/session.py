@@ -11,6 +11,7 @@ from typing import Final
 
 from kafka import errors as kafka_errors
 
+from samerack.agent.group_status import LEADING
 from samerack.agent.leading.admission import foreign, unsound
 from samerack.agent.leading.group_description import GroupDescription
 from samerack.agent.leading.initial_rebalance import Sighting
@@ -19,7 +20,6 @@ from samerack.agent.leading.membership import Membership
 from samerack.agent.leading.order import is_led_unknowingly
 from samerack.agent.leading.parts import GroupParts
 from samerack.agent.leading.rebalance_evaluator import Evaluation
-from samerack.agent.leading.roles import LEADING
 from samerack.agent.policy import Action
 from samerack.agent.policy.back_off_causes import BackOffError, Cause
 from samerack.auth.kafka_config import client_id

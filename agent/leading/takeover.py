@@ -50,13 +50,7 @@ than the leader. A later one joins in another rebalance, which costs the group l
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakeoverParties:
-    """The agent and the leader of the group.
-
-    Attributes:
-        me: the agent's member id.
-        leader: the member id of the present leader.
-        static: whether the agent's membership has an instance id.
-    """
+    """The member ids of the agent and of the group's present leader; `static`: the agent has an instance id there."""
 
     me: str
     leader: str

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
+from samerack.agent.group_status import FOLLOWING, LEADING, WAITING
 from samerack.agent.leading.group_reporter import GroupReporter
 from samerack.agent.leading.progress import UNDER_WAY, Outcome, Progress
-from samerack.agent.leading.roles import FOLLOWING, LEADING, WAITING
 
 _ASKED_SECONDS: Final = 5.0
 """A request that the group's thread has not started by then is refused."""

@@ -96,10 +96,7 @@ class PodRacks(Service):
         self._asked("failed")
 
     def look_up(self, now: float) -> int:
-        """Look up the addresses that are due; forget those that were not requested for a while.
-
-        Returns:
-            How many addresses are left to look up.
+        """Look up the addresses that are due, and return how many are left; forget those not requested for a while.
 
         Raises:
             KubernetesError: No answer, or a refusal; what was known stays.

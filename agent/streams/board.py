@@ -61,20 +61,18 @@ class StreamsBoard(Collector):
 
     def planned(self, figures: Summary, *, at: float, seconds: float) -> str | None:
         """Record a plan that was sent."""
-        is_followed = figures.followup_ms is not None
-
-        def change(status: StreamsStatus) -> StreamsStatus:
-            return replace(
+        return self._change(
+            figures.application,
+            lambda status: replace(
                 status,
                 planned=figures,
                 at=at,
                 seconds=seconds,
                 plans=status.plans + 1,
-                followups=status.followups + is_followed,
+                followups=status.followups + (figures.followup_ms is not None),
                 trouble="",
-            )
-
-        return self._change(figures.application, change)
+            ),
+        )
 
     def failed(self, application: str, reason: str) -> str | None:
         """Record a question without a plan."""

@@ -64,7 +64,17 @@ def _pages(process: int | str) -> tuple[int, int]:
 
 def limits(root: Path = _ROOT) -> tuple[Limit, ...]:
     """Return every limit on this process's memory; none outside of containers."""
-    return tuple(_limits(root))
+    found = []
+    for files, path in _memberships(root):
+        parts = [part for part in path.split("/") if part]
+        depth = 0 if ".." in parts else len(parts)
+        for folder in (files.mount.joinpath(*parts[:end]) for end in range(depth, -1, -1)):
+            limit = _number(folder / files.limit)
+            if limit is not None and limit < _NO_LIMIT:
+                cache = _statistic(folder / "memory.stat", files.cache)
+                used = max(0, (_number(folder / files.used) or 0) - cache)
+                found.append(Limit(limit_bytes=limit, used_bytes=used))
+    return tuple(found)
 
 
 def overgrown(process: int, *, max_mib: int, root: Path = _ROOT) -> str:
@@ -77,18 +87,6 @@ def overgrown(process: int, *, max_mib: int, root: Path = _ROOT) -> str:
     if anonymous > allowed * _WORKER_SHARE:
         return f"{anonymous:.0f} MiB of memory, beyond three quarters of the container's {allowed:.0f} MiB"
     return ""
-
-
-def _limits(root: Path) -> Iterator[Limit]:
-    for files, path in _memberships(root):
-        parts = [part for part in path.split("/") if part]
-        depth = 0 if ".." in parts else len(parts)
-        for folder in (files.mount.joinpath(*parts[:end]) for end in range(depth, -1, -1)):
-            limit = _number(folder / files.limit)
-            if limit is not None and limit < _NO_LIMIT:
-                cache = _statistic(folder / "memory.stat", files.cache)
-                used = max(0, (_number(folder / files.used) or 0) - cache)
-                yield Limit(limit_bytes=limit, used_bytes=used)
 
 
 def _memberships(root: Path) -> Iterator[tuple[_Files, str]]:

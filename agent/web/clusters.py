@@ -59,14 +59,7 @@ class ClusterMetrics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownCluster:
-    """One cluster of an agent, as far as it is shown.
-
-    Attributes:
-        name: its name in the settings.
-        reports: traffic, findings and events.
-        unhealthy: which of its parts have ended.
-        unready: which of its parts do not work.
-    """
+    """One cluster of an agent, by its name in the settings; the checks return what has ended, or does not work."""
 
     name: str
     reports: ReportService
@@ -78,12 +71,7 @@ class ShownCluster:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One cluster in the table, and in `GET /v1/clusters`; None is not known.
-
-    Attributes:
-        name: its name in the settings.
-        trouble: what does not work, as one text.
-    """
+    """One cluster in the table, and in `GET /v1/clusters`; None is not known, and `trouble` is what does not work."""
 
     name: str
     report: Report

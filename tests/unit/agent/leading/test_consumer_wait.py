@@ -8,12 +8,12 @@ from typing import Any, cast
 
 import pytest
 
+from samerack.agent.group_status import FENCED, OUTSIDE, STANDBY, WAITING
 from samerack.agent.leading.consumer_wait import MISSING, ConsumerWait
 from samerack.agent.leading.group_reporter import GroupReporter
 from samerack.agent.leading.parts import GroupParts
 from samerack.agent.leading.rebalance_evaluator import PolicyStatus
 from samerack.agent.leading.responsibility import Responsibility
-from samerack.agent.leading.roles import FENCED, OUTSIDE, STANDBY, WAITING
 from samerack.agent.metrics import Metrics
 from samerack.agent.policy import Breaker
 from samerack.cluster.group import GroupView
