@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final
 
 import structlog
@@ -46,7 +46,7 @@ class ClusterAgent:
             SettingsError: No group is named, or a client refuses a Kafka setting.
         """
         self.parts = AgentParts(settings, notify_supervisor=notify_supervisor)
-        self._services = tuple(_services(self.parts))
+        self._services = _services(self.parts)
         self.health = Health(self.parts, self._services)
         self.parts.metrics.up.set_function(lambda: float(not self.health.unready()))
         self.reports = self._reports()
@@ -181,20 +181,11 @@ def stop_deadline() -> float:
     return time.monotonic() + STOP_SECONDS
 
 
-def _services(parts: AgentParts) -> Iterator[Service]:
-    """Yield the services other than leaders, in the order in which they start."""
-    if parts.publisher is not None:
-        yield parts.publisher
-    if parts.measuring is not None:
-        yield parts.measuring
-    if parts.pods is not None:
-        yield parts.pods
-    yield parts.poller
-    yield parts.watch
-    if parts.election is not None:
-        yield parts.election
-    if parts.finder is not None:
-        yield parts.finder
+def _services(parts: AgentParts) -> tuple[Service, ...]:
+    """Return the services other than leaders, in the order in which they start."""
+    measuring = (parts.publisher, parts.measuring, parts.pods)
+    leading = (parts.poller, parts.watch, parts.election, parts.finder)
+    return tuple(service for service in (*measuring, *leading) if service is not None)
 
 
 def _left(deadline: float) -> float:

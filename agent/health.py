@@ -93,14 +93,9 @@ class Health:
         for leader in refused:
             trouble = leader.reporter.trouble
             cause, _, cure = trouble.rpartition("; ")
+            consequence = f"the group leads itself; {cure}"
             gaps += (
-                Gap(
-                    what="leading",
-                    where=leader.group,
-                    refused=True,
-                    reason=cause or trouble,
-                    consequence=f"the group leads itself; {cure}",
-                ),
+                Gap(what="leading", where=leader.group, refused=True, reason=cause or trouble, consequence=consequence),
             )
         return gaps
 

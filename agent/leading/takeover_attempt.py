@@ -237,7 +237,12 @@ class TakeoverAttempt:
             self.reporter.takeover(over.step, seconds=over.seconds)
             self._step, self._step_began = then, self.clock()
             self._publish_progress(
-                replace(self.progress, step=then.value, did=(*self.progress.did, over), seconds=self._seconds())
+                replace(
+                    self.progress,
+                    step=then.value,
+                    did=(*self.progress.did, over),
+                    seconds=round(self.clock() - self._began, 3),
+                )
             )
 
     def _let_go(self, member: Membership) -> None:
@@ -269,9 +274,6 @@ class TakeoverAttempt:
 
     def _over(self, name: str) -> Did:
         return Did(step=name, seconds=round(self._seconds_in_step(), 3))
-
-    def _seconds(self) -> float:
-        return round(self.clock() - self._began, 3)
 
     def _publish_progress(self, progress: Progress) -> None:
         self.progress = progress

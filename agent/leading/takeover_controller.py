@@ -24,14 +24,15 @@ from samerack.agent.leading.rebalance_evaluator import Evaluation, RebalanceEval
 from samerack.agent.leading.takeover import (
     MAX_AHEAD,
     MAX_REJOINS,
+    gain_of,
     no_position_reason,
     parties_of,
     place_refusal,
     refusal,
     slow_refusal,
+    worth_refusal,
 )
 from samerack.agent.leading.takeover_attempt import TakeoverAttempt
-from samerack.agent.leading.takeover_gain import gain_of, worth_refusal
 from samerack.agent.leading.takeover_request import TakeoverRequest
 from samerack.cluster.group import GroupView, MemberView
 from samerack.common import words

@@ -9,7 +9,7 @@ page whose own name was rebound to the agent's address could read it as its own 
 from __future__ import annotations
 
 from collections.abc import Collection
-from ipaddress import IPv6Address, ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -56,13 +56,8 @@ class KnownHosts:
         await self._app(scope, receive, send)
 
     def _is_known(self, host: str) -> bool:
-        if not host or "." not in host or host in self._names or host.endswith(_CLUSTER):
-            return True
-        try:
-            ip_address(host.partition("%")[0])
-        except ValueError:
-            return False
-        return True
+        named = not host or "." not in host or host in self._names or host.endswith(_CLUSTER)
+        return named or _address(host) is not None
 
 
 def _host(header: str) -> str:
@@ -73,10 +68,15 @@ def _host(header: str) -> str:
         return ""
 
 
-def _is_here(host: str) -> bool:
+def _address(host: str) -> IPv4Address | IPv6Address | None:
+    """Return an address, without its zone; None if it is a name."""
     try:
-        address = ip_address(host.partition("%")[0])
+        return ip_address(host.partition("%")[0])
     except ValueError:
-        return False
+        return None
+
+
+def _is_here(host: str) -> bool:
+    address = _address(host)
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None  # how a server on :: sees IPv4
-    return (mapped or address).is_loopback
+    return address is not None and (mapped or address).is_loopback
