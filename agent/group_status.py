@@ -99,13 +99,7 @@ class StatusBoard(Collector):
         yield _labelled("samerack_group_state", _STATE, "state", statuses)
         yield _labelled("samerack_group_role", "1 for what the agent is to the group.", "role", statuses)
         yield _labelled("samerack_group_mode", _MODE, "mode", [status for status in statuses if status.mode])
-        for name, text, attribute in _GAUGES:
-            family = GaugeMetricFamily(name, text, labels=["group"])
-            for status in statuses:
-                value = getattr(status, attribute)
-                if value is not None:
-                    family.add_metric([status.group], float(value))
-            yield family
+        yield from gauges(_GAUGES, "group", {status.group: status for status in statuses})
         yield _labelled("samerack_group_reason", _WHY, "why", [status for status in statuses if status.why])
         yield _sources(statuses)
 
@@ -130,6 +124,17 @@ _GAUGES = (
     ("samerack_possible_saving_dollars_per_day", "Dollars per day of those bytes.", "saved_dollars_per_day"),
     ("samerack_rack_warnings", "Kinds of rack names that can never match.", "rack_warnings"),
 )
+
+
+def gauges(rows: Iterable[tuple[str, str, str]], label: str, statuses: Mapping[str, object]) -> Iterator[Metric]:
+    """Yield a gauge for each row (name, help text, attribute), with the attribute of each status that knows it."""
+    for name, text, attribute in rows:
+        family = GaugeMetricFamily(name, text, labels=[label])
+        for key, status in statuses.items():
+            value = getattr(status, attribute)
+            if value is not None:
+                family.add_metric([key], float(value))
+        yield family
 
 
 def _labelled(name: str, text: str, label: str, statuses: Iterable[GroupStatus]) -> Metric:

@@ -11,9 +11,10 @@ from dataclasses import asdict, dataclass, replace
 from threading import Lock
 from typing import Any, Final
 
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
+from samerack.agent.group_status import gauges
 from samerack.agent.streams.figures import Summary
 
 MAX_APPLICATIONS: Final = 100
@@ -112,14 +113,8 @@ class StreamsBoard(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield the gauges of the last plans."""
-        statuses = self.all()
-        for name, text, attribute in _GAUGES:
-            family = GaugeMetricFamily(name, text, labels=["application"])
-            for status in statuses:
-                value = getattr(status.planned, attribute) if status.planned is not None else None
-                if value is not None:
-                    family.add_metric([status.application], float(value))
-            yield family
+        plans = {status.application: status.planned for status in self.all() if status.planned is not None}
+        yield from gauges(_GAUGES, "application", plans)
 
 
 _GAUGES: Final = (

@@ -49,11 +49,7 @@ class PlanContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rackless:
-    """A client that sent no rack, and by what the agent may know it.
-
-    Attributes:
-        host: the host of `application.server`, or None.
-    """
+    """A client that sent no rack, and by what the agent may know it; the host is that of `application.server`."""
 
     process: str
     consumers: tuple[str, ...]

@@ -32,14 +32,7 @@ class PlanError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """A plan.
-
-    Attributes:
-        plan: the assignment of every client.
-        before: the previous one.
-        state: the application as it was planned.
-        warnings: what the user should know.
-    """
+    """A plan: the assignment of every client, the one before, and the application as it was planned."""
 
     question: Question
     assignor: str

@@ -30,12 +30,7 @@ class ShownGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupsTable:
-    """The table, what was searched for, and how many groups match of how many.
-
-    Attributes:
-        search: as it was requested, "" without a search.
-        kept: other parameters of the request, which a search keeps.
-    """
+    """The table, what was searched for, what else a search keeps of the request, and how many of the groups match."""
 
     table: Table[ShownGroup]
     search: str

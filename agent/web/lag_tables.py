@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
 
-from samerack.agent.web.sorted_tables import Column, Table, table
+from samerack.agent.web.sorted_tables import Column, Row, Table, table
 from samerack.reporting.group_lag import GroupLag, MemberLag, PartitionLag, largest_first
 
 ROWS_SHOWN: Final = 100
@@ -46,24 +46,17 @@ def lag_tables(lag: GroupLag, *, sort: str, refresh: bool) -> LagTables:
     If the page is refreshed, links keep it so.
     """
 
-    def address(column: str) -> str:
-        return group_address(lag.group, sort=column, refresh=refresh)
+    def shown(rows: Iterable[Row], columns: Mapping[str, Column[Row]], place: str) -> Table[Row]:
+        return table(
+            rows,
+            columns,
+            by=sort if sort in columns else _USUAL,
+            address=lambda column: f"{group_address(lag.group, sort=column, refresh=refresh)}#{place}",
+            max_rows=ROWS_SHOWN,
+        )
 
     return LagTables(
-        members=table(
-            lag.members,
-            MEMBERS,
-            by=sort if sort in MEMBERS else _USUAL,
-            address=lambda column: f"{address(column)}#members",
-            max_rows=ROWS_SHOWN,
-        ),
-        partitions=table(
-            lag.partitions,
-            PARTITIONS,
-            by=sort if sort in PARTITIONS else _USUAL,
-            address=lambda column: f"{address(column)}#partitions",
-            max_rows=ROWS_SHOWN,
-        ),
+        members=shown(lag.members, MEMBERS, "members"), partitions=shown(lag.partitions, PARTITIONS, "partitions")
     )
 
 
