@@ -83,14 +83,14 @@ class Election(ElectionResults, Service):
     def sure_claims(self) -> Claims | None:
         """Return `claims`; None while another agent may count the same without this one's knowledge."""
         claims, verdict = self._outcome.claims, self._outcome.verdict
-        if self._refused or verdict is None:
+        if self.refused or verdict is None:
             return self.claims
         return claims if self._is_sure_of(verdict) and claims is self._outcome.claims else None
 
     def is_surely_active(self, responsibility: str) -> bool:
         """Return whether this agent has the responsibility, and no later election can have given it to another one."""
         verdict = self._outcome.verdict
-        if self._refused or verdict is None:
+        if self.refused or verdict is None:
             return False
         return responsibility in verdict.active and self._is_sure_of(verdict)
 
