@@ -183,9 +183,8 @@ def stop_deadline() -> float:
 
 def _services(parts: AgentParts) -> tuple[Service, ...]:
     """Return the services other than leaders, in the order in which they start."""
-    measuring = (parts.publisher, parts.measuring, parts.pods)
-    leading = (parts.poller, parts.watch, parts.election, parts.finder)
-    return tuple(service for service in (*measuring, *leading) if service is not None)
+    every = (parts.publisher, parts.measuring, parts.pods, parts.poller, parts.watch, parts.election, parts.finder)
+    return tuple(service for service in every if service is not None)
 
 
 def _left(deadline: float) -> float:

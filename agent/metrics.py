@@ -106,10 +106,9 @@ class Metrics:
     def forget(self, group: str) -> None:
         """Show a group no longer that has ceased to exist."""
         self.board.forget(group)
-        for family in (
-            *(self._plan_seconds, self._join_to_sync, self._back_offs, self._position_rejoins, self._plans),
-            *(self._rebalances, self._proposals, self._suppressed, self._errors),
-        ):
+        seconds = (self._plan_seconds, self._join_to_sync)
+        rebalances = (self._plans, self._rebalances, self._proposals, self._suppressed)
+        for family in (*seconds, *rebalances, self._back_offs, self._position_rejoins, self._errors):
             family.remove_by_labels({"group": group})
 
     def planned(self, group: str, assignor: str, seconds: float) -> None:

@@ -61,7 +61,7 @@ class SettingsSource:
     def revert(self, why: str) -> bool:
         """Put the former settings in force again, once; return whether there are any.
 
-        `why` the present ones are of no use is kept for the next worker.
+        `why` says for what reason the present ones are of no use.
         """
         if self._former is None:
             return False

@@ -64,7 +64,7 @@ class GroupRequests:
     def ask(self, group: str, wish: Wish, *, seconds: float | None = None, by: str = "", why: str = "") -> Request:
         """Put a request into force, in place of an earlier one of its kind.
 
-        It ends after some seconds, or without them with `end`; `by` is who asks.
+        It ends after so many seconds, or, without them, by `end`; `by` is who asks.
         """
         now = self._wall()
         until = now + seconds if seconds is not None else None
