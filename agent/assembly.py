@@ -14,7 +14,7 @@ from samerack.agent.leading.foreign_protocols import ForeignProtocols
 from samerack.agent.leading.group_requests import GroupRequests
 from samerack.agent.leading.leader import GroupLeader
 from samerack.agent.leading.parts import build_group_parts
-from samerack.agent.leading.takeover_lock import TakeoverLock
+from samerack.agent.leading.takeover_controller import TakeoverLock
 from samerack.agent.led_groups import GroupFinder, LedGroups, named
 from samerack.agent.metrics import Metrics
 from samerack.agent.pod.members import PodRacks
@@ -36,10 +36,9 @@ from samerack.cluster.watch import ClusterWatch
 from samerack.cluster.wire import Wire
 from samerack.common.errors import SettingsError
 from samerack.common.patterns import is_pattern
-from samerack.election.addresses import of_this_host
 from samerack.election.election import Election
-from samerack.election.identity import identity_of
-from samerack.election.leadership_state import Alone
+from samerack.election.identity import identity_of, of_this_host
+from samerack.election.leadership_state import LeadershipState
 from samerack.election.model import Advertisement, lead, observe
 from samerack.events import EventLog
 from samerack.events.event_writer import writer_of
@@ -69,11 +68,7 @@ class AgentParts:
     """All parts of one agent; a part that the settings turn off is None."""
 
     def __init__(self, settings: Settings, *, notify_supervisor: Callable[[], None]) -> None:
-        """Build all parts; wrong settings fail here.
-
-        Args:
-            settings: all settings.
-            notify_supervisor: called when the agent's member ids change.
+        """Build all parts; wrong settings fail here. `notify_supervisor` is called when the agent's member ids change.
 
         Raises:
             SettingsError: No group is named, or a client refuses a Kafka setting.
@@ -91,7 +86,7 @@ class AgentParts:
         self.pods = PodRacks(settings.pod, asked=self.metrics.pod_asked) if settings.pod.kubernetes_members else None
         self.election = Election(settings, advertisement=_advertisement(settings)) if settings.election.group else None
         self._hosts = self._known_hosts()
-        self.leadership = self.election or Alone()
+        self.leadership = self.election or LeadershipState()
         self.traffic = TrafficBoard()
         event_metrics = EventMetrics(self.metrics.registry)
         self.events = EventLog(
@@ -124,7 +119,10 @@ class AgentParts:
         self.led = LedGroups(self._leader_factory(notify_supervisor), forget=self.metrics.forget)
         for group in named(settings):
             self.led.add(group)
-        self.finder = self._group_finder() if any(map(is_pattern, settings.groups)) else None
+        self.finder: GroupFinder | None = None
+        if any(map(is_pattern, settings.groups)):
+            wire = Wire(for_kafka_python(settings.kafka))
+            self.finder = GroupFinder(settings, wire, led=self.led, watch=self.watch, leadership=self.leadership)
         self.streams = self._streams_service() if settings.streams.enabled else None
         self.publisher = self._traffic_publisher() if topics_of(settings) else None
         if self.publisher is not None:
@@ -203,15 +201,6 @@ class AgentParts:
             )
 
         return make
-
-    def _group_finder(self) -> GroupFinder:
-        return GroupFinder(
-            self.settings,
-            Wire(for_kafka_python(self.settings.kafka)),
-            led=self.led,
-            watch=self.watch,
-            leadership=self.leadership,
-        )
 
     def _streams_service(self) -> StreamsService:
         settings, registry = self.settings, self.metrics.registry

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final
 
 import structlog
@@ -40,17 +40,13 @@ class ClusterAgent:
     """One cluster's services, and what is shown of it."""
 
     def __init__(self, settings: Settings, *, notify_supervisor: Callable[[], None] = lambda: None) -> None:
-        """Build all parts; wrong settings fail here.
-
-        Args:
-            settings: Those of this cluster.
-            notify_supervisor: Called when the agent's member ids change.
+        """Build all parts; wrong settings fail here. `notify_supervisor` is called when the agent's member ids change.
 
         Raises:
             SettingsError: No group is named, or a client refuses a Kafka setting.
         """
         self.parts = AgentParts(settings, notify_supervisor=notify_supervisor)
-        self._services = tuple(_services(self.parts))
+        self._services = _services(self.parts)
         self.health = Health(self.parts, self._services)
         self.parts.metrics.up.set_function(lambda: float(not self.health.unready()))
         self.reports = self._reports()
@@ -153,8 +149,7 @@ class ClusterAgent:
     def stop_for_successor(self, continues: Callable[[str], bool]) -> None:
         """Ask all services to end as `stop` does, for another process of this agent that begins at once.
 
-        Args:
-            continues: Whether that process continues the membership of a group; the others are left.
+        That process `continues` the membership of some groups; the others are left.
         """
         self.parts.led.close()
         leaders = tuple(self.parts.led.values())
@@ -186,20 +181,10 @@ def stop_deadline() -> float:
     return time.monotonic() + STOP_SECONDS
 
 
-def _services(parts: AgentParts) -> Iterator[Service]:
-    """Yield the services other than leaders, in the order in which they start."""
-    if parts.publisher is not None:
-        yield parts.publisher
-    if parts.measuring is not None:
-        yield parts.measuring
-    if parts.pods is not None:
-        yield parts.pods
-    yield parts.poller
-    yield parts.watch
-    if parts.election is not None:
-        yield parts.election
-    if parts.finder is not None:
-        yield parts.finder
+def _services(parts: AgentParts) -> tuple[Service, ...]:
+    """Return the services other than leaders, in the order in which they start."""
+    every = (parts.publisher, parts.measuring, parts.pods, parts.poller, parts.watch, parts.election, parts.finder)
+    return tuple(service for service in every if service is not None)
 
 
 def _left(deadline: float) -> float:

@@ -1,4 +1,4 @@
-"""The latest status of every group, and the gauges that Prometheus reads from it.
+"""What the agent is to a group, the latest status of every group, and the gauges that Prometheus reads from it.
 
 A status is immutable and replaced as a whole, so that a scrape never shows half of an update.
 """
@@ -8,9 +8,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from threading import Lock
+from typing import Final
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
+
+from samerack.common import records
+
+OUTSIDE: Final = "outside"
+STANDBY: Final = "standby"
+WAITING: Final = "waiting"
+"""The group has no consumers; the agent joins when the first of them joins."""
+OBSERVING: Final = "observing"
+FOLLOWING: Final = records.FOLLOWING
+LEADING: Final = records.LEADING
+FENCED: Final = "fenced"
+INSIDE: Final = frozenset({FOLLOWING, LEADING})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +39,7 @@ class GroupStatus:
     group: str
     state: str = "Unknown"
     protocol: str = ""
-    role: str = "outside"
+    role: str = OUTSIDE
     first_in_order: bool = False
     members: int | None = None
     members_without_rack: int | None = None
@@ -63,10 +76,10 @@ class StatusBoard(Collector):
         """Change the agent's role in a group at once, not with the next poll of the group: there may be none."""
         with self._lock:
             status = self._statuses.get(group, GroupStatus(group=group))
-            if role == "standby":  # the active agent reports the group's state
+            if role == STANDBY:  # the active agent reports the group's state
                 status = GroupStatus(group=group)
-            first = status.first_in_order and role in ("leading", "following")
-            if role != "leading":
+            first = status.first_in_order and role in INSIDE
+            if role != LEADING:
                 status = replace(status, waits="", waits_until=None)
             self._statuses[group] = replace(status, role=role, first_in_order=first, why=why)
 
@@ -86,13 +99,7 @@ class StatusBoard(Collector):
         yield _labelled("samerack_group_state", _STATE, "state", statuses)
         yield _labelled("samerack_group_role", "1 for what the agent is to the group.", "role", statuses)
         yield _labelled("samerack_group_mode", _MODE, "mode", [status for status in statuses if status.mode])
-        for name, text, attribute in _GAUGES:
-            family = GaugeMetricFamily(name, text, labels=["group"])
-            for status in statuses:
-                value = getattr(status, attribute)
-                if value is not None:
-                    family.add_metric([status.group], float(value))
-            yield family
+        yield from gauges(_GAUGES, "group", {status.group: status for status in statuses})
         yield _labelled("samerack_group_reason", _WHY, "why", [status for status in statuses if status.why])
         yield _sources(statuses)
 
@@ -103,48 +110,31 @@ _MODE = "1 for the group's mode, act or propose."
 _GAUGES = (
     ("samerack_first_in_order", "1 when the agent leads next if the present leader goes.", "first_in_order"),
     ("samerack_members", "Members of the group other than the agent.", "members"),
-    (
-        "samerack_members_without_rack",
-        "Members whose rack no source knows.",
-        "members_without_rack",
-    ),
+    ("samerack_members_without_rack", "Members whose rack no source knows.", "members_without_rack"),
     ("samerack_partitions", "Partitions that the group has assigned.", "partitions"),
-    (
-        "samerack_cross_rack_partitions",
-        "Partitions that are read from another rack.",
-        "cross_rack",
-    ),
-    (
-        "samerack_possible_cross_rack_partitions",
-        "The same after a rebalance led by the agent.",
-        "possible_cross_rack",
-    ),
-    (
-        "samerack_budget_rebalances",
-        "Rebalances that the agent may trigger now.",
-        "budget",
-    ),
-    (
-        "samerack_breaker_open",
-        "1 while the breaker keeps the agent from rebalances.",
-        "breaker_open",
-    ),
+    ("samerack_cross_rack_partitions", "Partitions that are read from another rack.", "cross_rack"),
+    ("samerack_possible_cross_rack_partitions", "The same after a rebalance led by the agent.", "possible_cross_rack"),
+    ("samerack_budget_rebalances", "Rebalances that the agent may trigger now.", "budget"),
+    ("samerack_breaker_open", "1 while the breaker keeps the agent from rebalances.", "breaker_open"),
     (
         "samerack_possible_saving_bytes_per_second",
         "Bytes per second that a rebalance led by the agent would save.",
         "saved_bytes_per_second",
     ),
-    (
-        "samerack_possible_saving_dollars_per_day",
-        "Dollars per day of those bytes.",
-        "saved_dollars_per_day",
-    ),
-    (
-        "samerack_rack_warnings",
-        "Kinds of rack names that can never match.",
-        "rack_warnings",
-    ),
+    ("samerack_possible_saving_dollars_per_day", "Dollars per day of those bytes.", "saved_dollars_per_day"),
+    ("samerack_rack_warnings", "Kinds of rack names that can never match.", "rack_warnings"),
 )
+
+
+def gauges(rows: Iterable[tuple[str, str, str]], label: str, statuses: Mapping[str, object]) -> Iterator[Metric]:
+    """Yield a gauge for each row (name, help text, attribute), with the attribute of each status that knows it."""
+    for name, text, attribute in rows:
+        family = GaugeMetricFamily(name, text, labels=[label])
+        for key, status in statuses.items():
+            value = getattr(status, attribute)
+            if value is not None:
+                family.add_metric([key], float(value))
+        yield family
 
 
 def _labelled(name: str, text: str, label: str, statuses: Iterable[GroupStatus]) -> Metric:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from samerack.agent.assembly import AgentParts
+from samerack.agent.group_status import FENCED, OBSERVING, OUTSIDE, WAITING
 from samerack.agent.led_groups import named
 from samerack.common.service import Service
 from samerack.traffic.model import Gap
@@ -23,12 +24,6 @@ class Health:
     """The health of one agent; any thread may ask for it."""
 
     def __init__(self, parts: AgentParts, services: Sequence[Service]) -> None:
-        """Keep what the checks read.
-
-        Args:
-            parts: the parts of the agent.
-            services: those of the agent.
-        """
         self._parts = parts
         self._services = services
         self._named = frozenset(named(parts.settings))
@@ -54,9 +49,9 @@ class Health:
             trouble = troubles.get(status.group, "")
             if status.group not in self._named:
                 continue  # a pattern may match what nobody leads, such as a tool's group
-            if status.role == "observing" and trouble and trouble == left.get(status.group):
+            if status.role == OBSERVING and trouble and trouble == left.get(status.group):
                 continue  # an operator's wish is no part that does not work
-            if status.role in ("outside", "fenced", "observing"):
+            if status.role in (OUTSIDE, FENCED, OBSERVING):
                 wrong[f"group {status.group}"] = f"{status.role}: {trouble}" if trouble else status.role
         return wrong
 
@@ -65,7 +60,7 @@ class Health:
         notes = {
             f"group {status.group}": status.why
             for status in self._parts.metrics.board.all()
-            if status.group in self._named and status.role == "waiting" and status.why
+            if status.group in self._named and status.role == WAITING and status.why
         }
         return notes | {f"groups {pattern}": _UNMATCHED for pattern in self._parts.led.unmatched}
 
@@ -94,23 +89,19 @@ class Health:
         parts = self._parts
         gaps = parts.publisher.gaps() if parts.publisher is not None else ()
         gaps += parts.writer.gaps() if parts.writer is not None else ()
-        refused = [(leader.group, leader.trouble) for leader in parts.led.values() if leader.refused and leader.trouble]
-        for group, trouble in refused:
+        refused = [leader for leader in parts.led.values() if leader.reporter.refused and leader.reporter.trouble]
+        for leader in refused:
+            trouble = leader.reporter.trouble
             cause, _, cure = trouble.rpartition("; ")
+            consequence = f"the group leads itself; {cure}"
             gaps += (
-                Gap(
-                    what="leading",
-                    where=group,
-                    refused=True,
-                    reason=cause or trouble,
-                    consequence=f"the group leads itself; {cure}",
-                ),
+                Gap(what="leading", where=leader.group, refused=True, reason=cause or trouble, consequence=consequence),
             )
         return gaps
 
     def _troubles(self) -> dict[str, str]:
         """Return by group what prevents the agent from leading it."""
-        return {leader.group: leader.trouble for leader in self._parts.led.values()}
+        return {leader.group: leader.reporter.trouble for leader in self._parts.led.values()}
 
     def _stale_metadata(self) -> str:
         """Return why the agent has no current metadata of the cluster; empty if it has."""

@@ -31,7 +31,7 @@ MAX_FOUND: Final = 1000
 _GONE_SECONDS: Final = 600.0
 """A group that has ceased to exist is kept so long: its next consumers are led from the first generation."""
 _NO_METADATA_SECONDS: Final = 0.5
-"""Time until the next look while the brokers are not known yet."""
+"""Time until the next poll while the brokers are not known yet."""
 _TYPES: Final = frozenset({"", "classic", "unknown"})
 """Brokers assign groups of other types; before Kafka 4 they do not send a group's type."""
 
@@ -45,12 +45,7 @@ class LedGroups(Mapping[str, GroupLeader]):
     """The leaders by group; any thread may read it."""
 
     def __init__(self, make: Callable[[str], GroupLeader], *, forget: Callable[[str], None]) -> None:
-        """Start empty.
-
-        Args:
-            make: Returns the leader of a group, which is not started yet.
-            forget: Called after a group has been dropped.
-        """
+        """Start empty; leaders are made but not started, and `forget` is called after a group has been dropped."""
         self._make = make
         self._forget = forget
         self._leaders: dict[str, GroupLeader] = {}
@@ -111,22 +106,12 @@ class GroupFinder(Service):
     """Finds the groups that match the patterns of the settings, and has them led."""
 
     def __init__(
-        self,
-        settings: Settings,
-        wire: Wire,
-        *,
-        led: LedGroups,
-        watch: ClusterWatch,
-        leadership: LeadershipState,
+        self, settings: Settings, wire: Wire, *, led: LedGroups, watch: ClusterWatch, leadership: LeadershipState
     ) -> None:
-        """Prepare; `start` begins to look.
+        """Prepare; `start` begins to poll, over connections of its own.
 
-        Args:
-            settings: The patterns, and the time between two looks.
-            wire: Connections of its own.
-            led: The groups that are led; only this service adds and drops any after the start.
-            watch: Knows the brokers.
-            leadership: Agents that may lead the same groups elect one for each.
+        Only this service adds and drops groups that are led, after the start. Agents that may lead the same groups
+        elect one for each.
         """
         super().__init__("groups")
         self._settings = settings
@@ -140,7 +125,7 @@ class GroupFinder(Service):
         self._too_many = 0
 
     def turn(self) -> float:
-        """Look once; return the pause.
+        """Poll once; return the pause.
 
         Raises:
             AgentError: No broker can be reached.
@@ -155,10 +140,8 @@ class GroupFinder(Service):
     def take(self, found: Mapping[str, ListedGroup], *, complete: bool, now: float) -> None:
         """Lead what has been found, and drop what has ceased to exist.
 
-        Args:
-            found: The groups that brokers list and the settings include.
-            complete: Whether every broker has answered; if not, a group that is missing may exist.
-            now: Monotonic seconds.
+        The groups are those that brokers list and the settings include; if not all brokers have answered, a group that
+        is missing may exist. `now` is in monotonic seconds.
         """
         # an election's group that is empty at the moment has no protocol type by which it was left out
         wanted = sorted(

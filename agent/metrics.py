@@ -6,6 +6,8 @@ agent shows it; tests compare the two.
 
 from __future__ import annotations
 
+from functools import partial
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
 
 from samerack.agent.group_status import GroupStatus, StatusBoard
@@ -31,88 +33,49 @@ class Metrics:
         self.registry = CollectorRegistry(auto_describe=True)
         self.board = StatusBoard()
         self.registry.register(self.board)
-        self.up = Gauge("samerack_up", "1 while /readyz answers 200.", registry=self.registry)
-        self._plan_seconds = Histogram(
-            "samerack_plan_seconds",
-            "Time to make a plan, while the group waits.",
-            ["group"],
-            buckets=_SECONDS,
-            registry=self.registry,
+        counter, gauge = partial(Counter, registry=self.registry), partial(Gauge, registry=self.registry)
+        histogram = partial(Histogram, buckets=_SECONDS, registry=self.registry)
+        self.up = gauge("samerack_up", "1 while /readyz answers 200.")
+        self._plan_seconds = histogram(
+            "samerack_plan_seconds", "Time to make a plan, while the group waits.", ["group"]
         )
-        self._plans = Counter(
+        self._plans = counter(
             "samerack_plans_total",
             "Plans sent, by assignor: optimal, or range where that failed.",
             ["group", "assignor"],
-            registry=self.registry,
         )
-        self._rebalances = Counter(
-            "samerack_rebalances_total",
-            "Rebalances that the agent triggered, by reason.",
-            ["group", "reason"],
-            registry=self.registry,
+        self._rebalances = counter(
+            "samerack_rebalances_total", "Rebalances that the agent triggered, by reason.", ["group", "reason"]
         )
-        self._proposals = Counter(
-            "samerack_proposals_total",
-            "Rebalances that mode act would have triggered, by reason.",
-            ["group", "reason"],
-            registry=self.registry,
+        self._proposals = counter(
+            "samerack_proposals_total", "Rebalances that mode act would have triggered, by reason.", ["group", "reason"]
         )
-        self._suppressed = Counter(
-            "samerack_suppressed_triggers_total",
-            "Triggers that were not followed, by reason.",
-            ["group", "reason"],
-            registry=self.registry,
+        self._suppressed = counter(
+            "samerack_suppressed_triggers_total", "Triggers that were not followed, by reason.", ["group", "reason"]
         )
-        self._errors = Counter(
-            "samerack_errors_total",
-            "Failures, by kind; the log has the text.",
-            ["group", "kind"],
-            registry=self.registry,
+        self._errors = counter("samerack_errors_total", "Failures, by kind; the log has the text.", ["group", "kind"])
+        self._position_rejoins = counter("samerack_position_rejoins_total", "Rejoins to get next to lead.", ["group"])
+        self._back_offs = counter(
+            "samerack_back_offs_total", "Times that the agent backed off, by cause.", ["group", "cause"]
         )
-        self._position_rejoins = Counter(
-            "samerack_position_rejoins_total",
-            "Rejoins to get next to lead.",
-            ["group"],
-            registry=self.registry,
-        )
-        self._back_offs = Counter(
-            "samerack_back_offs_total",
-            "Times that the agent backed off, by cause.",
-            ["group", "cause"],
-            registry=self.registry,
-        )
-        self._join_to_sync = Histogram(
+        self._join_to_sync = histogram(
             "samerack_join_to_sync_seconds",
             "Time from JoinGroup to SyncGroup, while the group waits for its leader.",
             ["group"],
-            buckets=_SECONDS,
-            registry=self.registry,
         )
-        Gauge(
-            "samerack_memory_bytes",
-            "Resident memory of the worker.",
-            registry=self.registry,
-        ).set_function(resident_bytes)
-        self._poll_seconds = Histogram(
-            "samerack_poll_seconds", "Duration of one poll of the cluster.", buckets=_SECONDS, registry=self.registry
-        )
-
-        self.settings_refused = Gauge(
+        gauge("samerack_memory_bytes", "Resident memory of the worker.").set_function(resident_bytes)
+        self._poll_seconds = histogram("samerack_poll_seconds", "Duration of one poll of the cluster.")
+        self.settings_refused = gauge(
             "samerack_settings_refused",
             "1 while the settings as they are now are wrong, so that the former ones stay in force; the log says why.",
-            registry=self.registry,
         )
-        self._pod_rack = Gauge(
-            "samerack_pod_rack",
-            "1 for the rack of the agent's pod and its source.",
-            ["rack", "source"],
-            registry=self.registry,
+        self._pod_rack = gauge(
+            "samerack_pod_rack", "1 for the rack of the agent's pod and its source.", ["rack", "source"]
         )
-        self._pod_questions = Counter(
+        self._pod_questions = counter(
             "samerack_pod_questions_total",
             "Addresses that the Kubernetes API was asked for: found, unknown or failed.",
             ["outcome"],
-            registry=self.registry,
         )
         for outcome in POD_OUTCOMES:
             self._pod_questions.labels(outcome)
@@ -143,17 +106,9 @@ class Metrics:
     def forget(self, group: str) -> None:
         """Show a group no longer that has ceased to exist."""
         self.board.forget(group)
-        for family in (
-            self._plan_seconds,
-            self._join_to_sync,
-            self._back_offs,
-            self._position_rejoins,
-            self._plans,
-            self._rebalances,
-            self._proposals,
-            self._suppressed,
-            self._errors,
-        ):
+        seconds = (self._plan_seconds, self._join_to_sync)
+        rebalances = (self._plans, self._rebalances, self._proposals, self._suppressed)
+        for family in (*seconds, *rebalances, self._back_offs, self._position_rejoins, self._errors):
             family.remove_by_labels({"group": group})
 
     def planned(self, group: str, assignor: str, seconds: float) -> None:

@@ -34,11 +34,7 @@ class MetricsExport(Service):
     failure_event = "otel-export-failed"
 
     def __init__(self, settings: OtelSettings, collect: Callable[[], Iterable[Metric]]) -> None:
-        """Prepare the exporter; `start` begins to send.
-
-        Args:
-            settings: where to, and how often.
-            collect: returns the present metrics.
+        """Prepare the exporter; `start` begins to send what `collect` returns at each time.
 
         Raises:
             SettingsError: The library is not installed.
@@ -109,8 +105,7 @@ class Distribution:
 def distributions(family: Metric) -> Iterator[Distribution]:
     """Yield the histograms of a family, one for each combination of labels.
 
-    Args:
-        family: with samples in Prometheus' form: `_bucket` with all observations up to the label `le`, and `_sum`.
+    Its samples have Prometheus' form: `_bucket` with all observations up to the label `le`, and `_sum`.
     """
     buckets: dict[tuple[tuple[str, str], ...], dict[float, float]] = {}
     sums: dict[tuple[tuple[str, str], ...], float] = {}
@@ -132,13 +127,7 @@ def distributions(family: Metric) -> Iterator[Distribution]:
 
 
 def metrics_data(families: Iterable[Metric], *, began_ns: int, now_ns: int) -> sdk.MetricsData:
-    """Return metrics in OpenTelemetry's form: counters are monotonic sums since the start.
-
-    Args:
-        families: those of a registry.
-        began_ns: when the agent began to count, in nanoseconds since 1970.
-        now_ns: the present time.
-    """
+    """Return metrics in OpenTelemetry's form: counters are monotonic sums since `began_ns` (nanoseconds since 1970)."""
     from opentelemetry.sdk.metrics import export as sdk  # noqa: PLC0415 - see the module
     from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, Resource  # noqa: PLC0415 - see the module
     from opentelemetry.sdk.util.instrumentation import InstrumentationScope  # noqa: PLC0415 - see the module

@@ -2,8 +2,7 @@
 
 Workers are forks of this process: they share its memory, and a successor is there at once. Threads and connections do
 not survive a fork, so this process has none: it imports, and starts nothing. Everything that it imports stays in the
-memory of every agent, so it does without the command line's library, and without what the agent has no use for
-(`agent.lean_imports`).
+memory of every agent, so it does without the command line's library, and without what the agent has no use for.
 """
 
 from __future__ import annotations
@@ -17,8 +16,11 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from importlib import import_module
+from importlib.util import find_spec, module_from_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NoReturn
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
 if TYPE_CHECKING:
     from samerack.agent.settings_source import SettingsSource
@@ -33,6 +35,8 @@ ENVIRONMENT: Final[Mapping[str, str]] = {
 run at a time, and each further heap keeps pages of its own. Pydantic looks for no plug-ins in all
 that is installed."""
 _HANDLED: Final = (signal.SIGTERM, signal.SIGINT)
+_ABSENT: Final = ("rich", "hypothesis")
+"""What structlog imports for colours, and kio for tests, where they are installed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,11 +86,35 @@ def main(request: Request) -> int:
         return report_error(error)
 
 
+def skip_unused_imports() -> None:
+    """Leave libraries away that are optional, and parts of kafka-python and uvicorn that the agent has no use for.
+
+    It must run before these libraries are imported; commands and plug-ins get all. The package `kafka` imports its
+    consumer, producer and admin client, with all of their messages; `uvicorn` its own command line. What the agent
+    uses is in their modules, which need nothing of the packages but the names set here.
+    """
+    for name in _ABSENT:
+        sys.modules.setdefault(name, cast("Any", None))  # as the import system says that there is none
+    _package("kafka")
+    uvicorn = _package("uvicorn")
+    if uvicorn is not None:
+        vars(uvicorn).update(
+            Config=import_module("uvicorn.config").Config, Server=import_module("uvicorn.server").Server
+        )
+
+
+def _package(name: str) -> ModuleType | None:
+    """Return a package of which modules can be imported, without running its own code; None if it is loaded."""
+    spec = find_spec(name) if name not in sys.modules else None
+    if spec is None:
+        return None
+    sys.modules[name] = package = module_from_spec(spec)
+    return package
+
+
 def _supervise(read: Callable[[], Settings], path: Path | None, *, observe: bool) -> int:
     settings = read()
-    from samerack.agent.lean_imports import skip_unused_imports  # noqa: PLC0415 - not before errors in settings are reported
-
-    skip_unused_imports()
+    skip_unused_imports()  # not before errors in settings are reported
     from samerack.agent import log, program  # noqa: PLC0415 - see above
     from samerack.agent.leading.leaving import leave_or_tell  # noqa: PLC0415 - see above
     from samerack.agent.settings_source import SettingsSource  # noqa: PLC0415 - see above
@@ -108,15 +136,7 @@ def _supervise(read: Callable[[], Settings], path: Path | None, *, observe: bool
 
 
 def _work(source: SettingsSource, observe: bool, line: socket.socket, /, *, observing: bool, why: str) -> None:  # noqa: FBT001 - a part of `_supervise`
-    """Run the process that works, by the settings in force when it begins.
-
-    Args:
-        source: The settings.
-        observe: Whether no worker is to join any group.
-        line: See `agent.supervisor.watchdog.Work`.
-        observing: See there.
-        why: See there.
-    """
+    """Run the process that works, by the settings in force when it begins; see `agent.supervisor.watchdog.Work`."""
     from samerack.agent import log, program  # noqa: PLC0415 - loaded already
     from samerack.common.errors import AgentError, SettingsError  # noqa: PLC0415 - see above
     from samerack.common.exits import report_error  # noqa: PLC0415 - see above

@@ -28,7 +28,6 @@ from samerack.agent.settings_watch import SettingsWatch
 from samerack.agent.supervisor.lifeline import Lifeline
 from samerack.agent.supervisor.line import RENEWS, MemberIdentity
 from samerack.agent.web import clusters as web_clusters
-from samerack.agent.web.cluster_metrics import ClusterMetrics
 from samerack.agent.web.server import WebServer, application
 from samerack.cluster.client import reception
 from samerack.common.patterns import EVERY
@@ -69,12 +68,13 @@ class Agent:
 
     def _metrics_export(self, settings: OtelSettings) -> MetricsExport:
         registries = {name: one.parts.metrics.registry for name, one in self.clusters.items()}
-        return MetricsExport(settings, (ClusterMetrics(registries) if self._has_several else registries[""]).collect)
+        shown = web_clusters.ClusterMetrics(registries) if self._has_several else registries[""]
+        return MetricsExport(settings, shown.collect)
 
     def _app_of_one(self) -> Starlette:
         (one,) = self.clusters.values()
         return application(
-            one.parts.metrics,
+            one.parts.metrics.exposition,
             healthy=one.health.unhealthy,
             ready=one.health.unready,
             notes=one.health.notes,
@@ -142,8 +142,7 @@ class Agent:
     def stop_for_successor(self, continues: Callable[[str], bool]) -> None:
         """End everything as `stop` does, for another process of this agent that begins at once.
 
-        Args:
-            continues: Whether that process continues the membership of a group; the others are left.
+        That process `continues` the membership of some groups; the others are left.
         """
         for one in self.clusters.values():
             one.stop_for_successor(continues)
@@ -177,11 +176,8 @@ def get_ready(settings: Settings) -> None:
 def run(source: SettingsSource, *, line: socket.socket, observing: bool, why: str = "") -> None:
     """Run an agent until SIGTERM or SIGINT, until its supervisor has ended, or until its settings have changed.
 
-    Args:
-        source: All settings, and where they come from.
-        line: The socket to the supervisor.
-        observing: Join no group, and measure the groups that would be led.
-        why: Why this process replaces another one; empty if it does not.
+    `line` is the socket to the supervisor. If it is `observing`, it joins no group, and measures those that would be
+    led. `why` is why this process replaces another one; empty if it does not.
 
     Raises:
         SettingsError, AgentError: See `Agent`.

@@ -24,10 +24,7 @@ class SettingsSource:
     def __init__(self, settings: Settings, read: Callable[[], Settings], *, path: Path | None = None) -> None:
         """Put the settings in force that were read first.
 
-        Args:
-            settings: These.
-            read: Reads the settings from all their places.
-            path: The file among these; None if there is none.
+        `read` reads the settings from all their places, `path` is the file among these.
         """
         self._read = read
         self.path = path
@@ -63,8 +60,7 @@ class SettingsSource:
     def revert(self, why: str) -> bool:
         """Put the former settings in force again, once; return whether there are any.
 
-        Args:
-            why: Why the present ones are of no use.
+        `why` says for what reason the present ones are of no use.
         """
         if self._former is None:
             return False

@@ -18,7 +18,7 @@ from samerack.settings.model import Settings, difference
 
 log = structlog.get_logger("settings")
 
-_LOOK_SECONDS: Final = 2.0
+_POLL_SECONDS: Final = 2.0
 _Version: TypeAlias = tuple[int, int, int]
 
 
@@ -28,18 +28,15 @@ class SettingsWatch(Service):
     expected_errors: ClassVar = (AgentError, OSError)
 
     def __init__(self, source: SettingsSource, *, metrics: Metrics, on_change: Callable[[Settings], None]) -> None:
-        """Prepare; `start` begins to look.
+        """Prepare; `start` begins to poll the source, whose settings in force are this worker's.
 
-        Args:
-            source: Reads the settings; those in force there are this worker's.
-            metrics: Shows whether the settings as they are now are refused.
-            on_change: Called once with settings that are to replace those in force.
+        `on_change` is called once with settings that are to replace those in force.
         """
         super().__init__("settings")
         self._source = source
         self._metrics = metrics
         self._on_change = on_change
-        self._version = self._look()
+        self._version = self._file_version()
         self._asked = False
         self.refused = source.why_rejected
         """Why the settings as they are now are not in force; empty if they are."""
@@ -51,14 +48,14 @@ class SettingsWatch(Service):
         self.wake()
 
     def turn(self) -> float:
-        """Look once; return the pause."""
-        version, asked, self._asked = self._look(), self._asked, False
+        """Poll once; return the pause."""
+        version, asked, self._asked = self._file_version(), self._asked, False
         if asked or version not in (None, self._version):
             self._version = version
             self._read()
-        return _LOOK_SECONDS
+        return _POLL_SECONDS
 
-    def _look(self) -> _Version | None:
+    def _file_version(self) -> _Version | None:
         """Return what tells one version of the file from another; None without one, or while it is replaced."""
         try:
             found = self._source.path.stat() if self._source.path is not None else None

@@ -78,7 +78,8 @@ def endpoint(settings: Json, *, unix: str = "", **known: Any) -> Iterator[Endpoi
         *web_streams.routes(service, at_once=4),
         *web_page.routes(reports(), streams=service.board.all),
     ]
-    web = WebServer(application(metrics, healthy=dict, ready=dict, more=routes), host="127.0.0.1", port=0, unix=unix)
+    app = application(metrics.exposition, healthy=dict, ready=dict, more=routes)
+    web = WebServer(app, host="127.0.0.1", port=0, unix=unix)
     web.start()
     try:
         yield Endpoint(port=web.port, service=service, events=events, metrics=metrics)

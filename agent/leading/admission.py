@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
+from samerack.agent.group_status import OBSERVING
 from samerack.agent.leading.foreign_protocols import ForeignProtocols
 from samerack.agent.leading.group_reporter import GroupReporter
 from samerack.agent.leading.join_position import gives_to_agents
 from samerack.agent.leading.order import SOUND_PROTOCOLS, UNSOUND_PROTOCOLS, offers_safe_place
-from samerack.agent.leading.roles import OBSERVING
 from samerack.agent.policy.back_off import BackOff
 from samerack.cluster.group import CONSUMER, EMPTY_STATES, GroupView, endangers, topics_of
 from samerack.cluster.watch import ClusterWatch
@@ -35,43 +36,29 @@ def no_reason() -> str:
     return ""
 
 
+@dataclass(kw_only=True, eq=False)
 class Admission:
-    """Decides whether the agent may be in one group."""
+    """Decides whether the agent may be in one group.
 
-    def __init__(  # noqa: PLR0913 - there are that many possible reasons against joining
-        self,
-        *,
-        group: str,
-        leading: LeadingSettings,
-        watch: ClusterWatch,
-        group_type: Callable[[str], str],
-        reporter: GroupReporter,
-        foreign_protocols: ForeignProtocols,
-        unsupported_reason: Callable[[], str] = no_reason,
-        requested: Callable[[], str] = no_reason,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """Start without a decision.
+    Attributes:
+        group_type: Returns the type of a group by name, to tell classic groups from those that brokers assign.
+        unsupported_reason: Why groups on these brokers cannot be led; empty if they can.
+        requested: Why an operator wants the agent out of the group; empty while nobody does.
+    """
 
-        Args:
-            group: The group's name.
-            leading: Protocol names, the agent's instance id.
-            watch: Knows which topics the agent may describe.
-            group_type: The type of a group by name, to tell classic groups from those that brokers assign.
-            reporter: Reports reasons against joining.
-            foreign_protocols: The last protocol of the group, if the agent does not offer it.
-            unsupported_reason: Why groups on these brokers cannot be led; empty if they can.
-            requested: Why an operator wants the agent out of the group; empty while nobody does.
-            clock: Seconds, monotonic.
-        """
-        self.back_off = BackOff(clock, requested=requested)
-        self._unsupported_reason = unsupported_reason
-        self._group = group
-        self._leading = leading
-        self._watch = watch
-        self._group_type = group_type
-        self._reporter = reporter
-        self._foreign_protocols = foreign_protocols
+    group: str
+    leading: LeadingSettings
+    watch: ClusterWatch
+    group_type: Callable[[str], str]
+    reporter: GroupReporter
+    foreign_protocols: ForeignProtocols
+    unsupported_reason: Callable[[], str] = no_reason
+    requested: Callable[[], str] = no_reason
+    clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
+        """Start without a decision."""
+        self.back_off = BackOff(self.clock, requested=self.requested)
         self._decided_for: GroupView | None = None
         self._refusal = ""
         self._trouble = ""
@@ -88,49 +75,49 @@ class Admission:
 
     def admits_initial_rebalance(self) -> bool:
         """Return whether the agent may join while the group forms and the protocols of its members are not visible."""
-        if self.back_off.is_out or self._watch.denied_topics(self._group) or self._unsupported_reason():
+        if self.back_off.is_out or self.watch.denied_topics(self.group) or self.unsupported_reason():
             return False
-        protocol = self._foreign_protocols.of(self._group)
+        protocol = self.foreign_protocols.of(self.group)
         if protocol and protocol != self._kept_out_for:
-            self._reporter.log.warning("observing", reason=_foreign_protocol(protocol))
+            self.reporter.log.warning("observing", reason=_foreign_protocol(protocol))
         self._kept_out_for = protocol
         return not protocol
 
     def admits(self, view: GroupView) -> bool:
         """Return whether the rule and the brokers allow joining; False while the group has not settled."""
         if view.stable and view.protocol_type == CONSUMER:
-            known = view.protocol in self._leading.protocols
-            self._foreign_protocols.note(self._group, view.protocol, foreign=not known)
+            known = view.protocol in self.leading.protocols
+            self.foreign_protocols.note(self.group, view.protocol, foreign=not known)
         if self.back_off.is_out:
-            self._reporter.trouble = self.back_off.reason
-            self._reporter.become(OBSERVING)
+            self.reporter.trouble = self.back_off.reason
+            self.reporter.become(OBSERVING)
             return False
         if not is_settled(view):
             return False
-        denied = self._watch.denied_topics(self._group)
+        denied = self.watch.denied_topics(self.group)
         trouble = (
             denied_topics_reason(denied)
-            or self._unsupported_reason()
+            or self.unsupported_reason()
             or unreadable_member_reason(view)
-            or (foreign(view, self._leading) if self.back_off.avoids_foreign_agent else "")
+            or (foreign(view, self.leading) if self.back_off.avoids_foreign_agent else "")
             or (gives_to_agents(view.protocol) if self.back_off.waits_for_consumers and view.stable else "")
             or (unpolled_topics_reason(self._unknown(view)) if self.back_off.waits_for_topics else "")
         )
         if view is not self._decided_for or trouble != self._trouble:
-            reason = trouble or refusal(view, self._leading)
-            self._trouble, self._reporter.refused = trouble, bool(denied)
-            if not reason and (kind := self._group_type(self._group)) != _CLASSIC:
+            reason = trouble or refusal(view, self.leading)
+            self._trouble, self.reporter.refused = trouble, bool(denied)
+            if not reason and (kind := self.group_type(self.group)) != _CLASSIC:
                 reason = f"the brokers assign it (group type {kind})"
             if reason and reason != self._refusal:
-                self._reporter.log.warning("observing", reason=reason)
+                self.reporter.log.warning("observing", reason=reason)
             self._decided_for, self._refusal = view, reason
-            self._reporter.trouble = reason
+            self.reporter.trouble = reason
         if self._refusal:
-            self._reporter.become(OBSERVING)
+            self.reporter.become(OBSERVING)
         return not self._refusal
 
     def _unknown(self, view: GroupView) -> frozenset[str]:
-        return self._watch.unknown(
+        return self.watch.unknown(
             topics_of(one.subscription.topics for one in view.members if one.subscription is not None),
             owned_topics(one.assigned for one in view.members),
         )
@@ -193,12 +180,8 @@ def foreign(view: GroupView, leading: LeadingSettings, member_id: str = "") -> s
 
     Another agent is a member without topics and with another instance id: with the same id, joining would just take
     that membership over. In groups with a sound protocol agents are static members; a dynamic member without topics
-    there is a consumer whose topics do not exist.
-
-    Args:
-        view: The group without the agent itself.
-        leading: The agent's instance id.
-        member_id: Check this member only.
+    there is a consumer whose topics do not exist. The view is without the agent itself; with a `member_id` only that
+    member is checked.
     """
     for member in view.members:
         if (

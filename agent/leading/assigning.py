@@ -86,13 +86,7 @@ class Assigning:
     """What is known for planning one group, and the last plan made for it."""
 
     def __init__(
-        self,
-        *,
-        group: str,
-        settings: Settings,
-        watch: ClusterWatch,
-        weigh: Weigh = unweighed,
-        hosts: Hosts = NO_HOSTS,
+        self, *, group: str, settings: Settings, watch: ClusterWatch, weigh: Weigh = unweighed, hosts: Hosts = NO_HOSTS
     ) -> None:
         self._group = group
         self._weigh = weigh
@@ -247,9 +241,7 @@ class Assigning:
             return
         spare = min(_PLANNING_SECONDS, self._settings.leading.deadline_seconds / 2)
         unknown = self._watch.wait_for(
-            topics,
-            max(0.0, deadline - spare - time.monotonic()),
-            owned_topics(member.owned for member in members),
+            topics, max(0.0, deadline - spare - time.monotonic()), owned_topics(member.owned for member in members)
         )
         if refused := unknown & self._watch.denied_topics(self._group):
             raise BackOffError(Cause.NOT_ALLOWED, denied_topics_reason(refused))

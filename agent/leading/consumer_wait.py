@@ -16,12 +16,12 @@ from typing import Final, TypeVar
 from kafka import errors as kafka_errors
 from kafka.net.compat import KafkaNetClient
 
+from samerack.agent.group_status import WAITING
 from samerack.agent.leading.membership import Membership
 from samerack.agent.leading.parts import GroupParts
-from samerack.agent.leading.roles import WAITING
 from samerack.auth.kafka_config import client_id, for_kafka_python
 from samerack.cluster.client import close, connect
-from samerack.cluster.group import EMPTY_STATES, GroupView, MemberView, is_agent
+from samerack.cluster.group import EMPTY_STATES, MemberView, is_agent
 from samerack.cluster.group_poller import GroupPoll, GroupPoller
 from samerack.common.errors import AgentError
 
@@ -41,13 +41,7 @@ class ConsumerWait:
     def __init__(
         self, parts: GroupParts, poller: GroupPoller, new_membership: Callable[[KafkaNetClient], Membership]
     ) -> None:
-        """Prepare; `wait` polls.
-
-        Args:
-            parts: What outlives a membership.
-            poller: Describes the group while the agent is outside.
-            new_membership: Returns a membership of the group on a client, before it has sent anything.
-        """
+        """Prepare; `new_membership` returns a membership of the group on a client, before it has sent anything."""
         self._parts = parts
         self._reporter = parts.reporter
         self._poller = poller
@@ -57,10 +51,6 @@ class ConsumerWait:
 
     def wait(self, wake: threading.Event, is_wanted: Callable[[], bool]) -> GroupPoll | None:
         """Wait until the group has consumers; return the poll that shows them, or None if no longer wanted.
-
-        Args:
-            wake: Set when something has changed.
-            is_wanted: Whether the agent is to be in the group.
 
         Raises:
             KafkaError: The brokers refuse to describe the group.
@@ -78,10 +68,7 @@ class ConsumerWait:
     ) -> bool:
         """Wait until the membership may be taken again; return False if no longer wanted.
 
-        Args:
-            wake: Set when something has changed.
-            is_wanted: Whether the agent is to be in the group.
-            may_return: Whether it may, given whether no member of the group has the agent's instance id.
+        `may_return` decides, given whether no member of the group has the agent's instance id.
         """
         instance_id = self._parts.settings.leading.instance_id
 
@@ -140,7 +127,7 @@ class ConsumerWait:
             self._remove(own)
         elif view.state in EMPTY_STATES and self._parts.admission.admits(view):
             self._reporter.become(WAITING)
-        self._publish(view)
+        self._parts.publish(replace(view, members=()), first=False, condition=None)
         return False
 
     def _remove(self, own: Iterable[MemberView]) -> None:
@@ -156,13 +143,3 @@ class ConsumerWait:
                 membership.release(member.id, member.instance_id)
         finally:
             close(client)
-
-    def _publish(self, view: GroupView) -> None:
-        self._reporter.publish(
-            replace(view, members=()),
-            first=False,
-            condition=None,
-            cluster=self._parts.watch.cluster,
-            hosts=self._parts.hosts,
-            policy_status=self._parts.evaluator.policy_status,
-        )

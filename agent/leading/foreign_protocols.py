@@ -20,11 +20,7 @@ class ForeignProtocols:
     """The last foreign protocol by group; shared by all leaders of an agent."""
 
     def __init__(self, path: Path | None) -> None:
-        """Read what an earlier agent has stored.
-
-        Args:
-            path: The file; None remembers in memory only.
-        """
+        """Read what an earlier agent has stored; without a path it is remembered in memory only."""
         self._file = KeptFile(path, name="protocols")
         self._lock = threading.Lock()
         self._protocols = self._stored()

@@ -10,10 +10,10 @@ from dataclasses import replace
 
 from kafka import errors as kafka_errors
 
+from samerack.agent.group_status import INSIDE, OBSERVING
 from samerack.agent.leading.membership import Membership
 from samerack.agent.leading.order import is_first
 from samerack.agent.leading.parts import GroupParts
-from samerack.agent.leading.roles import INSIDE, OBSERVING
 from samerack.cluster.coordinator_requests import EndedError
 from samerack.cluster.group import GroupView
 from samerack.cluster.refusals import is_refusal
@@ -23,12 +23,7 @@ class GroupDescription:
     """The last description of one group during one membership."""
 
     def __init__(self, parts: GroupParts, member: Membership) -> None:
-        """Start without a description; a poll is due.
-
-        Args:
-            parts: What outlives this membership.
-            member: The membership; it describes the group.
-        """
+        """Start without a description; a poll is due."""
         self._parts = parts
         self._reporter = parts.reporter
         self._member = member
@@ -58,10 +53,9 @@ class GroupDescription:
         self._poll_at = min(self._poll_at, self._parts.clock() + seconds)
 
     def poll(self) -> GroupView | None:
-        """Poll the group once; after a temporary failure the last poll stays valid, as leaving costs a rebalance.
+        """Poll the group once; return the description, or None if the poll failed.
 
-        Returns:
-            The description; None if the poll failed.
+        After a temporary failure the last poll stays valid, as leaving costs a rebalance.
 
         Raises:
             KafkaError: The brokers refuse to describe the group, or the membership must end.
@@ -93,21 +87,5 @@ class GroupDescription:
         if self._reporter.role in (*INSIDE, OBSERVING) and not self._parts.admission.is_troubled:
             self._reporter.trouble = ""
         assigning.see(others)
-        self.publish(others, first=is_first(view, member.member_id, member.leader_id))
-
-    def publish(self, others: GroupView, *, first: bool) -> None:
-        """Publish the group's status.
-
-        Args:
-            others: The group without the agent.
-            first: Whether the agent is next to lead it, or leads it.
-        """
-        parts = self._parts
-        self._reporter.publish(
-            others,
-            first=first,
-            condition=parts.evaluator.condition,
-            cluster=parts.watch.cluster,
-            hosts=parts.hosts,
-            policy_status=parts.evaluator.policy_status,
-        )
+        first = is_first(view, member.member_id, member.leader_id)
+        self._parts.publish(others, first=first, condition=self._parts.evaluator.condition)

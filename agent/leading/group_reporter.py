@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import structlog
 
-from samerack.agent.group_status import GroupStatus
+from samerack.agent.group_status import FENCED, INSIDE, OBSERVING, OUTSIDE, WAITING, GroupStatus
 from samerack.agent.leading.assigning import Sent
 from samerack.agent.leading.rebalance_evaluator import PolicyStatus
 from samerack.agent.leading.rebalance_observer import RebalanceObserver
-from samerack.agent.leading.roles import FENCED, INSIDE, OBSERVING, OUTSIDE, WAITING
 from samerack.agent.metrics import Metrics
 from samerack.agent.policy import Action, Decision, GroupCondition, Reason
 from samerack.agent.policy.back_off_causes import RULES, BackOffError, Cause
@@ -30,39 +30,29 @@ from samerack.reporting.verify_racks import rack_warnings
 from samerack.settings.model import Settings
 
 
+@dataclass(kw_only=True, eq=False)
 class GroupReporter:
-    """Reports what happens with one group."""
+    """Reports what happens with one group.
 
-    def __init__(  # noqa: PLR0913 - it reports to this many parts
-        self,
-        *,
-        group: str,
-        settings: Settings,
-        metrics: Metrics,
-        events: EventLog,
-        rebalances: Rebalances | None = None,
-        paused: Callable[[], str] = lambda: "",
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """Start in role outside.
+    Attributes:
+        rebalances: The record of the group's rebalances; by default a new one.
+        paused: Why the agent starts no rebalance on request; empty while it may.
+    """
 
-        Args:
-            group: The group's name.
-            settings: All settings.
-            metrics: Metrics and status board.
-            events: Store of decisions and plans for users.
-            rebalances: The record of the group's rebalances; by default a new one.
-            paused: Why the agent starts no rebalance on request; empty while it may.
-            clock: Seconds, monotonic.
-        """
-        self._group = group
-        self._settings = settings
-        self.paused = paused
-        self.metrics = metrics
-        self._events = events
-        tracker = RebalanceTracker(events, cooperative=settings.leading.cooperative_protocols, clock=clock)
-        self.observer = RebalanceObserver(rebalances or tracker.of(group), leading=settings.leading, clock=clock)
-        self.log = structlog.get_logger("leader").bind(group=group)
+    group: str
+    settings: Settings
+    metrics: Metrics
+    events: EventLog
+    rebalances: Rebalances | None = None
+    paused: Callable[[], str] = lambda: ""
+    clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
+        """Start in role outside."""
+        leading, clock = self.settings.leading, self.clock
+        tracker = RebalanceTracker(self.events, cooperative=leading.cooperative_protocols, clock=clock)
+        self.observer = RebalanceObserver(self.rebalances or tracker.of(self.group), leading=leading, clock=clock)
+        self.log = structlog.get_logger("leader").bind(group=self.group)
         self._warned: list[str] = []
         self._broken: float | None = None
         self.role = OUTSIDE
@@ -81,9 +71,9 @@ class GroupReporter:
             return
         if role != self.role:
             self.log.info("role", now=role, before=self.role)
-        self._events.add("role", self._group, action=role, reason=f"was {self.role}", detail=detail)
+        self.events.add("role", self.group, action=role, reason=f"was {self.role}", detail=detail)
         self.role, self._observes_for = role, detail
-        self.metrics.board.become(self._group, role, self._why(role))
+        self.metrics.board.become(self.group, role, self._why(role))
         if role in INSIDE or role == WAITING:
             self.trouble = ""
 
@@ -101,7 +91,7 @@ class GroupReporter:
 
     def failed(self, kind: str, error: Exception, retry_seconds: float) -> None:
         """Count a failure, and log it unless logged before."""
-        self.metrics.failed(self._group, kind)
+        self.metrics.failed(self.group, kind)
         text = explained(error)
         if text != self.trouble or (kind == "refused") != self.refused:
             self.log.warning("failed", kind=kind, error=text, retry_seconds=retry_seconds)
@@ -109,16 +99,16 @@ class GroupReporter:
 
     def broke(self, error: Exception, retry_seconds: float) -> None:
         """Count and log an error in the agent."""
-        self.metrics.failed(self._group, "internal")
+        self.metrics.failed(self.group, "internal")
         self.log.exception("failed", kind="internal", error=str(error), retry_seconds=retry_seconds)
 
     def backs_off(self, error: BackOffError, seconds: float) -> None:
         """Report that the agent stays out of the group for a while."""
-        self.metrics.backed_off(self._group, error.cause)
+        self.metrics.backed_off(self.group, error.cause)
         self.log.error("backs-off", cause=error.cause.value, reason=str(error), seconds=seconds)
         self.trouble, self.refused = str(error), error.cause is Cause.NOT_ALLOWED
-        self._events.add(
-            "back-off", self._group, action="leaves", reason=str(error), detail=f"for {seconds:g} s at least"
+        self.events.add(
+            "back-off", self.group, action="leaves", reason=str(error), detail=f"for {seconds:g} s at least"
         )
         self.become(OBSERVING)
 
@@ -132,14 +122,14 @@ class GroupReporter:
         until = f"until {when(request.until)} UTC" if request is not None and request.until is not None else ""
         reason = f"{by}: {why}" if by and why else by or why
         self.log.info("request", action=action, reason=reason or None, until=until or None)
-        self._events.add("decision", self._group, action=action, reason=reason, detail=until)
+        self.events.add("decision", self.group, action=action, reason=reason, detail=until)
 
     def is_fenced(self) -> None:
         """Report that another agent has taken the membership without a handover."""
         self.become(FENCED)
-        self.metrics.backed_off(self._group, Cause.FENCED)
+        self.metrics.backed_off(self.group, Cause.FENCED)
         cause = RULES[Cause.FENCED].symptom
-        self._events.add("back-off", self._group, action="fenced", reason=cause)
+        self.events.add("back-off", self.group, action="fenced", reason=cause)
         self.log.error(
             "fenced",
             cause=cause,
@@ -158,9 +148,9 @@ class GroupReporter:
         """Report a plan that was sent to the group."""
         plan = sent.plan
         self.observer.planned(sent)
-        self.metrics.planned(self._group, plan.assignor, sent.seconds)
+        self.metrics.planned(self.group, plan.assignor, sent.seconds)
         if plan.failure is not None:
-            self.metrics.failed(self._group, "plan")
+            self.metrics.failed(self.group, "plan")
             self.log.error("fell-back", to=plan.assignor, error=plan.failure)
         self.log.info(
             "plan-sent",
@@ -174,9 +164,9 @@ class GroupReporter:
             withheld=plan.withheld,
             seconds=round(sent.seconds, 4),
         )
-        self._events.add(
+        self.events.add(
             "plan",
-            self._group,
+            self.group,
             action=plan.assignor,
             assignor=plan.assignor,
             generation=sent.generation,
@@ -196,9 +186,9 @@ class GroupReporter:
         acts = decision.action in (Action.REBALANCE, Action.PROPOSE)
         changed = decision.changes.text if acts and decision.changes is not None else ""
         detail = f"until {until} UTC" if until else f"changed: {changed}" if changed else ""
-        self._events.add(
+        self.events.add(
             "decision",
-            self._group,
+            self.group,
             action=decision.action.value,
             reason=decision.reason.value,
             share_before=decision.before,
@@ -217,11 +207,11 @@ class GroupReporter:
         )
         if decision.action is Action.REBALANCE:
             self.observer.begins(decision.reason.value)
-            self.metrics.rebalanced(self._group, decision.reason.value)
+            self.metrics.rebalanced(self.group, decision.reason.value)
         elif decision.action is Action.PROPOSE:
-            self.metrics.proposed(self._group, decision.reason.value)
+            self.metrics.proposed(self.group, decision.reason.value)
         else:
-            self.metrics.suppressed(self._group, decision.reason.value)
+            self.metrics.suppressed(self.group, decision.reason.value)
 
     def broken(self, policy_status: PolicyStatus) -> None:
         """Report that the breaker has opened (also again after a failed trial) or closed."""
@@ -230,10 +220,10 @@ class GroupReporter:
             return
         self._broken = breaker.opened
         if breaker.opened is None:
-            self._events.add("breaker", self._group, action="close")
+            self.events.add("breaker", self.group, action="close")
             self.log.info("breaker-closed")
             return
-        self._events.add("breaker", self._group, action="open", reason="breaker-open", detail=breaker.cause)
+        self.events.add("breaker", self.group, action="open", reason="breaker-open", detail=breaker.cause)
         self.log.error(
             "breaker-open",
             failures=breaker.failures,
@@ -244,7 +234,7 @@ class GroupReporter:
     def takeover(self, action: str, *, reason: str = "", seconds: float | None = None, detail: str = "") -> None:
         """Report a step of a takeover, or its end."""
         self.log.info("takeover", action=action, reason=reason or None, seconds=seconds, detail=detail or None)
-        self._events.add("takeover", self._group, action=action, reason=reason, seconds=seconds, detail=detail)
+        self.events.add("takeover", self.group, action=action, reason=reason, seconds=seconds, detail=detail)
 
     # its status
 
@@ -258,28 +248,19 @@ class GroupReporter:
         hosts: Hosts,
         policy_status: PolicyStatus,
     ) -> None:
-        """Publish the group's status on the board.
-
-        Args:
-            view: The group without the agent.
-            first: Whether the agent is next to lead it.
-            condition: The present and the possible cost of its assignment; None if not known.
-            cluster: The settled cluster.
-            hosts: What other sources know about client hosts.
-            policy_status: The policy's state for the group.
-        """
+        """Publish the group's status, by a view without the agent, which is to lead the group next if it is `first`."""
         decision = policy_status.decision
         waits = decision is not None and (decision.action is Action.SUPPRESS or decision.reason is Reason.PROPOSED)
         self.observer.sees(view, condition=condition, cluster=cluster)
-        members = members_of_view(view, self._settings.racks, hosts)
-        warnings = rack_warnings([member.rack.rack for member in members], self._settings.racks, cluster.brokers)
+        members = members_of_view(view, self.settings.racks, hosts)
+        warnings = rack_warnings([member.rack.rack for member in members], self.settings.racks, cluster.brokers)
         if warnings != self._warned:
             for warning in warnings:
                 self.log.warning("racks-never-match", detail=warning)
             self._warned = warnings
         self.metrics.board.publish(
             GroupStatus(
-                group=self._group,
+                group=self.group,
                 state=view.state,
                 protocol=view.protocol,
                 role=self.role,

@@ -23,14 +23,7 @@ _REQUESTS: Final = TypeAdapter(tuple[Request, ...])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestStatus:
-    """The agent's role in a group, and the requests that are in force.
-
-    Attributes:
-        group: The group's name.
-        role: What the agent is to it.
-        requests: At most one to stay out and one to pause.
-        reasons: The same in words.
-    """
+    """The agent's role in a group, and the requests in force, at most one of each kind, also in words."""
 
     group: str
     role: str
@@ -59,11 +52,9 @@ class GroupRequests:
     """The requests for all groups of one agent; thread-safe."""
 
     def __init__(self, path: Path | None = None, *, wall: Callable[[], float] = time.time) -> None:
-        """Read what an earlier process has stored.
+        """Read what an earlier process has stored; without a path it is remembered in memory only.
 
-        Args:
-            path: The file; None remembers in memory only.
-            wall: Seconds since 1970: a request must end in time although processes were replaced meanwhile.
+        `wall` returns seconds since 1970: a request must end in time although processes were replaced meanwhile.
         """
         self._file = KeptFile(path, name="requests")
         self._wall = wall
@@ -73,12 +64,7 @@ class GroupRequests:
     def ask(self, group: str, wish: Wish, *, seconds: float | None = None, by: str = "", why: str = "") -> Request:
         """Put a request into force, in place of an earlier one of its kind.
 
-        Args:
-            group: The group's name.
-            wish: What is wanted.
-            seconds: For how long; None: until `end`.
-            by: Who asks.
-            why: Why.
+        It ends after so many seconds, or, without them, by `end`; `by` is who asks.
         """
         now = self._wall()
         until = now + seconds if seconds is not None else None

@@ -55,13 +55,8 @@ def is_forming(view: GroupView, *, empty_at: float | None, delay_seconds: float 
     """Return whether the group's members certainly wait for their first generation, so that none owns partitions.
 
     The description alone is no proof: a rebalance that follows another one before its SyncGroup also clears all
-    assignments, and cooperative members own partitions then.
-
-    Args:
-        view: The group.
-        empty_at: When it was last seen without members, monotonic seconds; None if it was not.
-        delay_seconds: `group.initial.rebalance.delay.ms` in seconds; None if it is not known.
-        now: Monotonic seconds.
+    assignments, and cooperative members own partitions then. `empty_at` is when the group was last seen without
+    members, None if it was not; `delay_seconds` is `group.initial.rebalance.delay.ms`, None if that is not known.
     """
     if empty_at is None or not delay_seconds or now >= safe_to_join_until(empty_at, delay_seconds):
         return False
@@ -96,71 +91,51 @@ def earliest_eviction(empty_at: float, seen_at: float, delay_seconds: float) -> 
 
     A member that joins in the second delay makes the coordinator wait for a third one. Clients that retry at once must
     be evicted in the first delay; clients that retry after `_SLOW_RETRY_SECONDS` so late in it that they join after the
-    second. If no time suits both, or any time does, members are evicted at once.
-
-    Args:
-        empty_at: When the group was last seen without members, monotonic seconds.
-        seen_at: When it was seen with members.
-        delay_seconds: `group.initial.rebalance.delay.ms` in seconds.
+    second. If no time suits both, or any time does, members are evicted at once. The group was last seen without
+    members at `empty_at`, and with members at `seen_at`.
     """
     late = seen_at + 2 * delay_seconds - _SLOW_RETRY_SECONDS + _RETRY_SLACK_SECONDS
     return late if seen_at < late <= safe_to_join_until(empty_at, delay_seconds) else seen_at
 
 
+@dataclass(kw_only=True, eq=False)
 class InitialRebalance:
-    """One attempt to lead one group from its first generation."""
+    """One attempt to lead one group from its first generation; begins before the agent sends its JoinGroup.
 
-    def __init__(  # noqa: PLR0913 - three times, and what they hold for
-        self,
-        *,
-        sighting: Sighting,
-        begin: float,
-        rejoin_until: float,
-        until: float,
-        clock: Callable[[], float],
-        log: FilteringBoundLogger,
-        own_client_id: str,
-    ) -> None:
-        """Prepare, before the agent sends its JoinGroup.
+    Attributes:
+        sighting: The first poll that showed members.
+        begin: No member is evicted before this time (monotonic seconds), see `earliest_eviction`.
+        rejoin_until: Until when the agent may join again for its position, see `safe_to_join_until`.
+        until: Until when the coordinator certainly holds the rebalance open, see `safe_until`.
+        own_client_id: `client.id` of agents.
+    """
 
-        Args:
-            sighting: The first look at the group.
-            begin: No member is evicted before this time, see `earliest_eviction`.
-            rejoin_until: Until when the agent may join again for its position, see `safe_to_join_until`.
-            until: Until when the coordinator certainly holds the rebalance open, see `safe_until`.
-            clock: Seconds, monotonic.
-            log: The group's log.
-            own_client_id: `client.id` of agents.
-        """
-        self._sighting = sighting
-        self._clock = clock
-        self.begin = begin
-        """No member is evicted before this time (monotonic seconds)."""
-        self._rejoin_until = rejoin_until
-        self._until = until
-        self._log = log
-        self._own_client_id = own_client_id
+    sighting: Sighting
+    begin: float
+    rejoin_until: float
+    until: float
+    clock: Callable[[], float]
+    log: FilteringBoundLogger
+    own_client_id: str
+
+    def __post_init__(self) -> None:
+        """Start without evictions."""
         self._rejoins = 0
         self._evictions = 0
         self._evicted_from: GroupView | None = None
         """The group as it was described before the last eviction."""
         self._suspects: frozenset[str] | None = None
-        """Who may lead since the last eviction: None before the first look after it."""
+        """Who may lead since the last eviction: None before the first poll after it."""
 
     @property
     def is_open(self) -> bool:
         """Whether anything may be done now or later."""
-        return self._clock() < self._until and self._evictions < _MAX_EVICTIONS
+        return self.clock() < self.until and self._evictions < _MAX_EVICTIONS
 
     def turn(self, member: Membership, view: GroupView) -> bool:
-        """Join again for its position, or evict the members that may lead instead of the agent.
+        """Join again for its position, or evict members that may lead instead of the agent, whose JoinGroup is parked.
 
-        Args:
-            member: The agent's membership, its JoinGroup parked.
-            view: The group with the agent in it, as it is now.
-
-        Returns:
-            Whether any member was evicted. Then one that has joined meanwhile may lead: look again at once.
+        Return whether any member was evicted. Then one that has joined meanwhile may lead: poll again at once.
         """
         if not self.is_open or not _awaits_generation(view):
             return False
@@ -177,14 +152,14 @@ class InitialRebalance:
                 member.release(mine.id, mine.instance_id)  # its JoinGroup fails, and it joins again with another id
                 return False
             members_ahead = (*first, *before)
-        if not members_ahead or self._clock() < self.begin:
+        if not members_ahead or self.clock() < self.begin:
             return False
         return self._evict(member, view, members_ahead)
 
     def _first(self, view: GroupView, mine: MemberView) -> tuple[MemberView, ...]:
-        """Return the members of which one leads: those of the first look, or all if none of these is left."""
+        """Return the members of which one leads: those of the first poll, or all if none of these is left."""
         others = tuple(one for one in view.members if one is not mine)
-        return tuple(one for one in others if one.id in self._sighting.members) or others
+        return tuple(one for one in others if one.id in self.sighting.members) or others
 
     def _newcomers(self, view: GroupView, mine: MemberView) -> tuple[MemberView, ...]:
         """Return the members that may lead since the last eviction.
@@ -204,7 +179,7 @@ class InitialRebalance:
         return tuple(one for one in view.members if one.id in self._suspects)
 
     def _may_rejoin(self) -> bool:
-        return self._rejoins < _MAX_REJOINS and self._clock() < self._rejoin_until
+        return self._rejoins < _MAX_REJOINS and self.clock() < self.rejoin_until
 
     def _evict(self, member: Membership, view: GroupView, members_ahead: tuple[MemberView, ...]) -> bool:
         if not self._evictions:  # the time covers later evictions too: the members of this one are back by then
@@ -217,10 +192,10 @@ class InitialRebalance:
             pass  # one of them has left by itself meanwhile
         except kafka_errors.KafkaError as error:
             # the group is healthy, whichever member leads: the agent continues as an ordinary member
-            self._log.warning("initial-rebalance-failed", error=one_line(error))
+            self.log.warning("initial-rebalance-failed", error=one_line(error))
             self._evictions = _MAX_EVICTIONS
             return False
-        self._log.info(
+        self.log.info(
             "evicted-while-forming",
             members=len(members_ahead),
             of=len(view.members) - 1,
@@ -231,7 +206,7 @@ class InitialRebalance:
 
     def _has_other_agent(self, view: GroupView, mine: MemberView) -> bool:
         """Return whether another agent is in the group: two agents would evict each other forever."""
-        return any(is_agent(one, self._own_client_id) for one in view.members if one is not mine)
+        return any(is_agent(one, self.own_client_id) for one in view.members if one is not mine)
 
 
 def _key(member: MemberView) -> tuple[str, str]:

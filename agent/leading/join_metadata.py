@@ -14,11 +14,7 @@ class JoinMetadata:
     """The protocols that the agent offers to one group."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
-        """Offer the names in this order, with user data that has not changed yet.
-
-        Args:
-            names: Names of the offered protocols, `leading.protocols`.
-        """
+        """Offer the names of `leading.protocols` in this order, with user data that has not changed yet."""
         self._offered = names
         self._names = names
         self._changes = 0
@@ -48,12 +44,9 @@ class JoinMetadata:
 def user_data(protocol: str, changes: int) -> bytes | None:
     """Return user data that differs each time and means nothing to the assignor of the group's leader.
 
-    Sticky assignors read former partitions and their generation in it, or the generation alone. It must be
-    well-formed: aiokafka's leader fails on a list of length -1, which others read as no data.
-
-    Args:
-        protocol: the protocol that the user data is for.
-        changes: how many times the agent has asked for an assignment.
+    Sticky assignors read former partitions and their generation in it, or the generation alone. It must be well-formed:
+    aiokafka's leader fails on a list of length -1, which others read as no data. It changes with each of the agent's
+    requests for an assignment.
     """
     if not changes:
         return None

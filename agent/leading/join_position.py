@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from structlog.typing import FilteringBoundLogger
@@ -35,23 +36,18 @@ _CHOOSE_SECONDS: Final = 3.0
 _MAX_RETURNS: Final = 3
 
 
+@dataclass(kw_only=True, eq=False)
 class JoinPosition:
     """The agent's position in one group while another member leads it."""
 
-    def __init__(
-        self,
-        *,
-        retry_seconds: float,
-        metrics: Metrics,
-        log: FilteringBoundLogger,
-        notify_supervisor: Callable[[], None] = lambda: None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._notify_supervisor = notify_supervisor
-        self._clock = clock
-        self._retry_seconds = retry_seconds
-        self._metrics = metrics
-        self._log = log
+    retry_seconds: float
+    metrics: Metrics
+    log: FilteringBoundLogger
+    notify_supervisor: Callable[[], None] = lambda: None
+    clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
+        """Allow the first attempt at once."""
         self._retry_at = float("-inf")
         self._returned = 0
 
@@ -74,7 +70,7 @@ class JoinPosition:
         known = instance_id is not None and any(member.instance_id == instance_id for member in view.members)
         if not view.stable or view.protocol in SOUND_PROTOCOLS or known:
             return
-        chosen, until = "", self._clock() + _CHOOSE_SECONDS
+        chosen, until = "", self.clock() + _CHOOSE_SECONDS
         for _ in range(_MAX_REJOINS):
             candidate = membership.reserve()
             before = members_before(view, candidate)
@@ -82,13 +78,13 @@ class JoinPosition:
                 chosen, candidate = candidate, chosen
             if candidate and not membership.release(candidate):
                 raise AgentError("the group's coordinator does not know a member id that was reserved a moment ago")
-            if chosen and (members_before(view, chosen) == 1 or self._clock() > until):
+            if chosen and (members_before(view, chosen) == 1 or self.clock() > until):
                 break
         if not chosen:
             raise BackOffError(Cause.NO_PLACE)
         membership.adopt(chosen)
-        self._notify_supervisor()  # else the id would be lost if this process ended before its next sign of life
-        self._log.info("position-chosen", members_before=members_before(view, chosen))
+        self.notify_supervisor()  # else the id would be lost if this process ended before its next sign of life
+        self.log.info("position-chosen", members_before=members_before(view, chosen))
 
     def keep(self, membership: Membership, view: GroupView) -> bool:
         """Take the best available position and give partitions back; return whether the membership has changed.
@@ -98,10 +94,10 @@ class JoinPosition:
                 protocol at once, as it is another implementation, which does so in every place; else again and again.
         """
         if view.protocol in SOUND_PROTOCOLS and (count := len(membership.assigned)):
-            self._metrics.failed(membership.group_id, "assigned-to-agent")
+            self.metrics.failed(membership.group_id, "assigned-to-agent")
             raise BackOffError(Cause.GIFT, gives_to_agents(view.protocol, count))
         exposed = is_exposed(view, membership.member_id)
-        if not exposed and (self._clock() < self._retry_at or _in_place(view, membership, front=True)):
+        if not exposed and (self.clock() < self._retry_at or _in_place(view, membership, front=True)):
             return self._return_partitions(membership)
         if not membership.is_static:
             if exposed:
@@ -115,12 +111,12 @@ class JoinPosition:
             membership.rejoin_for_position()
             if not membership.join(2.0) or membership.leading:
                 return True
-            self._metrics.rejoined_for_position(membership.group_id)
+            self.metrics.rejoined_for_position(membership.group_id)
             view = membership.describe()
             if not view.stable:
                 return True
             if _in_place(view, membership, front=front):
-                self._log.info("in-position", first=front, rejoins=rejoins, leader=membership.leader_id)
+                self.log.info("in-position", first=front, rejoins=rejoins, leader=membership.leader_id)
                 return True
         self._wait(rejoins=_MAX_REJOINS)
         if is_exposed(view, membership.member_id):
@@ -128,18 +124,11 @@ class JoinPosition:
         return True
 
     def approach(self, membership: Membership, view: GroupView, *, max_ahead: int, rejoins: int) -> bool:
-        """Rejoin until at a safe position with few members before it, not counting the leader.
+        """Rejoin until at a safe position with few members before it, not counting the leader; return whether to stop.
 
-        The aim is none, or one if the first position is taken; it grows with the number of rejoins.
-
-        Args:
-            membership: The membership, static.
-            view: The group, stable.
-            max_ahead: How many members may come before it if no better position was found soon.
-            rejoins: How many positions are tried.
-
-        Returns:
-            Whether there is nothing more to try; False if the group has started a rebalance meanwhile.
+        There is more to try if the group has started a rebalance meanwhile. The aim is none, or one if the first
+        position is taken; it grows with the number of rejoins, up to `max_ahead`. At most `rejoins` positions are
+        tried.
         """
         aim = 0 if front_is_free(view, membership.member_id, membership.leader_id) else 1
         for tries in range(rejoins):
@@ -152,15 +141,15 @@ class JoinPosition:
                 return False
             if membership.leading:
                 return True
-            self._metrics.rejoined_for_position(membership.group_id)
+            self.metrics.rejoined_for_position(membership.group_id)
             view = membership.describe()
             if not view.stable:
                 return False
         return True
 
     def _wait(self, *, rejoins: int) -> None:
-        self._retry_at = self._clock() + self._retry_seconds
-        self._log.info("position-taken", rejoins=rejoins, retry_seconds=self._retry_seconds)
+        self._retry_at = self.clock() + self.retry_seconds
+        self.log.info("position-taken", rejoins=rejoins, retry_seconds=self.retry_seconds)
 
     def _return_partitions(self, membership: Membership) -> bool:
         """Ask for a new assignment if the group's leader gave partitions to the agent, so that consumers get them."""
@@ -168,11 +157,11 @@ class JoinPosition:
         if not count:
             self._returned = 0
             return False
-        self._metrics.failed(membership.group_id, "assigned-to-agent")
+        self.metrics.failed(membership.group_id, "assigned-to-agent")
         if self._returned >= _MAX_RETURNS:
             raise BackOffError(Cause.GIVEN_PARTITIONS, f"its leader gave {count} partitions to the agent again")
         self._returned += 1
-        self._log.error("returns-partitions", partitions=count, leader=membership.leader_id)
+        self.log.error("returns-partitions", partitions=count, leader=membership.leader_id)
         membership.nudge()
         return True
 

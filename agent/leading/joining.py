@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from samerack.agent.group_status import FOLLOWING, LEADING
 from samerack.agent.leading.assigning import Sent
 from samerack.agent.leading.group_description import GroupDescription
 from samerack.agent.leading.initial_rebalance import (
@@ -20,7 +21,6 @@ from samerack.agent.leading.initial_rebalance import (
 )
 from samerack.agent.leading.membership import Membership
 from samerack.agent.leading.parts import GroupParts
-from samerack.agent.leading.roles import FOLLOWING, LEADING
 from samerack.agent.policy.back_off_causes import BackOffError, Cause
 from samerack.agent.policy.plan_health import PlanRecord
 from samerack.auth.kafka_config import client_id
@@ -36,14 +36,7 @@ class Joining:
     """The joins of one membership."""
 
     def __init__(self, parts: GroupParts, member: Membership, group: GroupDescription, sighting: Sighting) -> None:
-        """Prepare; nothing is sent.
-
-        Args:
-            parts: What outlives this membership.
-            member: The membership.
-            group: The group as it was last described.
-            sighting: When the group was seen with consumers.
-        """
+        """Prepare; nothing is sent. `sighting` is when the group was seen with consumers."""
         self._parts = parts
         self._reporter = parts.reporter
         self._member = member

@@ -20,12 +20,7 @@ class KeptFile:
     """One file; the caller serializes its calls."""
 
     def __init__(self, path: Path | None, *, name: str) -> None:
-        """Touch nothing yet.
-
-        Args:
-            path: The file; None keeps nothing.
-            name: What is in it, for the log.
-        """
+        """Touch nothing yet. Without a path nothing is kept; `name` is what is in the file, for the log."""
         self._path = path
         self._name = name
 

@@ -13,16 +13,15 @@ from typing import Final
 from kafka import errors as kafka_errors
 from kafka.net.compat import KafkaNetClient
 
+from samerack.agent.group_status import FENCED, OUTSIDE, STANDBY, WAITING
 from samerack.agent.leading.assigning import NoConsumersError
 from samerack.agent.leading.consumer_wait import ConsumerWait
 from samerack.agent.leading.initial_rebalance import Sighting
 from samerack.agent.leading.membership import Membership
-from samerack.agent.leading.membership_errors import ends_membership, is_refused
 from samerack.agent.leading.operator_requests import OperatorRequests
 from samerack.agent.leading.parts import GroupParts
 from samerack.agent.leading.progress import Progress
 from samerack.agent.leading.responsibility import Responsibility
-from samerack.agent.leading.roles import FENCED, OUTSIDE, STANDBY, WAITING
 from samerack.agent.leading.session import TURN_SECONDS, Session
 from samerack.agent.policy.back_off_causes import BackOffError, Cause
 from samerack.agent.supervisor.line import MemberIdentity
@@ -31,15 +30,23 @@ from samerack.auth.kafka_config import for_kafka_python
 from samerack.cluster.client import close, connect
 from samerack.cluster.coordinator_requests import EndedError
 from samerack.cluster.group_poller import GroupPoller
-from samerack.cluster.refusals import explained
+from samerack.cluster.refusals import explained, is_refusal
 from samerack.common.attempts import REQUESTS, Attempts
 from samerack.common.errors import AgentError
 from samerack.common.service import Service
-from samerack.election.leadership_state import Alone, LeadershipState
+from samerack.election.leadership_state import LeadershipState
 from samerack.planning import planner
 
 _RETRY_SECONDS: Final = 2.0
 _OVERDUE_SECONDS: Final = 1.0
+_NOT_ACCEPTED: Final = (
+    kafka_errors.InconsistentGroupProtocolError,
+    kafka_errors.InvalidGroupIdError,
+    kafka_errors.InvalidSessionTimeoutError,
+    kafka_errors.GroupMaxSizeReachedError,
+    kafka_errors.UnsupportedVersionError,
+)
+"""Brokers do not accept the agent as a member with its settings."""
 
 
 class GroupLeader(Service):
@@ -57,20 +64,17 @@ class GroupLeader(Service):
     ) -> None:
         """Prepare; `start` starts the thread.
 
-        Args:
-            parts: The parts that lead the group.
-            poller: Describes the group while the agent stays outside because it has no consumers.
-            leadership: Whether this agent or another one leads the group; without it, this agent.
-            hand_over_seconds: How long `stop` lets the agent stay until another one has taken the membership over, if
-                there is one.
+        `poller` describes the group while the agent stays outside because it has no consumers; without `leadership`
+        this agent leads the group. `stop` lets the agent stay for `hand_over_seconds` until another one, if there is
+        one, has taken the membership over.
         """
         super().__init__(f"group {parts.group}")
         self.group = parts.group
         self._parts = parts
-        self._reporter = parts.reporter
+        self.reporter = parts.reporter
         self.operators = OperatorRequests(parts, wake=self.wake)
         self._hand_over_seconds = hand_over_seconds
-        self._leadership = leadership = leadership or Alone()
+        self._leadership = leadership = leadership or LeadershipState()
         self._responsibility = Responsibility(parts.group, leadership, parts.reporter, prepare=_load_solver)
         self._consumers = ConsumerWait(parts, poller, self._new_membership)
         self._membership: Membership | None = None
@@ -82,16 +86,6 @@ class GroupLeader(Service):
         leadership.listen(self.wake)
 
     # called by other threads
-
-    @property
-    def trouble(self) -> str:
-        """What prevents the agent from leading the group; empty while nothing does."""
-        return self._reporter.trouble
-
-    @property
-    def refused(self) -> bool:
-        """Whether the trouble is that the brokers do not allow something."""
-        return self._reporter.refused
 
     def stop_for_successor(self) -> None:
         """Ask the thread to end; the next process of this agent continues the membership, if it is static."""
@@ -149,15 +143,15 @@ class GroupLeader(Service):
         except kafka_errors.InconsistentGroupProtocolError:
             self._back_off(BackOffError(Cause.NO_SHARED_PROTOCOL))
         except (kafka_errors.KafkaError, AgentError) as error:
-            pause, refused = _RETRY_SECONDS, is_refused(error)
+            pause, refused = _RETRY_SECONDS, _is_refused(error)
             if refused:
                 pause = max(pause, self._parts.admission.back_off.start(Cause.NOT_ALLOWED, explained(error)))
-            self._reporter.failed("refused" if refused else "kafka", error, pause)
+            self.reporter.failed("refused" if refused else "kafka", error, pause)
             return pause
         except Exception as error:  # noqa: BLE001 - the group must not be left because of an error in the agent
-            self._reporter.broke(error, _RETRY_SECONDS)
+            self.reporter.broke(error, _RETRY_SECONDS)
         else:
-            if self._reporter.role == WAITING:
+            if self.reporter.role == WAITING:
                 return TURN_SECONDS  # the next consumers may join soon
         return _RETRY_SECONDS
 
@@ -172,7 +166,7 @@ class GroupLeader(Service):
         (self._stopping if self._responsibility.is_active() else self._wake).wait(seconds)
 
     def _back_off(self, error: BackOffError) -> None:
-        self._reporter.backs_off(error, self._parts.admission.back_off.start(error.cause, str(error)))
+        self.reporter.backs_off(error, self._parts.admission.back_off.start(error.cause, str(error)))
 
     def _stay(self) -> None:
         """Run one membership, while this agent is the active one and the group has consumers."""
@@ -190,13 +184,13 @@ class GroupLeader(Service):
             while self._is_wanted() and not self._ends(membership) and not session.lacks_consumers:
                 self._turn(session, membership)
                 while membership.kept_waiting:
-                    self._reporter.metrics.answered(self.group, membership.kept_waiting.pop(0))
+                    self.reporter.metrics.answered(self.group, membership.kept_waiting.pop(0))
         except kafka_errors.FencedInstanceIdError:
             self._give_way()
         except EndedError:
-            self._reporter.log.info("interrupted")  # by `stop`
+            self.reporter.log.info("interrupted")  # by `stop`
         except NoConsumersError:
-            session.sees_no_consumers()
+            session.is_alone = True
         finally:
             self._leave(session)
             self._membership = None
@@ -233,17 +227,17 @@ class GroupLeader(Service):
         try:
             pause = session.turn()
         except kafka_errors.KafkaError as error:
-            if not membership.member_id or membership.is_forgotten or ends_membership(error):
+            if not membership.member_id or membership.is_forgotten or _ends_membership(error):
                 raise
             self._turns.failed()
             pause = max(TURN_SECONDS, self._turns.pause_seconds)
-            self._reporter.failed("kafka", error, pause)
+            self.reporter.failed("kafka", error, pause)
             session.recover()
             self._stopping.wait(pause)
             return
         self._turns.succeeded()
         if (failure := membership.take_failure()) is not None:
-            self._reporter.failed("kafka", failure, pause)
+            self.reporter.failed("kafka", failure, pause)
         self._wake.wait(pause)
         self._wake.clear()
 
@@ -263,16 +257,16 @@ class GroupLeader(Service):
         """Stay out and report why, after another agent has taken the membership over."""
         self._responsibility.fence()
         if self._stopping.is_set():
-            self._reporter.log.info("handed-over")
+            self.reporter.log.info("handed-over")
         else:
-            self._reporter.is_fenced()
+            self.reporter.is_fenced()
 
     def _leave(self, session: Session) -> None:
         member = session.member
         member.end_by(float("inf"))  # wait for the leave within its own timeout
         try:
             if self._has_successor and member.is_static and member.member_id and not session.lacks_consumers:
-                session.stay()
+                self._parts.takeovers.end(member)  # the next process continues the membership
                 self._unleft = self.member_ids()
                 return
             session.leave()
@@ -281,14 +275,24 @@ class GroupLeader(Service):
                 self._consumers.check_empty(session.member)
         except kafka_errors.KafkaError as error:
             self._unleft = self.member_ids()  # for the supervisor, if this process ends now
-            self._reporter.failed("leave", error, _RETRY_SECONDS)
+            self.reporter.failed("leave", error, _RETRY_SECONDS)
         if session.lacks_consumers:
-            self._reporter.become(WAITING)
-        elif self._reporter.role not in (FENCED, STANDBY):
+            self.reporter.become(WAITING)
+        elif self.reporter.role not in (FENCED, STANDBY):
             if reason := self.operators.left:
-                self._reporter.is_left(reason)
+                self.reporter.is_left(reason)
             else:
-                self._reporter.become(OUTSIDE)
+                self.reporter.become(OUTSIDE)
+
+
+def _is_refused(error: Exception) -> bool:
+    """Return whether the brokers refuse the agent: for missing permissions, or as a member with its settings."""
+    return is_refusal(error) or isinstance(error, _NOT_ACCEPTED)
+
+
+def _ends_membership(error: kafka_errors.KafkaError) -> bool:
+    """Return whether the membership is of no more use; to leave and join again for less costs two rebalances."""
+    return _is_refused(error) or isinstance(error, (kafka_errors.FencedInstanceIdError, EndedError))
 
 
 @cache

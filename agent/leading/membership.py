@@ -57,22 +57,12 @@ class Membership(GroupMember):
     """The agent in one consumer group; one thread drives it."""
 
     def __init__(
-        self,
-        client: KafkaNetClient,
-        *,
-        group: str,
-        settings: LeadingSettings,
-        assign: Assign,
-        wake: Callable[[], None],
+        self, client: KafkaNetClient, *, group: str, settings: LeadingSettings, assign: Assign, wake: Callable[[], None]
     ) -> None:
         """Prepare; nothing is sent before `join`.
 
-        Args:
-            client: A client for this group alone (a parked JoinGroup holds its connection).
-            group: The group.
-            settings: Instance id, timeouts, protocol names.
-            assign: Called when this member leads the group.
-            wake: Called from the network thread when the group has to be rejoined.
+        The client is for this group alone, as a parked JoinGroup holds its connection. `assign` is called when this
+        member leads the group, `wake` from the network thread when it has to be rejoined.
         """
         super().__init__(
             client,
@@ -91,7 +81,8 @@ class Membership(GroupMember):
         self.parked_id = ""
         """The id of this static member before the response to its first JoinGroup, if DescribeGroups shows it."""
         self.assigned = NO_PARTITIONS
-        self._hold = Hold.NONE
+        self.hold_state = Hold.NONE
+        """The state of holding the group; FAILED if the broker gave no member id to hold it with."""
         self._parked = False
         self._once_more: Any = None
         """A future of the response to a JoinGroup that was sent right after the one that is answered next."""
@@ -116,9 +107,9 @@ class Membership(GroupMember):
         """Join, and again while the group is to be held, or evicted members are about to return."""
         response = await self._answered(self._send_join())
         # if the others were faster than the pending member, another member leads the second rebalance too: join again
-        while self._once_more or (response.leader != response.member_id and self._hold in (Hold.ASKED, Hold.HELD)):
+        while self._once_more or (response.leader != response.member_id and self.hold_state in (Hold.ASKED, Hold.HELD)):
             joining, self._once_more = self._once_more or self._send_once_more(), None
-            if response.leader != response.member_id and self._hold is Hold.ASKED:
+            if response.leader != response.member_id and self.hold_state is Hold.ASKED:
                 await self._reserve_pending_member()
             response = await self._answered(joining)
         while _is_alone(response) and time.monotonic() < self._return_until:
@@ -146,7 +137,7 @@ class Membership(GroupMember):
         A broker handles a connection's next request as soon as it has answered the one before, so the second arrives
         before the plan of the group's leader, even if the agent's machine is slow. The group must know the member id.
         """
-        if self._hold is Hold.ASKED and self._parked and self._once_more is None and self.member_id:
+        if self.hold_state is Hold.ASKED and self._parked and self._once_more is None and self.member_id:
             self._once_more = self._send_once_more()
 
     def _send_once_more(self) -> Any:
@@ -165,10 +156,10 @@ class Membership(GroupMember):
         try:
             pending_member = await self._reserve()
         except (kafka_errors.KafkaError, AgentError):
-            self._hold = Hold.FAILED
+            self.hold_state = Hold.FAILED
             return
-        if self._hold is Hold.ASKED:
-            self._hold = Hold.HELD
+        if self.hold_state is Hold.ASKED:
+            self.hold_state = Hold.HELD
         else:  # the hold was ended meanwhile
             future = self._send_release(pending_member)
             # a broker that does not answer must not end the join; the id stays in `pending` and is released later
@@ -187,11 +178,6 @@ class Membership(GroupMember):
     def is_static(self) -> bool:
         """Whether the membership has an instance id, so that it can change its position without a rebalance."""
         return self.group_instance_id is not None
-
-    @property
-    def hold_state(self) -> Hold:
-        """The state of holding the group; FAILED if the broker gave no member id to hold it with."""
-        return self._hold
 
     def offer(self, present: str) -> None:
         """Put the group's present protocol first, so that joining does not change the vote."""
@@ -231,7 +217,7 @@ class Membership(GroupMember):
         By then all members have revoked their partitions, which only that response proves, and join again at once; so
         they wait in JoinGroup without partitions until `let_go`, for RESERVED_SECONDS at most.
         """
-        self._hold = Hold.ASKED
+        self.hold_state = Hold.ASKED
         self._net.call_soon_threadsafe(self._have_ready)
 
     def let_go(self) -> None:
@@ -240,7 +226,7 @@ class Membership(GroupMember):
         Raises:
             KafkaError: The brokers did not accept one; it is still in `pending`.
         """
-        self._hold = Hold.NONE
+        self.hold_state = Hold.NONE
         for member_id in self.pending:
             self.release(member_id)
 

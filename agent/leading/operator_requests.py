@@ -13,12 +13,7 @@ class OperatorRequests:
     """The requests for one group: they are kept, recorded as events, and in force at once."""
 
     def __init__(self, parts: GroupParts, *, wake: Callable[[], None]) -> None:
-        """Change nothing.
-
-        Args:
-            parts: The parts that lead the group.
-            wake: Starts the group's next turn.
-        """
+        """Change nothing; `wake` starts the group's next turn."""
         self._parts = parts
         self._wake = wake
 
@@ -33,14 +28,7 @@ class OperatorRequests:
         return self._parts.requests.status(self._parts.group, self._parts.reporter.role)
 
     def ask(self, wish: Wish | None, *, seconds: float | None, by: str, why: str) -> RequestStatus:
-        """Put an operator's request into force at once, or end all of them.
-
-        Args:
-            wish: What is wanted; None ends what was.
-            seconds: For how long; None: until it is ended.
-            by: Who asks.
-            why: Why.
-        """
+        """Put an operator's request into force at once, for some seconds or until it is ended; None ends all."""
         requests, reporter, group = self._parts.requests, self._parts.reporter, self._parts.group
         if wish is None:
             requests.end(group)

@@ -19,12 +19,12 @@ from samerack.agent.leading.group_reporter import GroupReporter
 from samerack.agent.leading.group_requests import GroupRequests
 from samerack.agent.leading.join_position import JoinPosition
 from samerack.agent.leading.rebalance_evaluator import RebalanceEvaluator
-from samerack.agent.leading.takeover_controller import TakeoverController
-from samerack.agent.leading.takeover_lock import TakeoverLock
+from samerack.agent.leading.takeover_controller import TakeoverController, TakeoverLock
 from samerack.agent.metrics import Metrics
-from samerack.agent.policy import EXEMPT, Action
+from samerack.agent.policy import EXEMPT, Action, GroupCondition
 from samerack.agent.policy.measured import UNMEASURED, Measured
 from samerack.agent.policy.requests import Wish
+from samerack.cluster.group import GroupView
 from samerack.cluster.racks import NO_HOSTS, Hosts
 from samerack.cluster.watch import ClusterWatch
 from samerack.events import EventLog
@@ -37,22 +37,7 @@ _REBALANCES: Final = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupParts:
-    """The parts that lead one group, for as long as the agent runs.
-
-    Attributes:
-        group: the group's name.
-        settings: all settings.
-        watch: source of settled clusters.
-        reporter: reports what happens.
-        admission: whether the agent may be in the group.
-        assigning: what is known for planning the group.
-        evaluator: whether a rebalance is worth it.
-        position: the agent's position in the join order.
-        takeovers: takeovers of the lead.
-        requests: what operators ask for groups.
-        hosts: what other sources know about client hosts.
-        clock: seconds, monotonic.
-    """
+    """The parts that lead one group, for as long as the agent runs."""
 
     group: str
     settings: Settings
@@ -66,6 +51,17 @@ class GroupParts:
     requests: GroupRequests
     hosts: Hosts = NO_HOSTS
     clock: Callable[[], float] = time.monotonic
+
+    def publish(self, view: GroupView, *, first: bool, condition: GroupCondition | None) -> None:
+        """Publish the group's status, by a view without the agent, which is to lead it next if it is `first`."""
+        self.reporter.publish(
+            view,
+            first=first,
+            condition=condition,
+            cluster=self.watch.cluster,
+            hosts=self.hosts,
+            policy_status=self.evaluator.policy_status,
+        )
 
 
 def build_group_parts(  # noqa: PLR0913 - it brings all parts of leading one group together
@@ -88,22 +84,9 @@ def build_group_parts(  # noqa: PLR0913 - it brings all parts of leading one gro
 ) -> GroupParts:
     """Return the parts that lead one group.
 
-    Args:
-        group: The group's name.
-        settings: All settings.
-        watch: Source of settled clusters.
-        foreign_protocols: Groups that last used a protocol that the agent does not offer.
-        requests: What operators ask for groups; without it, nothing at first.
-        group_type: The type of a group by name, to tell classic groups from those that brokers assign.
-        metrics: Metrics and status board.
-        events: Store of decisions and plans for users.
-        weigh: The measured weights of the group's partitions.
-        hosts: What other sources know about client hosts.
-        unsupported_reason: Why groups on these brokers cannot be led; empty if they can.
-        measured: What is measured for the group.
-        rebalances: The record of the group's rebalances.
-        lock: Which group may take over in this agent; without it, this group at any time.
-        notify_supervisor: Sends the supervisor the agent's member ids.
+    Without `requests` operators have asked for nothing, without `lock` the group may take over at any time.
+    `group_type` tells classic groups from those that brokers assign, `unsupported_reason` why groups on these brokers
+    cannot be led (empty if they can); `notify_supervisor` sends the supervisor the agent's member ids.
     """
     if requests is None:
         requests = GroupRequests()

@@ -17,13 +17,10 @@ _BIRTH: Final = "with its first consumers once all have been stopped"
 
 
 def prospect(view: GroupView, leading: LeadingSettings, *, worth_it: bool, bootstrap: str = "") -> str:
-    """Return how an agent comes to lead this group.
+    """Return how an agent, which may be in it or not, comes to lead this stable group.
 
-    Args:
-        view: the group, stable, with or without the agent.
-        leading: the settings to lead.
-        worth_it: whether a plan saves enough for a takeover, which is refused otherwise.
-        bootstrap: brokers for an agent that is to be started first; "" where one follows the group.
+    `worth_it` is whether a plan saves enough for a takeover, which is refused otherwise. `bootstrap` is for an agent
+    that is to be started first; it is empty where one follows the group.
     """
     if reason := refusal(view, leading):
         return f"not while it runs: {reason}"

@@ -82,64 +82,39 @@ class PolicyStatus:
     saved_dollars_per_day: float | None = None
 
 
-def _nobody() -> Request | None:
-    return None
-
-
-def _never(_since: float) -> Iterable[float]:
-    return ()
-
-
+@dataclass(kw_only=True, eq=False)
 class RebalanceEvaluator:
-    """Evaluates rebalances of one group."""
+    """Evaluates rebalances of one group.
 
-    def __init__(  # noqa: PLR0913 - a decision has this many inputs
-        self,
-        *,
-        settings: Settings,
-        watch: ClusterWatch,
-        assigning: Assigning,
-        hosts: Hosts,
-        clock: Callable[[], float],
-        group: str = "",
-        wall: Callable[[], float] = time.time,
-        measured: Measured = UNMEASURED,
-        recent: Callable[[float], Iterable[float]] = _never,
-        pauses: Callable[[], Sequence[float]] = tuple,
-        pause: Callable[[], Request | None] = _nobody,
-    ) -> None:
-        """Start with a full token bucket.
+    Attributes:
+        clock: Seconds, monotonic.
+        group: The group's name, which selects its rules.
+        wall: Seconds since 1970.
+        recent: Returns when an earlier process triggered rebalances for racks or traffic since a given time; both in
+            seconds since 1970.
+        pauses: Returns how long the group paused in its last rebalances, in seconds.
+        pause: The operator's request to start no rebalance for racks or traffic; None while there is none.
+    """
 
-        Args:
-            settings: All settings.
-            watch: Source of settled clusters.
-            assigning: What is known for planning the group, and the last plan sent.
-            hosts: What other sources know about client hosts.
-            clock: Seconds, monotonic.
-            group: The group's name, which selects its rules.
-            wall: Seconds since 1970.
-            measured: What is measured for the group.
-            recent: Returns when an earlier process triggered rebalances for racks or traffic since a given time; both
-                in seconds since 1970.
-            pauses: Returns how long the group paused in its last rebalances, in seconds.
-            pause: The operator's request to start no rebalance for racks or traffic; None while there is none.
-        """
-        self._settings = settings
-        self._watch = watch
-        self._assigning = assigning
-        self._hosts = hosts
-        self._clock = clock
-        self._group = group
-        self._wall = wall
-        self._measured = measured
-        self._recent = recent
-        self._pauses = pauses
-        self._pause = pause
-        self._policy = settings.policy.of(group)
-        self._prices = price_table(settings.money)
+    settings: Settings
+    watch: ClusterWatch
+    assigning: Assigning
+    hosts: Hosts
+    clock: Callable[[], float]
+    group: str = ""
+    wall: Callable[[], float] = time.time
+    measured: Measured = UNMEASURED
+    recent: Callable[[float], Iterable[float]] = lambda _since: ()
+    pauses: Callable[[], Sequence[float]] = tuple
+    pause: Callable[[], Request | None] = lambda: None
+
+    def __post_init__(self) -> None:
+        """Start with a full token bucket."""
+        self._policy = self.settings.policy.of(self.group)
+        self._prices = price_table(self.settings.money)
         self._rules = rules_of(self._policy, dollars_per_byte=self._prices.dollars_per_byte)
-        self._state = fresh(self._rules, clock())
-        self._began, self._began_wall = clock(), wall()
+        self._state = fresh(self._rules, self.clock())
+        self._began, self._began_wall = self.clock(), self.wall()
         self._evaluation: Evaluation | None = None
         self._decision: Decision | None = None
         self._last_reported: tuple[Reason, int] | None = None
@@ -188,7 +163,7 @@ class RebalanceEvaluator:
 
     def decide(self, evaluation: Evaluation) -> tuple[Decision, bool]:
         """Return what to do about the group that the agent leads, and whether that is to be reported."""
-        now, wall = self._clock(), self._wall()
+        now, wall = self.clock(), self.wall()
         self._measure(evaluation, now)
         self._state, decision = decide(self._state, evaluation.condition, now, wall, self._rules)
         self._decision = decision
@@ -203,19 +178,16 @@ class RebalanceEvaluator:
 
     def dry_run(self, evaluation: Evaluation) -> Decision:
         """Return what `decide` would return, without spending from the budget or changing state."""
-        now = self._clock()
+        now = self.clock()
         self._measure(evaluation, now)
-        return decide(self._state, evaluation.condition, now, self._wall(), self._rules)[1]
+        return decide(self._state, evaluation.condition, now, self.wall(), self._rules)[1]
 
     def evaluate(self, view: GroupView, *, leading: bool, generation: int = 0) -> tuple[Evaluation | None, bool]:
         """Return the evaluation of a stable group, or None while not all its topics are known, and whether it is new.
 
-        Args:
-            view: The group without the agent.
-            leading: Whether the agent leads it.
-            generation: The group's generation, if known.
+        The view is without the agent, which may be `leading` the group.
         """
-        cluster, weights, hosts = self._watch.cluster, self._assigning.weights(), self._hosts.version()
+        cluster, weights, hosts = self.watch.cluster, self.assigning.weights(), self.hosts.version()
         last = self._evaluation
         if (
             last is not None
@@ -225,15 +197,15 @@ class RebalanceEvaluator:
             and last.hosts == hosts
         ):
             return last, False
-        members = members_of_view(view, self._settings.racks, self._hosts)
+        members = members_of_view(view, self.settings.racks, self.hosts)
         topics = topics_of(member.topics for member in members)
         counts = owned_counts(member.owned for member in members)
-        if not topics or self._watch.unknown(topics, counts.keys()) or self._is_in_doubt(counts, cluster):
+        if not topics or self.watch.unknown(topics, counts.keys()) or self._is_in_doubt(counts, cluster):
             return None, False
-        mode = self._assigning.mode(view.protocol)
-        problem = problem_of(members, cluster, mode, weights=weights, tables=self._assigning.tables)
+        mode = self.assigning.mode(view.protocol)
+        problem = problem_of(members, cluster, mode, weights=weights, tables=self.assigning.tables)
         plan = planner.make_plan(problem, mode)
-        sent = self._assigning.sent if leading else None
+        sent = self.assigning.sent if leading else None
         self._see_conditions(problem.members, cluster, hosts)
         self._recall()
         self._evaluation = Evaluation(
@@ -253,7 +225,7 @@ class RebalanceEvaluator:
                 conditions=self._conditions,
             ),
         )
-        self._measure(self._evaluation, self._clock())
+        self._measure(self._evaluation, self.clock())
         return self._evaluation, True
 
     def _is_in_doubt(self, counts: Mapping[str, int], cluster: SettledCluster) -> bool:
@@ -261,7 +233,7 @@ class RebalanceEvaluator:
 
         The watch lets deletions settle, but a broker with old metadata may have answered its first poll.
         """
-        now = self._clock()
+        now = self.clock()
         has = {topic: len(cluster.topics.get(topic, ())) for topic in counts}
         self._max_partitions |= {
             topic: count for topic, count in has.items() if count > self._max_partitions.get(topic, 0)
@@ -271,19 +243,19 @@ class RebalanceEvaluator:
             for topic, count in counts.items()
             if has[topic] < count and self._max_partitions.get(topic, 0) < count
         }
-        settling = self._settings.policy.settling_seconds
+        settling = self.settings.policy.settling_seconds
         return any(now - since < settling for since in self._doubted.values())
 
     def _measure(self, evaluation: Evaluation, now: float) -> None:
         """Update the condition with what is measured and requested now."""
         condition, rates = evaluation.condition, evaluation.condition.rates
         if now - evaluation.rates_at >= _RATES_SECONDS:
-            known = self._measured.rates(self._group)
+            known = self.measured.rates(self.group)
             rates = byte_rates(evaluation.plan, known) if known is not None else None
-            pauses = self._pauses()
+            pauses = self.pauses()
             evaluation.pause_seconds = median(pauses) if pauses else None
             evaluation.rates_at = now
-        crossing, pause = self._measured.crossing(self._group), self._pause()
+        crossing, pause = self.measured.crossing(self.group), self.pause()
         evaluation.condition = replace(
             condition, rates=rates, crossing=crossing, pause=pause, pause_seconds=evaluation.pause_seconds
         )
@@ -295,8 +267,8 @@ class RebalanceEvaluator:
 
     def _recall(self) -> None:
         """Add rebalances that this agent triggered before a restart to those of the last hour."""
-        since = self._wall() - _HOUR_SECONDS
-        former = [_ago(at, self._began_wall) for at in self._recent(since)]
+        since = self.wall() - _HOUR_SECONDS
+        former = [_ago(at, self._began_wall) for at in self.recent(since)]
         self._state = remembering(self._state, (self._began - ago for ago in former))
 
 

@@ -21,13 +21,7 @@ class RebalanceObserver:
     def __init__(
         self, rebalances: Rebalances, *, leading: LeadingSettings, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Start without observations.
-
-        Args:
-            rebalances: the record of the group's rebalances.
-            leading: the agent's instance id, names of cooperative protocols.
-            clock: seconds, monotonic.
-        """
+        """Start without observations of the group whose rebalances are recorded there."""
         self._rebalances = rebalances
         self._leading = leading
         self._clock = clock

@@ -8,8 +8,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from samerack.agent.group_status import INSIDE, OUTSIDE, STANDBY
 from samerack.agent.leading.group_reporter import GroupReporter
-from samerack.agent.leading.roles import INSIDE, OUTSIDE, STANDBY
 from samerack.agent.policy.back_off import BackOffState, backed_off
 from samerack.agent.policy.back_off_causes import Cause
 from samerack.election.leadership_state import LeadershipState
@@ -17,7 +17,7 @@ from samerack.election.model import lead
 
 
 class Responsibility:
-    """This agent's responsibility for leading one group."""
+    """This agent's responsibility for leading one group; nothing is handed over at first."""
 
     def __init__(
         self,
@@ -28,15 +28,7 @@ class Responsibility:
         prepare: Callable[[], None],
         clock: Callable[[], float] | None = None,
     ) -> None:
-        """Nothing is handed over at first.
-
-        Args:
-            group: The group's name.
-            leadership: Whether this agent or another one leads the group.
-            reporter: Knows and reports the agent's role in the group.
-            prepare: Loads what leading needs; called whenever the agent is active, before it does anything.
-            clock: Seconds, monotonic; that of this machine without it.
-        """
+        """Use `prepare` to load what leading needs, whenever the agent is active, before it does anything."""
         self._leadership = leadership
         self._reporter = reporter
         self._prepare = prepare
@@ -89,10 +81,7 @@ class Responsibility:
         """Return whether to take the membership again in this election: no other agent has it.
 
         Brokers that lost the latest state of a group fence its member too, and may then keep its former id for longer
-        than its session.
-
-        Args:
-            is_free: Whether the group has no member with the agent's instance id.
+        than its session. `is_free`: the group has no member with the agent's instance id.
         """
         if self._pauses.is_out(self._clock()):
             return False

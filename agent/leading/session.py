@@ -11,6 +11,7 @@ from typing import Final
 
 from kafka import errors as kafka_errors
 
+from samerack.agent.group_status import LEADING
 from samerack.agent.leading.admission import foreign, unsound
 from samerack.agent.leading.group_description import GroupDescription
 from samerack.agent.leading.initial_rebalance import Sighting
@@ -19,7 +20,6 @@ from samerack.agent.leading.membership import Membership
 from samerack.agent.leading.order import is_led_unknowingly
 from samerack.agent.leading.parts import GroupParts
 from samerack.agent.leading.rebalance_evaluator import Evaluation
-from samerack.agent.leading.roles import LEADING
 from samerack.agent.policy import Action
 from samerack.agent.policy.back_off_causes import BackOffError, Cause
 from samerack.auth.kafka_config import client_id
@@ -36,19 +36,14 @@ class Session:
     """One membership, from the first poll to leaving."""
 
     def __init__(self, parts: GroupParts, member: Membership, sighting: Sighting) -> None:
-        """Start without knowledge of the group.
-
-        Args:
-            parts: What outlives this membership.
-            member: The membership; `leave` leaves it.
-            sighting: When the group was seen with consumers.
-        """
+        """Start without knowledge of the group, except when it was seen with consumers."""
         self._parts = parts
         self._reporter = parts.reporter
         self.member = member
         self._group = GroupDescription(parts, member)
         self._joining = Joining(parts, member, self._group, sighting)
-        self._alone = False
+        self.is_alone = False
+        """Whether the JoinGroup response names only the agent."""
 
     @property
     def lacks_consumers(self) -> bool:
@@ -57,7 +52,7 @@ class Session:
         Two agents that do not know of each other must not keep each other in it. Not true during a rebalance:
         consumers that the agent has evicted from a forming group are about to join again.
         """
-        if self._alone:
+        if self.is_alone:
             return True
         view, others = self._group.view, self._group.others
         own = client_id(self._parts.settings.kafka)
@@ -75,18 +70,6 @@ class Session:
         self._parts.takeovers.end(member)
         self._reporter.observer.leaves(member=bool(member.member_id) and not member.fenced)
         member.leave()
-
-    def stay(self) -> None:
-        """End this process's part in the membership, which the next one continues.
-
-        Raises:
-            KafkaError: The brokers did not accept the end of a takeover.
-        """
-        self._parts.takeovers.end(self.member)
-
-    def sees_no_consumers(self) -> None:
-        """Record that the JoinGroup response names only the agent."""
-        self._alone = True
 
     def recover(self) -> None:
         """Undo a takeover under way after a failed turn, and drop what was seen: the next turn polls first."""
@@ -190,7 +173,7 @@ class Session:
         generation = self.member.generation_id
         evaluation, anew = self._parts.evaluator.evaluate(others, leading=leading, generation=generation)
         if anew:
-            self._group.publish(others, first=leading)
+            self._parts.publish(others, first=leading, condition=self._parts.evaluator.condition)
         return evaluation
 
     # following

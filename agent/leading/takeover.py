@@ -6,6 +6,8 @@ a member id that keeps the rebalance open (the pending member): a second rebalan
 since the brokers show every assignment empty. Then the agent removes the leader, and members that would lead before
 the agent, from the group; they join again at once, and the agent leads. When all members are back the agent removes
 the pending member.
+
+Also what a takeover would gain and cost, and whether that is worth a rebalance.
 """
 
 from __future__ import annotations
@@ -17,7 +19,12 @@ from typing import Final
 from samerack.agent.leading.admission import foreign
 from samerack.agent.leading.membership import Membership
 from samerack.agent.leading.order import ahead, places_share
+from samerack.agent.leading.progress import Gain
+from samerack.agent.leading.rebalance_evaluator import Evaluation, PolicyStatus
+from samerack.agent.policy import Action, Decision, Reason
 from samerack.cluster.group import EAGER, GroupView, MemberView
+from samerack.common import words
+from samerack.settings.cures import command
 from samerack.settings.leading import LeadingSettings
 
 PREPARING: Final = "PreparingRebalance"
@@ -50,13 +57,7 @@ than the leader. A later one joins in another rebalance, which costs the group l
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakeoverParties:
-    """The agent and the leader of the group.
-
-    Attributes:
-        me: the agent's member id.
-        leader: the member id of the present leader.
-        static: whether the agent's membership has an instance id.
-    """
+    """The member ids of the agent and of the group's present leader; `static`: the agent has an instance id there."""
 
     me: str
     leader: str
@@ -69,13 +70,7 @@ def parties_of(member: Membership) -> TakeoverParties:
 
 
 def refusal(view: GroupView, parties: TakeoverParties, leading: LeadingSettings) -> str:
-    """Return why a clean takeover of this group is not possible from any position; empty if it is.
-
-    Args:
-        view: the group as its brokers describe it.
-        parties: the agent and the leader.
-        leading: which protocols are cooperative, and the agent's instance id.
-    """
+    """Return why a clean takeover of this group is not possible from any position; empty if it is."""
     if not view.stable:
         return f"it is {view.state}, not Stable; try again when it has settled"
     if view.protocol in leading.cooperative_protocols:
@@ -122,12 +117,49 @@ def place_refusal(view: GroupView, parties: TakeoverParties) -> str:
 def longest_pause(rejoin_seconds: float | None) -> float | None:
     """Return for how long, in seconds, a takeover stops the group's reading at most, estimated from its rebalances.
 
-    Its members rejoin twice, wait for the evicted members, and start to read again.
-
-    Args:
-        rejoin_seconds: how long they took to rejoin recently; None if that is not known.
+    Its members rejoin twice, wait for the evicted members, and start to read again. None if it is not known how long
+    they took to rejoin recently.
     """
     return None if rejoin_seconds is None else 2 * rejoin_seconds + HELD_SECONDS + _BEGIN_SECONDS
+
+
+def gain_of(view: GroupView, evaluation: Evaluation, policy_status: PolicyStatus, rejoin_seconds: float | None) -> Gain:
+    """Return what a takeover would gain and cost; `rejoin_seconds` is how long the members took to rejoin recently."""
+    condition = evaluation.condition
+    now, then = condition.shares
+    return Gain(
+        members=len(view.members) - 1,
+        cross_rack_now=condition.present.known_partitions_across,
+        cross_rack_then=condition.possible.known_partitions_across,
+        share_now=now,
+        share_then=then,
+        saved_bytes_per_second=policy_status.saved_bytes_per_second,
+        saved_dollars_per_day=policy_status.saved_dollars_per_day,
+        rejoin_seconds=rejoin_seconds,
+        held_seconds_at_most=HELD_SECONDS,
+        pause_seconds_at_most=longest_pause(rejoin_seconds),
+        moved=condition.possible.moved,
+        rebalances=REBALANCES,
+    )
+
+
+def worth_refusal(group: str, decision: Decision, *, asked: bool) -> str:
+    """Return why the gain is not worth a rebalance now, by what the policy would do if the agent led the group.
+
+    Empty if it is worth it; if a user has `asked` for the takeover, a rebalance that the policy only proposes is
+    enough.
+    """
+    if decision.reason is Reason.PAUSED:
+        return f"an operator has paused the agent in this group: {command('resume', group=group)} ends that"
+    allowed = {Action.REBALANCE, Action.PROPOSE} if asked else {Action.REBALANCE}
+    if decision.before is None or decision.after is None:
+        return f"what it would gain is not known ({decision.reason.value}): {words.RACKS_UNKNOWN}"
+    if decision.action in allowed and decision.before > decision.after:
+        return ""
+    return (
+        f"the gain is not worth a rebalance now ({decision.reason.value}): {decision.before:.1%} is read across "
+        f"racks, {decision.after:.1%} would be"
+    )
 
 
 def slow_refusal(waited_seconds: float, max_seconds: float) -> str:
@@ -161,10 +193,7 @@ class Verdict:
 def may_evict(before: GroupView, view: GroupView, parties: TakeoverParties) -> Verdict:
     """Return whether no member owns partitions any more, so that the leader may be evicted.
 
-    Args:
-        before: the group when it was stable.
-        view: the group now, held by the pending member.
-        parties: the agent and the leader now.
+    The group was stable `before`, and is held by the pending member now.
     """
     if view.state in _ON_THE_WAY:
         return Verdict()

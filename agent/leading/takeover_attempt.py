@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from kafka import errors as kafka_errors
 
@@ -32,49 +32,38 @@ from samerack.agent.leading.takeover_steps import Step, TakeoverEvent, transitio
 from samerack.cluster.group import GroupView, MemberView
 
 
+@dataclass(kw_only=True, eq=False)
 class TakeoverAttempt:
-    """One takeover in progress; finished as soon as `progress.outcome` is not RUNNING."""
+    """One takeover in progress; `begin` starts it, and it is over as soon as `progress.outcome` is not RUNNING.
 
-    def __init__(  # noqa: PLR0913 - its inputs, its listeners and the clock
-        self,
-        *,
-        progress: Progress,
-        before: GroupView,
-        wait_seconds: float,
-        reporter: GroupReporter,
-        notify_supervisor: Callable[[], None],
-        publish: Callable[[Progress], None],
-        on_evict: Callable[[tuple[MemberView, ...]], None] = lambda _: None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """Prepare; `begin` starts the attempt.
+    Attributes:
+        progress: First only group, number and gain of this takeover.
+        before: The group, stable, as it was last seen.
+        wait_seconds: How long the members may take to rejoin.
+        notify_supervisor: Sends the supervisor the agent's member ids; returns when it has them.
+        publish: Called with every change of the progress.
+        on_evict: Called with the members that are about to be evicted.
+    """
 
-        Args:
-            progress: Group, number and gain of this takeover.
-            before: The group, stable, as it was last seen.
-            wait_seconds: How long the members may take to rejoin.
-            reporter: Reports what happens.
-            notify_supervisor: Sends the supervisor the agent's member ids; returns when it has them.
-            publish: Called with every change of the progress.
-            on_evict: Called with the members that are about to be evicted.
-            clock: Seconds, monotonic.
-        """
-        self._before = before
-        self._wait_seconds = wait_seconds
-        self._reporter = reporter
-        self._notify_supervisor = notify_supervisor
-        self._publish = publish
-        self._on_evict = on_evict
-        self._clock = clock
-        self._began = self._step_began = clock()
+    progress: Progress
+    before: GroupView
+    wait_seconds: float
+    reporter: GroupReporter
+    notify_supervisor: Callable[[], None]
+    publish: Callable[[Progress], None]
+    on_evict: Callable[[tuple[MemberView, ...]], None] = lambda _: None
+    clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
+        """Publish that the attempt begins with its first step."""
+        self._began = self._step_began = self.clock()
         self._step = Step.GATHER
         self._tries = 0
         self._evicted: frozenset[str] = frozenset()
         self._missing, self._missing_since = 0, 0.0
         self._evicted_at = self._assigned_at = self._began
         self._held_since: float | None = None
-        self.progress = replace(progress, outcome=Outcome.RUNNING, step=self._step.value)
-        publish(self.progress)
+        self._publish_progress(replace(self.progress, outcome=Outcome.RUNNING, step=self._step.value))
 
     @property
     def is_over(self) -> bool:
@@ -102,7 +91,7 @@ class TakeoverAttempt:
         except kafka_errors.RetriableError as error:
             if self.is_over or self._held() > HELD_SECONDS:
                 raise
-            self._reporter.failed("kafka", error, 0.0)
+            self.reporter.failed("kafka", error, 0.0)
 
     def _turn(self, member: Membership) -> None:
         if self._step is Step.GATHER:
@@ -118,15 +107,15 @@ class TakeoverAttempt:
 
     def _gather(self, member: Membership) -> None:
         if member.hold_state is Hold.HELD:
-            self._held_since = self._clock()
-            self._notify_supervisor()
+            self._held_since = self.clock()
+            self.notify_supervisor()
             self._happens(TakeoverEvent.IS_HELD)
             self._hold(member)
         elif member.hold_state is not Hold.ASKED:
             self._undo(member, TakeoverEvent.GOT_NO_ID, "the brokers gave no member id to hold the group with")
-        elif self._seconds_in_step() > self._wait_seconds:
+        elif self._seconds_in_step() > self.wait_seconds:
             reason = (
-                f"the members did not rejoin within leading.takeover_wait_seconds ({self._wait_seconds:g} s); their "
+                f"the members did not rejoin within leading.takeover_wait_seconds ({self.wait_seconds:g} s); their "
                 "rebalance goes on by itself"
             )
             self._undo(member, TakeoverEvent.MEMBERS_ARE_SLOW, reason)
@@ -137,7 +126,7 @@ class TakeoverAttempt:
             self._undo(member, TakeoverEvent.HELD_FOR_LONG, reason)
             return
         view = member.describe()
-        verdict = may_evict(self._before, view, parties_of(member))
+        verdict = may_evict(self.before, view, parties_of(member))
         if verdict.again and self._tries + 1 < MAX_TRIES:
             self._tries += 1
             self._held_since = None
@@ -153,16 +142,16 @@ class TakeoverAttempt:
         elif verdict.go:
             before = ahead(view, member.member_id, member.leader_id)
             self._evicted = frozenset({member.leader_id, *(one.id for one in before)})
-            self._evicted_at = self._clock()
-            self._on_evict(tuple(one for one in self._before.members if one.id in self._evicted))
+            self._evicted_at = self.clock()
+            self.on_evict(tuple(one for one in self.before.members if one.id in self._evicted))
             member.evict(*self._evicted)
             self._happens(TakeoverEvent.NOBODY_OWNS_ANYTHING)
 
     def _await_return(self, member: Membership) -> None:
-        verdict = is_back(self._before, member.describe(), self._evicted)
+        verdict = is_back(self.before, member.describe(), self._evicted)
         if verdict.missing != self._missing:
-            self._missing, self._missing_since = verdict.missing, self._clock()
-        waited = self._clock() - self._missing_since
+            self._missing, self._missing_since = verdict.missing, self.clock()
+        waited = self.clock() - self._missing_since
         some = 0 < verdict.missing < len(self._evicted) and waited > BACK_SECONDS
         # a member that is not back by then joins in another rebalance: the others have waited long enough
         if verdict.go or some or self._held() > HELD_SECONDS:
@@ -181,7 +170,7 @@ class TakeoverAttempt:
             self._undo(member, TakeoverEvent.FOLLOWS, "the rebalance ended under another leader")
             return
         self._let_go(member)
-        self._assigned_at = self._clock()
+        self._assigned_at = self.clock()
         if self.is_led:
             late = max(self.progress.late, self._missing)
             self.progress = replace(self.progress, rebalances=self.progress.rebalances + 1, late=late)
@@ -193,13 +182,12 @@ class TakeoverAttempt:
     def sees(self, view: GroupView | None) -> None:
         """End the attempt of an agent that leads: the late members are back, or are not waited for any longer.
 
-        Args:
-            view: The group; None if it was not described since the last rebalance.
+        The view is None if the group was not described since the last rebalance.
         """
         if not self.is_led:
             return
         if view is not None and view.stable:
-            self._missing = missing_of(self._before, view)
+            self._missing = missing_of(self.before, view)
         if not self._missing or self._seconds_in_step() > LATE_SECONDS:
             self._conclude(TakeoverEvent.NOBODY_IS_LATE)
 
@@ -246,10 +234,15 @@ class TakeoverAttempt:
             self._publish_progress(self.progress)
         else:
             over = self._over(did or self._step.value)
-            self._reporter.takeover(over.step, seconds=over.seconds)
-            self._step, self._step_began = then, self._clock()
+            self.reporter.takeover(over.step, seconds=over.seconds)
+            self._step, self._step_began = then, self.clock()
             self._publish_progress(
-                replace(self.progress, step=then.value, did=(*self.progress.did, over), seconds=self._seconds())
+                replace(
+                    self.progress,
+                    step=then.value,
+                    did=(*self.progress.did, over),
+                    seconds=round(self.clock() - self._began, 3),
+                )
             )
 
     def _let_go(self, member: Membership) -> None:
@@ -260,12 +253,12 @@ class TakeoverAttempt:
 
     def _finish(self, outcome: Outcome, reason: str) -> None:
         did = (*self.progress.did, self._over(self._step.value))
-        until = self._assigned_at if outcome is Outcome.LEADS else self._clock()
+        until = self._assigned_at if outcome is Outcome.LEADS else self.clock()
         seconds = round(until - self._began, 3)
         self._publish_progress(
             replace(self.progress, outcome=outcome, reason=reason, step="", did=did, seconds=seconds)
         )
-        self._reporter.takeover(
+        self.reporter.takeover(
             outcome.value,
             reason=reason,
             seconds=self.progress.seconds,
@@ -274,17 +267,14 @@ class TakeoverAttempt:
         )
 
     def _held(self) -> float:
-        return 0.0 if self._held_since is None else self._clock() - self._held_since
+        return 0.0 if self._held_since is None else self.clock() - self._held_since
 
     def _seconds_in_step(self) -> float:
-        return self._clock() - self._step_began
+        return self.clock() - self._step_began
 
     def _over(self, name: str) -> Did:
         return Did(step=name, seconds=round(self._seconds_in_step(), 3))
 
-    def _seconds(self) -> float:
-        return round(self._clock() - self._began, 3)
-
     def _publish_progress(self, progress: Progress) -> None:
         self.progress = progress
-        self._publish(progress)
+        self.publish(progress)

@@ -6,10 +6,11 @@ There is one controller per group; it outlives memberships. The group's thread d
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from kafka import errors as kafka_errors
@@ -23,15 +24,15 @@ from samerack.agent.leading.rebalance_evaluator import Evaluation, RebalanceEval
 from samerack.agent.leading.takeover import (
     MAX_AHEAD,
     MAX_REJOINS,
+    gain_of,
     no_position_reason,
     parties_of,
     place_refusal,
     refusal,
     slow_refusal,
+    worth_refusal,
 )
 from samerack.agent.leading.takeover_attempt import TakeoverAttempt
-from samerack.agent.leading.takeover_gain import gain_of, worth_refusal
-from samerack.agent.leading.takeover_lock import TakeoverLock
 from samerack.agent.leading.takeover_request import TakeoverRequest
 from samerack.cluster.group import GroupView, MemberView
 from samerack.common import words
@@ -46,45 +47,49 @@ _REJOINS: Final = 5
 """Rebalances from which the members' rejoin time is known; one that others started shows only a part of it."""
 
 
+class TakeoverLock:
+    """Allows one takeover at a time in the whole agent: each one makes the members of a group wait."""
+
+    def __init__(self) -> None:
+        """Make a lock that nobody holds."""
+        self._lock = threading.Lock()
+        self._holder = ""
+
+    def take(self, group: str) -> str:
+        """Take the lock for a group if it is free; return the group that holds it."""
+        with self._lock:
+            self._holder = self._holder or group
+            return self._holder
+
+    def give(self, group: str) -> None:
+        """Release the lock if this group holds it."""
+        with self._lock:
+            if self._holder == group:
+                self._holder = ""
+
+
+@dataclass(kw_only=True, eq=False)
 class TakeoverController:
-    """Takes over the lead of one group, on request or by the setting."""
+    """Takes over the lead of one group, on request or by the setting; no takeover is under way at first.
 
-    def __init__(  # noqa: PLR0913 - a takeover needs this many parts
-        self,
-        *,
-        group: str,
-        leading: LeadingSettings,
-        evaluator: RebalanceEvaluator,
-        position: JoinPosition,
-        reporter: GroupReporter,
-        lock: TakeoverLock,
-        notify_supervisor: Callable[[], None] = lambda: None,
-        on_evict: Callable[[tuple[MemberView, ...]], None] = lambda _: None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """No takeover is under way at first.
+    Attributes:
+        notify_supervisor: Sends the supervisor the agent's member ids; returns when it has them.
+        on_evict: Called with the members that are about to be evicted.
+    """
 
-        Args:
-            group: The group's name.
-            leading: Whether to take over without a request, and the limits.
-            evaluator: Computes the gain.
-            position: The agent's position in the join order.
-            reporter: Reports what happens.
-            lock: Which group may take over in this agent.
-            notify_supervisor: Sends the supervisor the agent's member ids; returns when it has them.
-            on_evict: Called with the members that are about to be evicted.
-            clock: Seconds, monotonic.
-        """
-        self._group = group
-        self._leading = leading
-        self._evaluator = evaluator
-        self._position = position
-        self._reporter = reporter
-        self._lock = lock
-        self._notify_supervisor = notify_supervisor
-        self._on_evict = on_evict
-        self._clock = clock
-        self.request = TakeoverRequest(group=group, reporter=reporter, clock=clock)
+    group: str
+    leading: LeadingSettings
+    evaluator: RebalanceEvaluator
+    position: JoinPosition
+    reporter: GroupReporter
+    lock: TakeoverLock
+    notify_supervisor: Callable[[], None] = lambda: None
+    on_evict: Callable[[tuple[MemberView, ...]], None] = lambda _: None
+    clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
+        """Make what is known of takeovers of this group."""
+        self.request = TakeoverRequest(group=self.group, reporter=self.reporter, clock=self.clock)
         """The last request, and the progress; other threads may use it."""
         self._attempt: TakeoverAttempt | None = None
         self._tries = 0
@@ -103,30 +108,25 @@ class TakeoverController:
     def consider(self, member: Membership, view: GroupView, evaluation: Evaluation) -> bool:
         """Answer a request, or start an attempt if nothing prevents it; return whether the membership has changed.
 
-        Args:
-            member: The membership, following.
-            view: The group, stable.
-            evaluation: What the agent's plan would gain.
+        The member follows, and the group is stable.
         """
         progress = self.request.progress
         asked = progress.outcome is Outcome.ASKED
         if not asked and not self._is_due():
             return False
         dry_run = asked and progress.dry_run
-        gain = gain_of(view, evaluation, self._evaluator.policy_status, self._rejoin_seconds)
+        gain = gain_of(view, evaluation, self.evaluator.policy_status, self._rejoin_seconds)
         parties = parties_of(member)
         reason = (
-            refusal(view, parties, self._leading)
-            or slow_refusal(self._rejoin_seconds or 0.0, self._leading.takeover_wait_seconds)
-            or worth_refusal(view.name, self._evaluator.dry_run(evaluation), asked=asked)
+            refusal(view, parties, self.leading)
+            or slow_refusal(self._rejoin_seconds or 0.0, self.leading.takeover_wait_seconds)
+            or worth_refusal(view.name, self.evaluator.dry_run(evaluation), asked=asked)
         )
         if not reason and not self.request.approached:
             reason = no_position_reason(view, parties)
         if not reason and not dry_run:
             if parties.static and not self.request.approached and ahead(view, parties.me, parties.leader):
-                self.request.approached = self._position.approach(
-                    member, view, max_ahead=MAX_AHEAD, rejoins=MAX_REJOINS
-                )
+                self.request.approached = self.position.approach(member, view, max_ahead=MAX_AHEAD, rejoins=MAX_REJOINS)
                 if self.request.approached:
                     self.request.extend()
                 return True
@@ -160,7 +160,7 @@ class TakeoverController:
         Raises:
             KafkaError: The pending member could not be released; `end` tries again.
         """
-        self._joined_at, self.request.approached = self._clock(), False
+        self._joined_at, self.request.approached = self.clock(), False
         if self._attempt is None:
             self._rejoins.append(member.waited_seconds)
         else:
@@ -177,7 +177,7 @@ class TakeoverController:
             elif member.pending:
                 member.let_go()
         except kafka_errors.KafkaError as error:
-            self._reporter.failed("leave", error, 0.0)
+            self.reporter.failed("leave", error, 0.0)
         self._settle()
         self.orphans |= member.pending
 
@@ -195,14 +195,14 @@ class TakeoverController:
 
     def _is_due(self) -> bool:
         """Return whether the setting asks for a takeover now: no recent rebalance, no pause after an undone one."""
-        now = self._clock()
+        now = self.clock()
         stable = now - self._joined_at >= _STABLE_SECONDS
-        return self._leading.takeover == "clean" and now >= self._again_at and stable
+        return self.leading.takeover == "clean" and now >= self._again_at and stable
 
     def _lock_refusal(self) -> str:
         """Return why the takeover has to wait for that of another group; empty once it has the lock."""
-        holder = self._lock.take(self._group)
-        return "" if holder == self._group else f"the agent is taking the lead of {holder} over; one at a time"
+        holder = self.lock.take(self.group)
+        return "" if holder == self.group else f"the agent is taking the lead of {holder} over; one at a time"
 
     @property
     def _rejoin_seconds(self) -> float | None:
@@ -214,26 +214,26 @@ class TakeoverController:
             outcome = Outcome.REFUSED if reason else Outcome.WOULD
             self.request.publish(replace(progress, outcome=outcome, reason=reason, gain=gain))
         if reason and (not progress.dry_run if asked else reason != self._refused):
-            self._reporter.takeover(Outcome.REFUSED.value, reason=reason)
+            self.reporter.takeover(Outcome.REFUSED.value, reason=reason)
         self._refused = "" if asked else reason
 
     def _begin(self, member: Membership, view: GroupView, evaluation: Evaluation, gain: Gain) -> None:
-        self._evaluator.decide(evaluation)  # takes a token from the budget, as for a rebalance
+        self.evaluator.decide(evaluation)  # takes a token from the budget, as for a rebalance
         pause = _AGAIN_SECONDS[self._tries] if self._tries < len(_AGAIN_SECONDS) else float("inf")
-        self._tries, self._again_at = self._tries + 1, self._clock() + pause
+        self._tries, self._again_at = self._tries + 1, self.clock() + pause
         number = self.request.next_number
-        self._reporter.takeover(
+        self.reporter.takeover(
             "begin", reason=f"{words.percent(gain.share_now)} across racks, {words.percent(gain.share_then)} possible"
         )
         self._attempt = TakeoverAttempt(
-            progress=Progress(group=self._group, number=number, gain=gain),
+            progress=Progress(group=self.group, number=number, gain=gain),
             before=view,
-            wait_seconds=self._leading.takeover_wait_seconds,
-            reporter=self._reporter,
-            notify_supervisor=self._notify_supervisor,
+            wait_seconds=self.leading.takeover_wait_seconds,
+            reporter=self.reporter,
+            notify_supervisor=self.notify_supervisor,
             publish=self.request.publish,
-            on_evict=self._on_evict,
-            clock=self._clock,
+            on_evict=self.on_evict,
+            clock=self.clock,
         )
         self._attempt.begin(member)
 
@@ -241,4 +241,4 @@ class TakeoverController:
         """Release the takeover lock after the end of an attempt, for the next one."""
         if self._attempt is None or self._attempt.is_over:
             self._attempt = None
-            self._lock.give(self._group)
+            self.lock.give(self.group)

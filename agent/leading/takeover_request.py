@@ -10,25 +10,18 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
+from samerack.agent.group_status import FOLLOWING, LEADING, WAITING
 from samerack.agent.leading.group_reporter import GroupReporter
 from samerack.agent.leading.progress import UNDER_WAY, Outcome, Progress
-from samerack.agent.leading.roles import FOLLOWING, LEADING, WAITING
 
 _ASKED_SECONDS: Final = 5.0
 """A request that the group's thread has not started by then is refused."""
 
 
 class TakeoverRequest:
-    """The last request for a takeover of one group; thread-safe."""
+    """The last request for a takeover of one group, at first none; thread-safe."""
 
     def __init__(self, *, group: str, reporter: GroupReporter, clock: Callable[[], float]) -> None:
-        """Nothing is requested at first.
-
-        Args:
-            group: The group's name.
-            reporter: Knows the agent's role in the group.
-            clock: Seconds, monotonic.
-        """
         self._group = group
         self._reporter = reporter
         self._clock = clock

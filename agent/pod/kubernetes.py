@@ -138,7 +138,10 @@ class Api:
             )
         if answer.status != 200:
             raise KubernetesError(f"the Kubernetes API at {self._url} answers {answer.status}: {_message(answer.body)}")
-        return _object(answer.body, self._url)
+        found = _object(answer.body)
+        if found is None:
+            raise KubernetesError(f"{self._url}: answers no JSON object; is it a Kubernetes API server?")
+        return found
 
     def _of_account(self, name: str) -> str:
         try:
@@ -210,21 +213,16 @@ def _part(entity: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     return part if isinstance(part, dict) else {}
 
 
-def _object(body: bytes, url: str) -> dict[str, Any]:
+def _object(body: bytes) -> dict[str, Any] | None:
+    """Return a JSON object; None if the body has none."""
     try:
         parsed = json.loads(body)
     except ValueError:
-        parsed = None
-    if not isinstance(parsed, dict):
-        raise KubernetesError(f"{url}: answers no JSON object; is it a Kubernetes API server?")
-    return parsed
+        return None
+    return parsed if isinstance(parsed, dict) else None
 
 
 def _message(body: bytes) -> str:
     """Return the message of a `Status`, on one line."""
-    try:
-        parsed = json.loads(body)
-    except ValueError:
-        parsed = None
-    text = parsed.get("message") if isinstance(parsed, dict) else None
+    text = (_object(body) or {}).get("message")
     return " ".join(str(text or "no reason given").split())[:300]

@@ -47,18 +47,9 @@ class PodRacks(Service):
     may_hurry = False  # a new address makes another failure no less likely
 
     def __init__(
-        self,
-        settings: PodSettings,
-        *,
-        asked: Callable[[Outcome], None],
-        environment: Mapping[str, str] | None = None,
+        self, settings: PodSettings, *, asked: Callable[[Outcome], None], environment: Mapping[str, str] | None = None
     ) -> None:
-        """Prepare; `start` begins.
-
-        Args:
-            settings: where to ask, and how names become racks.
-            asked: called with the outcome of every lookup.
-            environment: the process's own by default.
+        """Prepare; `asked` is called with the outcome of every lookup.
 
         Raises:
             KubernetesError: This is no pod, and no API server is set.
@@ -93,7 +84,7 @@ class PodRacks(Service):
 
     def turn(self) -> float:
         """Look up wanted addresses once; return how long to wait unless a new address is requested."""
-        return 0.0 if self.look(time.monotonic()) else _RETRY_SECONDS
+        return 0.0 if self.look_up(time.monotonic()) else _RETRY_SECONDS
 
     def rest(self, seconds: float) -> None:
         """Wait for a new address, and a moment longer: those requested at one time are looked up together."""
@@ -104,11 +95,8 @@ class PodRacks(Service):
         """Count a failed lookup."""
         self._asked("failed")
 
-    def look(self, now: float) -> int:
-        """Look up the addresses that are due; forget those that were not requested for a while.
-
-        Returns:
-            How many addresses are left to look up.
+    def look_up(self, now: float) -> int:
+        """Look up the addresses that are due, and return how many are left; forget those not requested for a while.
 
         Raises:
             KubernetesError: No answer, or a refusal; what was known stays.

@@ -24,12 +24,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnRack:
-    """The rack of this pod.
-
-    Attributes:
-        rack: as the brokers name it; None where no source knows.
-        answers: the sources' answers, in the order in which they were asked.
-    """
+    """The rack of this pod as the brokers name it, None where no source knows, and the answers of all sources asked."""
 
     rack: str | None
     source: RackSource | None

@@ -26,10 +26,7 @@ _SOURCES: Final[Mapping[RackSource, Callable[[PodSettings, Mapping[str, str]], A
 def own_rack(settings: PodSettings, environment: Mapping[str, str] | None = None, *, every: bool = False) -> OwnRack:
     """Return this pod's rack from the first source that knows it; never fails, as each answer says what went wrong.
 
-    Args:
-        settings: where to look.
-        environment: the process's own by default.
-        every: ask the sources after it as well, to show what they say.
+    With `every`, ask the sources after it as well, to show what they say.
     """
     environment = os.environ if environment is None else environment
     answers: list[Answer] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import Enum
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
@@ -31,36 +32,21 @@ class PublishingMetrics:
 
     def __init__(self, registry: CollectorRegistry, topics: Iterable[str]) -> None:
         """Create all series at 0: a rate misses the first event where no 0 came before it."""
-        self._published = Counter(
-            "samerack_published_records",
-            "Records that Kafka has acknowledged, by kind.",
-            ["kind"],
-            registry=registry,
+        counter, gauge = partial(Counter, registry=registry), partial(Gauge, registry=registry)
+        self._published = counter(
+            "samerack_published_records", "Records that Kafka has acknowledged, by kind.", ["kind"]
         )
-        self._dropped = Counter(
-            "samerack_dropped_records",
-            "Records that will never be published, by kind and reason.",
-            ["kind", "reason"],
-            registry=registry,
+        self._dropped = counter(
+            "samerack_dropped_records", "Records that will never be published, by kind and reason.", ["kind", "reason"]
         )
-        self._buffered = Gauge(
-            "samerack_buffered_records",
-            "Records that wait for Kafka to acknowledge them, by kind.",
-            ["kind"],
-            registry=registry,
+        self._buffered = gauge(
+            "samerack_buffered_records", "Records that wait for Kafka to acknowledge them, by kind.", ["kind"]
         )
-        self._bytes = Gauge("samerack_buffered_record_bytes", "Bytes of the records that wait.", registry=registry)
-        self._refused = Gauge(
-            "samerack_publishing_refused",
-            "1 while a topic takes no records, by reason.",
-            ["topic", "reason"],
-            registry=registry,
+        self._bytes = gauge("samerack_buffered_record_bytes", "Bytes of the records that wait.")
+        self._refused = gauge(
+            "samerack_publishing_refused", "1 while a topic takes no records, by reason.", ["topic", "reason"]
         )
-        self._producers = Counter(
-            "samerack_producers_replaced",
-            "Producers that were given up after a fatal error.",
-            registry=registry,
-        )
+        self._producers = counter("samerack_producers_replaced", "Producers that were given up after a fatal error.")
         for kind in Kind:
             self._published.labels(kind.value)
             self._buffered.labels(kind.value)

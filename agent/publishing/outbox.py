@@ -48,12 +48,7 @@ class Outbox:
     """Waiting records, by kind and in order of numbers, and records in flight."""
 
     def __init__(self, *, max_records: int, max_bytes: int) -> None:
-        """Create an empty outbox.
-
-        Args:
-            max_records: bound for waiting and in-flight records together.
-            max_bytes: the same in bytes.
-        """
+        """Create an empty outbox; the bounds are for waiting and in-flight records together."""
         self._max_records = max_records
         self._max_bytes = max_bytes
         self._waiting: dict[Kind, list[OutgoingRecord]] = {kind: [] for kind in Kind}

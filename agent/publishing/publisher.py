@@ -64,13 +64,9 @@ class Publisher(Service):
     ) -> None:
         """Prepare; `start` begins.
 
-        Args:
-            settings: all settings.
-            metrics: where to count.
-            roles: the agent's role in each group.
-            mine: whether this agent publishes a group's state; samples are of what it counted.
-            cluster_id: returns the id of the measured cluster, empty while it is not known.
-            election: the election whose agents together count each byte once; "" while this one counts alone.
+        `roles` returns the agent's role in each group; `mine` whether this agent publishes a group's state, while
+        samples are of what it counted; `cluster_id` the id of the measured cluster, empty while it is not known;
+        `election` the election whose agents together count each byte once, empty while this one counts alone.
 
         Raises:
             SettingsError: librdkafka refuses a setting, or nothing is measured that could be published.
@@ -189,7 +185,6 @@ class Publisher(Service):
         self._add(Kind.SAMPLE, key.group, make)
 
     def _add_state(self, group: GroupTraffic, snapshot: TrafficSnapshot, role: str) -> None:
-        seen = state_record(group, snapshot.cluster)
         make = partial(
             GroupState,
             at=int(snapshot.window_end * 1000),
@@ -198,10 +193,7 @@ class Publisher(Service):
             assignor=group.assignor,
             role=role,
             rack_aware_fetch=snapshot.rack_aware_fetch,
-            racks=seen.racks,
-            broker_racks=seen.broker_racks,
-            members=seen.members,
-            topics=seen.topics,
+            **state_record(group, snapshot.cluster)._asdict(),
         )
         self._add(Kind.STATE, group.group, make)
 

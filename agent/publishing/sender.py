@@ -70,16 +70,7 @@ class Sender:
         make: Make = Producer,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Create a producer; the first turn asks for topics.
-
-        Args:
-            config: librdkafka's settings.
-            topics: the topic of each kind.
-            outbox: what to send.
-            metrics: where to count.
-            create_topics: whether to create missing topics.
-            make: makes producers.
-            clock: seconds.
+        """Create a producer with librdkafka's settings; the first turn asks for topics, and may create missing ones.
 
         Raises:
             SettingsError: librdkafka refuses a setting.

@@ -7,8 +7,7 @@ replicas changed, but once in MIN_SECONDS per group at most: a rebalance in many
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from samerack.assignors.model import Problem
 from samerack.cluster.view import ClusterView, PartitionView, Rack
@@ -22,8 +21,7 @@ Shape: TypeAlias = tuple[object, ...]
 """The parts of a state whose change is published at once."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StateRecord:
+class StateRecord(NamedTuple):
     """The parts of a state that are computed; see `common.records.GroupState`."""
 
     racks: tuple[str, ...]

@@ -37,15 +37,7 @@ class TopicAvailability:
         metrics: PublishingMetrics,
         clock: Callable[[], float],
     ) -> None:
-        """Start with topics that are not asked for yet.
-
-        Args:
-            topics: their names.
-            config: librdkafka's settings, for the client that creates topics.
-            create: whether to create missing topics.
-            metrics: where to count.
-            clock: seconds.
-        """
+        """Start with topics that are not asked for yet; by librdkafka's settings a client may create missing ones."""
         self.troubles: tuple[Trouble, ...] = ()
         """Why topics refuse at the moment."""
         self._config = config

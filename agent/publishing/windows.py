@@ -107,12 +107,7 @@ class Windows:
 
     def _take(self, starts: list[int]) -> list[Counted]:
         return [
-            Counted(
-                key=key,
-                volume=Volume(wire_bytes=wire_bytes, records=records),
-                begin=window.begin,
-                end=window.end,
-            )
+            Counted(key=key, volume=Volume(wire_bytes=wire_bytes, records=records), begin=window.begin, end=window.end)
             for window in (self._open.pop(start) for start in sorted(starts))
             for key, (wire_bytes, records) in sorted(window.sums.items())
         ]

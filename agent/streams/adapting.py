@@ -20,13 +20,7 @@ _RACK_TAG: Final = "rack"
 
 
 def adapted(question: Question, context: PlanContext, *, assignor: str) -> tuple[ApplicationState, tuple[str, ...]]:
-    """Return the application that is planned, and warnings.
-
-    Args:
-        question: the application as it described itself.
-        context: its settings, and what the agent knows of it.
-        assignor: the name of the assignor that plans.
-    """
+    """Return the application that is planned by the assignor of this name, and warnings."""
     warnings: list[str] = []
     configs = _configs(question.configs, context.rules)
     clients = _with_racks(question.clients, context.racks, warnings)

@@ -11,9 +11,10 @@ from dataclasses import asdict, dataclass, replace
 from threading import Lock
 from typing import Any, Final
 
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
+from samerack.agent.group_status import gauges
 from samerack.agent.streams.figures import Summary
 
 MAX_APPLICATIONS: Final = 100
@@ -61,20 +62,18 @@ class StreamsBoard(Collector):
 
     def planned(self, figures: Summary, *, at: float, seconds: float) -> str | None:
         """Record a plan that was sent."""
-        is_followed = figures.followup_ms is not None
-
-        def change(status: StreamsStatus) -> StreamsStatus:
-            return replace(
+        return self._change(
+            figures.application,
+            lambda status: replace(
                 status,
                 planned=figures,
                 at=at,
                 seconds=seconds,
                 plans=status.plans + 1,
-                followups=status.followups + is_followed,
+                followups=status.followups + (figures.followup_ms is not None),
                 trouble="",
-            )
-
-        return self._change(figures.application, change)
+            ),
+        )
 
     def failed(self, application: str, reason: str) -> str | None:
         """Record a question without a plan."""
@@ -114,14 +113,8 @@ class StreamsBoard(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield the gauges of the last plans."""
-        statuses = self.all()
-        for name, text, attribute in _GAUGES:
-            family = GaugeMetricFamily(name, text, labels=["application"])
-            for status in statuses:
-                value = getattr(status.planned, attribute) if status.planned is not None else None
-                if value is not None:
-                    family.add_metric([status.application], float(value))
-            yield family
+        plans = {status.application: status.planned for status in self.all() if status.planned is not None}
+        yield from gauges(_GAUGES, "application", plans)
 
 
 _GAUGES: Final = (

@@ -17,10 +17,7 @@ def client_racks(
 ) -> Callable[[str, Sequence[Rackless]], Mapping[str, str]]:
     """Return a function from an application and clients of it to the racks, by process, that are known.
 
-    Args:
-        settings: the configured maps.
-        group: the members of an observed group, with the addresses of their hosts.
-        hosts: what agents and Kubernetes know of hosts.
+    `group` returns an observed group, whose members have the addresses of their hosts.
     """
 
     def find(application: str, clients: Sequence[Rackless]) -> Mapping[str, str]:

@@ -7,6 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
+
+MAX_NAME: Final = 249
+"""Kafka's longest name of a topic; a group's name may be longer, but then brokers cannot store its offsets."""
+MAX_TEXT: Final = 500
+"""Characters of a reason that are kept: programs on this machine send them, into events, metrics and status."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,11 +49,7 @@ class PlanContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rackless:
-    """A client that sent no rack, and by what the agent may know it.
-
-    Attributes:
-        host: the host of `application.server`, or None.
-    """
+    """A client that sent no rack, and by what the agent may know it; the host is that of `application.server`."""
 
     process: str
     consumers: tuple[str, ...]

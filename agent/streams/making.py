@@ -37,14 +37,7 @@ class PlanError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """A plan.
-
-    Attributes:
-        plan: the assignment of every client.
-        before: the previous one.
-        state: the application as it was planned.
-        warnings: what the user should know.
-    """
+    """A plan: the assignment of every client, the one before, and the application as it was planned."""
 
     question: Question
     assignor: str
@@ -56,13 +49,7 @@ class Planned:
 
 
 def make(question: Question, context: PlanContext, own: OwnAssignors, *, now_ms: int) -> Planned:
-    """Plan.
-
-    Args:
-        question: the application.
-        context: its settings, and what the agent knows of it.
-        own: the users' assignors.
-        now_ms: the current time in ms since 1970.
+    """Plan an application as it is at `now_ms`, in ms since 1970, by its settings and what the agent knows of it.
 
     Raises:
         PlanError: The plan is invalid, or there is no such assignor.
@@ -109,10 +96,7 @@ def _outcome(name: str, state: ApplicationState, context: PlanContext, own: OwnA
         raise PlanError(f"assignor {name!r} is not here; set streams.applications, or one of {', '.join(ASSIGNORS)}")
     return run(
         Request(
-            state=state,
-            now_ms=now_ms,
-            must_preserve_active=rules.must_preserve_active,
-            compatible=rules.compatible,
+            state=state, now_ms=now_ms, must_preserve_active=rules.must_preserve_active, compatible=rules.compatible
         )
     )
 

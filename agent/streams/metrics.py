@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from http import HTTPStatus
 from typing import Final
 
@@ -22,35 +23,27 @@ class StreamsMetrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         """Make the families; series begin with the first question of an application."""
-        self._plans = Counter(
+        counter = partial(Counter, registry=registry)
+        self._plans = counter(
             "samerack_streams_plans_total",
             "Plans sent to Kafka Streams applications, by assignor.",
             ["application", "assignor"],
-            registry=registry,
         )
-        self._followups = Counter(
-            "samerack_streams_followups_total",
-            "Plans that requested a follow-up rebalance.",
-            ["application"],
-            registry=registry,
+        self._followups = counter(
+            "samerack_streams_followups_total", "Plans that requested a follow-up rebalance.", ["application"]
         )
-        self._failures = Counter(
+        self._failures = counter(
             "samerack_streams_failures_total",
             "Questions of applications without a plan, by kind.",
             ["application", "kind"],
-            registry=registry,
         )
-        self._fallbacks = Counter(
-            "samerack_streams_fallbacks_total",
-            "Rebalances that an application's fall-back planned.",
-            ["application"],
-            registry=registry,
+        self._fallbacks = counter(
+            "samerack_streams_fallbacks_total", "Rebalances that an application's fall-back planned.", ["application"]
         )
-        self._rejections = Counter(
+        self._rejections = counter(
             "samerack_streams_rejections_total",
             "Plans that Kafka Streams rejected, by KIP-924's error.",
             ["application", "error"],
-            registry=registry,
         )
         self._seconds = Histogram(
             "samerack_streams_plan_seconds",
@@ -90,12 +83,6 @@ class StreamsMetrics:
 
     def forget(self, application: str) -> None:
         """End the series of an application."""
-        for family in (
-            self._plans,
-            self._followups,
-            self._failures,
-            self._fallbacks,
-            self._rejections,
-            self._seconds,
-        ):
+        counters = (self._plans, self._followups, self._failures, self._fallbacks, self._rejections)
+        for family in (*counters, self._seconds):
             family.remove_by_labels({"application": application})

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final
 
-from samerack.agent.streams.limits import MAX_NAME, MAX_TEXT
+from samerack.agent.streams.context import MAX_NAME, MAX_TEXT
 from samerack.agent.streams.workers import NoPlanError
 from samerack.assignors.streams.plugin import AssignmentError
 

@@ -15,12 +15,7 @@ from typing import Any, Final
 from samerack.agent.streams.question import Question
 from samerack.assignors.streams.assignment import KafkaStreamsAssignment
 from samerack.assignors.streams.model import ApplicationState, TaskAssignmentError
-from samerack.assignors.streams.plugin import (
-    AssignmentError,
-    GroupAssignment,
-    GroupSubscription,
-    TaskAssignment,
-)
+from samerack.assignors.streams.plugin import AssignmentError, GroupAssignment, GroupSubscription, TaskAssignment
 from samerack.assignors.streams.registry import Request
 from samerack.assignors.streams.sticky import fallback_prior
 from samerack.common.errors import one_line
@@ -37,11 +32,7 @@ class OwnAssignor:
     """One object of a user's class."""
 
     def __init__(self, name: str, options: Mapping[str, str]) -> None:
-        """Make and configures the object.
-
-        Args:
-            name: `package.module:Class`.
-            options: what `configure` gets.
+        """Make the object of `package.module:Class`, and configure it with the options.
 
         Raises:
             OwnAssignorError: It cannot be made.

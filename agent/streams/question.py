@@ -12,18 +12,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar, cast
 from uuid import UUID
 
-from samerack.agent.streams.limits import MAX_NAME
+from samerack.agent.streams.context import MAX_NAME
 from samerack.assignors.model import AssignmentError
 from samerack.assignors.streams.configs import AssignmentConfigs
 from samerack.assignors.streams.lag_table import SharedLags
-from samerack.assignors.streams.model import (
-    KafkaStreamsState,
-    ProcessId,
-    TaskId,
-    TaskInfo,
-    TaskTopicPartition,
-    task_id,
-)
+from samerack.assignors.streams.model import KafkaStreamsState, ProcessId, TaskId, TaskInfo, TaskTopicPartition, task_id
 
 VERSION: Final = 1
 _KINDS: Final = {1: (True, False), 2: (False, True), 3: (True, True)}
@@ -104,12 +97,7 @@ class _Object:
         return None if self._value.get(key) is None else self.get(key, kind)
 
 
-_NAMES: Final[Mapping[type, str]] = {
-    int: "a whole number",
-    str: "a text",
-    list: "a list",
-    dict: "an object",
-}
+_NAMES: Final[Mapping[type, str]] = {int: "a whole number", str: "a text", list: "a list", dict: "an object"}
 
 
 def _is(value: object, kind: type) -> bool:

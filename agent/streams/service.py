@@ -12,8 +12,7 @@ from http import HTTPStatus
 from typing import Final
 
 from samerack.agent.streams.board import StreamsBoard
-from samerack.agent.streams.context import Heading, PlanContext, PlanRules, Rackless
-from samerack.agent.streams.limits import MAX_NAME
+from samerack.agent.streams.context import MAX_NAME, Heading, PlanContext, PlanRules, Rackless
 from samerack.agent.streams.outcome import read_outcome
 from samerack.agent.streams.reporter import StreamsReporter
 from samerack.agent.streams.workers import NoPlanError, Workers
@@ -43,14 +42,6 @@ class StreamsService:
         racks_of: RacksOf = lambda _application, _clients: {},
         weights_of: WeightsOf = lambda _application: None,
     ) -> None:
-        """Prepare.
-
-        Args:
-            settings: the section of the settings.
-            reporter: where plans are reported.
-            racks_of: knows racks of clients that sent none.
-            weights_of: knows measured bytes.
-        """
         self._settings = settings
         self._reporter = reporter
         self._racks_of = racks_of

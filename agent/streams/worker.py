@@ -7,6 +7,7 @@ parsing holds up all threads of a process.
 from __future__ import annotations
 
 import gc
+import json
 import os
 import pickle
 import signal
@@ -15,18 +16,25 @@ import time
 import uuid
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Final
 
 from samerack.agent.streams.answer import summary, to_json
 from samerack.agent.streams.context import Heading, PlanContext, Rackless
 from samerack.agent.streams.making import PlanError, Planned, make
 from samerack.agent.streams.own_assignors import OwnAssignorError, OwnAssignors, SentPlan, find_in, subscription_of
-from samerack.agent.streams.question import Question, QuestionError, read_question
-from samerack.agent.streams.warm_up import RUNS, question
+from samerack.agent.streams.question import VERSION, Question, QuestionError, read_question
 from samerack.assignors.model import AssignmentError
 from samerack.assignors.streams.plugin import AssignmentError as TaskError
 from samerack.assignors.streams.plugin import TaskAssignment, group_assignment
 from samerack.common.errors import one_line
+
+_WARM_UP_RUNS: Final = 2
+"""Plans after which another one takes no less time."""
+_TASKS: Final = 200
+_CLIENTS: Final = 20
+_RACKS: Final = 3
+_END: Final = 50_000
+"""The lag of a client without state: not caught up."""
 
 Receive = Callable[[], Any]
 Send = Callable[[Any], None]
@@ -36,12 +44,7 @@ class Planner:
     """Answers the agent's messages; has the users' assignors of this process."""
 
     def __init__(self, receive: Receive, send: Send) -> None:
-        """Prepare.
-
-        Args:
-            receive: returns the next message of the agent; raises EOFError if the agent has ended.
-            send: sends a message to it.
-        """
+        """Prepare; `receive` returns the agent's next message, and raises EOFError if the agent has ended."""
         self._receive = receive
         self._send = send
         self._own = OwnAssignors()
@@ -126,9 +129,39 @@ def _heading(question: Question) -> Heading:
 
 def warm_up() -> None:
     """Plan a small question, so that the first real one need not load what plans."""
-    planner, body = Planner(PlanContext, lambda _: None), question()
-    for _ in range(RUNS):
+    planner, body = Planner(PlanContext, lambda _: None), warm_up_question()
+    for _ in range(_WARM_UP_RUNS):
         planner.answer("plan", body)
+
+
+def warm_up_question() -> bytes:
+    """Return a small application with state, standbys, lags and racks, large enough for the solvers of large ones."""
+    return json.dumps(
+        {
+            "version": VERSION,
+            "application": "warm-up",
+            "configs": {"num_standby_replicas": 1, "rack_aware_strategy": "min_traffic"},
+            "topics": ["source", "changelog"],
+            "racks": [f"rack-{number}" for number in range(_RACKS)],
+            "tasks": [
+                [f"0_{number}", 1, [[0, number, 1, [number % _RACKS]], [1, number, 2, [number % _RACKS]]]]
+                for number in range(_TASKS)
+            ],
+            "lags": [[number, _END] for number in range(_TASKS)],
+            "clients": [
+                {
+                    "process": f"{number:032x}",
+                    "threads": 1,
+                    "consumers": [f"warm-up-{number}"],
+                    "active": list(range(number, _TASKS, _CLIENTS)),
+                    "standby": [],
+                    "lags": [[task, -2] for task in range(number, _TASKS, _CLIENTS)],
+                    "rack": number % _RACKS,
+                }
+                for number in range(_CLIENTS)
+            ],
+        }
+    ).encode()
 
 
 def main() -> None:

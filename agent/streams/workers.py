@@ -10,9 +10,8 @@ from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from typing import Any, Final
 
-from samerack.agent.streams.context import Heading, PlanContext
+from samerack.agent.streams.context import MAX_TEXT, Heading, PlanContext
 from samerack.agent.streams.figures import Summary
-from samerack.agent.streams.limits import MAX_TEXT
 from samerack.common.pickle_process import FAILURES, PickleProcess
 
 START_SECONDS: Final = 60.0
@@ -35,11 +34,6 @@ class Worker:
     """The process of one application; for one thread at a time."""
 
     def __init__(self, folders: Sequence[str]) -> None:
-        """Prepare.
-
-        Args:
-            folders: where users' assignors are found.
-        """
         self._folders = tuple(folders)
         self._process: PickleProcess | None = None
         self._is_ready = False
@@ -74,12 +68,7 @@ class Worker:
             self._await_ready(process)
 
     def plan(self, body: bytes, context: Callable[[Heading], PlanContext], *, seconds: float) -> tuple[bytes, Summary]:
-        """Return the answer in JSON, and its figures.
-
-        Args:
-            body: the question.
-            context: returns what the agent knows of the application that asks.
-            seconds: after so long the process is killed.
+        """Return the answer to a question in JSON, and its figures; after so many seconds the process is killed.
 
         Raises:
             NoPlanError: There is no plan.
@@ -159,12 +148,7 @@ class Workers:
     """The processes of all applications; the one that was idle for the longest time makes room for another."""
 
     def __init__(self, folders: Sequence[str], *, max_processes: int) -> None:
-        """Prepare; a process starts with the first question of its application.
-
-        Args:
-            folders: where users' assignors are found.
-            max_processes: how many there may be at the same time.
-        """
+        """Prepare; a process starts with the first question of its application, and at most so many run at a time."""
         self._folders = folders
         self._max_processes = max_processes
         self._workers: OrderedDict[str, Worker] = OrderedDict()
@@ -172,12 +156,9 @@ class Workers:
 
     @contextmanager
     def of(self, application: str, *, prepares: bool = False, patience: float = 0.0) -> Iterator[Worker]:
-        """Yield the worker of an application, for the caller alone.
+        """Yield the worker of an application, for the caller alone, which only starts it if it `prepares`.
 
-        Args:
-            application: its name.
-            prepares: whether the caller only starts it.
-            patience: seconds to wait for another caller that only starts it; none that plans is waited for.
+        Another caller that only starts it is waited for with `patience`, in seconds; none that plans is.
 
         Raises:
             NoPlanError: It is busy, or all are.

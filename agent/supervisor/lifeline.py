@@ -32,12 +32,8 @@ class Lifeline(threading.Thread):
     ) -> None:
         """Prepare; `start` starts the thread.
 
-        Args:
-            end: this process's end of the socket.
-            member_ids: the process's current member ids.
-            makes_progress: whether it makes progress; if not, no sign of life is sent.
-            reception: whether brokers accept the process, see `agent.supervisor.line`; None while that is not known.
-            on_lost: called once, when the supervisor has ended.
+        No sign of life is sent unless the process makes progress. `reception` returns whether brokers accept it, see
+        `agent.supervisor.line`, None while that is not known; `on_lost` is called once, when the supervisor has ended.
         """
         super().__init__(name="lifeline", daemon=True)
         self._end = end

@@ -44,11 +44,7 @@ class _Files:
 
 
 def resident_bytes(process: int | str = "self") -> int:
-    """Return the resident memory of a process; 0 if it has ended.
-
-    Args:
-        process: its id, or self.
-    """
+    """Return the resident memory of a process, by its id or `self`; 0 if it has ended."""
     return _pages(process)[0] * os.sysconf("SC_PAGE_SIZE")
 
 
@@ -67,33 +63,8 @@ def _pages(process: int | str) -> tuple[int, int]:
 
 
 def limits(root: Path = _ROOT) -> tuple[Limit, ...]:
-    """Return every limit on this process's memory; none outside of containers.
-
-    Args:
-        root: root of the file system.
-    """
-    return tuple(_limits(root))
-
-
-def overgrown(process: int, *, max_mib: int, root: Path = _ROOT) -> str:
-    """Return why a process uses too much memory; empty if it does not.
-
-    Args:
-        process: its id.
-        max_mib: how much may be resident.
-        root: root of the file system.
-    """
-    resident = resident_bytes(process) / _MIB
-    if resident > max_mib:
-        return f"{resident:.0f} MiB of memory, beyond supervisor.memory_mib"
-    anonymous = anonymous_bytes(process) / _MIB
-    allowed = min((one.limit_bytes for one in limits(root)), default=_NO_LIMIT) / _MIB
-    if anonymous > allowed * _WORKER_SHARE:
-        return f"{anonymous:.0f} MiB of memory, beyond three quarters of the container's {allowed:.0f} MiB"
-    return ""
-
-
-def _limits(root: Path) -> Iterator[Limit]:
+    """Return every limit on this process's memory; none outside of containers."""
+    found = []
     for files, path in _memberships(root):
         parts = [part for part in path.split("/") if part]
         depth = 0 if ".." in parts else len(parts)
@@ -102,7 +73,20 @@ def _limits(root: Path) -> Iterator[Limit]:
             if limit is not None and limit < _NO_LIMIT:
                 cache = _statistic(folder / "memory.stat", files.cache)
                 used = max(0, (_number(folder / files.used) or 0) - cache)
-                yield Limit(limit_bytes=limit, used_bytes=used)
+                found.append(Limit(limit_bytes=limit, used_bytes=used))
+    return tuple(found)
+
+
+def overgrown(process: int, *, max_mib: int, root: Path = _ROOT) -> str:
+    """Return why a process uses too much memory, of which so much may be resident; empty if it does not."""
+    resident = resident_bytes(process) / _MIB
+    if resident > max_mib:
+        return f"{resident:.0f} MiB of memory, beyond supervisor.memory_mib"
+    anonymous = anonymous_bytes(process) / _MIB
+    allowed = min((one.limit_bytes for one in limits(root)), default=_NO_LIMIT) / _MIB
+    if anonymous > allowed * _WORKER_SHARE:
+        return f"{anonymous:.0f} MiB of memory, beyond three quarters of the container's {allowed:.0f} MiB"
+    return ""
 
 
 def _memberships(root: Path) -> Iterator[tuple[_Files, str]]:

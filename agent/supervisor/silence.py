@@ -28,12 +28,7 @@ class Silence:
     """The silence of one process, measured at intervals."""
 
     def __init__(self, process: int | None, *, now: float) -> None:
-        """Start with a process that has just been started.
-
-        Args:
-            process: Its id; None if it has ended already.
-            now: Monotonic seconds.
-        """
+        """Start with a process that has just been started; None has ended already."""
         self._process = process
         self._measured_at = now
         self._is_measured = False
@@ -52,9 +47,7 @@ class Silence:
     def measure(self, now: float, *, expected: float) -> None:
         """Add the time since the previous call.
 
-        Args:
-            now: Monotonic seconds.
-            expected: The most time that should have passed. If more has, this process did not get to run either.
+        If more has passed than was `expected` at most, this process did not get to run either.
         """
         elapsed, self._measured_at = now - self._measured_at, now
         if elapsed > expected:

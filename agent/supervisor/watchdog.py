@@ -20,12 +20,12 @@ from typing import Final, Protocol
 
 import structlog
 
+from samerack.agent.settings_source import SettingsSource
 from samerack.agent.supervisor.line import RENEWS, MemberIdentity
 from samerack.agent.supervisor.worker import Worker, fork
 from samerack.common.attempts import RetryPauses
 from samerack.common.errors import AgentError
 from samerack.common.patterns import selects
-from samerack.settings.model import Settings
 
 log = structlog.get_logger("supervisor")
 
@@ -44,40 +44,19 @@ class Work(Protocol):
     """What the worker process does."""
 
     def __call__(self, line: socket.socket, /, *, observing: bool, why: str) -> None:
-        """Run the worker; raise SystemExit if something is wrong.
+        """Run the worker, with its socket to the supervisor; raise SystemExit if something is wrong.
 
-        Args:
-            line: The socket to the supervisor.
-            observing: Join no group.
-            why: Why this process replaces another one; empty if it does not.
+        One that is `observing` joins no group. `why` is why this process replaces another one; empty if it does not.
         """
-
-
-class Source(Protocol):
-    """Where the settings come from with which workers begin."""
-
-    @property
-    def settings(self) -> Settings:
-        """Those in force."""
-
-    def renew(self) -> str:
-        """Put the settings as they are now in force; return what has changed."""
-
-    def revert(self, why: str, /) -> bool:
-        """Put the former settings in force again; return whether there are any."""
 
 
 class Supervisor:
     """One supervisor; `run` returns when the worker has ended on request, or for good."""
 
-    def __init__(self, source: Source, *, work: Work, leave: Callable[[frozenset[MemberIdentity]], None]) -> None:
-        """Prepare.
-
-        Args:
-            source: All settings; the limits are in `supervisor`.
-            work: What the worker process does.
-            leave: Leaves groups for a worker that cannot do it any more; called in a separate process.
-        """
+    def __init__(
+        self, source: SettingsSource, *, work: Work, leave: Callable[[frozenset[MemberIdentity]], None]
+    ) -> None:
+        """Prepare; `leave` leaves groups for a worker that cannot do it any more, and runs in a separate process."""
         self._source = source
         self._settings = source.settings.supervisor
         self._work = work

@@ -25,13 +25,9 @@ _HANDLED: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def fork(work: Callable[[], None], *, drop: socket.socket | None = None) -> BaseProcess:
-    """Start a process for some work; it has none of this process's signal handlers.
+    """Start a process for some work, which has none of this process's signal handlers; SystemExit sets its exit code.
 
-    Ctrl-C reaches every process of a terminal; only the supervisor acts on it.
-
-    Args:
-        work: What the process does; SystemExit sets its exit code.
-        drop: A socket that it must close.
+    Ctrl-C reaches every process of a terminal; only the supervisor acts on it. The process closes the socket to `drop`.
     """
 
     def begin() -> None:
@@ -57,12 +53,7 @@ class Worker:
     """One worker process with its socket."""
 
     def __init__(self, work: Callable[[socket.socket], None], *, now: float) -> None:
-        """Start the process.
-
-        Args:
-            work: What it does, given its end of the socket.
-            now: Monotonic seconds.
-        """
+        """Start the process, which works with its end of the socket."""
         ours, theirs = socket.socketpair()
         with theirs:
             self.process = fork(lambda: work(theirs), drop=ours)

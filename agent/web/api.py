@@ -40,13 +40,7 @@ def routes(
     status: Callable[[], Mapping[str, Any]] = dict,
     statuses: Callable[[], Iterable[GroupStatus]] = tuple,
 ) -> list[Route]:
-    """Return the routes of the API.
-
-    Args:
-        reports: Traffic, findings and events.
-        status: What brokers support, and the agent's role in its groups.
-        statuses: The status of each group that the agent is to lead.
-    """
+    """Return the routes of the API: `status` is what brokers support, `statuses` those of the groups to lead."""
 
     def traffic(_: Request) -> Response:
         return Response(report.to_json(reports.report()), media_type=JSON)

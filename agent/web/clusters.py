@@ -5,42 +5,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from prometheus_client import CollectorRegistry, Metric, generate_latest
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 
 from samerack.agent.web.body import refusal
-from samerack.agent.web.cluster_metrics import ClusterMetrics, Registry
 from samerack.agent.web.groups_table import OF_SEVERAL, ShownGroup, groups_table
 from samerack.agent.web.lag_tables import group_address
 from samerack.agent.web.page import css_route, headline, rendered
-from samerack.agent.web.server import CONTENT_TYPE, Check, application
+from samerack.agent.web.server import Check, application, metrics_route
 from samerack.reporting.report import Report
 from samerack.reporting.report_service import ReportService
 from samerack.settings.clusters import cluster_path
 
 _NOT_FOUND: Final = 404
+OF_THE_PROCESS: Final = frozenset(
+    {"samerack_memory_bytes", "samerack_settings_refused", "samerack_pod_rack", "samerack_pod_questions"}
+)
+"""Families of the process and not of a cluster: shown once, without the label `cluster`."""
+
+
+class ClusterMetrics:
+    """The metrics of several clusters as one registry: each cluster's own, with the label `cluster` added."""
+
+    def __init__(self, registries: Mapping[str, CollectorRegistry]) -> None:
+        self._registries = registries
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield each family once, with the samples of all clusters."""
+        families: dict[str, Metric] = {}
+        for cluster, registry in self._registries.items():
+            for family in registry.collect():
+                labels = {} if family.name in OF_THE_PROCESS else {"cluster": cluster}
+                if family.name not in families:
+                    families[family.name] = Metric(family.name, family.documentation, family.type, family.unit)
+                elif not labels:
+                    continue
+                families[family.name].samples += [
+                    sample._replace(labels={**labels, **sample.labels}) for sample in family.samples
+                ]
+        yield from families.values()
+
+    def exposition(self) -> bytes:
+        """Return them in Prometheus' text format."""
+        return generate_latest(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownCluster:
-    """One cluster of an agent, as far as it is shown.
-
-    Attributes:
-        name: its name in the settings.
-        reports: traffic, findings and events.
-        unhealthy: which of its parts have ended.
-        unready: which of its parts do not work.
-    """
+    """One cluster of an agent, by its name in the settings; the checks return what has ended, or does not work."""
 
     name: str
     reports: ReportService
-    registry: Registry
+    registry: CollectorRegistry
     unhealthy: Check
     unready: Check
     routes: Sequence[BaseRoute]
@@ -48,12 +71,7 @@ class ShownCluster:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One cluster in the table, and in `GET /v1/clusters`; None is not known.
-
-    Attributes:
-        name: its name in the settings.
-        trouble: what does not work, as one text.
-    """
+    """One cluster in the table, and in `GET /v1/clusters`; None is not known, and `trouble` is what does not work."""
 
     name: str
     report: Report
@@ -121,13 +139,10 @@ def totals(rows: Iterable[Row]) -> dict[str, Any]:
 
 
 def application_of(clusters: Sequence[ShownCluster], *, hosts: Collection[str] = ()) -> Starlette:
-    """Return the application of an agent of several clusters.
+    """Return the application of an agent of several clusters, at least one.
 
     It is ready while one cluster is, whose pages are of use; `/v1/clusters` has what does not work in the others.
-
-    Args:
-        clusters: at least one.
-        hosts: further host names that requests to the agent may use.
+    Requests to the agent may use further host names.
     """
     names = ", ".join(one.name for one in clusters)
 
@@ -170,8 +185,11 @@ def application_of(clusters: Sequence[ShownCluster], *, hosts: Collection[str] =
             "--set cluster=NAME",
         )
 
+    def metrics_of(*shown: ShownCluster) -> Route:
+        return metrics_route(ClusterMetrics({one.name: one.registry for one in shown}).exposition)
+
     return application(
-        ClusterMetrics({one.name: one.registry for one in clusters}),
+        ClusterMetrics({one.name: one.registry for one in clusters}).exposition,
         healthy=lambda: wrong(lambda one: one.unhealthy),
         ready=unready,
         more=(
@@ -179,16 +197,7 @@ def application_of(clusters: Sequence[ShownCluster], *, hosts: Collection[str] =
             css_route(),
             Route("/v1/clusters", listed),
             Route("/v1/{path:path}", of_no_cluster),
-            *(Mount(cluster_path(one.name), routes=(*one.routes, _metrics_route(one))) for one in clusters),
+            *(Mount(cluster_path(one.name), routes=(*one.routes, metrics_of(one))) for one in clusters),
         ),
         hosts=hosts,
     )
-
-
-def _metrics_route(cluster: ShownCluster) -> Route:
-    metrics = ClusterMetrics({cluster.name: cluster.registry})
-
-    def show_metrics(_: Request) -> Response:
-        return Response(metrics.exposition(), headers={"content-type": CONTENT_TYPE})
-
-    return Route("/metrics", show_metrics)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from samerack.agent.leading.roles import INSIDE
+from samerack.agent.group_status import INSIDE
 from samerack.common import words
 from samerack.events.model import Event
 from samerack.events.words import cause, duration, figures, happened, reason

@@ -35,13 +35,9 @@ def routes(  # noqa: PLR0913 - an endpoint has these parts
 ) -> list[Route]:
     """Return the routes of one endpoint.
 
-    Args:
-        path: Of the endpoint; GET has the group in the query.
-        leaders: The leaders by group.
-        command: What a user who is refused should do instead.
-        read: Returns the group and what is asked, from the body of POST; raises RequestError.
-        ask: Asks a leader, on a thread; returns the status and JSON of the answer.
-        show: Returns the JSON that GET shows of a leader, on a thread.
+    `command` is what a user who is refused should do instead. `read` returns the group and what is asked, from the body
+    of POST, and raises RequestError. `ask` and `show` run on a thread: the first returns status and JSON of the answer,
+    the second the JSON of GET, which has the group in the query.
     """
     bodies = BodyReader(max_bytes=_MAX_BYTES)
 

@@ -30,12 +30,7 @@ class ShownGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupsTable:
-    """The table, what was searched for, and how many groups match of how many.
-
-    Attributes:
-        search: as it was requested, "" without a search.
-        kept: other parameters of the request, which a search keeps.
-    """
+    """The table, what was searched for, what else a search keeps of the request, and how many of the groups match."""
 
     table: Table[ShownGroup]
     search: str
@@ -49,40 +44,29 @@ def _largest_first(value: float | None) -> Order:
     return (value is None, -(value or 0.0))
 
 
-_NAME: Final[Mapping[str, Column[ShownGroup]]] = {
+_COLUMNS: Final[Mapping[str, Column[ShownGroup]]] = {
     "group": Column(title="Group", order=lambda one: (one.group.group,)),
-}
-_CLUSTER: Final[Mapping[str, Column[ShownGroup]]] = {
     "cluster": Column(title="Cluster", order=lambda one: (one.cluster,)),
-}
-_AGENT: Final[Mapping[str, Column[ShownGroup]]] = {
     "agent": Column(title="Agent", order=lambda one: (one.role,)),
-}
-_FIGURES: Final[Mapping[str, Column[ShownGroup]]] = {
     "reads": Column(title="Reads", order=lambda one: _largest_first(one.group.bytes_per_second), number=True),
     "share": Column(title="Across racks", order=lambda one: _largest_first(one.group.share), number=True),
     "optimal": Column(title="optimal", order=lambda one: _largest_first(one.group.optimal_share), number=True),
     "random": Column(title="random", order=lambda one: _largest_first(one.group.random_share), number=True),
     "cost": Column(title="A month", order=lambda one: _largest_first(one.group.dollars_per_month), number=True),
-}
-_SAVED: Final[Mapping[str, Column[ShownGroup]]] = {
     "saved": Column(title="Saved", order=lambda one: _largest_first(one.group.saved_dollars_per_month), number=True),
 }
-OF_ONE: Final[Mapping[str, Column[ShownGroup]]] = {**_NAME, **_AGENT, **_FIGURES, **_SAVED}
-OF_SEVERAL: Final[Mapping[str, Column[ShownGroup]]] = {**_NAME, **_CLUSTER, **_FIGURES}
+OF_ONE: Final = {name: column for name, column in _COLUMNS.items() if name != "cluster"}
+OF_SEVERAL: Final = {name: column for name, column in _COLUMNS.items() if name not in ("agent", "saved")}
 """Without what is saved, as an agent of several clusters leads no group."""
 
 
 def groups_table(
     shown: Sequence[ShownGroup], columns: Mapping[str, Column[ShownGroup]], asked: Mapping[str, str]
 ) -> GroupsTable:
-    """Return the table.
+    """Return the table of all groups, given the most expensive first.
 
-    Args:
-        shown: all groups, the most expensive first.
-        columns: those of the table.
-        asked: the parameters of the request: `sort`, the name of a column; `q`, a part of a group's name, or a shell
-            pattern of all of it; `refresh`.
+    The request may ask for `sort`, the name of a column; `q`, a part of a group's name, or a shell pattern of all of
+    it; `refresh`.
     """
     sort = asked.get("sort", "")
     by = sort if sort in columns else _USUAL

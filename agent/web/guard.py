@@ -9,7 +9,7 @@ page whose own name was rebound to the agent's address could read it as its own 
 from __future__ import annotations
 
 from collections.abc import Collection
-from ipaddress import IPv6Address, ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -26,12 +26,7 @@ _CLUSTER: Final = (".svc", ".cluster.local", ".localhost")
 
 
 def refused_change(request: Request, cure: str) -> str:
-    """Return why this request must not change anything; empty if it may.
-
-    Args:
-        request: the request.
-        cure: what a user on another machine can do instead.
-    """
+    """Return why this request must not change anything, with a cure for users of other machines; empty if it may."""
     if request.client is None or (request.client.host != UNIX_PEER and not _is_here(request.client.host)):
         return f"only programs on this machine may ask; {cure}"
     host = _host(request.headers.get("host", ""))
@@ -46,12 +41,7 @@ class KnownHosts:
     """Accepts requests whose Host is an address, a name without dots, of a service, or one of the settings."""
 
     def __init__(self, app: ASGIApp, *, names: Collection[str]) -> None:
-        """Wrap an application.
-
-        Args:
-            app: the application.
-            names: further host names that requests may use.
-        """
+        """Wrap an application; requests may use these host names, too."""
         self._app = app
         self._names = frozenset(name.lower() for name in names)
 
@@ -66,13 +56,8 @@ class KnownHosts:
         await self._app(scope, receive, send)
 
     def _is_known(self, host: str) -> bool:
-        if not host or "." not in host or host in self._names or host.endswith(_CLUSTER):
-            return True
-        try:
-            ip_address(host.partition("%")[0])
-        except ValueError:
-            return False
-        return True
+        named = not host or "." not in host or host in self._names or host.endswith(_CLUSTER)
+        return named or _address(host) is not None
 
 
 def _host(header: str) -> str:
@@ -83,10 +68,15 @@ def _host(header: str) -> str:
         return ""
 
 
-def _is_here(host: str) -> bool:
+def _address(host: str) -> IPv4Address | IPv6Address | None:
+    """Return an address, without its zone; None if it is a name."""
     try:
-        address = ip_address(host.partition("%")[0])
+        return ip_address(host.partition("%")[0])
     except ValueError:
-        return False
+        return None
+
+
+def _is_here(host: str) -> bool:
+    address = _address(host)
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None  # how a server on :: sees IPv4
-    return (mapped or address).is_loopback
+    return address is not None and (mapped or address).is_loopback

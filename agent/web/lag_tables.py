@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
 
-from samerack.agent.web.sorted_tables import Column, Table, table
+from samerack.agent.web.sorted_tables import Column, Row, Table, table
 from samerack.reporting.group_lag import GroupLag, MemberLag, PartitionLag, largest_first
 
 ROWS_SHOWN: Final = 100
@@ -41,32 +41,22 @@ class LagTables:
 
 
 def lag_tables(lag: GroupLag, *, sort: str, refresh: bool) -> LagTables:
-    """Return the tables.
+    """Return the tables, each sorted by a column if it has that one, else by lag.
 
-    Args:
-        lag: the group's.
-        sort: the name of a column; a table without it is sorted by lag.
-        refresh: whether the page is refreshed: links keep it so.
+    If the page is refreshed, links keep it so.
     """
 
-    def address(column: str) -> str:
-        return group_address(lag.group, sort=column, refresh=refresh)
+    def shown(rows: Iterable[Row], columns: Mapping[str, Column[Row]], place: str) -> Table[Row]:
+        return table(
+            rows,
+            columns,
+            by=sort if sort in columns else _USUAL,
+            address=lambda column: f"{group_address(lag.group, sort=column, refresh=refresh)}#{place}",
+            max_rows=ROWS_SHOWN,
+        )
 
     return LagTables(
-        members=table(
-            lag.members,
-            MEMBERS,
-            by=sort if sort in MEMBERS else _USUAL,
-            address=lambda column: f"{address(column)}#members",
-            max_rows=ROWS_SHOWN,
-        ),
-        partitions=table(
-            lag.partitions,
-            PARTITIONS,
-            by=sort if sort in PARTITIONS else _USUAL,
-            address=lambda column: f"{address(column)}#partitions",
-            max_rows=ROWS_SHOWN,
-        ),
+        members=shown(lag.members, MEMBERS, "members"), partitions=shown(lag.partitions, PARTITIONS, "partitions")
     )
 
 

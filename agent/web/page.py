@@ -76,13 +76,7 @@ class Headline:
 
 
 def matrix(pairs: Iterable[PairCost], racks: Iterable[str], *, seconds: float) -> Matrix:
-    """Return a cell for every pair of a client rack and a replica rack, unknown racks last.
-
-    Args:
-        pairs: bytes and dollars of the window.
-        racks: those of the brokers.
-        seconds: the length of the window.
-    """
+    """Return a cell for every pair of a client rack and a replica rack (of the brokers), unknown racks last."""
     found = {(pair.client_rack, pair.replica_rack): pair for pair in pairs}
     known = set(racks) | {rack for pair in found for rack in pair if rack}
     columns = (*sorted(known), *([""] if any(replica == "" for _, replica in found) else []))
@@ -132,12 +126,8 @@ def headline(
 ) -> Headline | None:
     """Return the first of dollars, share and bytes that is known; None if none is.
 
-    Args:
-        dollars: the cost of what crosses racks, a month.
-        avoidable: the part of it that better plans avoid.
-        share: what crosses racks, as a share.
-        share_by: bytes or partitions.
-        reads: bytes per second that are read.
+    Dollars are those a month of what crosses racks, of which better plans avoid a part; the share is by bytes or by
+    partitions; `reads` is in bytes per second.
     """
     if dollars is not None:
         return Headline(figure=words.money(dollars), what="a month across racks", avoidable=avoidable)
@@ -185,14 +175,7 @@ def routes(
     streams: Callable[[], tuple[StreamsStatus, ...]] = tuple,
     notes: Callable[[], Mapping[str, str]] = dict,
 ) -> list[Route]:
-    """Return the routes of the page.
-
-    Args:
-        reports: traffic, findings and events.
-        statuses: the status of each group that the agent is to lead.
-        streams: Kafka Streams applications that asked for plans.
-        notes: what the agent waits for, and why.
-    """
+    """Return the routes of the page; `notes` is what the agent waits for, and why."""
 
     def index(request: Request) -> Response:
         report, verdict = reports.report(), reports.verdict()

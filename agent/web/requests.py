@@ -5,40 +5,24 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from starlette.routing import Route
 
-from samerack.agent.leading.group_requests import RequestStatus, to_json
+from samerack.agent.leading.group_requests import to_json
 from samerack.agent.policy.requests import MAX_SECONDS, MAX_TEXT, Wish
 from samerack.agent.web import group_endpoint
 from samerack.agent.web.body import RequestError
 from samerack.common.words import plain
+
+if TYPE_CHECKING:
+    from samerack.agent.leading.leader import GroupLeader
 
 PATH: Final = "/v1/requests"
 RESUME: Final = "resume"
 ACTIONS: Final[Mapping[str, Wish | None]] = {**{wish.value: wish for wish in Wish}, RESUME: None}
 """What may be asked for, and the wish that it puts into force; None ends all."""
 _FIELDS: Final = frozenset({"group", "action", "seconds", "by", "why"})
-
-
-class AskedOperators(Protocol):
-    """What operators ask of one group's leader."""
-
-    @property
-    def status(self) -> RequestStatus:
-        """The agent's role in the group, and what is in force."""
-
-    def ask(self, wish: Wish | None, *, seconds: float | None, by: str, why: str) -> RequestStatus:
-        """Put a request into force, or end all of them."""
-
-
-class AskedLeader(Protocol):
-    """The leader of one group."""
-
-    @property
-    def operators(self) -> AskedOperators:
-        """What operators ask of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,10 +35,10 @@ class _Asked:
     why: str
 
 
-def routes(leaders: Mapping[str, AskedLeader]) -> list[Route]:
+def routes(leaders: Mapping[str, GroupLeader]) -> list[Route]:
     """Return the routes for the leaders by group."""
 
-    def ask(leader: AskedLeader, asked: _Asked) -> tuple[int, bytes]:
+    def ask(leader: GroupLeader, asked: _Asked) -> tuple[int, bytes]:
         return 200, to_json(leader.operators.ask(asked.wish, seconds=asked.seconds, by=asked.by, why=asked.why))
 
     return group_endpoint.routes(
@@ -90,10 +74,7 @@ def _question(body: bytes) -> tuple[str, _Asked]:
     if not isinstance(by, str) or not isinstance(why, str) or max(len(by), len(why)) > MAX_TEXT:
         raise RequestError(400, f"expected by and why to be texts of up to {MAX_TEXT} characters")
     return group, _Asked(
-        wish=ACTIONS[action],
-        seconds=float(seconds) if seconds is not None else None,
-        by=_clean(by),
-        why=_clean(why),
+        wish=ACTIONS[action], seconds=float(seconds) if seconds is not None else None, by=_clean(by), why=_clean(why)
     )
 
 

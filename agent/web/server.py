@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -25,7 +25,7 @@ from uvicorn.server import Server
 from samerack.agent.web.guard import UNIX_PEER, KnownHosts
 from samerack.common.errors import AgentError
 
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 HEAD_SECONDS: Final = 10.0
 """How often each connection is checked; one without a request since the last check is closed."""
 _UNIX_MODE: Final = 0o660
@@ -33,20 +33,13 @@ _UNIX_MODE: Final = 0o660
 _DATE_SECONDS: Final = 1.0
 """How often the date in answers is renewed."""
 _LAST_SECONDS: Final = 1.0
-_LOOK_SECONDS: Final = 0.01
+_CHECK_SECONDS: Final = 0.01
 Check = Callable[[], dict[str, str]]
 """Returns what is wrong, by part; empty if the agent is healthy."""
 
 
-class Exposing(Protocol):
-    """What `/metrics` shows."""
-
-    def exposition(self) -> bytes:
-        """Return it in Prometheus' text format."""
-
-
 def application(  # noqa: PLR0913 - what an agent shows has this many sources
-    metrics: Exposing,
+    exposition: Callable[[], bytes],
     *,
     healthy: Check,
     ready: Check,
@@ -54,19 +47,11 @@ def application(  # noqa: PLR0913 - what an agent shows has this many sources
     more: Iterable[BaseRoute] = (),
     hosts: Collection[str] = (),
 ) -> Starlette:
-    """Return the application with the routes of this module and those of other modules.
+    """Return the application with the routes of this module and `more` of other modules.
 
-    Args:
-        metrics: what /metrics shows.
-        healthy: the check of /healthz.
-        ready: the check of /readyz.
-        notes: what the agent waits for, by part; /readyz has it, and is ready all the same.
-        more: routes of other modules.
-        hosts: further host names that requests to the agent may use.
+    `healthy` and `ready` are the checks of the probes; `notes` is what the agent waits for, by part: /readyz has it,
+    and is ready all the same. Requests to the agent may use further host names.
     """
-
-    def show_metrics(_: Request) -> Response:
-        return Response(metrics.exposition(), headers={"content-type": CONTENT_TYPE})
 
     def answer(check: Check, **more: Check) -> Callable[[Request], Response]:
         def endpoint(_: Request) -> Response:
@@ -78,13 +63,22 @@ def application(  # noqa: PLR0913 - what an agent shows has this many sources
 
     return Starlette(
         routes=[
-            Route("/metrics", show_metrics),
+            metrics_route(exposition),
             Route("/healthz", answer(healthy)),
             Route("/readyz", answer(ready, notes=notes)),
             *more,
         ],
         middleware=[Middleware(KnownHosts, names=hosts)],
     )
+
+
+def metrics_route(exposition: Callable[[], bytes]) -> Route:
+    """Return the route that shows metrics in Prometheus' text format."""
+
+    def show_metrics(_: Request) -> Response:
+        return Response(exposition(), headers={"content-type": CONTENT_TYPE})
+
+    return Route("/metrics", show_metrics)
 
 
 class _Impatient(H11Protocol):
@@ -110,7 +104,7 @@ class _Impatient(H11Protocol):
 
 
 class _Server(Server):
-    """Uvicorn's server, but ends at once: Uvicorn looks ten times a second whether to end, and then waits some more."""
+    """Uvicorn's server, but ends at once: Uvicorn checks ten times a second whether to end, and waits some more."""
 
     def __init__(self, config: Config) -> None:
         super().__init__(config)
@@ -139,7 +133,7 @@ class _Server(Server):
             connection.shutdown()
         until = self._now() + _LAST_SECONDS
         while (self.server_state.connections or self.server_state.tasks) and self._now() < until:
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(_CHECK_SECONDS)
         for task in self.server_state.tasks:
             task.cancel()
 

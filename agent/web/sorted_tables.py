@@ -49,14 +49,9 @@ class Table(Generic[Row]):
 def table(
     rows: Iterable[Row], columns: Mapping[str, Column[Row]], *, by: str, address: Callable[[str], str], max_rows: int
 ) -> Table[Row]:
-    """Return a table.
+    """Return a table, sorted by the column of this name; among equals the order of the rows stays.
 
-    Args:
-        rows: all rows; among equals their order stays.
-        columns: by the name that a request gives to sort by one.
-        by: the name of the column to sort by.
-        address: returns the address of the page sorted by a column.
-        max_rows: most rows that are shown.
+    `address` returns the address of the page sorted by a column.
     """
     ordered = sorted(rows, key=columns[by].order)
     return Table(

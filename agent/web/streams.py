@@ -7,7 +7,7 @@ each application.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from starlette.concurrency import run_in_threadpool
@@ -26,42 +26,31 @@ _CURE: Final = "ask the agent beside the application"
 
 
 def routes(streams: StreamsService, *, at_once: int) -> list[Route]:
-    """Return the routes.
-
-    Args:
-        streams: makes the plans.
-        at_once: how many bodies may be in memory at the same time.
-    """
+    """Return the routes; so many bodies may be in memory at the same time."""
     questions = BodyReader(max_bytes=MAX_BYTES, at_once=at_once)
     outcomes = BodyReader(max_bytes=_MAX_COMPUTED)
 
-    async def answered(request: Request, bodies: BodyReader, answer: Callable[[bytes], bytes | None]) -> Response:
-        if refused := refused_change(request, _CURE):
-            return refusal(403, refused)
-        try:
-            async with bodies.read(request) as body:
-                found = await run_in_threadpool(answer, body)
-        except RequestError as error:
-            return error.answer()
-        except NoPlanError as error:
-            return refusal(error.status, str(error))
-        return Response(status_code=204) if found is None else Response(found, media_type=JSON)
+    def answering(bodies: BodyReader, answer: Callable[[bytes], bytes | None]) -> Callable[..., Awaitable[Response]]:
+        async def endpoint(request: Request) -> Response:
+            if refused := refused_change(request, _CURE):
+                return refusal(403, refused)
+            try:
+                async with bodies.read(request) as body:
+                    found = await run_in_threadpool(answer, body)
+            except RequestError as error:
+                return error.answer()
+            except NoPlanError as error:
+                return refusal(error.status, str(error))
+            return Response(status_code=204) if found is None else Response(found, media_type=JSON)
 
-    async def assign(request: Request) -> Response:
-        return await answered(request, questions, streams.plan)
-
-    async def computed(request: Request) -> Response:
-        return await answered(request, outcomes, streams.computed)
-
-    async def prepare(request: Request) -> Response:
-        return await answered(request, outcomes, streams.prepare)
+        return endpoint
 
     def show(_: Request) -> Response:
         return JSONResponse({"applications": streams.board.to_json()})
 
     return [
         Route("/v1/streams", show),
-        Route("/v1/streams/assign", assign, methods=["POST"]),
-        Route("/v1/streams/computed", computed, methods=["POST"]),
-        Route("/v1/streams/prepare", prepare, methods=["POST"]),
+        Route("/v1/streams/assign", answering(questions, streams.plan), methods=["POST"]),
+        Route("/v1/streams/computed", answering(outcomes, streams.computed), methods=["POST"]),
+        Route("/v1/streams/prepare", answering(outcomes, streams.prepare), methods=["POST"]),
     ]

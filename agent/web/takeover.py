@@ -4,32 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from starlette.routing import Route
 
-from samerack.agent.leading.progress import Outcome, Progress, to_json
+from samerack.agent.leading.progress import Outcome, to_json
 from samerack.agent.web import group_endpoint
 from samerack.agent.web.body import RequestError
+
+if TYPE_CHECKING:
+    from samerack.agent.leading.leader import GroupLeader
 
 PATH: Final = "/v1/takeover"
 
 
-class TakeoverLeader(Protocol):
-    """The leader of one group."""
-
-    @property
-    def takeover(self) -> Progress:
-        """The progress of its last takeover."""
-
-    def take_over(self, *, dry_run: bool) -> Progress:
-        """Request a takeover."""
-
-
-def routes(leaders: Mapping[str, TakeoverLeader]) -> list[Route]:
+def routes(leaders: Mapping[str, GroupLeader]) -> list[Route]:
     """Return the routes for the leaders by group."""
 
-    def ask(leader: TakeoverLeader, dry_run: bool) -> tuple[int, bytes]:  # noqa: FBT001 - called by the endpoint
+    def ask(leader: GroupLeader, dry_run: bool) -> tuple[int, bytes]:  # noqa: FBT001 - called by the endpoint
         progress = leader.take_over(dry_run=dry_run)
         return 409 if progress.outcome is Outcome.REFUSED else 202, to_json(progress)
 

@@ -58,7 +58,8 @@ def test_what_happened_has_a_place_that_outlives_containers(tmp_path: Path) -> N
 
 def test_probes_ask_routes_of_the_agent() -> None:
     """The paths of all probes, scrapes and annotations are routes of the real agent."""
-    routes = {getattr(route, "path", "") for route in application(Metrics(), healthy=dict, ready=dict).routes}
+    shown = application(Metrics().exposition, healthy=dict, ready=dict)
+    routes = {getattr(route, "path", "") for route in shown.routes}
     (container,) = _leader("all-on")["spec"]["containers"]
     probes = {kind: container[f"{kind}Probe"]["httpGet"] for kind in ("startup", "liveness", "readiness")}
     assert {probe["path"] for probe in probes.values()} <= routes

@@ -59,7 +59,7 @@ def url() -> Iterator[str]:
 def served(shown: ReportService) -> Iterator[str]:
     """Serve an agent's pages within the context; return their address."""
     more = (*web_api.routes(shown), *web_page.routes(shown))
-    server = WebServer(application(Metrics(), healthy=dict, ready=dict, more=more), host="127.0.0.1", port=0)
+    server = WebServer(application(Metrics().exposition, healthy=dict, ready=dict, more=more), host="127.0.0.1", port=0)
     server.start()
     try:
         yield f"http://127.0.0.1:{server.port}"

@@ -154,8 +154,8 @@ def build(
         inside: Any = leader
         inside._wake, inside._stopping = Signal(process), Signal(process)
         inside._parts = replace(inside._parts, clock=process.seconds)
-        inside._parts.position._clock = process.seconds
-        inside._parts.evaluator._wall = wall
+        inside._parts.position.clock = process.seconds
+        inside._parts.evaluator.wall = wall
         back_off = inside._parts.admission.back_off
 
         def start(cause: Cause, reason: str = "") -> float:
@@ -163,7 +163,7 @@ def build(
             return float(type(back_off).start(back_off, cause, reason))
 
         back_off.start = start
-        inside._reporter.broke = lambda error, _pause: broke(error)
+        inside.reporter.broke = lambda error, _pause: broke(error)
         watch.listen(inside._wake.set)
         if leadership is not None:
             leadership.listen(inside._wake.set)

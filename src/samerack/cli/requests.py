@@ -10,8 +10,8 @@ from urllib.parse import quote
 
 import typer
 
+from samerack.agent.group_status import INSIDE, STANDBY
 from samerack.agent.leading.group_requests import RequestStatus, from_json, to_json
-from samerack.agent.leading.roles import INSIDE, STANDBY
 from samerack.agent.policy.requests import MAX_SECONDS, MAX_TEXT, Wish
 from samerack.agent.web.requests import PATH, RESUME
 from samerack.cli.agent_requests import UrlOption, agent_address, look, reason, refusal, send

@@ -24,20 +24,11 @@ class GroupAsker:
     """Describes groups over one client and remembers their coordinators. One thread may use it at a time."""
 
     def __init__(self, client: KafkaNetClient) -> None:
-        """Prepare.
-
-        Args:
-            client: an open client.
-        """
         self._ask = partial(ask, client)
         self._coordinators = Coordinators(self._ask)
 
     def describe(self, groups: Sequence[str], timeout: float = 5.0) -> dict[str, Answer]:
-        """Describe groups.
-
-        Args:
-            groups: their names.
-            timeout: seconds for each request.
+        """Describe groups; each request may take `timeout` seconds.
 
         Raises:
             KafkaError: No broker names their coordinators.

@@ -25,12 +25,7 @@ from samerack.election.places import ROOM, surplus
 
 
 def choose(present: Mapping[str, Advertisement], term: int) -> dict[str, Verdict]:
-    """Compute the verdict for every member.
-
-    Args:
-        present: what each member advertises, by member id.
-        term: number of this election.
-    """
+    """Compute the verdict for every member from what each advertises, by member id, in the election `term`."""
     able: dict[str, list[str]] = defaultdict(list)
     for member in sorted(present):
         for responsibility in present[member].responsibilities:

@@ -45,11 +45,8 @@ class Claims:
     ) -> None:
         """Prepare.
 
-        Args:
-            held: the claims by what they are for.
-            responsibilities: the responsibilities of all agents by which groups are counted.
-            elsewhere: members that report to other agents, which count them.
-            whole: a claim to everything.
+        `responsibilities` are those of all agents by which groups are counted; `elsewhere` are members that report to
+        other agents, which count them; `whole` is a claim to everything.
         """
         self.held = held
         self._responsibilities = frozenset(responsibilities)

@@ -56,12 +56,7 @@ class Election(ElectionResults, Service):
     is_awaited = True
 
     def __init__(self, settings: Settings, *, advertisement: Advertisement) -> None:
-        """Prepare; `start` begins.
-
-        Args:
-            settings: All settings; `election.group` is not empty.
-            advertisement: What this agent advertises.
-        """
+        """Prepare; `start` begins. `election.group` of the settings is not empty."""
         Service.__init__(self, "election")
         ElectionResults.__init__(
             self,
@@ -88,14 +83,14 @@ class Election(ElectionResults, Service):
     def sure_claims(self) -> Claims | None:
         """Return `claims`; None while another agent may count the same without this one's knowledge."""
         claims, verdict = self._outcome.claims, self._outcome.verdict
-        if self._refused or verdict is None:
+        if self.refused or verdict is None:
             return self.claims
         return claims if self._is_sure_of(verdict) and claims is self._outcome.claims else None
 
     def is_surely_active(self, responsibility: str) -> bool:
         """Return whether this agent has the responsibility, and no later election can have given it to another one."""
         verdict = self._outcome.verdict
-        if self._refused or verdict is None:
+        if self.refused or verdict is None:
             return False
         return responsibility in verdict.active and self._is_sure_of(verdict)
 
@@ -171,10 +166,8 @@ class Election(ElectionResults, Service):
     def _take_part(self, client: KafkaNetClient, former: Advertisement | None) -> None:
         """Take part until stopped, or until the election does not need this agent.
 
-        Args:
-            client: An open client.
-            former: What a former process of this agent advertises there. A static member's return is no rebalance, so
-                that no election counts what this process advertises instead.
+        `former` is what a former process of this agent advertises there. A static member's return is no rebalance, so
+        that no election counts what this process advertises instead.
         """
         member = ElectionMember(
             client, settings=self._settings.election, advertisement=self._advertisement, wake=self.wake
@@ -247,7 +240,7 @@ class Election(ElectionResults, Service):
             return waiting.is_needed(self._stopping.wait)
         except kafka_errors.KafkaError as error:
             log.info("poll-failed", error=one_line(error))
-            waiting.look_later()
+            waiting.poll_later()
             return False
 
     def _may_not_register(self, waiting: Waiting, error: Exception) -> None:

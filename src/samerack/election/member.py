@@ -82,14 +82,7 @@ class ElectionMember(_AgentMember):
         advertisement: Advertisement,
         wake: Callable[[], None],
     ) -> None:
-        """Prepare; nothing is sent before `join`.
-
-        Args:
-            client: A client for this group only.
-            settings: The group's name and its times.
-            advertisement: What this agent advertises, before it holds anything.
-            wake: Called from the network thread when an election is due.
-        """
+        """Prepare; nothing is sent before `join`. `wake` is called from the network thread when an election is due."""
         super().__init__(
             client,
             group=settings.group,
@@ -146,14 +139,7 @@ class WaitingMember(_AgentMember):
     def __init__(
         self, client: KafkaNetClient, *, election: str, advertisement: Advertisement, wake: Callable[[], None]
     ) -> None:
-        """Prepare; nothing is sent before `join`.
-
-        Args:
-            client: A client for this group only.
-            election: The election's group.
-            advertisement: What this agent advertises; only rack and addresses are sent here.
-            wake: Called from the network thread when the group has to be joined again.
-        """
+        """Prepare; nothing is sent before `join`, and of what this agent advertises only rack and addresses."""
         super().__init__(
             client,
             group=waiting_group(election, advertisement.identity),

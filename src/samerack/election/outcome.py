@@ -35,11 +35,6 @@ class Outcome:
     """The last verdict, and what follows from it."""
 
     def __init__(self, reader: Reader) -> None:
-        """Prepare.
-
-        Args:
-            reader: reads what waiting agents advertise, while this agent is active for something.
-        """
         self.verdict: Verdict | None = None
         self.claims = NOTHING
         self.racks = _NO_RACKS
@@ -60,10 +55,6 @@ class Outcome:
         """Record an election; return whether its verdict is new.
 
         Claims continue while this agent keeps its member id: then its membership never ended.
-
-        Args:
-            verdict: this agent's verdict.
-            member_id: its member id in the election.
         """
         if verdict == self.verdict:
             return False

@@ -42,13 +42,7 @@ class Place(Enum):
 
 
 def place_for(me: Advertisement, group: DescribedGroup, *, room: int = ROOM) -> Place:
-    """Decide where an agent belongs that does not take part yet.
-
-    Args:
-        me: what it advertises.
-        group: the election's group as it is now.
-        room: how many agents take part whatever they can do.
-    """
+    """Decide where an agent belongs that does not take part yet; `room` agents take part whatever they can do."""
     if len(group.members) < room or any(member.group_instance_id == me.identity for member in group.members):
         return Place.INSIDE
     if not me.responsibilities:
@@ -68,12 +62,7 @@ def place_for(me: Advertisement, group: DescribedGroup, *, room: int = ROOM) -> 
 
 
 def surplus(present: Mapping[str, Advertisement], chosen: Collection[str]) -> frozenset[str]:
-    """Return the members that the election does not need, where it has more than ROOM.
-
-    Args:
-        present: what each member advertises, by member id.
-        chosen: members that are active for something.
-    """
+    """Return the members that the election does not need, where it has more than ROOM; the `chosen` are active."""
     if len(present) <= ROOM:
         return frozenset()
     able: dict[str, list[str]] = defaultdict(list)
@@ -103,15 +92,12 @@ def waiting_instance(identity: str) -> str:
     return sha256(identity.encode()).hexdigest()[:_INSTANCE_ID_LETTERS]
 
 
-def look_pause(members: int, chance: float) -> float:
-    """Return the seconds until a waiting agent polls again whether it is needed.
+def poll_pause(members: int, chance: float) -> float:
+    """Return the seconds until a waiting agent polls again whether it is needed in an election of so many members.
 
     The response grows with the election's members, so polls become rarer with them: all waiting agents of a fleet
-    together receive few bytes per second.
-
-    Args:
-        members: how many take part in the election.
-        chance: a random number from 0 to 1, so that agents that started together do not poll together.
+    together receive few bytes per second. By `chance`, a random number from 0 to 1, agents that started together do not
+    poll together.
     """
     mean = min(_MAX_PAUSE_SECONDS, max(_MIN_PAUSE_SECONDS, _PAUSE_SECONDS_PER_MEMBER * members))
     return mean * (0.5 + chance)

@@ -43,32 +43,22 @@ class RegistryReader(Service):
     expected_errors = (kafka_errors.KafkaError, AgentError)
 
     def __init__(self, settings: Settings, *, changed: Callable[[], None]) -> None:
-        """Prepare; `follow` starts it.
-
-        Args:
-            settings: All settings.
-            changed: Called after each poll that found something new or changed `is_fresh`.
-        """
+        """Prepare; `changed` is called after each poll that found something new or changed `is_fresh`."""
         super().__init__("agents outside")
         self._settings = settings
         self._election = settings.election.group
         self._changed = changed
-        self._registry = Registry(self._election, waiting_groups(self._election))
+        self.registry = Registry(self._election, waiting_groups(self._election))
         self._reading = threading.Event()
         self._members_inside = 0
         self._failed = ""
-        self.registry = self._registry
         self.refused = False
         self._fresh_since = float("-inf")
 
     # what the election asks
 
     def follow(self, *, active: bool) -> None:
-        """Read while this agent is active for something, at once after each election.
-
-        Args:
-            active: whether it is.
-        """
+        """Read while this agent is active for something, at once after each election."""
         if not active:
             self._fresh_since = float("-inf")
             self._reading.clear()
@@ -115,9 +105,9 @@ class RegistryReader(Service):
         answers = asker.describe(groups)
         was_fresh = self.is_fresh()
         self._take(answers, asked_at)
-        new = self._registry.sum_up(time.monotonic())
+        new = self.registry.sum_up(time.monotonic())
         if self._reading.is_set():
-            self._fresh_since = self._registry.complete_since()
+            self._fresh_since = self.registry.complete_since()
         if new or self.is_fresh() != was_fresh:
             self._changed()
         failed = {one_line(one) for one in answers.values() if isinstance(one, Exception)}
@@ -130,12 +120,12 @@ class RegistryReader(Service):
         refused = False
         for group, answer in answers.items():
             if not isinstance(answer, Exception):
-                self._registry.take(group, answer, asked_at=asked_at)
+                self.registry.take(group, answer, asked_at=asked_at)
                 if group == self._election:
                     self._members_inside = len(answer.members)
             elif isinstance(answer, kafka_errors.GroupAuthorizationFailedError):
                 refused = True
-                self._registry.skip(group, asked_at=asked_at)
+                self.registry.skip(group, asked_at=asked_at)
         if refused and not self.refused:
             log.info(
                 "agents-outside-refused",
@@ -147,7 +137,7 @@ class RegistryReader(Service):
     def _interval(self) -> float:
         if self.refused:
             return _REFUSED_SECONDS if self._members_inside <= ROOM else _EMPTY_SECONDS
-        if not self._registry.waiting and self._members_inside < ROOM:
+        if not self.registry.waiting and self._members_inside < ROOM:
             return _EMPTY_SECONDS
-        agents = self._registry.waiting + self._members_inside
+        agents = self.registry.waiting + self._members_inside
         return min(_MAX_SECONDS, max(_MIN_SECONDS, agents / _AGENTS_PER_SECOND))

@@ -21,12 +21,7 @@ class Registry:
     """All groups of agents, as last described. Not thread-safe."""
 
     def __init__(self, election: str, waiting: Iterable[str]) -> None:
-        """Prepare.
-
-        Args:
-            election: the election's own group: the members that report to its agents come with its verdicts.
-            waiting: the groups of waiting agents.
-        """
+        """Start without groups; the members that report to the election's own agents come with its verdicts."""
         self._election = election
         self._groups: dict[str, dict[str, Advertisement]] = {}
         self._complete_at = dict.fromkeys(waiting, float("-inf"))
@@ -37,13 +32,7 @@ class Registry:
         self.waiting = 0
 
     def take(self, group: str, described: DescribedGroup, *, asked_at: float) -> None:
-        """Store one description.
-
-        Args:
-            group: the group.
-            described: its members.
-            asked_at: seconds, monotonic, before the request was sent.
-        """
+        """Store one description, of a request that was sent after `asked_at` (monotonic seconds)."""
         known = self._groups.get(group, {})
         reporting: set[ReportingMember] = set()
         complete = True

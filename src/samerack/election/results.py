@@ -13,6 +13,7 @@ from threading import Lock
 import structlog
 
 from samerack.election.counting import EVERYTHING, Claims
+from samerack.election.leadership_state import LeadershipState
 from samerack.election.model import Verdict
 from samerack.election.outcome import Outcome
 from samerack.election.reader import RegistryReader
@@ -20,22 +21,17 @@ from samerack.election.reader import RegistryReader
 log = structlog.get_logger("election")
 
 
-class ElectionResults:
+class ElectionResults(LeadershipState):
     """What this agent is responsible for; one thread changes it, any thread may read it."""
 
     def __init__(self, *, group: str, identity: str, reader: RegistryReader) -> None:
-        """Start before the first election: this agent is active for nothing.
-
-        Args:
-            group: The election's group.
-            identity: This agent's identity in it.
-            reader: Reads what waiting agents advertise, while this agent is active for something.
-        """
+        """Start before the first election: this agent is active for nothing."""
         self._group = group
         self._identity = identity
         self._reader = reader
         self._outcome = Outcome(reader)
-        self._refused = ""
+        self.refused = ""
+        """Why this agent cannot take part, so that it acts as if alone; "" while it can."""
         self._displaced = False
         self.elections = 0
         self._listening = Lock()
@@ -75,18 +71,13 @@ class ElectionResults:
         return self.racks.get(host)
 
     @property
-    def refused(self) -> str:
-        """Why this agent cannot take part, so that it acts as if alone; "" while it can."""
-        return self._refused
-
-    @property
     def trouble(self) -> str:
         """Why this agent is inactive although it could act; "" while it takes part or waits."""
         return f"fenced: another agent has the election.identity {self._identity!r}" if self._displaced else ""
 
     def is_active(self, responsibility: str) -> bool:
         """Return whether this agent has this responsibility."""
-        return bool(self._refused) or responsibility in self.held
+        return bool(self.refused) or responsibility in self.held
 
     def has_standby(self, responsibility: str) -> bool:
         """Return whether another agent would take over if this one stopped."""
@@ -106,18 +97,18 @@ class ElectionResults:
     @property
     def claims(self) -> Claims:
         """What this agent counts, as far as it knows."""
-        return EVERYTHING if self._refused else self._outcome.claims
+        return EVERYTHING if self.refused else self._outcome.claims
 
     # recorded by the election's thread
 
     def _refuse(self, reason: str) -> None:
         """Record why this agent may not take part; "" once it may."""
-        if reason and reason != self._refused:
+        if reason == self.refused:
+            return
+        if reason:
             log.error("acts-alone", group=self._group, reason=reason)
-        changed = reason != self._refused
-        self._refused = reason
-        if changed:
-            self._notify()
+        self.refused = reason
+        self._notify()
 
     def _give_up(self) -> None:
         """Drop all responsibilities: they belong to another agent with this one's identity."""
@@ -127,12 +118,7 @@ class ElectionResults:
         self._notify()
 
     def _elected(self, verdict: Verdict, member_id: str) -> None:
-        """Record an election, unless its verdict is known.
-
-        Args:
-            verdict: This agent's verdict.
-            member_id: Its member id in the election.
-        """
+        """Record an election, unless its verdict is known."""
         if not self._outcome.elected(verdict, member_id):
             return
         self.elections += 1

@@ -25,8 +25,8 @@ from samerack.election.places import (
     ROOM,
     UNREGISTERED_ROOM,
     Place,
-    look_pause,
     place_for,
+    poll_pause,
     waiting_group,
     waiting_instance,
 )
@@ -37,7 +37,7 @@ log = structlog.get_logger("election")
 LEASE_SECONDS: Final = 60.0
 _JOIN_SECONDS: Final = 0.5
 _UNDECIDED_SECONDS: Final = 0.5
-_MAX_UNDECIDED_LOOKS: Final = 10
+_MAX_UNDECIDED_POLLS: Final = 10
 _MOVES_SECONDS: Final = 5.0
 _MOVES_PAUSE_SECONDS: Final = 0.2
 
@@ -56,23 +56,19 @@ class Waiting:
     ) -> None:
         """Prepare; nothing is sent before the first turn.
 
-        Args:
-            client: An open client.
-            settings: The election's group.
-            advertisement: What this agent advertises.
-            wake: Called from the network thread when there is something to do.
-            registers: Whether to advertise its rack in a waiting group; False where the brokers do not allow it.
+        `wake` is called from the network thread when there is something to do. `registers` is whether to advertise the
+        rack in a waiting group; False where the brokers do not allow it.
         """
         self._asker = GroupAsker(client)
         self._settings = settings
         self.advertisement = advertisement
-        """What this agent advertises; responsibilities may change, which counts at the next look."""
+        """What this agent advertises; responsibilities may change, which counts at the next poll."""
         self.registers = registers
         self._member: WaitingMember | None = None
         self._new_member = partial(
             WaitingMember, client, election=settings.group, advertisement=advertisement, wake=wake
         )
-        self._look_at = float("-inf")
+        self._next_poll_at = float("-inf")
         self._registered: dict[ReportingMember, Claim] = {}
         self._registered_as = ("", -1)
         self._sent_again: frozenset[ReportingMember] | None = None
@@ -82,7 +78,7 @@ class Waiting:
 
     # whether to take part
 
-    def look(self) -> DescribedGroup:
+    def poll(self) -> DescribedGroup:
         """Describe the election's group.
 
         Raises:
@@ -95,34 +91,33 @@ class Waiting:
         own = [member for member in answer.members if member.group_instance_id == self.advertisement.identity]
         stable = answer.group_state == STABLE
         self.former = decode_advertisement(own[0].member_id, own[0].member_metadata) if own and stable else None
-        self.look_later()
+        self.poll_later()
         return answer
 
-    def look_later(self) -> None:
+    def poll_later(self) -> None:
         """Schedule the next poll."""
-        self._look_at = time.monotonic() + look_pause(self.members_inside, random.random())  # noqa: S311 - no secret
+        self._next_poll_at = time.monotonic() + poll_pause(self.members_inside, random.random())  # noqa: S311 - no secret
 
     def is_needed(self, stopped: Callable[[float], bool]) -> bool:
         """Return whether to take part in the election, by one poll; by several while the group rebalances.
 
-        Args:
-            stopped: waits for this many seconds; True ends the polling.
+        `stopped` waits for this many seconds; True ends the polling.
 
         Raises:
             KafkaError: The group cannot be described.
         """
         room = ROOM if self.registers else UNREGISTERED_ROOM
         moves_until = time.monotonic() + _MOVES_SECONDS
-        looks = 0
-        while looks < _MAX_UNDECIDED_LOOKS:
+        polls = 0
+        while polls < _MAX_UNDECIDED_POLLS:
             try:
-                place = place_for(self.advertisement, self.look(), room=room)
+                place = place_for(self.advertisement, self.poll(), room=room)
             except kafka_errors.RetriableError:
                 # the group moves from one coordinator to another, or is being created
                 if time.monotonic() > moves_until or stopped(_MOVES_PAUSE_SECONDS):
                     raise
                 continue
-            looks += 1
+            polls += 1
             if place is not Place.UNDECIDED:
                 return place is Place.INSIDE
             if stopped(_UNDECIDED_SECONDS * (1 + random.random())):  # noqa: S311 - no secret
@@ -151,17 +146,14 @@ class Waiting:
     # registration
 
     def turn(self, reporting: frozenset[ReportingMember]) -> bool:
-        """Stay registered; return whether the next poll is due.
-
-        Args:
-            reporting: members whose clients report their reads to this agent.
+        """Stay registered with the members that report to this agent; return whether the next poll is due.
 
         Raises:
             KafkaError: The registration failed, or was taken over by another agent.
         """
         if self.registers:
             self._register(reporting)
-        return time.monotonic() >= self._look_at
+        return time.monotonic() >= self._next_poll_at
 
     def _register(self, reporting: frozenset[ReportingMember]) -> None:
         member = self._member = self._member or self._new_member()

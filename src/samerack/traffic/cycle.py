@@ -10,7 +10,7 @@ from typing import Final
 from samerack.cluster.racks import NO_HOSTS, Hosts
 from samerack.cluster.wire import Wire
 from samerack.election.counting import Claim, Claims
-from samerack.election.leadership_state import Alone, LeadershipState
+from samerack.election.leadership_state import LeadershipState
 from samerack.settings.model import Settings
 from samerack.traffic.allowance import MemberKey
 from samerack.traffic.attribute import Part, parts_of, with_overhead
@@ -66,7 +66,7 @@ class Cycle:
         self._window = Window(settings.traffic.window_seconds)
         self._builder = SnapshotBuilder(settings, weights, self._read_rates, self._poller.production)
         self._cycles = 0
-        self._leadership = leadership or Alone()
+        self._leadership = leadership or LeadershipState()
         self._replication = ReplicationMeter(
             settings.traffic, wire=wire, rack_of=self._poller.rack_of, leadership=self._leadership
         )

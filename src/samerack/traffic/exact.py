@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from samerack.election.counting import Claim
-from samerack.election.leadership_state import Alone, LeadershipState
+from samerack.election.leadership_state import LeadershipState
 from samerack.traffic.allowance import Allowances, MemberKey
 from samerack.traffic.collect import Partition
 from samerack.traffic.curve import Curve
@@ -72,7 +72,7 @@ class ExactReads:
             leadership: What this agent counts; everything where it is alone.
         """
         self._began_at = began_at
-        self._leadership = leadership or Alone()
+        self._leadership = leadership or LeadershipState()
         self._lock = threading.Lock()
         self._state = _State(at=began_at)
         self._clients: dict[tuple[str, str], _Client] = {}

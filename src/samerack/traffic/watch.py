@@ -19,7 +19,7 @@ from samerack.cluster.wire import Wire
 from samerack.common.attempts import RetryPauses
 from samerack.common.errors import AgentError
 from samerack.common.service import Service
-from samerack.election.leadership_state import Alone, LeadershipState
+from samerack.election.leadership_state import LeadershipState
 from samerack.settings.measuring import ClientEndpoint
 from samerack.settings.model import Settings
 from samerack.traffic.board import TrafficBoard
@@ -81,7 +81,7 @@ class TrafficWatch(Service):
         self._board = board
         self._metrics = metrics
         self._rack_aware = rack_aware
-        self._leadership = leadership or Alone()
+        self._leadership = leadership or LeadershipState()
         self._exact = ExactReads(began_at=time.monotonic(), leadership=self._leadership)
         self._cycle = Cycle(
             settings,

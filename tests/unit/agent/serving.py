@@ -32,7 +32,7 @@ def running(app: Starlette) -> Iterator[int]:
 @contextmanager
 def served(*routes: BaseRoute, healthy: Check = dict, ready: Check = dict, notes: Check = dict) -> Iterator[int]:
     """The port of a server that has these routes beside those of every agent."""
-    with running(application(Metrics(), healthy=healthy, ready=ready, notes=notes, more=routes)) as port:
+    with running(application(Metrics().exposition, healthy=healthy, ready=ready, notes=notes, more=routes)) as port:
         yield port
 
 

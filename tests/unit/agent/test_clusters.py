@@ -11,7 +11,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from samerack.agent.program import Agent
-from samerack.agent.web.cluster_metrics import OF_THE_PROCESS
+from samerack.agent.web.clusters import OF_THE_PROCESS
 from samerack.cli import asking
 from samerack.common.errors import AgentError
 from samerack.settings.loading import load

@@ -29,7 +29,8 @@ _MARKUP = "reports <b>&amp;</b>"
 def _serve(shown: ReportService, notes: Mapping[str, str] | None = None) -> Iterator[str]:
     """The address of an agent's pages."""
     routes = page.routes(shown, notes=lambda: notes or {})
-    server = WebServer(application(Metrics(), healthy=dict, ready=dict, more=routes), host="127.0.0.1", port=0)
+    app = application(Metrics().exposition, healthy=dict, ready=dict, more=routes)
+    server = WebServer(app, host="127.0.0.1", port=0)
     server.start()
     yield f"http://127.0.0.1:{server.port}"
     server.stop()

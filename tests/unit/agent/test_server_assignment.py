@@ -8,7 +8,7 @@ from io import StringIO
 import pytest
 
 from samerack.agent.leading.progress import from_json as progress_of
-from samerack.agent.leading.takeover_gain import worth_refusal
+from samerack.agent.leading.takeover import worth_refusal
 from samerack.agent.policy import Action, Changes, Decision, GroupCondition, Reason, decide, fresh
 from samerack.agent.policy.measured import byte_rates, shares_of
 from samerack.assignors.build import MemberInput, build_problem

@@ -29,7 +29,7 @@ from tests.unit.waiting import LONGEST_SECONDS
 
 def made(*, host: str = "127.0.0.1", port: int = 0) -> WebServer:
     """A server that is not started."""
-    return WebServer(application(Metrics(), healthy=dict, ready=dict), host=host, port=port)
+    return WebServer(application(Metrics().exposition, healthy=dict, ready=dict), host=host, port=port)
 
 
 def test_metrics_are_served_as_prometheus_reads_them() -> None:

@@ -8,7 +8,7 @@ import socket
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
-from typing import Final
+from typing import Any, Final
 from urllib.request import urlopen
 
 import pytest
@@ -40,7 +40,8 @@ def agent(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     """The port of an agent with every route that reads a body, which waits for bodies longer than a test takes."""
     defaults = {**(BodyReader.__init__.__kwdefaults__ or {}), "seconds": 10 * LONGEST_SECONDS}
     monkeypatch.setattr(BodyReader.__init__, "__kwdefaults__", defaults)
-    more = (*traffic_web.routes(_take), *web_takeover.routes({"orders": Leader()}))
+    leader: Any = Leader()
+    more = (*traffic_web.routes(_take), *web_takeover.routes({"orders": leader}))
     with served(*more) as port:
         yield port
 

@@ -98,7 +98,7 @@ def leader() -> Leader:
 @pytest.fixture
 def port(leader: Leader) -> Iterator[int]:
     """The port of an agent with this leader."""
-    leaders = {"orders": leader}
+    leaders: dict[str, Any] = {"orders": leader}
     status = Route("/v1/status", lambda _: JSONResponse({"bootstrap": "east:9092,east-2:9092"}))
     with served(status, *web_requests.routes(leaders), *web_takeover.routes(leaders)) as port:
         yield port

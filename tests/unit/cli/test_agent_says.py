@@ -29,8 +29,8 @@ def agent() -> Iterator[Agent]:
     made = Agent(load(flags=flags, environment={}))
     for leader in made.clusters[""].parts.led.values():
         if leader.group == "sinks":
-            leader._reporter.trouble = WHY
-            leader._reporter.become("observing")
+            leader.reporter.trouble = WHY
+            leader.reporter.become("observing")
     made.web.start()
     yield made
     made.web.stop()
@@ -66,7 +66,7 @@ def test_the_reason_of_a_request_is_the_same_everywhere(agent: Agent) -> None:
     """A group that was left on request shows who asked and why, and does not make the agent unready."""
     sinks = agent.clusters[""].parts.led["sinks"]
     sinks.operators.ask(Wish.LEAVE, seconds=None, by="alice", why="moving brokers")
-    sinks._reporter.is_left(sinks.operators.left)
+    sinks.reporter.is_left(sinks.operators.left)
     why = "the agent was asked to stay out of it by alice (moving brokers); `samerack resume sinks` ends that"
     assert agent_says(settings(agent), "sinks")["trouble"] == why
     assert f'samerack_group_reason{{group="sinks",why="{why}"}} 1.0' in get(agent, "/metrics")
@@ -92,11 +92,11 @@ def test_a_pause_is_shown_beside_the_role(agent: Agent) -> None:
     """Status, plan and page name the request; the group has no trouble, as the agent leads it."""
     orders = agent.clusters[""].parts.led["orders"]
     orders.operators.ask(Wish.PAUSE, seconds=None, by="alice", why="")
-    orders._consumers._publish(group(state="Empty"))
+    orders._parts.publish(group(state="Empty"), first=False, condition=None)
     (why,) = orders.operators.status.reasons
     assert "start no rebalance in it for racks or traffic by alice" in why
     assert agent_says(settings(agent), "orders")["paused"] == why
     assert agent_says(settings(agent), "orders")["trouble"] == ""
     orders.operators.ask(None, seconds=None, by="", why="")
-    orders._consumers._publish(group(state="Empty"))
+    orders._parts.publish(group(state="Empty"), first=False, condition=None)
     assert agent_says(settings(agent), "orders")["paused"] == ""

@@ -19,7 +19,7 @@ from kafka.future import Future
 from kafka.net.manager import KafkaConnectionManager
 from typer.testing import CliRunner
 
-from samerack.agent import lean_imports, process
+from samerack.agent import process
 from samerack.agent.supervisor import watchdog
 from samerack.agent.supervisor.watchdog import Work
 from samerack.cli.commands import COMMANDS
@@ -78,7 +78,7 @@ def _works(*arguments: str) -> tuple[int, str, str]:
         patch.setattr(watchdog, "Supervisor", _Here)
         patch.setattr(gc, "freeze", lambda: None)
         patch.setattr(signal, "signal", lambda _number, _handler: None)
-        patch.setattr(lean_imports, "skip_unused_imports", lambda: None)
+        patch.setattr(process, "skip_unused_imports", lambda: None)
         patch.setattr(os, "execve", lambda _program, line, _environment: sys.exit(process.main(asked(line))))
         return run(*arguments)
 

@@ -38,7 +38,7 @@ def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 @contextmanager
 def served(shown: ReportService) -> Iterator[int]:
     """The port of a server that answers like an agent with these reports."""
-    web = application(Metrics(), healthy=dict, ready=dict, more=web_api.routes(shown))
+    web = application(Metrics().exposition, healthy=dict, ready=dict, more=web_api.routes(shown))
     server = WebServer(web, host="127.0.0.1", port=0)
     server.start()
     yield server.port

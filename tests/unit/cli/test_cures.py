@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from samerack.agent.leading.prospect import prospect
-from samerack.agent.leading.takeover_gain import worth_refusal
+from samerack.agent.leading.takeover import worth_refusal
 from samerack.agent.policy import Action, Decision, Reason
 from samerack.agent.policy.requests import Request, Wish, in_words
 from samerack.common.console import Console

@@ -13,8 +13,8 @@ from samerack.election.places import (
     ROOM,
     WAITING_GROUPS,
     Place,
-    look_pause,
     place_for,
+    poll_pause,
     surplus,
     waiting_group,
     waiting_groups,
@@ -119,5 +119,5 @@ def test_agents_outside_share_many_small_groups() -> None:
 
 def test_the_larger_the_election_the_rarer_it_is_polled() -> None:
     """The pause grows with the size of the description, within bounds, and differs between agents."""
-    assert [look_pause(members, 0.5) for members in (0, 16, 60, 1000)] == [10, 32, 120, 300]
-    assert (look_pause(16, 0.0), look_pause(16, 1.0)) == (16, 48)
+    assert [poll_pause(members, 0.5) for members in (0, 16, 60, 1000)] == [10, 32, 120, 300]
+    assert (poll_pause(16, 0.0), poll_pause(16, 1.0)) == (16, 48)

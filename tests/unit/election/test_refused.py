@@ -77,5 +77,5 @@ def test_who_may_not_wait_outside_takes_part_in_larger_elections(
         registers=registers,
     )
     agents = [agent(f"m{n}", instance=f"i{n}") for n in range(members)]
-    monkeypatch.setattr(waiting, "look", lambda: agents_group(agents))
+    monkeypatch.setattr(waiting, "poll", lambda: agents_group(agents))
     assert waiting.is_needed(lambda _: False) is inside

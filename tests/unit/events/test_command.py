@@ -63,7 +63,8 @@ def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
 def url() -> Iterator[str]:
     """The address of an agent."""
     routes = web_api.routes(reports(busy(), events=MADE))
-    server = WebServer(application(Metrics(), healthy=dict, ready=dict, more=routes), host="127.0.0.1", port=0)
+    app = application(Metrics().exposition, healthy=dict, ready=dict, more=routes)
+    server = WebServer(app, host="127.0.0.1", port=0)
     server.start()
     yield f"http://127.0.0.1:{server.port}"
     server.stop()

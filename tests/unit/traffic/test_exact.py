@@ -6,7 +6,7 @@ import pytest
 
 from samerack.cluster.racks import MemberRack
 from samerack.election.counting import NOTHING, Claim, Claims
-from samerack.election.leadership_state import Alone
+from samerack.election.leadership_state import LeadershipState
 from samerack.protocol.model import from_pairs
 from samerack.traffic.exact import STALE_SECONDS, ExactReads
 from samerack.traffic.groups import ObservedGroup
@@ -52,7 +52,7 @@ def reads(*members: ObservedMember) -> ExactReads:
     return exact
 
 
-class Elected(Alone):
+class Elected(LeadershipState):
     """An agent with some claims; None while they are not certain."""
 
     def __init__(self, claims: Claims | None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from samerack.election.counting import EVERYTHING, NOTHING, Claims
-from samerack.election.leadership_state import Alone
+from samerack.election.leadership_state import LeadershipState
 from samerack.settings.loading import load
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.metrics import TrafficMetrics
@@ -13,7 +13,7 @@ from samerack.traffic.model import TrafficSnapshot
 from samerack.traffic.watch import TrafficWatch
 
 
-class _Elected(Alone):
+class _Elected(LeadershipState):
     """An agent whose claims a test sets."""
 
     def __init__(self) -> None:

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 
+from samerack.agent.group_status import OBSERVING
 from samerack.agent.leading.admission import Admission, foreign, refusal
 from samerack.agent.leading.foreign_protocols import ForeignProtocols
 from samerack.agent.leading.prospect import prospect
-from samerack.agent.leading.roles import OBSERVING
 from samerack.agent.policy.back_off_causes import RULES, Cause
 from samerack.cluster.group import GroupView
 from samerack.events import EventLog

@@ -134,7 +134,7 @@ def _run(api: str, error: str, logs: list[Any], metrics: Metrics) -> Ran:
     broker = ScriptedBroker()
     leader = leader_of(broker, group, metrics)
     leader.start()
-    assert until(lambda: leader._reporter.role == "following"), f"{group}: never joined"
+    assert until(lambda: leader.reporter.role == "following"), f"{group}: never joined"
     error_at = time.monotonic()
 
     def script(asked: str, request: Any) -> int:
@@ -159,12 +159,12 @@ def _run(api: str, error: str, logs: list[Any], metrics: Metrics) -> Ran:
     until(lambda: time.monotonic() > error_at + _COUNTED_SECONDS)
     does = EXPECTED[api][error]
     if does in _ROLES:  # the error is reported before the role
-        until(lambda: leader._reporter.role in _ROLES[does])
-    role, well_at = leader._reporter.role, time.monotonic()
+        until(lambda: leader.reporter.role in _ROLES[does])
+    role, well_at = leader.reporter.role, time.monotonic()
     broker.script = lambda _api, _request: 0
     if does in (RETRIES, ANEW):
-        until(lambda: leader._reporter.role == "following" and broker.count("Heartbeat", well_at) > 1)
-        role = leader._reporter.role
+        until(lambda: leader.reporter.role == "following" and broker.count("Heartbeat", well_at) > 1)
+        role = leader.reporter.role
     members = dict(broker.members)
     leader.stop()
     leader.join(LONGEST_SECONDS)

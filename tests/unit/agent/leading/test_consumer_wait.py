@@ -8,17 +8,17 @@ from typing import Any, cast
 
 import pytest
 
+from samerack.agent.group_status import FENCED, OUTSIDE, STANDBY, WAITING
 from samerack.agent.leading.consumer_wait import MISSING, ConsumerWait
 from samerack.agent.leading.group_reporter import GroupReporter
+from samerack.agent.leading.parts import GroupParts
 from samerack.agent.leading.rebalance_evaluator import PolicyStatus
 from samerack.agent.leading.responsibility import Responsibility
-from samerack.agent.leading.roles import FENCED, OUTSIDE, STANDBY, WAITING
 from samerack.agent.metrics import Metrics
 from samerack.agent.policy import Breaker
 from samerack.cluster.group import GroupView
 from samerack.cluster.group_poller import GroupPoll
-from samerack.cluster.racks import NO_HOSTS
-from samerack.election.leadership_state import Alone
+from samerack.election.leadership_state import LeadershipState
 from samerack.settings.model import Settings
 from tests.unit.agent.leading.scripted import reporter_of
 from tests.unit.agent.values import cluster, group, member
@@ -49,14 +49,16 @@ class _Polls:
 
 def _wait(polls: _Polls, reporter: GroupReporter) -> ConsumerWait:
     """A wait that must make no membership."""
-    parts: Any = SimpleNamespace(
+    unused: dict[str, Any] = dict.fromkeys(("assigning", "position", "takeovers", "requests"))
+    status = PolicyStatus(mode="act", decision=None, tokens=3.0, breaker=Breaker())
+    parts = GroupParts(
         group="orders",
         reporter=reporter,
         settings=SETTINGS,
-        admission=SimpleNamespace(admits=lambda _: True),
-        watch=SimpleNamespace(cluster=cluster()),
-        hosts=NO_HOSTS,
-        evaluator=SimpleNamespace(policy_status=PolicyStatus(mode="act", decision=None, tokens=3.0, breaker=Breaker())),
+        admission=cast(Any, SimpleNamespace(admits=lambda _: True)),
+        watch=cast(Any, SimpleNamespace(cluster=cluster())),
+        evaluator=cast(Any, SimpleNamespace(policy_status=status)),
+        **unused,
     )
     return ConsumerWait(parts, cast(Any, polls), lambda _: pytest.fail("a membership was made"))
 
@@ -85,7 +87,7 @@ def test_a_group_without_consumers_is_waited_for(
 # fenced
 
 
-class _Elected(Alone):
+class _Elected(LeadershipState):
     """An election that gave this agent its responsibilities."""
 
     term = 1
@@ -102,7 +104,7 @@ class _Elected(Alone):
 class _Fenced:
     """A responsibility whose membership has just been taken."""
 
-    def __init__(self, leadership: Alone) -> None:
+    def __init__(self, leadership: LeadershipState) -> None:
         self.now = 0.0
         self.reporter = reporter_of()
         self.responsibility = Responsibility(
@@ -161,7 +163,7 @@ def test_one_that_cannot_be_sure_stays_out(*, active: bool, sure: bool) -> None:
 
 def test_without_an_election_it_returns_when_the_other_has_left() -> None:
     """Only the group itself shows whether there is another agent with the instance id."""
-    fenced = _Fenced(Alone())
+    fenced = _Fenced(LeadershipState())
     assert not fenced.returns_after(100, group(OWN, CONSUMER))
     assert not fenced.returns_after(100)
     assert fenced.returns_after(100, group(OWN, CONSUMER), group(CONSUMER))

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
+from samerack.agent.group_status import FOLLOWING, OBSERVING
 from samerack.agent.leading.group_reporter import GroupReporter
 from samerack.agent.leading.rebalance_evaluator import PolicyStatus
 from samerack.agent.leading.rebalance_observer import RebalanceObserver
-from samerack.agent.leading.roles import FOLLOWING, OBSERVING
 from samerack.agent.metrics import Metrics
 from samerack.agent.policy import Action, Breaker, Changes, Decision, Reason
 from samerack.cluster.group import GroupView

@@ -153,14 +153,14 @@ def test_a_member_that_is_asked_to_leave_is_out_at_once_and_back_on_request() ->
         (left,) = [one.request for one in broker.arrivals if one.api == "LeaveGroup"]
         assert [one.member_id for one in left.members] != [""]
         assert broker.members == {}
-        assert leader.trouble == leader.operators.left == leader.operators.status.reasons[0]
+        assert leader.reporter.trouble == leader.operators.left == leader.operators.status.reasons[0]
         joins, polls = broker.count("JoinGroup"), broker.count("DescribeGroups")
         assert until(lambda: broker.count("DescribeGroups") > polls + 4)
         assert broker.count("JoinGroup") == joins
         assert leader.operators.status.role == "observing"
         assert leader.operators.ask(None, seconds=None, by="", why="").requests == ()
         assert until(lambda: leader.operators.status.role == "following")
-        assert leader.trouble == ""
+        assert leader.reporter.trouble == ""
     finally:
         leader.stop()
         leader.join(LONGEST_SECONDS)

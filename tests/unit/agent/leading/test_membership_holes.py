@@ -51,7 +51,7 @@ def _following(broker: ScriptedBroker) -> Iterator[GroupLeader]:
     leader = leader_of(broker, "orders", Metrics())
     leader.start()
     try:
-        assert until(lambda: leader._reporter.role == "following" and bool(broker.members))
+        assert until(lambda: leader.reporter.role == "following" and bool(broker.members))
         yield leader
     finally:
         leader.stop()
@@ -155,10 +155,10 @@ def test_an_error_in_a_turn_keeps_the_membership(broker: ScriptedBroker, code: i
         before, since = dict(broker.members), time.monotonic()
         broker.script = lambda api, _request: code if api == "DescribeGroups" else 0
         assert until(lambda: broker.count("DescribeGroups", since) > 3)
-        assert leader.trouble
+        assert leader.reporter.trouble
         assert broker.busiest_second("DescribeGroups", since) <= 8
         broker.script = lambda _api, _request: 0
-        assert until(lambda: not leader.trouble)
+        assert until(lambda: not leader.reporter.trouble)
         assert broker.members == before
         assert broker.count("LeaveGroup") == 0
         assert broker.count("JoinGroup") == 1

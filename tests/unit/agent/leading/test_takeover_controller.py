@@ -8,13 +8,12 @@ from typing import Any, cast
 
 import pytest
 
+from samerack.agent.group_status import FOLLOWING, LEADING, STANDBY
 from samerack.agent.leading.join_position import JoinPosition
 from samerack.agent.leading.membership import Membership
 from samerack.agent.leading.progress import Outcome, Progress
 from samerack.agent.leading.rebalance_evaluator import Evaluation, RebalanceEvaluator
-from samerack.agent.leading.roles import FOLLOWING, LEADING, STANDBY
-from samerack.agent.leading.takeover_controller import TakeoverController
-from samerack.agent.leading.takeover_lock import TakeoverLock
+from samerack.agent.leading.takeover_controller import TakeoverController, TakeoverLock
 from samerack.agent.policy import Action, Changes, Decision, GroupCondition, Reason
 from samerack.cluster.group import GroupView
 from samerack.settings.leading import LeadingSettings

@@ -131,7 +131,7 @@ def racks_of(racks: PodRacks, *hosts: str) -> list[str | None]:
     """The racks of these hosts after a poll for them."""
     for host in hosts:
         racks.rack_of(host)
-    racks.look(time.monotonic())
+    racks.look_up(time.monotonic())
     return [racks.rack_of(host) for host in hosts]
 
 
@@ -143,13 +143,13 @@ def test_addresses_are_asked_for_after_they_are_wanted(api: ApiServer) -> None:
     hosts = ("10.0.0.1", "10.0.0.2", "10.0.0.3", "10.9.9.9", "no-address")
     before = racks.hosts().version()
     assert [racks.rack_of(host) for host in hosts] == [None] * 5
-    racks.look(time.monotonic())
+    racks.look_up(time.monotonic())
     assert [racks.rack_of(host) for host in hosts] == ["rack-a", "zone-2", "rack-a", None, None]
     assert outcomes == ["found", "found", "found", "unknown"]
     assert len([one for one in api.asked if "/nodes/" in one.path]) == 2
     assert racks.hosts().version() != before
     asked, version = len(api.asked), racks.hosts().version()
-    racks.look(time.monotonic())
+    racks.look_up(time.monotonic())
     assert (len(api.asked), racks.hosts().version()) == (asked, version)
 
 
@@ -168,14 +168,14 @@ def test_answers_age_and_unwanted_ones_are_forgotten(api: ApiServer) -> None:
     racks = asking(api, kubernetes_refresh_seconds=60)
     now = time.monotonic()
     racks.rack_of("10.0.0.1")
-    racks.look(now)
+    racks.look_up(now)
     api.pods["shop", "orders-1"].node = "node-2"
-    racks.look(now + 59)
+    racks.look_up(now + 59)
     assert racks.rack_of("10.0.0.1") == "zone-1"
-    racks.look(now + 61)
+    racks.look_up(now + 61)
     assert racks.rack_of("10.0.0.1") == "zone-2"
     asked = len(api.asked)
-    racks.look(now + 200)
+    racks.look_up(now + 200)
     assert len(api.asked) == asked
 
 
@@ -185,7 +185,7 @@ def test_what_was_known_counts_while_the_api_refuses(api: ApiServer) -> None:
     assert racks_of(racks, "10.0.0.1") == ["zone-1"]
     api.rules = set()
     with pytest.raises(KubernetesError, match=r"verbs: \[list\]"):
-        racks.look(time.monotonic() + 61)
+        racks.look_up(time.monotonic() + 61)
     assert racks.rack_of("10.0.0.1") == "zone-1"
 
 
@@ -211,9 +211,9 @@ def test_one_poll_asks_a_bounded_number(api: ApiServer) -> None:
     racks = asking(api)
     for number in range(members.MAX_QUESTIONS + 10):
         racks.rack_of(f"10.1.0.{number}")
-    assert racks.look(time.monotonic()) == 10
+    assert racks.look_up(time.monotonic()) == 10
     assert len(api.asked) == members.MAX_QUESTIONS
-    assert racks.look(time.monotonic()) == 0
+    assert racks.look_up(time.monotonic()) == 0
     assert len(api.asked) == members.MAX_QUESTIONS + 10
 
 

@@ -20,7 +20,7 @@ from samerack.agent.metrics import Metrics
 from samerack.agent.streams import service as service_module
 from samerack.agent.streams import workers
 from samerack.agent.streams.board import MAX_APPLICATIONS
-from samerack.agent.streams.limits import MAX_TEXT
+from samerack.agent.streams.context import MAX_TEXT
 from samerack.agent.streams.outcome import ERRORS
 from samerack.agent.streams.service import StreamsService
 from samerack.agent.streams.workers import NoPlanError
