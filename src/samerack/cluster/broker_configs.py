@@ -15,7 +15,7 @@ from kafka.protocol.admin.configs import DescribeConfigsRequest
 
 from samerack.auth.kafka_config import for_kafka_python
 from samerack.cluster.errors import error_class, error_text
-from samerack.cluster.metadata import LOOK_SECONDS, read_metadata
+from samerack.cluster.metadata import REQUEST_SECONDS, read_metadata
 from samerack.cluster.wire import Question, Wire
 from samerack.common.errors import AgentError
 from samerack.settings.model import Settings
@@ -56,7 +56,7 @@ def read_broker_configs(wire: Wire, brokers: Iterable[int]) -> BrokerConfigs:
     selectors: list[str] = []
     delays: list[str] = []
     assignors: dict[int, str] = {}
-    for answer in wire.ask([_question(broker) for broker in brokers], LOOK_SECONDS):
+    for answer in wire.ask([_question(broker) for broker in brokers], REQUEST_SECONDS):
         error = answer.error
         if error is None:
             (result,) = answer.response.results
@@ -64,7 +64,7 @@ def read_broker_configs(wire: Wire, brokers: Iterable[int]) -> BrokerConfigs:
             error = kafka_errors.for_code(result.error_code)() if result.error_code else None
         if error is not None:
             raise error_class(error)(
-                f"kafka: {_SELECTOR_KEY} of the brokers: {error_text(error, LOOK_SECONDS)}; allow DESCRIBE_CONFIGS on "
+                f"kafka: {_SELECTOR_KEY} of the brokers: {error_text(error, REQUEST_SECONDS)}; allow DESCRIBE_CONFIGS on "
                 "the cluster or set racks.replica_selector to rack-aware or leader"
             ) from error
         selectors.append(values.get(_SELECTOR_KEY, ""))

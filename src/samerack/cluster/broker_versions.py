@@ -12,7 +12,7 @@ import structlog
 from kafka.protocol.broker_version_data import infer_broker_version_from_api_versions
 from kafka.protocol.metadata import ApiVersionsRequest
 
-from samerack.cluster.metadata import LOOK_SECONDS
+from samerack.cluster.metadata import REQUEST_SECONDS
 from samerack.cluster.versions import FEATURES, FLOOR, TESTED, Ranges, Versions, versions_of
 from samerack.cluster.wire import Question, Wire
 from samerack.common.errors import one_line
@@ -52,7 +52,7 @@ class BrokerVersions:
             AgentError: No broker can be reached at all.
         """
         ranges: list[Ranges] = []
-        for answer in wire.ask([versions_question(broker) for broker in sorted(brokers)], LOOK_SECONDS):
+        for answer in wire.ask([versions_question(broker) for broker in sorted(brokers)], REQUEST_SECONDS):
             if answer.error is not None:
                 log.debug("versions-unknown", broker=answer.question.broker, error=one_line(answer.error))
                 return False

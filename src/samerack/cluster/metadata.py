@@ -14,7 +14,7 @@ from samerack.cluster.view import ClusterView, NoRack, PartitionView, Rack
 from samerack.cluster.wire import ANSWER_SECONDS, ANY_BROKER, Question, Wire, chunked
 from samerack.common.errors import AgentError
 
-LOOK_SECONDS: Final = 5.0
+REQUEST_SECONDS: Final = 5.0
 """Limit for one request about brokers, topics or a group's type, where somebody waits for the answer."""
 _TOPICS_PER_REQUEST: Final = 2_000
 """Responses stay below a few hundred kilobytes."""
@@ -87,13 +87,13 @@ def read_metadata(wire: Wire, topics: Collection[str]) -> ClusterView:
         RefusedError: TLS or SASL failed.
         AgentError: The cluster did not answer, or could not describe a topic.
     """
-    answer = ask_metadata(wire, topics, LOOK_SECONDS)
+    answer = ask_metadata(wire, topics, REQUEST_SECONDS)
     for failure in answer.failures:
-        raise AgentError(f"kafka: metadata: {error_text(failure, LOOK_SECONDS)}") from failure
+        raise AgentError(f"kafka: metadata: {error_text(failure, REQUEST_SECONDS)}") from failure
     for topic, code in answer.error_codes.items():
         if code not in _ABSENT and code != _REFUSED:
             raise AgentError(
-                f"kafka: metadata: topic {topic}: {error_text(kafka_errors.for_code(code)(), LOOK_SECONDS)}"
+                f"kafka: metadata: topic {topic}: {error_text(kafka_errors.for_code(code)(), REQUEST_SECONDS)}"
             )
     return answer.view
 
@@ -105,9 +105,9 @@ def topic_names(wire: Wire) -> frozenset[str]:
         RefusedError: TLS or SASL failed.
         AgentError: The cluster did not answer.
     """
-    (answer,) = wire.ask([_question(None)], LOOK_SECONDS)
+    (answer,) = wire.ask([_question(None)], REQUEST_SECONDS)
     if answer.error is not None:
-        raise AgentError(f"kafka: metadata: {error_text(answer.error, LOOK_SECONDS)}") from answer.error
+        raise AgentError(f"kafka: metadata: {error_text(answer.error, REQUEST_SECONDS)}") from answer.error
     return frozenset(str(topic.name) for topic in answer.response.topics if not topic.is_internal)
 
 

@@ -39,7 +39,7 @@ _LAST_POLLS: Final = 5
 class WatchMetrics(Protocol):
     """What the watch counts."""
 
-    def looked(self, seconds: float) -> None:
+    def polled(self, seconds: float) -> None:
         """Record the duration of a poll of the cluster."""
 
     def watch_failed(self) -> None:
@@ -167,10 +167,10 @@ class ClusterWatch(Service):
         """Poll once; return the pause, which is longer if polls take long."""
         started = time.monotonic()
         try:
-            self.look_once()
+            self.poll_once()
         finally:
             took = time.monotonic() - started
-            self._metrics.looked(took)
+            self._metrics.polled(took)
             self._took.append(took)
         return max(self._pause, min(self._took) * _PAUSE_PER_POLL)
 
@@ -183,7 +183,7 @@ class ClusterWatch(Service):
         """Disconnect."""
         self._wire.close()
 
-    def look_once(self) -> None:
+    def poll_once(self) -> None:
         """Poll once and applies the result.
 
         Raises:

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from samerack.traffic.collect import Partition
 from samerack.traffic.model import ObservedMember
 from samerack.traffic.overhead import USUAL_BATCH_BYTES, overhead_bytes
 from samerack.traffic.positions import Span
-
-NOBODY: Final = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ from samerack.traffic.collect import Keys, Offsets, Partition, TopicPolicy
 from samerack.traffic.curve import Curve, LogExtent, bytes_between, extend
 from samerack.traffic.groups import ListedGroup, ObservedGroup
 from samerack.traffic.model import Gap, ObservedMember
-from samerack.traffic.positions import Looks, Spans, spans_of
+from samerack.traffic.positions import Polls, Spans, spans_of
 from samerack.traffic.probe import Reader, Served
 from samerack.traffic.production import Production
 from samerack.traffic.sample import Sampler
@@ -182,7 +182,7 @@ class BrokerPoller:
         all_have_epochs = state.with_epochs - state.without_epochs
         return {
             name: spans_of(
-                Looks(
+                Polls(
                     before=state.committed.get(name),
                     now=poll.committed.get(name, {}),
                     owned_before=state.owners.get(name, {}).keys(),

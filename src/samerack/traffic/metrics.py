@@ -215,7 +215,7 @@ class TrafficMetrics:
         """Return metrics that are not exported."""
         return cls(CollectorRegistry())
 
-    def looked(self, seconds: float) -> None:
+    def polled(self, seconds: float) -> None:
         """Record how long a cycle took."""
         self._cycles.observe(seconds)
 

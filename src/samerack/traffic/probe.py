@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from kafka import errors as kafka_errors
 from kafka.protocol.consumer.fetch import FetchRequest
 
 from samerack.cluster.view import ClusterView, PartitionView
@@ -160,9 +159,3 @@ def raw_fetch(wanted: Sequence[tuple[Partition, int, int]], *, rack: str, max_by
         min_version=11,
         max_version=FETCH_VERSION,
     )
-
-
-def denied(gaps: Iterable[Gap]) -> frozenset[str]:
-    """Return the topics that may not be read."""
-    code = kafka_errors.TopicAuthorizationFailedError.__name__
-    return frozenset(gap.where for gap in gaps if gap.refused and gap.reason == code)

@@ -156,7 +156,7 @@ class TrafficWatch(Service):
         elsewhere = (*self._scraped, *unknown)
         snapshot = self._cycle.turn(now=now, wall=time.time(), rack_aware=rack_aware, elsewhere=elsewhere)
         self.last_poll = now
-        self._metrics.looked(snapshot.cycle_seconds)
+        self._metrics.polled(snapshot.cycle_seconds)
         gaps = frozenset(snapshot.gaps)
         for gap in gaps:
             self._metrics.failed(gap.what)

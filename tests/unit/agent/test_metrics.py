@@ -41,7 +41,7 @@ def sample() -> Metrics:
     metrics = Metrics()
     metrics.expect("orders")
     for _ in range(4):
-        metrics.looked(0.005)
+        metrics.polled(0.005)
         metrics.rejoined_for_position("orders")
     metrics.planned("orders", "optimal", 0.0021)
     metrics.planned("orders", "optimal", 0.0018)
@@ -118,7 +118,7 @@ def measured(metrics: Metrics) -> None:
     metrics.registry.register(TrafficCollector(shown.board, limits=limits, topics=TopicNames()))
     metrics.registry.register(MoneyCollector(shown, ledger, limits=limits, topics=TopicNames()))
     metrics.registry.register(BillCollector(shown, limits=limits))
-    counted.looked(0.02)
+    counted.polled(0.02)
     counted.failed(Family.LOG_DIRS)
     shares = Shares(present_bytes=0.25, present_partitions=0.5, optimal=0.0, optimal_by="bytes", random=2 / 3)
     read = [flow(A, A, 3 * GB), flow(A, B, GB)]

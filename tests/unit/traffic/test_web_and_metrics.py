@@ -216,7 +216,7 @@ def test_metrics_show_one_publication() -> None:
     metrics = TrafficMetrics(registry)
     limits = SeriesLimits(flows=1, topics=9, groups=1, pairs=1)
     registry.register(TrafficCollector(board, limits=limits, topics=TopicNames()))
-    metrics.looked(0.1)
+    metrics.polled(0.1)
     metrics.failed(Family.LOG_DIRS)
     metrics.failed(None)
     board.publish(snapshot(), [flow("t", 10)])
