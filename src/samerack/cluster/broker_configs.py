@@ -64,8 +64,8 @@ def read_broker_configs(wire: Wire, brokers: Iterable[int]) -> BrokerConfigs:
             error = kafka_errors.for_code(result.error_code)() if result.error_code else None
         if error is not None:
             raise error_class(error)(
-                f"kafka: {_SELECTOR_KEY} of the brokers: {error_text(error, REQUEST_SECONDS)}; allow DESCRIBE_CONFIGS on "
-                "the cluster or set racks.replica_selector to rack-aware or leader"
+                f"kafka: {_SELECTOR_KEY} of the brokers: {error_text(error, REQUEST_SECONDS)}; allow DESCRIBE_CONFIGS "
+                "on the cluster or set racks.replica_selector to rack-aware or leader"
             ) from error
         selectors.append(values.get(_SELECTOR_KEY, ""))
         delays.append(values.get(_INITIAL_DELAY_KEY, ""))
