@@ -33,12 +33,7 @@ class CoordinatorRequests(BaseCoordinator):  # type: ignore[misc]  # the library
     """The coordinator of one group, as one client reaches it."""
 
     def __init__(self, client: KafkaNetClient, **config: Any) -> None:
-        """Prepare; nothing is sent before the first request.
-
-        Args:
-            client: A client for this group alone.
-            config: kafka-python's settings of a group member.
-        """
+        """Prepare with a client for this group alone, and kafka-python's settings of a member; send nothing yet."""
         super().__init__(client, **config)
         self._coordinator_broker: int | None = None
         self._lookups = Attempts(REQUESTS)

@@ -34,11 +34,7 @@ class Coordinators:
     """The coordinators that were found. Not thread-safe."""
 
     def __init__(self, ask: Ask) -> None:
-        """Start without any.
-
-        Args:
-            ask: How brokers are asked.
-        """
+        """Start without any."""
         self._ask = ask
         self._brokers: dict[str, int] = {}
 
@@ -54,9 +50,7 @@ class Coordinators:
     def find(self, groups: Iterable[str], timeout: float) -> Unfound:
         """Find those that are not known: of all groups in one request (KIP-699), one by one before Kafka 3.0.
 
-        Args:
-            groups: Their names.
-            timeout: Seconds for each request.
+        `timeout`: seconds for each request.
         """
         errors: dict[str, type[kafka_errors.KafkaError]] = {}
         failure: Exception | None = None

@@ -85,11 +85,7 @@ class _SilentError(Exception):
 
 
 def why_unreachable(config: Mapping[str, Any]) -> str:
-    """Return cause and cure of the first bootstrap servers that fail, in one line; empty if none is found.
-
-    Args:
-        config: kafka-python's settings.
-    """
+    """Return cause and cure of the first bootstrap servers that fail, in one line; empty if none is found."""
     causes = (_cause(server, config) for server in _servers(config)[:_MAX_SERVERS])
     return _in_one_line(cause.text for cause in causes if cause is not None)
 

@@ -139,11 +139,9 @@ def endangers(group: GroupView) -> bool:
 
 
 def is_agent(member: MemberView, client_id: str) -> bool:
-    """Return whether a member seems to be an agent: static, without topics, and with the agents' client id.
+    """Return whether a member, other than the agent that asks, seems to be an agent.
 
-    Args:
-        member: A member other than the agent that asks.
-        client_id: `client.id` of agents.
+    Agents are static members without topics; `client_id` is their `client.id`.
     """
     topics = member.subscription is not None and bool(member.subscription.topics)
     return member.client_id == client_id and member.instance_id is not None and not topics

@@ -59,12 +59,7 @@ class GroupPoller(Service):
     """Polls every watched group; any thread may add and remove groups."""
 
     def __init__(self, wire: Wire, *, seconds: float) -> None:
-        """Prepare; `start` starts polling.
-
-        Args:
-            wire: Connections of the poller's own.
-            seconds: Time between two polls.
-        """
+        """Prepare with connections of the poller's own and the seconds between two polls; `start` starts polling."""
         slow = max(seconds, _STRETCHED_SECONDS)
         super().__init__("poller", retries=RetryPauses(first=slow, most=slow))
         self._wire = wire
@@ -76,12 +71,9 @@ class GroupPoller(Service):
         self._lock = threading.Lock()
 
     def watch(self, group: str, listener: Callable[[], None], *, empty_at: float | None = None) -> None:
-        """Poll this group from now on, and calls `listener` when its description has changed.
+        """Poll this group from now on, and call `listener`, on the poller's thread, when its description has changed.
 
-        Args:
-            group: The group's name.
-            listener: Called on the poller's thread.
-            empty_at: When the caller last saw the group without members, monotonic seconds.
+        `empty_at`: when the caller last saw the group without members, monotonic seconds.
         """
         with self._lock:
             self._listeners[group] = listener

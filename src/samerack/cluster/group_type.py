@@ -37,11 +37,7 @@ class GroupTypes:
         """Return the type of a group: "classic" or "consumer" (KIP-848).
 
         A group that does not exist is classic, because the agent would create it by joining. Asks again while the group
-        moves from one coordinator to another.
-
-        Args:
-            group: The group's name.
-            patience: Seconds until a group without a coordinator is an error.
+        moves from one coordinator to another; after so many seconds of patience that is an error.
 
         Raises:
             CoordinatorMovesError: The group has no coordinator, or another one than was asked.

@@ -109,11 +109,7 @@ class Versions:
 
 
 def versions_of(answers: Sequence[tuple[str, Ranges]]) -> Versions:
-    """Return the releases of all brokers and the features that not all of them have.
-
-    Args:
-        answers: release and API versions of each broker.
-    """
+    """Return the releases of all brokers and the features that not all of them have, from each one's answer."""
     releases = sorted({release for release, _ in answers}, key=_number)
     missing = tuple(one for one in FEATURES if not all(one.is_in(ranges) for _, ranges in answers))
     return Versions(releases=tuple(releases), missing=missing)

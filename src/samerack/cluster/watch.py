@@ -61,15 +61,10 @@ class ClusterWatch(Service):
         selector: str,
         metrics: WatchMetrics,
     ) -> None:
-        """Prepare; `start` starts polling.
+        """Prepare; `start` starts polling, with `pause` seconds between two polls.
 
-        Args:
-            wire: Connections of the watch's own. After a failed poll they are closed, and the next poll connects to any
-                bootstrap server.
-            pause: Seconds between two polls.
-            times: How long changes must persist.
-            selector: `auto`, `rack-aware` or `leader` (setting racks.replica_selector).
-            metrics: Counts polls and failures.
+        The connections are the watch's own: after a failed poll they are closed, and the next poll connects to any
+        bootstrap server. `selector` is the setting racks.replica_selector: `auto`, `rack-aware` or `leader`.
         """
         super().__init__("watch", retries=RetryPauses(first=pause, most=pause))
         self._wire = wire
@@ -120,10 +115,8 @@ class ClusterWatch(Service):
     def unknown(self, topics: AbstractSet[str], owned: AbstractSet[str] = frozenset()) -> frozenset[str]:
         """Return the topics that cannot be planned: no poll has found them or found that they do not exist.
 
-        Args:
-            topics: What a group subscribes to.
-            owned: Topics of which its members own partitions. If a broker says that one of these does not exist, it
-                may have just started, and the topic must stay absent as long as for any deletion before it counts.
+        If a broker says that a topic in `owned`, of which members own partitions, does not exist, the broker may have
+        just started: the topic must stay absent as long as for any deletion before it counts.
         """
         return frozenset(topics - self.cluster.topics.keys() - (self._absent - owned))
 

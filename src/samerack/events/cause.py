@@ -152,13 +152,9 @@ def moved(
     released: Mapping[Partition, Released],
     returned: Mapping[str, str] = _NOBODY,
 ) -> int:
-    """Return how many partitions have another owner than the one they had last.
+    """Return how many partitions have another owner than the one they had last, or had released in the round before.
 
-    Args:
-        before: the group before the rebalance.
-        after: the group after it.
-        released: what had been revoked in the round before.
-        returned: former keys of members that are back under others.
+    `returned` has the former keys of members that are back under others.
     """
     had = {partition: one.owner for partition, one in released.items()} | before.owners()
     return sum(

@@ -68,13 +68,9 @@ class EventLog:
             self._ring.extend(present)
 
     def add(self, kind: Kind, group: str = "", *, ago: float = 0.0, **fields: Any) -> Event:
-        """Add an event that happened now or a while ago.
+        """Add an event that happened now or `ago` seconds before; "" is the group of what concerns the agent.
 
-        Args:
-            kind: the kind of event.
-            group: its group; "" where it concerns the agent.
-            ago: how many seconds ago.
-            fields: other fields of `Event`; the group's byte rate and its shares' cost per day are added.
+        `fields` are others of `Event`; the group's byte rate and its shares' cost per day are added.
         """
         rate = self._rate(group) if group else None
         event = Event(
@@ -103,14 +99,9 @@ class EventLog:
         since: float = float("-inf"),
         former: bool = False,
     ) -> tuple[Event, ...]:
-        """Return events, the newest first.
+        """Return at most `limit` events, the newest first, of one group and of some kinds if these are given.
 
-        Args:
-            limit: no more than this many.
-            group: of one group only.
-            kinds: of these kinds only.
-            since: not older than this, in seconds since 1970.
-            former: only those of former runs, see `remember`.
+        `since` is in seconds since 1970; `former`: only those of former runs, see `remember`.
         """
         with self._lock:
             kept, remembered = tuple(self._ring), self._former

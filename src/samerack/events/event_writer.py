@@ -53,17 +53,10 @@ class EventWriter(Service):
         max_waiting: int = MAX_WAITING,
         first_pause_seconds: float = _FIRST_PAUSE_SECONDS,
     ) -> None:
-        """Prepare; `start` opens the file.
+        """Prepare; `start` opens the file, and adds its events and points to the event log and the history of traffic.
 
-        Args:
-            path: the file.
-            events: the event log; the file's events are added to it.
-            history: the history of traffic; the file's points are added to it, soon after the start.
-            metrics: where to count.
-            max_events: how many events the file keeps.
-            days: for how many days.
-            max_waiting: how many may wait to be written.
-            first_pause_seconds: before the first new attempt; later pauses double.
+        The file keeps `max_events` for so many days; `max_waiting` may wait to be written. Pauses between new attempts
+        double from the first on.
         """
         super().__init__("events", retries=RetryPauses(first=first_pause_seconds, most=_MAX_PAUSE_SECONDS))
         self._path = path

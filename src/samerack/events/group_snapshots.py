@@ -17,12 +17,10 @@ from samerack.traffic.model import GroupTraffic
 
 
 def of_view(view: GroupView, *, cooperative: Collection[str], partitions: Mapping[str, int]) -> GroupSnapshot:
-    """Convert a poll of a stable group.
+    """Convert a poll of a stable group without the agent.
 
-    Args:
-        view: the group, without the agent.
-        cooperative: names of protocols whose members keep partitions in a rebalance.
-        partitions: how many each topic has.
+    `cooperative` are names of protocols whose members keep partitions in a rebalance; `partitions` has how many each
+    topic has.
     """
     return GroupSnapshot(
         members={
@@ -41,14 +39,7 @@ def of_view(view: GroupView, *, cooperative: Collection[str], partitions: Mappin
 
 
 def of_plan(problem: Problem, owner: Int32Array, *, clients: Mapping[str, str], cooperative: bool) -> GroupSnapshot:
-    """Convert a plan.
-
-    Args:
-        problem: the assignment problem.
-        owner: its solution in this round.
-        clients: client ids by key, of the members that were polled.
-        cooperative: whether members keep partitions in a rebalance.
-    """
+    """Convert a problem and its solution in this round; `clients` are client ids by key, of polled members."""
     owned: dict[int, set[Partition]] = {}
     for topic, number, member in zip(
         problem.topic_of.tolist(), problem.number_of.tolist(), owner.tolist(), strict=True

@@ -47,12 +47,7 @@ class Store:
     """The only writer of a file."""
 
     def __init__(self, path: Path, *, max_events: int, days: float) -> None:
-        """Open the file, and create it where there is none.
-
-        Args:
-            path: The file.
-            max_events: How many events are kept.
-            days: For how many days.
+        """Open the file, and create it where there is none; so many events are kept, for so many days.
 
         Raises:
             StoreError: It cannot be opened.
@@ -110,11 +105,9 @@ class Store:
             return list(_events(self._connection, self._max_events))
 
     def add_history(self, rows: Iterable[Row], *, keep_seconds: float) -> None:
-        """Write rows of the history, all or none, and delete those that are too old.
+        """Write rows of the history (one at least, the oldest first), all or none, and delete those that are too old.
 
-        Args:
-            rows: one at least, the oldest first.
-            keep_seconds: how much older than the last of them others may be.
+        `keep_seconds` is how much older than the last of them others may be.
 
         Raises:
             StoreError: They are not written.
@@ -170,9 +163,7 @@ def read(path: Path, max_events: int) -> list[Event]:
 def network_file_system(path: Path, mounts: Path = _MOUNTS) -> str:
     """Return the type and mount point of the network file system that holds a path; "" for a local or unknown one.
 
-    Args:
-        path: A file or folder, which need not exist.
-        mounts: The kernel's list of mounts, `/proc/self/mountinfo`.
+    The path need not exist; `mounts` is the kernel's list of mounts.
     """
     try:
         lines = mounts.read_text(encoding="utf-8", errors="replace").splitlines()

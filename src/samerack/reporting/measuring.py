@@ -29,12 +29,10 @@ class Measuring:
     """A measurement by a command; a context manager that closes its connections."""
 
     def __init__(self, settings: Settings, *, seconds: float, replication: bool = False) -> None:
-        """Prepare without connecting.
+        """Prepare without connecting; `seconds` is the length of the window.
 
-        Args:
-            settings: all settings; if they name no groups to observe, all groups are observed.
-            seconds: length of the window.
-            replication: whether to measure replication and producers, too, unless the settings say not to.
+        If the settings name no groups to observe, all are observed. `replication`: whether to measure replication and
+        producers, too, unless the settings say not to.
 
         Raises:
             SettingsError: A client refuses a setting, or prices are not valid.

@@ -37,14 +37,9 @@ class MoneyCollector(Collector):
         topics: TopicNames,
         active: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Prepare.
+        """Prepare; `active` says whether this agent counts any group.
 
-        Args:
-            reports: The report.
-            ledger: Money since the agent's start.
-            limits: How many have series of their own.
-            topics: Which topics have.
-            active: Whether this agent counts any group; a standby shows no findings, as it lacks the racks from others.
+        A standby shows no findings, as it lacks the racks from others.
         """
         self._active = active
         self._reports = reports
@@ -147,12 +142,7 @@ class BillCollector(Collector):
     """Exports what the measuring agent counted; an agent that does not measure it has no series."""
 
     def __init__(self, reports: ReportService, *, limits: SeriesLimits) -> None:
-        """Prepare.
-
-        Args:
-            reports: The bill and the prices.
-            limits: How many pairs of racks have series of their own; further ones are added up.
-        """
+        """Prepare; pairs of racks beyond the limit are added up."""
         self._reports = reports
         self._pairs: BoundedCounters[RackPair] = BoundedCounters(limits.pairs, lambda _: (OTHER, OTHER))
 

@@ -83,13 +83,10 @@ def _causes(evidence: Evidence, group: GroupTraffic, cost: GroupCost) -> Iterato
 
 
 def _spread(evidence: Evidence, group: GroupTraffic, *, any_replica: bool) -> RackSpread | None:
-    """Return how the group is spread over racks.
+    """Return how the group is spread over racks, or would be if any replica in a member's rack served it.
 
-    Args:
-        evidence: what is known of the cluster.
-        group: the group.
-        any_replica: as if any replica in a member's rack served it. Where the brokers do not let that happen, which is
-            another finding, or their configuration is not known, it counts so anyway: it is the least that crosses.
+    Where the brokers do not let that happen, which is another finding, or their configuration is not known, it counts
+    so anyway: it is the least that crosses.
     """
     problem = group.problem
     if problem is None:

@@ -68,12 +68,8 @@ def with_overhead(
 ) -> list[Part]:
     """Add the envelopes of fetches to the parts: each connection's are spread over what it reads.
 
-    Args:
-        parts: Bytes of the log.
-        owners: Who fetches what now; partitions without reads at the moment are fetched as well.
-        serving: Which broker serves.
-        batch_bytes: Average size of a batch, by topic.
-        seconds: Time between the two polls.
+    `owners` fetch now, also partitions without reads at the moment. `batch_bytes` is the average size of a batch by
+    topic, `seconds` the time between the two polls.
     """
     if seconds <= 0:
         return list(parts)

@@ -77,11 +77,8 @@ class Cycle:
     ) -> TrafficSnapshot:
         """Run one cycle; publish and return what is known after it.
 
-        Args:
-            now: Seconds, monotonic.
-            wall: The same moment in seconds since 1970.
-            rack_aware: Whether the brokers serve from the reader's rack; None where unknown.
-            elsewhere: Gaps of requests that were sent elsewhere for this cycle.
+        `now` (monotonic) and `wall` (since 1970) are the same moment. `rack_aware`: whether the brokers serve from the
+        reader's rack, None where unknown. `elsewhere`: gaps of requests that were sent elsewhere for this cycle.
 
         Raises:
             AgentError: No broker can be reached at all.

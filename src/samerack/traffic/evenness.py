@@ -66,15 +66,9 @@ def busiest_in_words(busiest: BusiestMember | None) -> str:
 
 
 def topic_share(owned: Iterable[tuple[str, str]], subscriptions: Mapping[str, Iterable[str]]) -> TopicShare | None:
-    """Return the most unevenly read topic of a group.
+    """Return the most unevenly read topic of a group, from member and topic of each partition that has an owner.
 
-    Args:
-        owned: member and topic of each partition that has an owner.
-        subscriptions: topics of each member.
-
-    Returns:
-        The topic; None if no topic has several partitions and several members that may read it.
-
+    None if no topic has several partitions and several members that may read it.
     Complexity: O(partitions + members * topics).
     """
     cells = Counter(owned)
@@ -99,14 +93,9 @@ def topic_share(owned: Iterable[tuple[str, str]], subscriptions: Mapping[str, It
 
 
 def busiest(rates: Iterable[tuple[str, float | None]], members: Iterable[str]) -> BusiestMember | None:
-    """Return the member that reads most bytes.
+    """Return the member that reads most bytes, from owner and bytes per second of each partition that has an owner.
 
-    Args:
-        rates: owner and bytes per second of each partition that has an owner.
-        members: all members.
-
-    Returns:
-        The member; None with fewer than two members, if a rate is not known, or while nothing is read.
+    None with fewer than two members, if a rate is not known, or while nothing is read.
     """
     sums = dict.fromkeys(members, 0.0)
     for member, rate in rates:

@@ -65,12 +65,7 @@ class ExactReads:
     """Counters of clients, by group and client."""
 
     def __init__(self, *, began_at: float, leadership: LeadershipState | None = None) -> None:
-        """Prepare.
-
-        Args:
-            began_at: When the agent started to poll, on the clock of `now`.
-            leadership: What this agent counts; everything where it is alone.
-        """
+        """Prepare; `began_at` is when the agent started to poll, on the clock of `now`. Alone, the agent counts all."""
         self._began_at = began_at
         self._leadership = leadership or Alone()
         self._lock = threading.Lock()
@@ -91,15 +86,10 @@ class ExactReads:
         rewound: Mapping[str, frozenset[Partition]] | None = None,
         now: float | None = None,
     ) -> None:
-        """Record a poll; posts are checked against it.
+        """Record a poll at `now` (monotonic); posts are checked against it.
 
-        Args:
-            groups: The groups, by name.
-            partitions: How many partitions topics have.
-            serving: The broker that serves each member's partitions.
-            curves: The curves of the logs.
-            rewound: Partitions in which commits went back, by group.
-            now: Seconds, monotonic.
+        `partitions` has how many partitions topics have, `serving` the broker that serves each member's partitions,
+        `rewound` the partitions in which a group's commits went back.
         """
         with self._lock:
             state = self._state
@@ -119,14 +109,10 @@ class ExactReads:
             self._state.estimated[member] += round(wire_bytes)
 
     def post(self, group: str, counters: Counters, *, now: float, member_id: str | None = None) -> ObservedMember:
-        """Take the counters of one client.
+        """Take the counters of one client of a group, at monotonic seconds.
 
-        Args:
-            group: Its group.
-            counters: What it counted.
-            now: Seconds, monotonic.
-            member_id: Member id or instance id where the caller knows it; otherwise the member is found by what it
-                owns and by its client id.
+        `member_id` is a member or instance id where the caller knows it; otherwise the member is found by what it owns
+        and by its client id.
 
         Raises:
             StatisticsError: No such group, partition or member, or the post is refused; nothing is changed.

@@ -66,11 +66,8 @@ def failed(family: Family, where: str, error: Exception) -> Gap:
 def refused(family: Family, where: str, code: int, *, passing: bool = False) -> list[Gap]:
     """Return the gap that an error code in a response leaves; none for success.
 
-    Args:
-        family: What was requested.
-        where: Broker, topic or group.
-        code: The broker's error code.
-        passing: Whether errors that pass by themselves leave a gap too; otherwise the next cycle only asks again.
+    `where` is a broker, topic or group. Errors that pass by themselves leave a gap only if `passing`: the next cycle
+    asks again.
     """
     if not code:
         return []

@@ -133,14 +133,9 @@ def first_growth(logs: Logs) -> Growth:
 
 
 def growth(before: Logs, density: Reals, now: Logs) -> Growth:
-    """Return what was appended to each log since the poll before.
+    """Return what was appended to each log since the poll before, given its usual bytes per offset by row.
 
     A partition that is new, or was deleted and created again, has no growth until the next poll.
-
-    Args:
-        before: The poll before.
-        density: Its usual bytes per offset, by row.
-        now: The present poll.
     """
     found = first_growth(now)
     old = _rows_before(before, now)
@@ -187,10 +182,7 @@ def _rows_before(before: Logs, now: Logs) -> Integers:
 def copied(logs: Logs, appended: Reals, rack_of: Callable[[int], str]) -> Copied:
     """Return where appended bytes went: from each leader to each of its followers, and from producers to the leader.
 
-    Args:
-        logs: The poll, for the placement of replicas.
-        appended: Bytes by row; rows with NaN are left out.
-        rack_of: The rack of a broker, "" where unknown.
+    `appended` is bytes by row of the poll; rows with NaN are left out. `rack_of` returns "" where unknown.
     """
     sizes = np.nan_to_num(appended)
     kinds = len(logs.placements)

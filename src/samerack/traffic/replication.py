@@ -61,14 +61,7 @@ class ReplicationMeter:
     def __init__(
         self, settings: TrafficSettings, *, wire: Wire, rack_of: Callable[[int], str], leadership: LeadershipState
     ) -> None:
-        """Prepare.
-
-        Args:
-            settings: What is observed, and how often.
-            wire: Connections.
-            rack_of: The rack of a broker, "" where unknown.
-            leadership: What this agent counts.
-        """
+        """Prepare; `rack_of` returns the rack of a broker, "" where unknown."""
         self._wire = wire
         self._rack_of = rack_of
         self._leadership = leadership
@@ -82,11 +75,9 @@ class ReplicationMeter:
         self._totals = NOTHING
 
     def poll(self, state: State, *, now: float) -> None:
-        """Poll if it is time to, and if this agent is to; while an election is in doubt the poll waits.
+        """Poll if it is time to (monotonic), and if this agent is to; while an election is in doubt the poll waits.
 
-        Args:
-            state: The brokers that are there, and the logs that were just polled for groups.
-            now: Seconds, monotonic.
+        `state` has the brokers that are there, and the logs that were just polled for groups.
 
         Raises:
             AgentError: No broker can be reached at all.

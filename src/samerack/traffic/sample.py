@@ -92,13 +92,7 @@ class Sampler:
     """Samples logs within a budget."""
 
     def __init__(self, wire: Wire, *, rack: str, budget_bytes: int) -> None:
-        """Prepare.
-
-        Args:
-            wire: Sends the requests.
-            rack: The agent's own rack, "" where unknown.
-            budget_bytes: Most bytes that one cycle may read.
-        """
+        """Prepare with the agent's own rack ("" where unknown) and the most bytes that one cycle may read."""
         self._wire = wire
         self._rack = rack
         self._budget = budget_bytes
@@ -111,13 +105,7 @@ class Sampler:
     def poll(
         self, wanted: Sequence[Place], serving: Mapping[Partition, int], *, max_bytes: int = PLACE_BYTES
     ) -> tuple[dict[Place, Stretch], list[Gap]]:
-        """Sample places; those that the budget does not allow are left out.
-
-        Args:
-            wanted: The places.
-            serving: The broker to ask for each partition.
-            max_bytes: Most bytes to read at each place.
-        """
+        """Sample places, from the broker in `serving`; those that the budget does not allow are left out."""
         questions = []
         for place in wanted:
             if place.partition not in serving or self._left < max_bytes:

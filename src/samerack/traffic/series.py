@@ -96,12 +96,7 @@ class BoundedCounters(Generic[Key]):
     """Counters by key, each of several numbers, with common ones for keys beyond the bound."""
 
     def __init__(self, most: int, other: Callable[[Key], Key]) -> None:
-        """Prepare.
-
-        Args:
-            most: This many keys have series of their own.
-            other: Returns the common series of a key beyond them; there must be few of these.
-        """
+        """Prepare: `most` keys have series of their own; `other` returns the common series of a further one."""
         self._places: Places[Key] = Places(most)
         self._other = other
         self._added: dict[Key, tuple[float, ...]] = {}

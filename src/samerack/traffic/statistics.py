@@ -117,12 +117,8 @@ def reads(before: Counters | None, now: Counters, serving: Mapping[Partition, in
     """Return what was read since `before` (since the client started, where that is None), exactly per broker.
 
     A counter that went down belongs to a restarted client: it counts from 0. Bytes of a broker that serves no partition
-    are not consumption (metadata, heartbeats) and are left out; of one that serves some, all count.
-
-    Args:
-        before: The previous counters.
-        now: The counters now.
-        serving: The broker that serves each partition of the member, for clients that do not report it.
+    are not consumption (metadata, heartbeats) and are left out; of one that serves some, all count. `serving` has the
+    broker of each of the member's partitions, for clients that do not report it.
     """
     by_broker: dict[int, list[Partition]] = {}
     for partition, broker in (serving if now.served_by is None else now.served_by).items():

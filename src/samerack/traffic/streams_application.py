@@ -83,14 +83,7 @@ class Brokers:
 def application_of(
     found: Instances, changelogs: Sequence[Changelog], brokers: Brokers, configs: AssignmentConfigs
 ) -> LiveApplication:
-    """Return an application as its assignors would see it.
-
-    Args:
-        found: its clients and tasks.
-        changelogs: its changelogs.
-        brokers: racks, replicas and end offsets.
-        configs: settings of the plan; they are in no metadata.
-    """
+    """Return an application as its assignors would see it; `configs` are the plan's settings: no metadata has them."""
     logs: dict[int, list[str]] = {}
     unplaced = [one for one in changelogs if one.subtopology is None]
     for one in changelogs:

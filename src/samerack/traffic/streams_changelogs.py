@@ -54,12 +54,8 @@ class Changelog:
 def changelog_topics(application: str, topics: Iterable[str], groups: Collection[str]) -> tuple[str, ...]:
     """Return the names of an application's changelogs, ascending.
 
-    A topic that may belong to two applications is that of the longer name: `a-b-store-changelog` is of `a-b`.
-
-    Args:
-        application: its application id, which is its group.
-        topics: all topics.
-        groups: all groups: other applications may have names that begin like this one.
+    A topic that may belong to two applications, of which `groups` are all names, is that of the longer name:
+    `a-b-store-changelog` is of `a-b`.
     """
     longer = tuple(f"{group}-" for group in groups if group.startswith(f"{application}-"))
     return tuple(
@@ -82,14 +78,10 @@ def match(
     stateful: Collection[int],
     given: Mapping[str, int],
 ) -> tuple[Changelog, ...]:
-    """Find the subtopology of every changelog.
+    """Find the subtopology of every changelog, given how many partitions each has.
 
-    Args:
-        application: the application id.
-        changelogs: number of partitions by changelog.
-        sources: the tasks and what they read.
-        stateful: subtopologies of which members have state with a changelog, as far as members say so.
-        given: what the user knows: subtopology by changelog.
+    `stateful` are subtopologies of which members have state with a changelog, as far as members say so; `given` is what
+    the user knows: subtopology by changelog.
     """
     sizes = Counter(task.subtopology for task, _ in sources)
     readers = {topic: task.subtopology for task, partitions in sources for topic, _ in partitions}

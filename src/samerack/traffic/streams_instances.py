@@ -76,12 +76,7 @@ class Instances:
 
 
 def of_classic(described: Any, group: ObservedGroup) -> Instances:
-    """Return the clients of a group on the classic protocol.
-
-    Args:
-        described: its DescribeGroups answer.
-        group: the same as `traffic.groups.classic` reads it.
-    """
+    """Return the clients of a group on the classic protocol; `group` is what `traffic.groups.classic` reads there."""
     seen = {member.id: member for member in group.members}
     parts: dict[ProcessId, list[tuple[ObservedMember, MemberTasks, dict[TaskId, int]]]] = {}
     unknown = []

@@ -103,16 +103,11 @@ def count(  # noqa: PLR0913 - one group's cycle, and all are named
     rack_of: Callable[[int | None], str],
     counts: Callable[[ObservedMember | None], bool] = everybody,
 ) -> Count:
-    """Compute the flows of one group in one cycle.
+    """Compute the flows of one group in one cycle, and change the tally.
 
-    Args:
-        tally: State; changed.
-        group: The group.
-        parts: Estimated bytes.
-        exact: What clients reported since the last cycle, by member id.
-        exact_members: Members that are known exactly at present, by id: their estimates calibrate and do not count.
-        rack_of: The rack of a broker, "" where unknown.
-        counts: Whether this agent counts what is estimated for a member; exact bytes always count.
+    `parts` are estimates, `exact` is what clients reported since the last cycle, by member id. The estimates of
+    `exact_members`, which are known exactly at present, calibrate and do not count. `rack_of` returns "" where unknown.
+    `counts` says whether this agent counts what is estimated for a member; exact bytes always count.
     """
     calibration = tally.calibrations.setdefault(group, Calibration())
     factor = calibration.factor

@@ -59,14 +59,8 @@ class TrafficWatch(Service):
     ) -> None:
         """Prepare; `start` begins.
 
-        Args:
-            settings: All settings.
-            board: Where to publish.
-            metrics: Where to count.
-            rack_aware: What the brokers' replica selector does.
-            hosts: What other sources know of client hosts.
-            leadership: What this agent counts; everything where it is alone.
-            stop_seconds: How long `stop` waits for the last measurement.
+        `hosts` is what other sources know of client hosts; without `leadership` this agent counts everything. `stop`
+        waits `stop_seconds` for the last measurement.
 
         Raises:
             SettingsError: A Kafka setting has no counterpart in the client.
