@@ -10,6 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from samerack.events.metrics import EventMetrics
@@ -18,39 +19,30 @@ from samerack.events.model import MAX_ASKED, Event, Kind
 _SECONDS_PER_DAY: Final = 86_400.0
 
 
-def _unpriced(_bytes: float) -> float | None:
-    return None
-
-
+@dataclass(kw_only=True, eq=False)
 class EventLog:
-    """The event log."""
+    """The event log.
 
-    def __init__(
-        self,
-        *,
-        rate: Callable[[str], float | None] = lambda _group: None,
-        dollars: Callable[[float], float | None] = _unpriced,
-        metrics: EventMetrics | None = None,
-        clock: Callable[[], float] = time.time,
-        max_events: int = MAX_ASKED,
-    ) -> None:
-        """Create an empty log.
+    Attributes:
+        rate: bytes per second that a group reads at the moment, or None.
+        dollars: the cost of bytes that cross racks.
+        metrics: where to count.
+        clock: seconds since 1970.
+        max_events: how many events are kept; the oldest are dropped first.
+    """
 
-        Args:
-            rate: bytes per second that a group reads at the moment, or None.
-            dollars: the cost of bytes that cross racks.
-            metrics: where to count.
-            clock: seconds since 1970.
-            max_events: how many events are kept; the oldest are dropped first.
-        """
-        self._rate = rate
-        self._dollars = dollars
-        self._metrics = metrics
-        self._clock = clock
-        self._ring: deque[Event] = deque(maxlen=max_events)
-        self._former: frozenset[str] = frozenset()
-        self._listeners: list[Callable[[Event], None]] = []
-        self._lock = threading.Lock()
+    rate: Callable[[str], float | None] = lambda _group: None
+    dollars: Callable[[float], float | None] = lambda _bytes: None
+    metrics: EventMetrics | None = None
+    clock: Callable[[], float] = time.time
+    max_events: int = MAX_ASKED
+    _former: frozenset[str] = field(default=frozenset(), init=False)
+    _listeners: list[Callable[[Event], None]] = field(default_factory=list, init=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
+
+    def __post_init__(self) -> None:
+        """Create the empty log."""
+        self._ring: deque[Event] = deque(maxlen=self.max_events)
 
     def listen(self, listener: Callable[[Event], None]) -> None:
         """Call `listener` (quick, from whatever thread adds) with every event from now on."""
@@ -72,9 +64,9 @@ class EventLog:
 
         `fields` are others of `Event`; the group's byte rate and its shares' cost per day are added.
         """
-        rate = self._rate(group) if group else None
+        rate = self.rate(group) if group else None
         event = Event(
-            at=self._clock() - ago,
+            at=self.clock() - ago,
             group=group,
             kind=kind,
             bytes_per_second=rate,
@@ -84,8 +76,8 @@ class EventLog:
         )
         with self._lock:
             self._ring.append(event)
-        if self._metrics is not None:
-            self._metrics.happened(kind)
+        if self.metrics is not None:
+            self.metrics.happened(kind)
         for listener in self._listeners:
             listener(event)
         return event
@@ -117,4 +109,4 @@ class EventLog:
         return tuple(found[:limit])
 
     def _cost(self, share: float | None, rate: float | None) -> float | None:
-        return None if share is None or rate is None else self._dollars(share * rate * _SECONDS_PER_DAY)
+        return None if share is None or rate is None else self.dollars(share * rate * _SECONDS_PER_DAY)
