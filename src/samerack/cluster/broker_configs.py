@@ -24,6 +24,7 @@ RACK_AWARE_SELECTOR: Final = "RackAwareReplicaSelector"
 _SELECTOR_KEY: Final = "replica.selector.class"
 _INITIAL_DELAY_KEY: Final = "group.initial.rebalance.delay.ms"
 ASSIGNORS_KEY: Final = "group.consumer.assignors"
+_BROKER_KEYS: Final = (_SELECTOR_KEY, _INITIAL_DELAY_KEY, ASSIGNORS_KEY)
 BROKER: Final = 4
 TOPIC: Final = 2
 """Types of resources that have a configuration."""
@@ -56,7 +57,10 @@ def read_broker_configs(wire: Wire, brokers: Iterable[int]) -> BrokerConfigs:
     selectors: list[str] = []
     delays: list[str] = []
     assignors: dict[int, str] = {}
-    for answer in wire.ask([_question(broker) for broker in brokers], REQUEST_SECONDS):
+    questions = [
+        Question(broker=broker, request=describe_configs(BROKER, [str(broker)], _BROKER_KEYS)) for broker in brokers
+    ]
+    for answer in wire.ask(questions, REQUEST_SECONDS):
         error = answer.error
         if error is None:
             (result,) = answer.response.results
@@ -75,11 +79,6 @@ def read_broker_configs(wire: Wire, brokers: Iterable[int]) -> BrokerConfigs:
         initial_delay_seconds=min(map(int, delays)) / 1000 if delays and all(map(str.isdigit, delays)) else None,
         assignors=assignors,
     )
-
-
-def _question(broker: int) -> Question:
-    keys = (_SELECTOR_KEY, _INITIAL_DELAY_KEY, ASSIGNORS_KEY)
-    return Question(broker=broker, request=describe_configs(BROKER, [str(broker)], keys))
 
 
 def describe_configs(kind: int, names: Sequence[str], keys: Sequence[str]) -> Any:
