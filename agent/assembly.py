@@ -42,10 +42,9 @@ from samerack.election.identity import identity_of
 from samerack.election.leadership_state import Alone
 from samerack.election.model import Advertisement, lead, observe
 from samerack.events import EventLog
-from samerack.events.event_writer import writer_of
+from samerack.events.event_writer import path_of, writer_of
 from samerack.events.history import TrafficHistory
 from samerack.events.metrics import EventMetrics
-from samerack.events.place import path_of
 from samerack.events.rebalance_tracker import RebalanceTracker
 from samerack.settings.model import Settings
 from samerack.settings.prices import price_table

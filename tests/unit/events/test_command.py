@@ -21,7 +21,7 @@ from samerack.cli.events import local, moment, table
 from samerack.cli.main import app
 from samerack.common.errors import SettingsError
 from samerack.events import EventLog
-from samerack.events.place import path_of
+from samerack.events.event_writer import path_of
 from samerack.events.store import Store
 from samerack.events.words import figures, happened, reason
 from samerack.settings.model import Settings
