@@ -12,7 +12,7 @@ from typing import Final
 from samerack.cluster.server_assignors import ASSIGNOR, LINE, ServerAssignors
 from samerack.common.money import per_month
 from samerack.reporting.report import GroupCost, Report, ServerAssignment
-from samerack.reporting.shares import MIN_SHARE, present_share
+from samerack.reporting.serving import MIN_SHARE
 from samerack.traffic.model import GroupTraffic, TrafficSnapshot
 
 _CONSUMER: Final = "consumer"
@@ -62,7 +62,7 @@ def with_servers(
             share=share,
             saves_dollars_per_month=None if share is None else _saves(report, cost, share),
             change=missing_change(
-                present_share(group), share, static=all(member.instance_id is not None for member in group.members)
+                group.shares.present, share, static=all(member.instance_id is not None for member in group.members)
             ),
         )
         return replace(cost, server=known)

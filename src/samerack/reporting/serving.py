@@ -7,10 +7,13 @@ client itself counted by broker. A serving replica that was only guessed from th
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from samerack.cluster.view import ClusterView
-from samerack.reporting.shares import MIN_SHARE, is_by_bytes, present_share
 from samerack.traffic.model import BlindSpot, Flow, GroupTraffic, TrafficSnapshot
+
+MIN_SHARE: Final = 0.05
+"""Shares that differ by less than this are treated as equal: five points, the default of `policy.min_saving`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,12 +72,12 @@ def avoidable_by_plans(group: GroupTraffic, elsewhere: ServedElsewhere | None) -
 
     What other racks serve although a replica in the member's could do it, no plan avoids: it is another finding.
     """
-    present, optimal = present_share(group), group.shares.optimal
+    present, optimal = group.shares.present, group.shares.optimal
     if present is None or optimal is None:
         return None
     saving = present - optimal
     if saving > MIN_SHARE and elsewhere is not None:
-        saving -= elsewhere.share if is_by_bytes(group) else elsewhere.partitions_share
+        saving -= elsewhere.share if group.shares.present_is_by_bytes else elsewhere.partitions_share
     return saving if saving > MIN_SHARE else 0.0
 
 

@@ -19,7 +19,7 @@ from samerack.reporting.baseline import share_with_every_replica
 from samerack.reporting.evidence import Evidence, dollars_per_month, in_group, priced_within, unexplained_dollars
 from samerack.reporting.findings import Code, Finding
 from samerack.reporting.report import GroupCost
-from samerack.reporting.shares import MIN_SHARE
+from samerack.reporting.serving import MIN_SHARE
 from samerack.reporting.verify_racks import names_of
 from samerack.settings.cures import command
 from samerack.traffic.model import STREAMS_KINDS, GroupTraffic

@@ -25,9 +25,8 @@ from samerack.traffic.read_rates import ReadRates
 from samerack.traffic.replication import ReplicationMeter
 from samerack.traffic.snapshot_builder import ClusterContext, GroupObservation, SnapshotBuilder
 from samerack.traffic.statistics import Read
-from samerack.traffic.tally import Count, Tally, count, everybody
+from samerack.traffic.tally import Count, Tally, Window, count, everybody
 from samerack.traffic.weights import WeightBook
-from samerack.traffic.window import Window
 
 _LONGEST_STEP_SECONDS: Final = 120.0
 """After a longer pause (a suspended machine) envelopes and rates of the time between are not estimated."""

@@ -187,6 +187,16 @@ class Shares:
     optimal_by: Literal["bytes", "partitions"] = "partitions"
     random: float | None = None
 
+    @property
+    def present_is_by_bytes(self) -> bool:
+        """Whether `present` is by bytes: if `optimal` is by bytes too, and bytes were measured."""
+        return self.present_bytes is not None and self.optimal_by == "bytes"
+
+    @property
+    def present(self) -> float | None:
+        """The share that crosses racks now, by bytes or by partitions."""
+        return self.present_bytes if self.present_is_by_bytes else self.present_partitions
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupTraffic:
