@@ -20,7 +20,7 @@ from samerack.election.leadership_state import Alone, LeadershipState
 from samerack.traffic.allowance import Allowances, MemberKey
 from samerack.traffic.collect import Partition
 from samerack.traffic.curve import Curve
-from samerack.traffic.gaps import CONSEQUENCES
+from samerack.traffic.gaps import failed
 from samerack.traffic.groups import ObservedGroup
 from samerack.traffic.model import Family, Gap, ObservedMember
 from samerack.traffic.statistics import Counters, Read, StatisticsError, reads
@@ -196,13 +196,7 @@ class ExactReads:
         """Return the members whose clients reported impossible reads."""
         with self._lock:
             return [
-                Gap(
-                    what=Family.STATISTICS,
-                    refused=False,
-                    where=group,
-                    reason=f"member {member}: {refusal.reason}",
-                    consequence=CONSEQUENCES[Family.STATISTICS],
-                )
+                failed(Family.STATISTICS, group, f"member {member}: {refusal.reason}")
                 for (group, member), refusal in self._refused.items()
             ]
 

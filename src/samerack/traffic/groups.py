@@ -235,7 +235,7 @@ def only_listed(listed: ListedGroup) -> ObservedGroup:
     """Convert a group that could not be described: no more than its listing is known."""
     return ObservedGroup(
         group=listed.group,
-        kind="other" if listed.type not in ("classic", "consumer", "streams") else _KINDS[listed.type],
+        kind=_KINDS.get(listed.type, "other"),
         state=listed.state or "Unknown",
         assignor="",
         members=(),

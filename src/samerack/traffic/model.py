@@ -63,6 +63,10 @@ class Volume:
     wire_bytes: int = 0
     records: int = 0
 
+    def __add__(self, other: Volume) -> Volume:
+        """Return both together."""
+        return Volume(wire_bytes=self.wire_bytes + other.wire_bytes, records=self.records + other.records)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flow:

@@ -14,9 +14,9 @@ from typing import Any, Final, TypeAlias
 from kafka.protocol.consumer.fetch import FetchRequest
 
 from samerack.cluster.view import ClusterView, PartitionView
-from samerack.cluster.wire import Question, Wire
+from samerack.cluster.wire import Question, Wire, chunked
 from samerack.traffic.collect import Offsets, Partition
-from samerack.traffic.gaps import failed, refused
+from samerack.traffic.gaps import answered, refused
 from samerack.traffic.model import Family, Gap
 
 Reader: TypeAlias = tuple[Partition, str]
@@ -98,16 +98,13 @@ def probe(
     questions = [
         Question(broker=leader, request=fetch_request(chunk, offsets, rack), about=rack)
         for (leader, rack), partitions in batches.items()
-        for chunk in (partitions[begin : begin + _AT_ONCE] for begin in range(0, len(partitions), _AT_ONCE))
+        for chunk in chunked(partitions, _AT_ONCE)
     ]
     found: dict[Reader, int] = {}
     gaps: list[Gap] = []
     asked = {reader: reader for reader in readers}
-    for answer in wire.ask_in_batches(questions):
+    for answer in answered(wire.ask_in_batches(questions), Family.PROBE, gaps):
         leader = answer.question.broker
-        if answer.error is not None:
-            gaps.append(failed(Family.PROBE, f"broker {leader}", answer.error))
-            continue
         gaps += refused(Family.PROBE, f"broker {leader}", answer.response.error_code)
         for topic in answer.response.responses:
             for one in topic.partitions:

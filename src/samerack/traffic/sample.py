@@ -14,7 +14,7 @@ from typing import Final
 
 from samerack.cluster.wire import Question, Wire
 from samerack.traffic.collect import Partition
-from samerack.traffic.gaps import failed, refused
+from samerack.traffic.gaps import answered, refused
 from samerack.traffic.model import Family, Gap
 from samerack.traffic.probe import raw_fetch
 
@@ -115,11 +115,8 @@ class Sampler:
             questions.append(Question(broker=serving[place.partition], request=request, about=place))
         found: dict[Place, Stretch] = {}
         gaps: list[Gap] = []
-        for answer in self._wire.ask(questions):
+        for answer in answered(self._wire.ask(questions), Family.SAMPLE, gaps):
             place = answer.question.about
-            if answer.error is not None:
-                gaps.append(failed(Family.SAMPLE, f"broker {answer.question.broker}", answer.error))
-                continue
             for topic in answer.response.responses:
                 for one in topic.partitions:
                     gaps += refused(Family.SAMPLE, str(topic.topic), one.error_code)
