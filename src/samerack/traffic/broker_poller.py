@@ -75,6 +75,7 @@ class BrokerPoller:
         self.timelines = Timelines()
         self.production = Production()
         self._logs_at: float | None = None
+        self._rack_aware = False
         self._keys = Keys()
         self.gaps: list[Gap] = []
         sampler = Sampler(wire, rack=settings.traffic.rack, budget_bytes=settings.traffic.sample_bytes)
@@ -86,7 +87,7 @@ class BrokerPoller:
         Raises:
             AgentError: No broker can be reached at all.
         """
-        self.gaps = []
+        self.gaps, self._rack_aware = [], rack_aware
         poll = self._poll_groups()
         wanted = {
             partition
@@ -99,8 +100,8 @@ class BrokerPoller:
         self._poll_logs(wanted, now=now)
         self._poll_stable(poll.committed)
         poll.spans = self._spans(poll, logs_before, seconds)
-        self._poll_serving(poll, now=now, rack_aware=rack_aware)
-        self._sample_logs(poll, rack_aware=rack_aware)
+        self._poll_serving(poll, now=now)
+        self._sample_logs(poll)
         return poll
 
     def done(self, poll: Poll, now: float | None) -> None:
@@ -114,7 +115,7 @@ class BrokerPoller:
             if group in state.committed or group in poll.committed
         }
 
-    def serving(self, partition: Partition, member: ObservedMember | None, *, rack_aware: bool) -> int | None:
+    def serving(self, partition: Partition, member: ObservedMember | None) -> int | None:
         """Return the broker that serves a member, or the leader without a member; None where unknown."""
         rack = member.rack.rack if member is not None and member.rack.fetches_with_rack else None
         if rack is not None:
@@ -124,7 +125,7 @@ class BrokerPoller:
         views = self.state.cluster.topics.get(partition[0], ())
         if partition[1] >= len(views):
             return None
-        return probe.guess(self.state.cluster, views[partition[1]], rack, rack_aware=rack_aware)
+        return probe.guess(self.state.cluster, views[partition[1]], rack, rack_aware=self._rack_aware)
 
     def rack_of(self, broker: int | None) -> str:
         """Return the rack of a broker, "" where unknown."""
@@ -273,7 +274,7 @@ class BrokerPoller:
             else {}
         )
 
-    def _poll_serving(self, poll: Poll, *, now: float, rack_aware: bool) -> None:
+    def _poll_serving(self, poll: Poll, *, now: float) -> None:
         state = self.state
         readers = {
             (partition, member.rack.rack)
@@ -290,7 +291,7 @@ class BrokerPoller:
             state.served,
             state.cluster,
             now=now,
-            rack_aware=rack_aware,
+            rack_aware=self._rack_aware,
             seconds=self._settings.traffic.probe_seconds,
         )
         state.served = {reader: served for reader, served in state.served.items() if reader in readers} | settled
@@ -308,8 +309,8 @@ class BrokerPoller:
             state.policies = {topic: policy for topic, policy in found.items() if topic in topics}
         self.gaps += state.policy_gaps  # requested rarely, and still true in between
 
-    def _sample_logs(self, poll: Poll, *, rack_aware: bool) -> None:
-        state = self.state
+    def _sample_logs(self, poll: Poll) -> None:
+        state, rack_aware = self.state, self._rack_aware
         spans = [span for group in poll.spans.values() for span in group.spans]
         compacted = {topic for topic, policy in state.policies.items() if policy.compacted}
         self.gaps += self.sizes.prepare(

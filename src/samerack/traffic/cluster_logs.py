@@ -57,15 +57,7 @@ def poll(
         for partition, offsets in polled.items():
             row = placed.rows[partition[0]][partition[1]]
             size[row], start[row], end[row] = sizes.get(partition, UNKNOWN), offsets.start, offsets.end
-    return Logs(
-        rows=placed.rows,
-        internal=placed.internal,
-        placement=np.array(placed.placement, dtype=np.int32),
-        placements=placed.brokers,
-        size=size,
-        start=start,
-        end=end,
-    ), gaps
+    return Logs(placed=placed, size=size, start=start, end=end), gaps
 
 
 def _chunks(

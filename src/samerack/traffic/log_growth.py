@@ -14,6 +14,8 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from samerack.cluster.placement import Placements
+
 Integers: TypeAlias = npt.NDArray[np.int64]
 Reals: TypeAlias = npt.NDArray[np.float64]
 RackPair: TypeAlias = tuple[str, str]
@@ -32,26 +34,25 @@ class Logs:
     """One poll of all partitions.
 
     Attributes:
-        rows: The rows of each topic.
-        internal: The topics that brokers write for clients.
-        placement: Index into `placements`, by row.
-        placements: Distinct placements of replicas: broker ids, the leader first, UNKNOWN where there is none.
+        placed: All partitions, and where their replicas are.
         size: Bytes of the leader's log, by row; UNKNOWN where not known.
         start: First offset, likewise.
         end: Offset after the last record, likewise.
     """
 
-    rows: Mapping[str, range]
-    internal: frozenset[str]
-    placement: npt.NDArray[np.int32]
-    placements: tuple[tuple[int, ...], ...]
+    placed: Placements
     size: Integers
     start: Integers
     end: Integers
 
+    @property
+    def placement(self) -> npt.NDArray[np.int32]:
+        """Index into the brokers of `placed`, by row."""
+        return np.asarray(self.placed.placement, dtype=np.int32)
+
     def leaders(self, rows: slice | Integers) -> Integers:
         """Return the leaders' broker ids; UNKNOWN where there is none."""
-        return np.array([brokers[0] for brokers in self.placements], dtype=np.int64)[self.placement[rows]]
+        return np.array([brokers[0] for brokers in self.placed.brokers], dtype=np.int64)[self.placement[rows]]
 
     def known(self, rows: slice | Integers) -> npt.NDArray[np.bool_]:
         """Return whether size and offsets are known."""
@@ -169,11 +170,11 @@ def _grown(before: Logs, density: Reals, now: Logs, old: Integers, rows: slice) 
 
 def _rows_before(before: Logs, now: Logs) -> Integers:
     """Return each row's place in the poll before, UNKNOWN for new partitions."""
-    if before.rows == now.rows:
+    if before.placed.rows == now.placed.rows:
         return np.arange(len(now.size))
     old = np.full(len(now.size), UNKNOWN, dtype=np.int64)
-    for topic, rows in now.rows.items():
-        last = before.rows.get(topic, range(0))
+    for topic, rows in now.placed.rows.items():
+        last = before.placed.rows.get(topic, range(0))
         both = min(len(rows), len(last))
         old[rows.start : rows.start + both] = np.arange(last.start, last.start + both)
     return old
@@ -185,15 +186,15 @@ def copied(logs: Logs, appended: Reals, rack_of: Callable[[int], str]) -> Copied
     `appended` is bytes by row of the poll; rows with NaN are left out. `rack_of` returns "" where unknown.
     """
     sizes = np.nan_to_num(appended)
-    kinds = len(logs.placements)
+    placed, kinds = logs.placed, len(logs.placed.brokers)
     all_bytes = np.bincount(logs.placement, weights=sizes, minlength=kinds)
-    for topic in logs.internal & logs.rows.keys():
-        rows = logs.rows[topic]
+    for topic in placed.internal & placed.rows.keys():
+        rows = placed.rows[topic]
         sizes[rows.start : rows.stop] = 0.0
     sent_bytes = np.bincount(logs.placement, weights=sizes, minlength=kinds)
     carried: dict[RackPair, float] = {}
     produced: dict[str, float] = {}
-    for brokers, size, sent in zip(logs.placements, all_bytes.tolist(), sent_bytes.tolist(), strict=True):
+    for brokers, size, sent in zip(placed.brokers, all_bytes.tolist(), sent_bytes.tolist(), strict=True):
         if not size:
             continue
         leader, *followers = map(rack_of, brokers)
