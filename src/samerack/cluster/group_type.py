@@ -8,11 +8,11 @@ from typing import Any, Final
 
 from kafka import errors as kafka_errors
 
-from samerack.cluster.broker_versions import versions_question
 from samerack.cluster.coordinators import Coordinators
 from samerack.cluster.errors import CoordinatorMovesError, error_class, error_text
 from samerack.cluster.group_questions import describe_groups
 from samerack.cluster.metadata import REQUEST_SECONDS
+from samerack.cluster.versions import versions_question
 from samerack.cluster.wire import Question, Wire
 from samerack.common.errors import AgentError
 

@@ -85,12 +85,10 @@ def read_metadata(wire: Wire, topics: Collection[str]) -> ClusterView:
     """
     answer = ask_metadata(wire, topics, REQUEST_SECONDS)
     for failure in answer.failures:
-        raise AgentError(f"kafka: metadata: {error_text(failure, REQUEST_SECONDS)}") from failure
+        raise _failure(failure) from failure
     for topic, code in answer.error_codes.items():
         if code not in _ABSENT and code != _REFUSED:
-            raise AgentError(
-                f"kafka: metadata: topic {topic}: {error_text(kafka_errors.for_code(code)(), REQUEST_SECONDS)}"
-            )
+            raise _failure(kafka_errors.for_code(code)(), f"topic {topic}: ")
     return answer.view
 
 
@@ -103,8 +101,12 @@ def topic_names(wire: Wire) -> frozenset[str]:
     """
     (answer,) = wire.ask([_question(None)], REQUEST_SECONDS)
     if answer.error is not None:
-        raise AgentError(f"kafka: metadata: {error_text(answer.error, REQUEST_SECONDS)}") from answer.error
+        raise _failure(answer.error) from answer.error
     return frozenset(str(topic.name) for topic in answer.response.topics if not topic.is_internal)
+
+
+def _failure(error: Exception, what: str = "") -> AgentError:
+    return AgentError(f"kafka: metadata: {what}{error_text(error, REQUEST_SECONDS)}")
 
 
 def _question(names: Sequence[str] | None) -> Question:

@@ -170,14 +170,7 @@ def member_rack(  # noqa: PLR0913 - all that is known of a member
     hosts: Hosts = NO_HOSTS,
 ) -> MemberRack:
     """Return the rack of one member from the first source that knows it; `tags` are a Kafka Streams client's."""
-    member = _Lookup(
-        settings=settings,
-        subscription=subscription,
-        client_id=client_id,
-        client_host=client_host,
-        tags=tags,
-        hosts=hosts,
-    )
+    member = _Lookup(settings, subscription, client_id, client_host, tags, hosts)
     for source, known in SOURCES.items():
         rack = known.find(member)
         if rack is not None:

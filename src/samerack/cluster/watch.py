@@ -16,9 +16,9 @@ from typing import Final, Protocol
 import structlog
 
 from samerack.cluster.broker_configs import read_broker_configs
-from samerack.cluster.broker_versions import BrokerVersions
 from samerack.cluster.metadata import read_metadata
 from samerack.cluster.server_assignors import ServerAssignors, from_values
+from samerack.cluster.versions import BrokerVersions
 from samerack.cluster.view import ClusterView, SettledCluster, Settling, SettlingTimes, settle
 from samerack.cluster.wire import Wire
 from samerack.common.attempts import RetryPauses

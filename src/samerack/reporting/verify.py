@@ -78,7 +78,6 @@ def _brokers_without_rack(evidence: Evidence) -> Iterator[Finding]:
             where=f"broker{'s' if len(bare) > 1 else ''} {', '.join(map(str, bare))}",
             cause=f"{len(bare)} of {len(brokers)} brokers have no broker.rack: no consumer is near their replicas",
             cure="set broker.rack to the broker's availability zone and restart the brokers one by one",
-            costs=True,
         )
 
 
@@ -93,7 +92,6 @@ def _selector(evidence: Evidence) -> Iterator[Finding]:
             cause="not every broker has a rack-aware replica.selector.class: consumers read from leaders only, "
             "although topics have replicas in other racks",
             cure=f"set replica.selector.class={_SELECTOR} on every broker and restart them one by one (KIP-392)",
-            costs=True,
         )
 
 
@@ -110,7 +108,6 @@ def _of_names(evidence: Evidence, group: GroupTraffic, names: RackNames) -> Find
         where=in_group(group),
         cause=names.cause,
         cure=names.cure,
-        costs=True,
         dollars_per_month=dollars_per_month(evidence, sum(flow.volume.wire_bytes for flow in crossing)),
     )
 
@@ -137,7 +134,6 @@ def _members_without_rack(evidence: Evidence) -> Iterator[Finding]:
                 cause=f"{len(members)} of {len(group.members)} members {cause} ({names}): they get any partition"
                 + ("" if guess is None else "; priced as read at random"),
                 cure=cure,
-                costs=True,
                 dollars_per_month=None if guess is None else guess * len(members) / len(bare),
                 guessed=guess is not None,
             )
@@ -166,7 +162,6 @@ def _followers_do_not_serve(evidence: Evidence) -> Iterator[Finding]:
                 "other racks, although its members are known to fetch with theirs and every partition has an in-sync "
                 f"replica there: {who}. No assignment changes that",
                 cure=cure,
-                costs=True,
                 dollars_per_month=dollars_per_month(evidence, found.wire_bytes),
             )
 
@@ -194,7 +189,6 @@ def _own_rack(evidence: Evidence) -> Iterator[Finding]:
             where="this pod",
             cause=f"its rack {evidence.own_rack!r} is none of a broker; they are in {', '.join(evidence.racks[:3])}",
             cure="say in pod.zones which rack of the brokers that is; `samerack rack --why` shows where it is from",
-            costs=True,
         )
 
 

@@ -56,7 +56,6 @@ def at_random_baseline(evidence: Evidence) -> Iterator[Finding]:
                 f"({shares.random:.0%}); {_percent(shares.optimal)} would do. Its assignor {group.assignor or '-'} "
                 "ignores racks" + ("" if fetch else ", and not all of its members are known to fetch with theirs"),
                 cure=_how_to_lead(evidence, group, cost),
-                costs=True,
                 dollars_per_month=cost.avoidable_dollars_per_month,
             )
 
@@ -94,7 +93,6 @@ def broker_assigned(evidence: Evidence) -> Iterator[Finding]:
                 cause=f"the brokers assign it (KIP-848, {group.assignor or 'assignor not known'}){regard}: "
                 f"{_percent(group.shares.present)} crosses racks, {_percent(group.shares.optimal)} would do{under}",
                 cure=cost.server.advice,
-                costs=True,
                 dollars_per_month=cost.avoidable_dollars_per_month,
             )
 
@@ -124,7 +122,6 @@ def avoidable_traffic(evidence: Evidence) -> Iterator[Finding]:
                 where=in_group(group),
                 cause=f"{_percent(group.shares.present)} crosses racks, {_percent(group.shares.optimal)} would do",
                 cure=_how_to_lead(evidence, group, cost),
-                costs=True,
                 dollars_per_month=cost.avoidable_dollars_per_month,
             )
 

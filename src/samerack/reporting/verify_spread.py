@@ -104,7 +104,6 @@ def _members(evidence: Evidence, group: GroupTraffic, cost: GroupCost, spread: R
         where=in_group(group),
         cause=f"{uneven_in_words(spread)}; {_by_rack(spread)}",
         cure=cure_of_uneven(spread) + (curve if group.kind == "classic" else ""),
-        costs=True,
         dollars_per_month=_dollars(evidence, cost, spread.share - spread.share_if_even),
     )
 
@@ -122,7 +121,6 @@ def _leaders(
         "if any replica in their rack served them",
         cure="set client.rack; clients that have it and do not show it to the group belong in racks.fetch_with_rack. "
         "Or spread leaders like members: kafka-leader-election.sh --election-type preferred",
-        costs=True,
         dollars_per_month=_dollars(evidence, cost, spread.share - any_replica),
     )
 
@@ -136,7 +134,6 @@ def _replicas(evidence: Evidence, group: GroupTraffic, cost: GroupCost, share: f
         cause=f"at least {share:.0%} has to cross racks in any balanced plan{also}: {worst}",
         cure="give these topics a replica in each rack (replication factor = racks), or place members like partitions: "
         "most of them where most are",
-        costs=True,
         dollars_per_month=_dollars(evidence, cost, share),
     )
 

@@ -7,7 +7,7 @@ are added.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from samerack.traffic.collect import Partition
@@ -90,16 +90,7 @@ def with_overhead(
         whole = sum(sizes.values())
         for one, size in sizes.items():
             added[one] = extra * (size / whole if whole else 1 / len(partitions))
-    result = [
-        Part(
-            partition=part.partition,
-            member=part.member,
-            broker=part.broker,
-            wire_bytes=part.wire_bytes + added.pop(part.partition, 0.0),
-            records=part.records,
-        )
-        for part in parts
-    ]
+    result = [replace(part, wire_bytes=part.wire_bytes + added.pop(part.partition, 0.0)) for part in parts]
     result += [
         Part(
             partition=partition,

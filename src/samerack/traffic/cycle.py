@@ -25,7 +25,7 @@ from samerack.traffic.read_rates import ReadRates
 from samerack.traffic.replication import ReplicationMeter
 from samerack.traffic.snapshot_builder import ClusterContext, GroupObservation, SnapshotBuilder
 from samerack.traffic.statistics import Read
-from samerack.traffic.tally import Count, Tally, Window, count, everybody
+from samerack.traffic.tally import Count, Tally, Window, count
 from samerack.traffic.weights import WeightBook
 
 _LONGEST_STEP_SECONDS: Final = 120.0
@@ -162,7 +162,7 @@ class Cycle:
                 reported.get(name, {}),
                 exact_members={one: members[one] for where, one in known if where == name and one in members},
                 rack_of=self._poller.rack_of,
-                counts=self._counts(name, claims) if name in mine else _nobody,
+                counts=self._counts(name, claims if name in mine else None),
             )
             for member_id, wire_bytes in one.estimated.items():
                 self._exact.estimated((name, member_id), wire_bytes)
@@ -171,8 +171,10 @@ class Cycle:
 
     def _counts(self, name: str, claims: Claims | None) -> Callable[[ObservedMember | None], bool]:
         """Return the test for members whose reads this agent counts: not those that report to other agents."""
-        elsewhere = self._bases[name].elsewhere | (claims.elsewhere(name) if claims is not None else frozenset())
-        return everybody if not elsewhere else lambda member: member is None or member.id not in elsewhere
+        if claims is None:
+            return lambda _member: False
+        elsewhere = self._bases[name].elsewhere | claims.elsewhere(name)
+        return lambda member: member is None or member.id not in elsewhere
 
     def _parts(self, name: str, poll: Poll, *, seconds: float) -> list[Part]:
         state = self._poller.state
@@ -250,7 +252,3 @@ class Cycle:
             gaps=tuple(self._poller.gaps),
             replication=self._replication.found,
         )
-
-
-def _nobody(_member: ObservedMember | None) -> bool:
-    return False

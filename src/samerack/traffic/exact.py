@@ -271,7 +271,4 @@ def _less(found: list[Read], estimated: int) -> list[Read]:
     if not estimated or whole <= 0:
         return found
     share = max(0.0, 1.0 - estimated / whole)
-    return [
-        Read(partition=read.partition, broker=read.broker, wire_bytes=read.wire_bytes * share, records=read.records)
-        for read in found
-    ]
+    return [replace(read, wire_bytes=read.wire_bytes * share) for read in found]

@@ -25,9 +25,6 @@ from samerack.traffic.model import Gap
 
 _STEPS: Final = 2
 """A window has so many polls of all logs: they cost the brokers more than a poll of the groups' logs."""
-_SWITCHED_OFF: Final = "traffic.replication is false"
-_NOT_WHOLE: Final = "it is measured where traffic.groups contain '*'"
-_ELSEWHERE: Final = "another agent of the election measures it"
 _WAITING: Final = "it takes two polls of all logs"
 
 
@@ -105,10 +102,10 @@ class ReplicationMeter:
 
     def _why_not(self, claim: Claim | None) -> str:
         if not self._settings.replication:
-            return _SWITCHED_OFF
+            return "traffic.replication is false"
         if EVERY not in included(self._settings.groups):
-            return _NOT_WHOLE
-        return _ELSEWHERE if claim is None else ""
+            return "it is measured where traffic.groups contain '*'"
+        return "another agent of the election measures it" if claim is None else ""
 
     def _forget(self) -> None:
         self._last, self.gaps = None, []

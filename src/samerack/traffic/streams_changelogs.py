@@ -116,8 +116,8 @@ def _sources_that_serve(found: list[Changelog], sources: Sources, stateful: Coll
         if len(topics) == 1:
             (topic,) = topics
             size = sum(task.subtopology == part for task, _ in sources)
-            found_by = KnownBy.SOURCE
+            known_by = KnownBy.SOURCE
             result.append(
-                Changelog(topic=topic, partitions=size, subtopology=part, known_by=found_by, candidates=(part,))
+                Changelog(topic=topic, partitions=size, subtopology=part, known_by=known_by, candidates=(part,))
             )
     return result

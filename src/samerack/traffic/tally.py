@@ -90,11 +90,6 @@ class Count:
     estimated: Mapping[str, float]
 
 
-def everybody(_member: ObservedMember | None) -> bool:
-    """Return True: count every member, and reads without a known member."""
-    return True
-
-
 def count(  # noqa: PLR0913 - one group's cycle, and all are named
     tally: Tally,
     group: str,
@@ -103,7 +98,7 @@ def count(  # noqa: PLR0913 - one group's cycle, and all are named
     *,
     exact_members: Mapping[str, ObservedMember],
     rack_of: Callable[[int | None], str],
-    counts: Callable[[ObservedMember | None], bool] = everybody,
+    counts: Callable[[ObservedMember | None], bool] = lambda _member: True,
 ) -> Count:
     """Compute the flows of one group in one cycle, and change the tally.
 
