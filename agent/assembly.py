@@ -50,7 +50,7 @@ from samerack.settings.model import Settings
 from samerack.settings.prices import price_table
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.metrics import TrafficCollector, TrafficMetrics
-from samerack.traffic.series import SeriesLimits, TopicNames
+from samerack.traffic.series import SeriesLimits, topic_names
 from samerack.traffic.watch import TrafficWatch
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class AgentParts:
         )
         self.measuring = self._traffic_watch() if settings.traffic.enabled else None
         self.limits = SeriesLimits.of(settings.traffic.max_series)
-        self.topic_names = TopicNames(settings.traffic.topics)
+        self.topic_names = topic_names(settings.traffic.topics)
         self.metrics.registry.register(
             TrafficCollector(self.traffic, limits=self.limits, topics=self.topic_names, mine=self._is_counted)
         )

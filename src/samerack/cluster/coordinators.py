@@ -19,12 +19,7 @@ MAX_GROUPS_PER_REQUEST: Final = 2_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unfound:
-    """Why coordinators were not found.
-
-    Attributes:
-        errors: The brokers' error by group.
-        failure: Why a request has no response; its groups are in neither.
-    """
+    """Why coordinators were not found: the brokers' error by group, or why a request has no response."""
 
     errors: Mapping[str, type[kafka_errors.KafkaError]]
     failure: Exception | None

@@ -48,17 +48,11 @@ class DescribedMember(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberView:
-    """One member as the coordinator describes it.
+    """One member as the coordinator describes it, with the address that the coordinator sees.
 
-    Attributes:
-        id: its member id.
-        instance_id: its `group.instance.id`.
-        client_id: its client id.
-        client_host: the address that its coordinator sees.
-        subscription: what it subscribes to; None while the group rebalances.
-        assigned: its partitions of the last generation that was synced.
-        unreadable: why its bytes could not be decoded.
-        has_assignment: whether it has ever had an assignment, also an empty one.
+    `subscription` is None while the group rebalances. `assigned` are its partitions of the last generation that was
+    synced; `has_assignment` is whether it has ever had any assignment, also an empty one. `unreadable`: why its bytes
+    could not be decoded.
     """
 
     id: str

@@ -36,13 +36,10 @@ _MIN_PAUSE_SECONDS: Final = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupPoll:
-    """The coordinator's response about one group.
+    """The coordinator's description of one group, or the error why there is none.
 
-    Attributes:
-        view: its description.
-        error: why there is no description.
-        empty_at: when the group was last seen without members, monotonic seconds; None if it never was. Its first
-            consumer joined after that.
+    `empty_at`: when the group was last seen without members, monotonic seconds; None if it never was. Its first
+    consumer joined after that.
     """
 
     view: GroupView | None = None

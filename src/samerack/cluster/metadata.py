@@ -25,13 +25,7 @@ _REFUSED: Final = kafka_errors.TopicAuthorizationFailedError.errno
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataAnswer:
-    """The responses to one question about brokers and topics.
-
-    Attributes:
-        view: the brokers and topics that were described.
-        error_codes: by topic, why it was not described.
-        failures: why requests have no response.
-    """
+    """What was described, why topics were not (error code by topic), and why requests have no response."""
 
     view: ClusterView
     error_codes: Mapping[str, int]

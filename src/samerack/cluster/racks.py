@@ -45,12 +45,9 @@ def _unknown(_: str) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hosts:
-    """What other sources know about client hosts.
+    """What other agents, which report the racks of their own hosts, and the Kubernetes API know of client hosts.
 
-    Attributes:
-        agents: racks that agents next to members report for their own hosts.
-        kubernetes: racks of pods from the Kubernetes API.
-        version: returns an equal value as long as the results of both are equal.
+    `version` returns an equal value as long as the results of both are equal.
     """
 
     agents: RackOfHost = _unknown
@@ -132,12 +129,7 @@ def _from_kubernetes(member: _Lookup) -> str | None:
 
 
 class RackSource(NamedTuple):
-    """A source of members' racks.
-
-    Attributes:
-        find: returns the rack of a member, or None if this source does not know it.
-        text: where the rack comes from, for the table in docs/racks.md.
-    """
+    """A function that returns the rack of a member, if it knows it; and the text for the table in docs/racks.md."""
 
     find: Callable[[_Lookup], str | None]
     text: str

@@ -31,16 +31,9 @@ Ranges = Mapping[int, tuple[int, int]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feature:
-    """A feature that brokers have since some release.
+    """A feature that brokers have since some release, from a lowest version of the request with this key on.
 
-    Attributes:
-        name: its name for users.
-        api: the request's name.
-        key: the API key.
-        version: the lowest version of the request.
-        since: the first release that has it.
-        required: without it no group can be led.
-        without: the consequence on older brokers.
+    Without a required one no group can be led; `without` is the consequence on older brokers.
     """
 
     name: str
@@ -99,12 +92,7 @@ FEATURES: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Versions:
-    """The releases and missing features of a cluster's brokers.
-
-    Attributes:
-        releases: their releases, as inferred from ApiVersions, oldest first.
-        missing: features that at least one broker lacks.
-    """
+    """The releases of a cluster's brokers, oldest first, and the features that at least one of them lacks."""
 
     releases: tuple[str, ...]
     missing: tuple[Feature, ...]

@@ -163,14 +163,14 @@ class TrafficHistory:
             self._series = dict(shown)
 
 
+@dataclass(slots=True)
 class _Sum:
     """What the snapshots of one step show of one group."""
 
-    __slots__ = ("_count", "_crossing", "_known", "_read")
-
-    def __init__(self) -> None:
-        self._count = 0
-        self._read = self._known = self._crossing = 0.0
+    _count: int = 0
+    _read: float = 0.0
+    _known: float = 0.0
+    _crossing: float = 0.0
 
     def add(self, rate: float, share: float | None) -> None:
         """Add one snapshot."""

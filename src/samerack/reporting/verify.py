@@ -44,12 +44,12 @@ Check = Callable[[Evidence], Iterator[Finding]]
 
 def verdict(evidence: Evidence) -> Verdict:
     """Return all findings, the most expensive first."""
-    free, totals = evidence.report.prices.dollars_per_byte == 0, evidence.report.totals
+    totals = evidence.report.totals
     found = [finding for check in CHECKS for finding in check(evidence)]
     priced = {finding.where for finding in found if finding.code in _PRICE_WHAT_IS_AVOIDABLE}
     found += [finding for finding in avoidable_traffic(evidence) if finding.where not in priced]
-    if free:
-        found = [_at_no_cost(finding) for finding in found]
+    if evidence.report.prices.dollars_per_byte == 0:
+        found = [replace(finding, costs=False, dollars_per_month=None) for finding in found]
     found.sort(key=lambda finding: (not finding.costs, -(finding.dollars_per_month or 0.0)))
     return Verdict(
         findings=tuple(found),
@@ -63,10 +63,6 @@ def verdict(evidence: Evidence) -> Verdict:
         guessed_dollars_per_month=totals.guessed_dollars_per_month,
         bootstrap=evidence.report.bootstrap,
     )
-
-
-def _at_no_cost(finding: Finding) -> Finding:
-    return replace(finding, costs=False, dollars_per_month=None)
 
 
 def _brokers_without_rack(evidence: Evidence) -> Iterator[Finding]:

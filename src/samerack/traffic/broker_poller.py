@@ -227,7 +227,8 @@ class BrokerPoller:
         logs, gaps = collect.offsets(self._wire, led, self._keys)
         self.gaps += gaps
         tiered = {topic for topic, policy in state.policies.items() if policy.tiered}
-        local = self._local_starts({broker: [one for one in some if one[0] in tiered] for broker, some in led.items()})
+        led_tiered = {broker: [one for one in some if one[0] in tiered] for broker, some in led.items()}
+        local = collect.local_starts(self._wire, led_tiered, self._keys)
         curves: dict[Partition, Curve] = {}
         appended: dict[Partition, float] = {}
         for leader, partitions in led.items():
@@ -253,10 +254,6 @@ class BrokerPoller:
         self.timelines.polled(logs, now=now)
         self._keys.keep(curves)
 
-    def _local_starts(self, led: Mapping[int, list[Partition]]) -> dict[Partition, int]:
-        asked = {broker: partitions for broker, partitions in led.items() if partitions}
-        return collect.local_starts(self._wire, asked, self._keys) if asked else {}
-
     def _poll_stable(self, committed: Mapping[str, Mapping[Partition, int]]) -> None:
         """Ask how far reads get where a group seems to stand still: an open transaction may hold it up."""
         state = self.state
@@ -268,11 +265,7 @@ class BrokerPoller:
             and partition in state.logs
             and offset < state.logs[partition].end
         }
-        state.stable = (
-            collect.stable_offsets(self._wire, collect.leaders(state.cluster, sorted(still)), self._keys)
-            if still
-            else {}
-        )
+        state.stable = collect.stable_offsets(self._wire, collect.leaders(state.cluster, sorted(still)), self._keys)
 
     def _poll_serving(self, poll: Poll, *, now: float) -> None:
         state = self.state

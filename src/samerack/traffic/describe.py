@@ -87,13 +87,10 @@ def described(wire: Wire, groups: Iterable[ListedGroup], *, classic: Read, consu
 
 @dataclass(slots=True, kw_only=True)
 class Commits:
-    """Committed offsets by group; a group without an answer is left out.
+    """Committed offsets by group and partition; a group without an answer is left out.
 
-    Attributes:
-        offsets: Those of each partition.
-        bare: Partitions whose commit has changed, and has no leader epoch.
-        with_epochs: Groups of which some commit has one.
-        gaps: Requests that were refused or failed.
+    `bare` are partitions whose commit has changed, and has no leader epoch; `with_epochs` are groups of which some
+    commit has one.
     """
 
     offsets: dict[str, dict[Partition, int]] = field(default_factory=dict)

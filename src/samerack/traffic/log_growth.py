@@ -67,11 +67,9 @@ class Logs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Growth:
-    """What was appended between two polls.
+    """Bytes appended between two polls, and the usual bytes per offset, an input of the next step; by row.
 
-    Attributes:
-        appended: Bytes, by row; NaN where not known.
-        density: The usual bytes per offset, by row; NaN where not known: an input of the next step.
+    NaN where not known.
     """
 
     appended: Reals

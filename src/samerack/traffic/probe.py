@@ -95,8 +95,13 @@ def probe(
         if (topic, number) in offsets:
             leader = cluster.topics[topic][number].leader
             batches.setdefault((leader, rack), []).append((topic, number))
+    # a fetch at the high watermark asks and does not read
     questions = [
-        Question(broker=leader, request=fetch_request(chunk, offsets, rack), about=rack)
+        Question(
+            broker=leader,
+            request=raw_fetch([(one, offsets[one].end, 1) for one in chunk], rack=rack, max_bytes=1),
+            about=rack,
+        )
         for (leader, rack), partitions in batches.items()
         for chunk in chunked(partitions, _AT_ONCE)
     ]
@@ -118,17 +123,8 @@ def probe(
     return found, gaps
 
 
-def fetch_request(
-    partitions: Sequence[Partition],
-    offsets: Mapping[Partition, Offsets],
-    rack: str,
-) -> Any:
-    """Return a fetch that asks and does not read: at the high watermark, without waiting, outside any session."""
-    return raw_fetch([(partition, offsets[partition].end, 1) for partition in partitions], rack=rack, max_bytes=1)
-
-
 def raw_fetch(wanted: Sequence[tuple[Partition, int, int]], *, rack: str, max_bytes: int) -> Any:
-    """Return a fetch of (partition, offset, most bytes of it)."""
+    """Return a fetch of (partition, offset, most bytes of it), without waiting, outside any session."""
     topic, partition = FetchRequest.FetchTopic, FetchRequest.FetchTopic.FetchPartition
     topics: dict[str, list[Any]] = {}
     for (name, number), offset, limit in wanted:

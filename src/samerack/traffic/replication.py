@@ -59,12 +59,12 @@ class ReplicationMeter:
         self, settings: TrafficSettings, *, wire: Wire, rack_of: Callable[[int], str], leadership: LeadershipState
     ) -> None:
         """Prepare; `rack_of` returns the rack of a broker, "" where unknown."""
+        self._settings = settings
         self._wire = wire
         self._rack_of = rack_of
         self._leadership = leadership
         self.found = Replication(unknown=_WAITING)
         self.gaps: list[Gap] = []
-        self._settings = settings
         # the poll that is nearest to the time, as polls do not come at exact times
         self._pause = settings.window_seconds / _STEPS - min(settings.poll_seconds, settings.window_seconds) / 2
         self._last: _Polled | None = None

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, Generic, Self, TypeVar
+from typing import Final, Generic, Self, TypeAlias, TypeVar
 
 from samerack.common.patterns import EVERY, selects
 
@@ -32,13 +32,9 @@ _PER_PAIR: Final = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeriesLimits:
-    """How many of each kind have series of their own, so that all metrics together stay below a bound.
+    """How many flows (groups with topic, racks and method), topics of groups, groups and pairs of racks have series.
 
-    Attributes:
-        flows: Groups with topic, racks and method.
-        topics: Groups with topic.
-        groups: Groups.
-        pairs: Pairs of racks.
+    All metrics together stay below a bound.
     """
 
     flows: int
@@ -57,19 +53,13 @@ class SeriesLimits:
         )
 
 
-class TopicNames:
-    """Returns the topic that a metric names: the topic itself, or `(other)` where the settings leave it out."""
+TopicNames: TypeAlias = Callable[[str], str]
+"""Returns the topic that a metric names: the topic itself, or `(other)` where the settings leave it out."""
 
-    def __init__(self, entries: Sequence[str] = (EVERY,)) -> None:
-        self._entries = entries
-        self._name = lru_cache(maxsize=_NAMES)(self._find)
 
-    def __call__(self, topic: str) -> str:
-        """Return the name."""
-        return self._name(topic)
-
-    def _find(self, topic: str) -> str:
-        return topic if selects(self._entries, topic) else OTHER
+def topic_names(entries: Sequence[str] = (EVERY,)) -> TopicNames:
+    """Return the names by the entries of `traffic.topics`."""
+    return lru_cache(maxsize=_NAMES)(lambda topic: topic if selects(entries, topic) else OTHER)
 
 
 class Places(Generic[Key]):

@@ -79,13 +79,10 @@ class ClusterContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Best:
-    """The best plan.
+    """The best plan: its cross-rack share by the weights that it was made by, and whether these are of bytes.
 
-    Attributes:
-        share: its cross-rack share by the weights that it was made by.
-        by_bytes: whether these are weights of bytes.
-        plan: the problem and the owners, if the share depends on what is read now: owners of thousands of groups are
-            kept only where they read across racks.
+    `plan` are problem and owners, if the share depends on what is read now: owners of thousands of groups are kept only
+    where they read across racks.
     """
 
     share: float | None = None

@@ -31,13 +31,8 @@ class StatisticsError(Exception):
 class Counters:
     """What a client counted since it started; for librdkafka and, by node, for Java's client.
 
-    Attributes:
-        client: Name that is unique among the clients of a group.
-        client_id: `client.id`.
-        age_seconds: How long the client has run, or None where it does not report that.
-        received: Wire bytes by broker id.
-        served_by: Broker that each fetched partition is read from; None where the client does not report it.
-        messages: Messages received of each partition.
+    `client` is unique among the clients of a group; `age_seconds` and `served_by` (by partition) are None where it does
+    not report them. `received` is wire bytes by broker id, `messages` those received of each partition.
     """
 
     client: str

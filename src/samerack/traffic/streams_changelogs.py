@@ -32,16 +32,10 @@ class KnownBy(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changelog:
-    """One changelog.
+    """One changelog, and the subtopology whose state it holds, among the candidates; None if that is not known.
 
-    Attributes:
-        topic: its topic.
-        partitions: how many it has.
-        subtopology: the subtopology whose state it holds, or None if that is not known.
-        known_by: how that is known: the brokers' description; the user; a repartition topic of the same store; the only
-            subtopology with as many tasks; the only one of these in which members have state; a source topic that
-            serves as changelog. None if it is not known.
-        candidates: the subtopologies that it may belong to.
+    `known_by` is how: the brokers' description; the user; a repartition topic of the same store; the only subtopology
+    with as many tasks; the only one of these in which members have state; a source topic that serves as changelog.
     """
 
     topic: str

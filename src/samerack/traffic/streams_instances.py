@@ -24,16 +24,11 @@ from samerack.traffic.streams_tasks import MemberTasks, Sources
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instance:
-    """A Kafka Streams client.
+    """A Kafka Streams client, with a member for each thread; warm-ups are among the standby tasks.
 
-    Attributes:
-        process: its process id.
-        members: its members, one for each thread.
-        active: its active tasks.
-        standby: its standby tasks, warm-ups among them.
-        offset_sums: offsets of its state, summed over the changelogs, by task: LATEST_OFFSET if it ran the task when it
-            said so, UNKNOWN_OFFSET_SUM if it does not know.
-        followup_ms: when it requests a follow-up rebalance, in ms since 1970, or None.
+    `offset_sums` are the offsets of its state, summed over the changelogs: LATEST_OFFSET if it ran the task when it
+    said so, UNKNOWN_OFFSET_SUM if it does not know. `followup_ms`: when it requests a follow-up rebalance, in ms since
+    1970.
     """
 
     process: ProcessId
@@ -54,13 +49,10 @@ class Unknown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instances:
-    """All clients of an application.
+    """All clients of an application, ascending, with its tasks and what they read.
 
-    Attributes:
-        clients: the clients, ascending.
-        sources: the tasks and what they read.
-        changelogs: changelog topics by subtopology; None if the protocol does not name them.
-        unknown: members that could not be read.
+    `changelogs` are topics by subtopology; None if the protocol does not name them. `unknown` are members that could
+    not be read.
     """
 
     clients: tuple[Instance, ...]

@@ -77,13 +77,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Count:
-    """One group's cycle.
-
-    Attributes:
-        flows: what was read.
-        counted: the part of it that this agent counts.
-        estimated: by member id, bytes of `counted` that are estimated.
-    """
+    """One group's cycle: what was read, what of it this agent counts, and the estimated bytes of that by member id."""
 
     flows: tuple[Flow, ...]
     counted: tuple[Flow, ...]
