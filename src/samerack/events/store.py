@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 from samerack.common.errors import AgentError
 from samerack.events.history import Row
@@ -63,7 +63,7 @@ class Store:
         self._lock = _lock(path)
         try:
             with _explained(path):
-                _touch(path)
+                os.close(_opened(path, path))  # SQLite gives its WAL the same permissions
                 self._connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, check_same_thread=False)
                 try:
                     _prepare(self._connection, path)
@@ -73,14 +73,6 @@ class Store:
         except BaseException:
             os.close(self._lock)
             raise
-
-    def __enter__(self) -> Self:
-        """Return itself."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Close."""
-        self.close()
 
     def add(self, events: Iterable[Event]) -> None:
         """Write events, all or none; one that exists already stays as it is.
@@ -198,14 +190,15 @@ def set_aside(path: Path) -> Path:
     return aside
 
 
-def _touch(path: Path) -> None:
-    """Create the file where there is none, for this user alone. SQLite gives its WAL the same permissions.
+def _opened(file: Path, path: Path) -> int:
+    """Open the file or its lock, for this user alone, and create it where there is none.
 
     Raises:
         StoreError: It cannot be created.
     """
     try:
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise StoreError(f"{path}: {error.strerror}; give events.path a place that can be written to") from None
 
@@ -215,12 +208,7 @@ def _lock(path: Path) -> int:
 
     The lock is a file of its own: closing any descriptor of a database makes the process lose SQLite's locks on it.
     """
-    beside = path.with_name(f"{path.name}.lock")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        descriptor = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise StoreError(f"{path}: {error.strerror}; give events.path a place that can be written to") from None
+    descriptor = _opened(path.with_name(f"{path.name}.lock"), path)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

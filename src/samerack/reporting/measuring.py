@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from functools import cache, partial
-from types import TracebackType
 from typing import Final, Self
 
 from samerack.cluster.broker_configs import ask_selector
@@ -54,7 +53,10 @@ class Measuring:
         self._board = board = TrafficBoard()
         self._rack_aware: RackAware = lambda: None
         self._watch = TrafficWatch(
-            self._settings, board=board, metrics=TrafficMetrics.silent(), rack_aware=self._selector
+            self._settings,
+            board=board,
+            metrics=TrafficMetrics.silent(),
+            rack_aware=lambda: self._rack_aware(),  # noqa: PLW0108 - what is asked is known when measuring starts
         )
         self.reports = ReportService(
             board=board,
@@ -94,16 +96,11 @@ class Measuring:
         self._rack_aware = ask_selector(self._settings)
         self._watch.start()
 
-    def _selector(self) -> bool | None:
-        return self._rack_aware()
-
     def __enter__(self) -> Self:
         """Return itself."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """End the thread and the connections."""
         if self._watch.is_alive():
             self._watch.stop()

@@ -17,6 +17,7 @@ from typing import Final
 
 from samerack.election.counting import Claim
 from samerack.election.leadership_state import Alone, LeadershipState
+from samerack.protocol.model import to_pairs
 from samerack.traffic.allowance import Allowances, MemberKey
 from samerack.traffic.collect import Partition
 from samerack.traffic.curve import Curve
@@ -178,7 +179,7 @@ class ExactReads:
                 if not group.owned_known:
                     self._unread[key] = found
                     continue
-                owned = _owned(member) if member is not None else ()
+                owned = to_pairs(member.owned) if member is not None else ()
                 reason = self._allowances.take(
                     key, list(found.values()), owned=owned, curves=self._state.curves, now=self._state.at
                 )
@@ -223,12 +224,6 @@ class ExactReads:
         if counters.age_seconds is None:
             return False
         return counters.age_seconds <= now - max(self._began_at - _AT_BIRTH_SECONDS, since)
-
-
-def _owned(member: ObservedMember) -> Iterable[Partition]:
-    for topic, numbers in zip(member.owned.topics, member.owned.numbers, strict=True):
-        for number in numbers:
-            yield topic, int(number)
 
 
 def _add(unread: dict[tuple[Partition, int], Read], found: Iterable[Read]) -> None:

@@ -203,15 +203,31 @@ class Shares:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupTraffic:
-    """One group at the end of the window.
+class GroupDescription:
+    """One group of any kind as brokers describe it.
 
     Attributes:
         group: Its name.
         kind: Its protocol.
         state: As the brokers name it (Stable, Empty ...).
         assignor: Protocol or assignor name that the group uses, "" where there is none.
-        members: Its members without the agent itself, by id.
+        members: Its members without the agent itself.
+        note: Why the group is not shown in full, or "".
+    """
+
+    group: str
+    kind: GroupKind
+    state: str
+    assignor: str = ""
+    members: tuple[ObservedMember, ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupTraffic(GroupDescription):
+    """One group at the end of the window, its members by id.
+
+    Attributes:
         exact_members: Ids of those whose clients count their bytes; what others read is estimated.
         partitions: What it reads, by topic and number.
         flows: Volume in the window, by key.
@@ -226,14 +242,8 @@ class GroupTraffic:
         topic_share: The topic of which one member has most, or None where none is shared.
         busiest: The member that reads most, or None where rates are not known.
         not_counted: Records that no figure includes since the agent began to measure, so many at most, by reason.
-        note: Why the group is not shown in full, or "".
     """
 
-    group: str
-    kind: GroupKind
-    state: str
-    assignor: str = ""
-    members: tuple[ObservedMember, ...] = ()
     exact_members: frozenset[str] = frozenset()
     partitions: tuple[PartitionTraffic, ...] = ()
     flows: tuple[Flow, ...] = ()
@@ -247,7 +257,6 @@ class GroupTraffic:
     topic_share: TopicShare | None = None
     busiest: BusiestMember | None = None
     not_counted: Mapping[Uncounted, int] = field(default_factory=dict)
-    note: str = ""
 
     @property
     def long_run_rates(self) -> dict[tuple[str, int], float]:
