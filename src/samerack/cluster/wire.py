@@ -105,8 +105,7 @@ class Wire:
     def _handle_errors(self, errors: Sequence[Exception | None]) -> None:
         """Replace the client after a refusal, but not at once: it does not connect again to a broker that refused it.
 
-        Raises:
-            RefusedError: Every question was refused.
+        If every question was refused, that is a RefusedError.
         """
         refused = [error for error in errors if isinstance(error, NotAcceptedError)]
         if not refused:

@@ -191,11 +191,7 @@ def set_aside(path: Path) -> Path:
 
 
 def _opened(file: Path, path: Path) -> int:
-    """Open the file or its lock, for this user alone, and create it where there is none.
-
-    Raises:
-        StoreError: It cannot be created.
-    """
+    """Open the file or its lock, for this user alone, and create it where there is none."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         return os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

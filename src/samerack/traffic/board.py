@@ -31,14 +31,7 @@ class Published:
 
 
 class TrafficBoard:
-    """The latest snapshot and the totals.
-
-    Example:
-        board = TrafficBoard()
-        snapshot = board.latest()          # TrafficSnapshot; cycle 0 before anything was measured
-        orders = board.group("orders")     # GroupTraffic or None
-        for key, volume in board.totals().items(): ...
-    """
+    """The latest snapshot and the totals."""
 
     def __init__(self) -> None:
         self._published = Published(snapshot=TrafficSnapshot(), totals=MappingProxyType({}))

@@ -78,8 +78,7 @@ class BrokerPoller:
         self._rack_aware = False
         self._keys = Keys()
         self.gaps: list[Gap] = []
-        sampler = Sampler(wire, rack=settings.traffic.rack, budget_bytes=settings.traffic.sample_bytes)
-        self.sizes = Sizes(sampler, rack=settings.traffic.rack, enabled=settings.traffic.sample_bytes > 0)
+        self.sizes = Sizes(Sampler(wire=wire, rack=settings.traffic.rack, budget_bytes=settings.traffic.sample_bytes))
 
     def poll(self, *, now: float, rack_aware: bool) -> Poll:
         """Poll everything once.

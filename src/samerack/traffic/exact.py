@@ -207,11 +207,7 @@ class ExactReads:
         self._clients = {name: client for name, client in self._clients.items() if client.member != key}
 
     def _check_may_tell(self, key: MemberKey, name: tuple[str, str], counters: Counters) -> None:
-        """Check that this client may report for this member.
-
-        Raises:
-            StatisticsError: The member's client has just reported impossible reads, or there is too much to store.
-        """
+        """Raise a StatisticsError if the member's client has just reported impossible reads, or there is too much."""
         if key in self._refused:
             raise StatisticsError(f"{self._refused[key].reason}; its bytes are estimated for a while")
         others = [client for one, client in self._clients.items() if one != name]

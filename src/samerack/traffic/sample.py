@@ -8,7 +8,7 @@ kept.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from struct import Struct
 from typing import Final
 
@@ -88,19 +88,21 @@ class Place:
     until: int
 
 
+@dataclass(slots=True, kw_only=True)
 class Sampler:
-    """Samples logs within a budget."""
+    """Samples logs within a budget.
 
-    def __init__(self, wire: Wire, *, rack: str, budget_bytes: int) -> None:
-        """Prepare with the agent's own rack ("" where unknown) and the most bytes that one cycle may read."""
-        self._wire = wire
-        self._rack = rack
-        self._budget = budget_bytes
-        self._left = budget_bytes
+    `rack` is the agent's own, "" where unknown; one cycle may read `budget_bytes`, of which some are left.
+    """
+
+    wire: Wire
+    rack: str
+    budget_bytes: int
+    _left: int = field(default=0, init=False)
 
     def refill(self) -> None:
         """Reset the budget for a new cycle."""
-        self._left = self._budget
+        self._left = self.budget_bytes
 
     def poll(
         self, wanted: Sequence[Place], serving: Mapping[Partition, int], *, max_bytes: int = PLACE_BYTES
@@ -111,11 +113,11 @@ class Sampler:
             if place.partition not in serving or self._left < max_bytes:
                 continue
             self._left -= max_bytes
-            request = raw_fetch([(place.partition, place.offset, max_bytes)], rack=self._rack, max_bytes=max_bytes)
+            request = raw_fetch([(place.partition, place.offset, max_bytes)], rack=self.rack, max_bytes=max_bytes)
             questions.append(Question(broker=serving[place.partition], request=request, about=place))
         found: dict[Place, Stretch] = {}
         gaps: list[Gap] = []
-        for answer in answered(self._wire.ask(questions), Family.SAMPLE, gaps):
+        for answer in answered(self.wire.ask(questions), Family.SAMPLE, gaps):
             place = answer.question.about
             for topic in answer.response.responses:
                 for one in topic.partitions:

@@ -26,10 +26,8 @@ _LATER_BYTES: Final = 32_768
 class Sizes:
     """What is known of the bytes of partitions beyond their curves."""
 
-    def __init__(self, sampler: Sampler, *, rack: str, enabled: bool) -> None:
+    def __init__(self, sampler: Sampler) -> None:
         self._sampler = sampler
-        self._rack = rack
-        self._enabled = enabled
         self._sampled: dict[Span, float] = {}
         self._sampled_in: dict[str, int] = {}
         self._turns = 0
@@ -48,7 +46,7 @@ class Sizes:
         """Sample the log for spans without a reliable curve; to be called once a cycle, before `size_of`."""
         self._sampled = {}
         self.sampled_partitions = frozenset()
-        if not self._enabled:
+        if not self._sampler.budget_bytes:
             return []
         self._sampler.refill()
         unsure = sorted(
@@ -83,7 +81,7 @@ class Sizes:
 
         Producers change their batches with their load, so an old sample is of little use; many topics take turns.
         """
-        if not self._enabled:
+        if not self._sampler.budget_bytes:
             return []
         widest: dict[str, Span] = {}
         for span in spans:
@@ -121,7 +119,7 @@ class Sizes:
         for topic, number in partitions:
             views = cluster.topics.get(topic, ())
             if number < len(views):
-                broker = guess(cluster, views[number], self._rack or None, rack_aware=rack_aware)
+                broker = guess(cluster, views[number], self._sampler.rack or None, rack_aware=rack_aware)
                 if broker is not None:
                     serving[topic, number] = broker
         return serving
