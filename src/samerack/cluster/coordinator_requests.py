@@ -114,9 +114,7 @@ class CoordinatorRequests(BaseCoordinator):  # type: ignore[misc]  # the library
     def _send_beside(self, request: Any, timeout: float) -> Any:
         """Send to the coordinator's broker over its ordinary connection instead of the coordinator connection.
 
-        Raises:
-            EndedError: The time given to `end_by` is reached.
-            KafkaError: No response within `timeout` seconds.
+        Without a response in time, or after the time given to `end_by`, that is a KafkaError.
         """
         milliseconds = round(timeout * 1000)
 

@@ -243,10 +243,7 @@ def _speaks_tls_at(peer: tuple[str, int], host: str) -> bool:
 def _with_tls(connection: socket.socket, host: str) -> tuple[bool, ssl.SSLSocket | None]:
     """Return whether the other side speaks TLS, and the connection with it; None if it refuses this client's part.
 
-    Nothing is sent that would need trust, so any certificate will do.
-
-    Raises:
-        TimeoutError: It says nothing.
+    Nothing is sent that would need trust, so any certificate will do. Silence is a TimeoutError.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False

@@ -51,6 +51,11 @@ class ClusterView:
     refused: frozenset[str] = frozenset()
     cluster_id: str = ""
 
+    def partition(self, topic: str, number: int) -> PartitionView | None:
+        """Return one partition; None where metadata does not have it."""
+        views = self.topics.get(topic, ())
+        return views[number] if 0 <= number < len(views) else None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettledPartition:

@@ -21,14 +21,10 @@ _SECONDS_PER_DAY: Final = 86_400.0
 
 @dataclass(kw_only=True, eq=False)
 class EventLog:
-    """The event log.
+    """The event log; of more than `max_events` the oldest are dropped.
 
-    Attributes:
-        rate: bytes per second that a group reads at the moment, or None.
-        dollars: the cost of bytes that cross racks.
-        metrics: where to count.
-        clock: seconds since 1970.
-        max_events: how many events are kept; the oldest are dropped first.
+    `rate` returns the bytes per second that a group reads at the moment, `dollars` the cost of bytes that cross racks.
+    `clock` is in seconds since 1970.
     """
 
     rate: Callable[[str], float | None] = lambda _group: None

@@ -76,10 +76,7 @@ class Row:
 class TrafficHistory:
     """The points of all groups; a listener of the traffic board writes them, and any thread reads them.
 
-    Attributes:
-        step_seconds: the time of one point.
-        max_groups: how many groups are kept; those that were measured longest ago are forgotten first.
-        clock: seconds since 1970.
+    Of more than `max_groups` those that were measured longest ago are forgotten. `clock` is in seconds since 1970.
     """
 
     step_seconds: float = STEP_SECONDS

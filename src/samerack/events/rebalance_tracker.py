@@ -38,12 +38,9 @@ class _Followed:
 
 @dataclass(eq=False)
 class RebalanceTracker:
-    """Tracks the rebalances of all groups.
+    """Tracks the rebalances of all groups, and records them as events.
 
-    Attributes:
-        events: where rebalances are recorded.
-        cooperative: names of protocols whose members keep partitions in a rebalance.
-        clock: seconds, monotonic.
+    `cooperative` are names of protocols whose members keep partitions in a rebalance; `clock` is monotonic.
     """
 
     events: EventLog

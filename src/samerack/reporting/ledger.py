@@ -20,10 +20,7 @@ from samerack.traffic.model import GroupTraffic
 class Ledger:
     """Dollars by group under the group's own assignor; they never decrease while the board has the group's bytes.
 
-    Attributes:
-        prices: what a byte that crosses racks costs.
-        roles: the agent's role in each group.
-        own_share: returns the cross-rack share of a group's own assignor.
+    `own_share` returns the cross-rack share of a group's own assignor.
     """
 
     prices: PriceTable

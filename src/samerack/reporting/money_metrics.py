@@ -58,7 +58,7 @@ class MoneyCollector(Collector):
         yield self._own_dollars(groups)
         yield _own_shares(report, groups)
         yield _prices(report)
-        yield from self._brokers()
+        yield self._brokers()
         yield self._findings()
 
     def _cross_rack_dollars(self) -> Metric:
@@ -87,15 +87,13 @@ class MoneyCollector(Collector):
                 family.add_metric((group,), dollars)
         return family
 
-    def _brokers(self) -> Iterator[Metric]:
-        racks: Counter[str] = Counter()
-        for rack in self._reports.board.latest().cluster.brokers.values():
-            if rack is not NoRack.UNKNOWN:
-                racks["" if isinstance(rack, NoRack) else rack] += 1
+    def _brokers(self) -> Metric:
+        brokers = self._reports.board.latest().cluster.brokers.values()
+        racks = Counter("" if isinstance(rack, NoRack) else rack for rack in brokers if rack is not NoRack.UNKNOWN)
         family = GaugeMetricFamily("samerack_brokers", "Brokers by rack.", labels=("rack",))
         for name, count in sorted(racks.items()):
             family.add_metric((name,), count)
-        yield family
+        return family
 
     def _findings(self) -> Metric:
         family = GaugeMetricFamily(

@@ -42,20 +42,11 @@ class _Own:
 
 @dataclass(kw_only=True, eq=False)
 class ReportService:
-    """Report and verdict of the latest snapshot.
+    """Report and verdict of the latest snapshot on the board.
 
-    Attributes:
-        board: source of snapshots.
-        roles: the agent's role in each group that it is to lead.
-        events: the agent's events.
-        traffic_history: what groups read before; a command remembers nothing.
-        prices: what a byte costs.
-        leading: the settings to lead.
-        bootstrap: `bootstrap.servers` of the measured cluster.
-        own_rack: the agent's own rack; "" if unknown.
-        by: who measures.
-        more_gaps: failed requests apart from traffic measurement.
-        server_assignors: the assignors that brokers offer to groups of the new protocol (KIP-848).
+    `roles` returns the agent's role in each group that it is to lead, `more_gaps` requests that failed apart from
+    measuring, `server_assignors` the assignors that brokers offer to groups of the new protocol (KIP-848). `bootstrap`
+    is `bootstrap.servers` of the measured cluster, `own_rack` the agent's, "" if unknown. A command has no history.
     """
 
     board: TrafficBoard

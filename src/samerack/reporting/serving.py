@@ -90,9 +90,9 @@ def _answered(cluster: ClusterView, group: GroupTraffic) -> tuple[int, int]:
         if member is None or member.rack is None or one.serving_rack is None:
             continue
         known += 1
-        views = cluster.topics.get(one.topic, ())
-        if member.fetches_with_rack and one.serving_rack != member.rack and one.number < len(views):
-            elsewhere += any(cluster.brokers.get(broker) == member.rack for broker in views[one.number].in_sync)
+        view = cluster.partition(*one.partition)
+        if member.fetches_with_rack and one.serving_rack != member.rack and view is not None:
+            elsewhere += any(cluster.brokers.get(broker) == member.rack for broker in view.in_sync)
     return elsewhere, known
 
 

@@ -92,7 +92,7 @@ class BrokerPoller:
             partition
             for group in poll.groups
             for partition in (*poll.owners[group], *poll.committed.get(group, ()))
-            if partition[1] < len(self.state.cluster.topics.get(partition[0], ()))
+            if self.state.cluster.partition(*partition) is not None
         }
         logs_before, seconds = self.state.logs, 0.0 if self.state.at is None else now - self.state.at
         self._poll_policies(now=now)
@@ -121,10 +121,8 @@ class BrokerPoller:
             served = self.state.served.get((partition, rack))
             if served is not None:
                 return served.broker
-        views = self.state.cluster.topics.get(partition[0], ())
-        if partition[1] >= len(views):
-            return None
-        return probe.guess(self.state.cluster, views[partition[1]], rack, rack_aware=self._rack_aware)
+        view = self.state.cluster.partition(*partition)
+        return None if view is None else probe.guess(self.state.cluster, view, rack, rack_aware=self._rack_aware)
 
     def rack_of(self, broker: int | None) -> str:
         """Return the rack of a broker, "" where unknown."""

@@ -89,9 +89,9 @@ def leaders(cluster: ClusterView, partitions: Iterable[Partition]) -> dict[int, 
     """Return these partitions by leader; those without a leader are left out."""
     led: dict[int, list[Partition]] = {}
     for topic, number in partitions:
-        views = cluster.topics.get(topic, ())
-        if 0 <= number < len(views) and views[number].leader in cluster.brokers:
-            led.setdefault(views[number].leader, []).append((topic, number))
+        view = cluster.partition(topic, number)
+        if view is not None and view.leader in cluster.brokers:
+            led.setdefault(view.leader, []).append((topic, number))
     return led
 
 

@@ -214,7 +214,6 @@ class Cycle:
         flows = self._window.by_group()
         context = ClusterContext(
             view=state.cluster,
-            as_last_seen=self._builder.cluster(state.cluster),
             logs=state.logs,
             stable=state.stable,
             timelines=self._poller.timelines.known,

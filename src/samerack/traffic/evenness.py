@@ -20,11 +20,8 @@ _SEVERAL: Final = 2
 class TopicShare:
     """The topic of which one member has most beyond what it must have.
 
-    Attributes:
-        topic: its name.
-        member: the member that has most of it.
-        share: its share of the topic's partitions that have an owner, between 0 and 1.
-        least: the share that some member must have, as partitions cannot be divided.
+    `share` is the member's part of the topic's partitions that have an owner, between 0 and 1; `least` is what some
+    member must have, as partitions cannot be divided.
     """
 
     topic: str
@@ -35,13 +32,7 @@ class TopicShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BusiestMember:
-    """The member that reads most.
-
-    Attributes:
-        member: its id.
-        bytes_per_second: what it reads.
-        mean: what all members read on average, in the same unit.
-    """
+    """The member that reads most, and what all members read on average, in the same unit."""
 
     member: str
     bytes_per_second: float

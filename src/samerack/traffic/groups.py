@@ -182,7 +182,7 @@ def _tasks(tasks: Iterable[Any], sources: Mapping[str, tuple[str, ...]], cluster
         for task in tasks
         for topic in sources.get(str(task.subtopology_id), ())
         for number in task.partitions
-        if number < len(cluster.topics.get(topic, ()))
+        if cluster.partition(topic, int(number)) is not None
     )
     return from_pairs(pairs) if pairs else NO_PARTITIONS
 

@@ -35,8 +35,6 @@ class FlowKey:
     """The key by which volumes are counted separately.
 
     Attributes:
-        group: The consumer group.
-        topic: The topic.
         client_rack: The member's rack, "" where unknown.
         replica_rack: The rack of the replica that served it, "" where unknown.
         method: How the bytes are known.
@@ -231,11 +229,9 @@ class GroupTraffic(GroupDescription):
         exact_members: Ids of those whose clients count their bytes; what others read is estimated.
         partitions: What it reads, by topic and number.
         flows: Volume in the window, by key.
-        shares: What crosses racks.
         lag: Records that it has not read yet, by topic; None where the lag of a partition is not known.
         lag_seconds: Age of the oldest of these records, by topic; None where that of a partition is not known.
         bytes_per_second: Wire bytes per second in the window, or None before anything was measured.
-        blind_spots: What its figures do not include.
         problem: The group as an assignment problem (present owners, replica racks, byte rates as weights), to put to
             any assignor; None where members or partitions are not known. Observed groups are never joined.
         whole_tasks: The tasks of Kafka Streams in `problem`; None for other groups, and where they are not known.
@@ -315,8 +311,6 @@ class TrafficSnapshot:
         window_start: When the window of `flows` began, in seconds since 1970.
         window_end: When it ended: the time of the last cycle.
         cycle: Number of this cycle, from 1.
-        cycle_seconds: How long the cycle took.
-        gaps: Requests that were refused or failed.
         replication: What replication carried and producers sent, in a window of its own.
     """
 

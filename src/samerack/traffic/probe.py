@@ -54,12 +54,11 @@ def due(readers: Iterable[Reader], known: Mapping[Reader, Served], cluster: Clus
     """Return the readers whose serving broker is unknown, was learned under other metadata, or has expired."""
     result = []
     for reader in readers:
-        (topic, number), _ = reader
-        views = cluster.topics.get(topic, ())
-        if number >= len(views) or views[number].leader < 0:
+        partition, _ = reader
+        view, served = cluster.partition(*partition), known.get(reader)
+        if view is None or view.leader < 0:
             continue
-        served = known.get(reader)
-        if served is None or served.view != views[number] or now - served.at >= served.seconds:
+        if served is None or served.view != view or now - served.at >= served.seconds:
             result.append(reader)
     return result
 

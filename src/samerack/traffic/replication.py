@@ -48,12 +48,7 @@ class _Step:
 
 
 class ReplicationMeter:
-    """Polls all logs and adds up what was copied; one thread drives it.
-
-    Attributes:
-        found: What is known.
-        gaps: What could not be requested at the last poll.
-    """
+    """Polls all logs and adds up what was copied, which is `found`; one thread drives it."""
 
     def __init__(
         self, settings: TrafficSettings, *, wire: Wire, rack_of: Callable[[int], str], leadership: LeadershipState

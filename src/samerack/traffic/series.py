@@ -107,12 +107,8 @@ class BoundedCounters(Generic[Key]):
                     before, name = self._added.get(key), self._other(key)
                     step = now if before is None else tuple(one - other for one, other in zip(now, before, strict=True))
                     common = self._common.get(name)
-                    self._common[name] = step if common is None else _sum(common, step)
+                    self._common[name] = step if common is None else tuple(map(sum, zip(common, step, strict=True)))
                     added[key] = now
             self._added = added
             own = {key: now for key, now in values.items() if places[key]}
             return own | self._common
-
-
-def _sum(first: tuple[float, ...], second: tuple[float, ...]) -> tuple[float, ...]:
-    return tuple(one + other for one, other in zip(first, second, strict=True))

@@ -116,12 +116,12 @@ class Sizes:
         self, partitions: Iterable[Partition], cluster: ClusterView, *, rack_aware: bool
     ) -> dict[Partition, int]:
         serving = {}
-        for topic, number in partitions:
-            views = cluster.topics.get(topic, ())
-            if number < len(views):
-                broker = guess(cluster, views[number], self._sampler.rack or None, rack_aware=rack_aware)
+        for partition in partitions:
+            view = cluster.partition(*partition)
+            if view is not None:
+                broker = guess(cluster, view, self._sampler.rack or None, rack_aware=rack_aware)
                 if broker is not None:
-                    serving[topic, number] = broker
+                    serving[partition] = broker
         return serving
 
 

@@ -60,10 +60,9 @@ class Brokers:
 
     def racks_of(self, topic: str, number: int, *, any_replica: bool) -> frozenset[str] | None:
         """Return the racks from which a partition is served; None if a rack among them is not known."""
-        partitions = self.cluster.topics.get(topic, ())
-        if number >= len(partitions):
+        view = self.cluster.partition(topic, number)
+        if view is None:
             return None
-        view = partitions[number]
         brokers = {view.leader, *view.replicas} if any_replica else {view.leader}
         racks = [self.cluster.brokers.get(broker) for broker in brokers]
         known = frozenset(rack for rack in racks if isinstance(rack, str))

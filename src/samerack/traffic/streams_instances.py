@@ -108,15 +108,11 @@ def _joined(process: ProcessId, parts: list[tuple[ObservedMember, MemberTasks, d
     return Instance(
         process=process,
         members=tuple(member for member, _, _ in parts),
-        active=_all(tasks.active for _, tasks, _ in parts),
-        standby=_all(tasks.standby for _, tasks, _ in parts),
+        active=frozenset().union(*(tasks.active for _, tasks, _ in parts)),
+        standby=frozenset().union(*(tasks.standby for _, tasks, _ in parts)),
         offset_sums=sums,
         followup_ms=min(follow_ups, default=None),
     )
-
-
-def _all(tasks: Iterable[frozenset[TaskId]]) -> frozenset[TaskId]:
-    return frozenset().union(*tasks)
 
 
 def of_streams(described: Any, group: ObservedGroup) -> Instances:
