@@ -34,11 +34,9 @@ TOPIC: Final = 2
 class BrokerConfigs:
     """What the agent reads from the brokers' configuration.
 
-    Attributes:
-        rack_aware: every broker has a rack-aware replica selector (KIP-392).
-        initial_delay_seconds: the lowest `group.initial.rebalance.delay.ms` of all brokers, in seconds (KIP-134); None
-            if a broker does not return it.
-        assignors: the value of `group.consumer.assignors` by broker (KIP-848); "" where a broker does not return it.
+    `rack_aware`: every broker has a rack-aware replica selector (KIP-392). `initial_delay_seconds` is the lowest
+    `group.initial.rebalance.delay.ms` of all brokers (KIP-134); None if a broker does not return it. `assignors` has
+    `group.consumer.assignors` by broker (KIP-848); "" where a broker does not return it.
     """
 
     rack_aware: bool
@@ -94,8 +92,7 @@ def describe_configs(kind: int, names: Sequence[str], keys: Sequence[str]) -> An
 def ask_selector(settings: Settings) -> Callable[[], bool]:
     """Ask once whether brokers serve from the reader's rack, unless the settings define it; return a function.
 
-    The function returns whether they do, or raises NotAllowedError or another AgentError with the reason why that is
-    not known.
+    The function returns whether they do, or raises an AgentError (NotAllowedError) with the reason why not known.
 
     Raises:
         AgentError: No broker answers.

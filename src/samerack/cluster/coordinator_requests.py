@@ -88,10 +88,7 @@ class CoordinatorRequests(BaseCoordinator):  # type: ignore[misc]  # the library
         """Find the coordinator and return the id of its broker once the metadata has its address.
 
         A broker that has just started may coordinate the group before this client's metadata contains it again, and
-        metadata would otherwise be refreshed only when it gets old.
-
-        Raises:
-            NodeNotReadyError: It is not known yet; the next request may find it.
+        metadata would otherwise be refreshed only when it gets old. Until then that is a NodeNotReadyError.
         """
         await self._find_coordinator(timeout)
         broker, until = self._coordinator_broker, time.monotonic() + _METADATA_SECONDS

@@ -35,8 +35,7 @@ class MetadataAnswer:
 def ask_metadata(wire: Wire, topics: Collection[str], timeout: float = ANSWER_SECONDS) -> MetadataAnswer:
     """Ask for all brokers and these topics; distinguish absent topics from those that may not be described.
 
-    A response without any broker counts as a failure: a broker that has just started may send one. `timeout`: seconds
-    for each request.
+    A response without any broker counts as a failure: a broker that has just started may send one.
 
     Raises:
         RefusedError: TLS or SASL failed.

@@ -39,9 +39,7 @@ def served_elsewhere(snapshot: TrafficSnapshot, group: GroupTraffic) -> ServedEl
 
     Bytes count where each partition of the topic has an in-sync replica in the member's rack, whoever owned it, and
     each of the group's members there fetches with its rack. Estimated bytes count only while the brokers answer so.
-
-    Returns:
-        The part; None where that is less, not known, or because of the brokers' selector, which is another finding.
+    None where that is less, not known, or because of the brokers' selector, which is another finding.
     """
     known = sum(flow.volume.wire_bytes for flow in group.flows if flow.key.cross_rack is not None)
     if snapshot.rack_aware_fetch is False or not known:

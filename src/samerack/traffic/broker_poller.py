@@ -78,7 +78,8 @@ class BrokerPoller:
         self._rack_aware = False
         self._keys = Keys()
         self.gaps: list[Gap] = []
-        self.sizes = Sizes(Sampler(wire=wire, rack=settings.traffic.rack, budget_bytes=settings.traffic.sample_bytes))
+        sampler = Sampler(wire=wire, rack=settings.traffic.rack, budget_bytes=settings.traffic.sample_bytes)
+        self.sizes = Sizes(sampler, serving=lambda partition: self._guess(partition, settings.traffic.rack or None))
 
     def poll(self, *, now: float, rack_aware: bool) -> Poll:
         """Poll everything once.
@@ -121,6 +122,10 @@ class BrokerPoller:
             served = self.state.served.get((partition, rack))
             if served is not None:
                 return served.broker
+        return self._guess(partition, rack)
+
+    def _guess(self, partition: Partition, rack: str | None) -> int | None:
+        """Return the broker that serves a rack by the rule; None where there is none, or the partition is unknown."""
         view = self.state.cluster.partition(*partition)
         return None if view is None else probe.guess(self.state.cluster, view, rack, rack_aware=self._rack_aware)
 
@@ -300,13 +305,10 @@ class BrokerPoller:
         self.gaps += state.policy_gaps  # requested rarely, and still true in between
 
     def _sample_logs(self, poll: Poll) -> None:
-        state, rack_aware = self.state, self._rack_aware
         spans = [span for group in poll.spans.values() for span in group.spans]
-        compacted = {topic for topic, policy in state.policies.items() if policy.compacted}
-        self.gaps += self.sizes.prepare(
-            spans, state.curves, compacted=compacted, cluster=state.cluster, rack_aware=rack_aware
-        )
-        self.gaps += self.sizes.sample_batches(spans, state.curves, cluster=state.cluster, rack_aware=rack_aware)
+        compacted = {topic for topic, policy in self.state.policies.items() if policy.compacted}
+        self.gaps += self.sizes.prepare(spans, self.state.curves, compacted=compacted)
+        self.gaps += self.sizes.sample_batches(spans, self.state.curves)
 
 
 def _newest(before: dict[Partition, int], now: dict[Partition, int]) -> dict[Partition, int]:

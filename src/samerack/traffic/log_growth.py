@@ -31,13 +31,9 @@ _FAR_BELOW: Final = 0.02
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Logs:
-    """One poll of all partitions.
+    """One poll of all partitions: bytes, first offset and offset after the last record of each leader's log, by row.
 
-    Attributes:
-        placed: All partitions, and where their replicas are.
-        size: Bytes of the leader's log, by row; UNKNOWN where not known.
-        start: First offset, likewise.
-        end: Offset after the last record, likewise.
+    UNKNOWN where not known. `placed` has the rows of each topic, and where replicas are.
     """
 
     placed: Placements

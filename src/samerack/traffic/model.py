@@ -32,13 +32,7 @@ STREAMS_KINDS: Final = frozenset({"streams-classic", "streams"})
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class FlowKey:
-    """The key by which volumes are counted separately.
-
-    Attributes:
-        client_rack: The member's rack, "" where unknown.
-        replica_rack: The rack of the replica that served it, "" where unknown.
-        method: How the bytes are known.
-    """
+    """The key by which volumes are counted separately; racks of the member and of the replica are "" where unknown."""
 
     group: str
     topic: str
