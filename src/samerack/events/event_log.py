@@ -19,7 +19,7 @@ from samerack.events.model import MAX_ASKED, Event, Kind
 _SECONDS_PER_DAY: Final = 86_400.0
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class EventLog:
     """The event log; of more than `max_events` the oldest are dropped.
 

@@ -72,7 +72,7 @@ class Row:
         return cls(at=at, groups=groups)
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class TrafficHistory:
     """The points of all groups; a listener of the traffic board writes them, and any thread reads them.
 

@@ -36,7 +36,7 @@ class _Followed:
     held: bool = False
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class RebalanceTracker:
     """Tracks the rebalances of all groups, and records them as events.
 

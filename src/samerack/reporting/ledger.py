@@ -16,7 +16,7 @@ from samerack.traffic.board import Published
 from samerack.traffic.model import GroupTraffic
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Ledger:
     """Dollars by group under the group's own assignor; they never decrease while the board has the group's bytes.
 

@@ -40,7 +40,7 @@ class _Own:
     at: float
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class ReportService:
     """Report and verdict of the latest snapshot on the board.
 

@@ -88,7 +88,7 @@ class Place:
     until: int
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class Sampler:
     """Samples logs within a budget.
 
