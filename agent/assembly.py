@@ -41,16 +41,15 @@ from samerack.election.identity import identity_of, of_this_host
 from samerack.election.leadership_state import LeadershipState
 from samerack.election.model import Advertisement, lead, observe
 from samerack.events import EventLog
-from samerack.events.event_writer import writer_of
+from samerack.events.event_writer import path_of, writer_of
 from samerack.events.history import TrafficHistory
 from samerack.events.metrics import EventMetrics
-from samerack.events.place import path_of
 from samerack.events.rebalance_tracker import RebalanceTracker
 from samerack.settings.model import Settings
 from samerack.settings.prices import price_table
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.metrics import TrafficCollector, TrafficMetrics
-from samerack.traffic.series import SeriesLimits, TopicNames
+from samerack.traffic.series import SeriesLimits, topic_names
 from samerack.traffic.watch import TrafficWatch
 
 if TYPE_CHECKING:
@@ -111,7 +110,7 @@ class AgentParts:
         )
         self.measuring = self._traffic_watch() if settings.traffic.enabled else None
         self.limits = SeriesLimits.of(settings.traffic.max_series)
-        self.topic_names = TopicNames(settings.traffic.topics)
+        self.topic_names = topic_names(settings.traffic.topics)
         self.metrics.registry.register(
             TrafficCollector(self.traffic, limits=self.limits, topics=self.topic_names, mine=self._is_counted)
         )

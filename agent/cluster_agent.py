@@ -59,7 +59,7 @@ class ClusterAgent:
             board=parts.traffic,
             roles=parts.roles,
             events=parts.events,
-            history=parts.history,
+            traffic_history=parts.history,
             prices=parts.prices,
             leading=settings.leading,
             own_rack=settings.traffic.rack,

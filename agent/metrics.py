@@ -144,7 +144,7 @@ class Metrics:
         """Count a rejoin of the agent for another position in the broker's order."""
         self._position_rejoins.labels(group).inc()
 
-    def looked(self, seconds: float) -> None:
+    def polled(self, seconds: float) -> None:
         """Record the duration of a poll of the cluster."""
         self._poll_seconds.observe(seconds)
 

@@ -32,7 +32,7 @@ def _of_topic(logs: Logs, before: Logs, topic: str) -> Copied:
     """What was copied of one topic: other tests write to the cluster, too."""
     appended = growth(before, first_growth(before).density, logs).appended
     own = np.full(len(appended), np.nan)
-    rows = slice(logs.rows[topic].start, logs.rows[topic].stop)
+    rows = slice(logs.placed.rows[topic].start, logs.placed.rows[topic].stop)
     own[rows] = appended[rows]
     return copied(logs, own, lambda broker: RACKS[broker] or "")
 
@@ -50,8 +50,8 @@ def test_followers_hold_what_was_measured(cluster: KafkaCluster, placed: str) ->
             own = [(placed, number) for number in range(6)]
             return collect.log_sizes(wire, {broker: own}, collect.plain_key)[0]
 
-        rows = before.rows[placed]
-        replicas = [before.placements[before.placement[row]] for row in rows]
+        rows = before.placed.rows[placed]
+        replicas = [before.placed.brokers[before.placement[row]] for row in rows]
         wait_until(
             lambda: all(
                 held(follower)[placed, n] == held(leader)[placed, n] > 0

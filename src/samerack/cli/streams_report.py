@@ -13,7 +13,7 @@ from samerack.cli.streams_options import Bill, Option, Plan, bill_of, reads_of_p
 from samerack.common.money import SECONDS_PER_MONTH, PriceTable
 from samerack.offline.streams_compare import COSTS, compare_standbys
 from samerack.offline.streams_instances import Instance as Comparable
-from samerack.reporting.streams_advice import BROKER_ASSIGNED
+from samerack.reporting.verify_assignments import STREAMS_BROKER_ASSIGNED
 from samerack.traffic.streams_application import LiveApplication
 from samerack.traffic.streams_instances import Unknown
 
@@ -220,7 +220,7 @@ def _of_bytes(found: Found) -> list[Unknown]:
 
 def _advice(found: Found, present: Bill, options: list[Option], *, by_bytes: bool) -> list[str]:
     by_brokers = found.kind == "streams"
-    lines = [BROKER_ASSIGNED if by_brokers else _best(found, present, options)]
+    lines = [STREAMS_BROKER_ASSIGNED if by_brokers else _best(found, present, options)]
     if by_bytes and not by_brokers:
         lines.append(
             "the options weigh partitions by bytes, which Kafka's own assignors cannot: take tasks from an agent "

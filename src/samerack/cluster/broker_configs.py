@@ -15,7 +15,7 @@ from kafka.protocol.admin.configs import DescribeConfigsRequest
 
 from samerack.auth.kafka_config import for_kafka_python
 from samerack.cluster.errors import error_class, error_text
-from samerack.cluster.metadata import LOOK_SECONDS, read_metadata
+from samerack.cluster.metadata import REQUEST_SECONDS, read_metadata
 from samerack.cluster.wire import Question, Wire
 from samerack.common.errors import AgentError
 from samerack.settings.model import Settings
@@ -24,6 +24,7 @@ RACK_AWARE_SELECTOR: Final = "RackAwareReplicaSelector"
 _SELECTOR_KEY: Final = "replica.selector.class"
 _INITIAL_DELAY_KEY: Final = "group.initial.rebalance.delay.ms"
 ASSIGNORS_KEY: Final = "group.consumer.assignors"
+_BROKER_KEYS: Final = (_SELECTOR_KEY, _INITIAL_DELAY_KEY, ASSIGNORS_KEY)
 BROKER: Final = 4
 TOPIC: Final = 2
 """Types of resources that have a configuration."""
@@ -33,11 +34,9 @@ TOPIC: Final = 2
 class BrokerConfigs:
     """What the agent reads from the brokers' configuration.
 
-    Attributes:
-        rack_aware: every broker has a rack-aware replica selector (KIP-392).
-        initial_delay_seconds: the lowest `group.initial.rebalance.delay.ms` of all brokers, in seconds (KIP-134); None
-            if a broker does not return it.
-        assignors: the value of `group.consumer.assignors` by broker (KIP-848); "" where a broker does not return it.
+    `rack_aware`: every broker has a rack-aware replica selector (KIP-392). `initial_delay_seconds` is the lowest
+    `group.initial.rebalance.delay.ms` of all brokers (KIP-134); None if a broker does not return it. `assignors` has
+    `group.consumer.assignors` by broker (KIP-848); "" where a broker does not return it.
     """
 
     rack_aware: bool
@@ -56,7 +55,10 @@ def read_broker_configs(wire: Wire, brokers: Iterable[int]) -> BrokerConfigs:
     selectors: list[str] = []
     delays: list[str] = []
     assignors: dict[int, str] = {}
-    for answer in wire.ask([_question(broker) for broker in brokers], LOOK_SECONDS):
+    questions = [
+        Question(broker=broker, request=describe_configs(BROKER, [str(broker)], _BROKER_KEYS)) for broker in brokers
+    ]
+    for answer in wire.ask(questions, REQUEST_SECONDS):
         error = answer.error
         if error is None:
             (result,) = answer.response.results
@@ -64,8 +66,8 @@ def read_broker_configs(wire: Wire, brokers: Iterable[int]) -> BrokerConfigs:
             error = kafka_errors.for_code(result.error_code)() if result.error_code else None
         if error is not None:
             raise error_class(error)(
-                f"kafka: {_SELECTOR_KEY} of the brokers: {error_text(error, LOOK_SECONDS)}; allow DESCRIBE_CONFIGS on "
-                "the cluster or set racks.replica_selector to rack-aware or leader"
+                f"kafka: {_SELECTOR_KEY} of the brokers: {error_text(error, REQUEST_SECONDS)}; allow DESCRIBE_CONFIGS "
+                "on the cluster or set racks.replica_selector to rack-aware or leader"
             ) from error
         selectors.append(values.get(_SELECTOR_KEY, ""))
         delays.append(values.get(_INITIAL_DELAY_KEY, ""))
@@ -75,11 +77,6 @@ def read_broker_configs(wire: Wire, brokers: Iterable[int]) -> BrokerConfigs:
         initial_delay_seconds=min(map(int, delays)) / 1000 if delays and all(map(str.isdigit, delays)) else None,
         assignors=assignors,
     )
-
-
-def _question(broker: int) -> Question:
-    keys = (_SELECTOR_KEY, _INITIAL_DELAY_KEY, ASSIGNORS_KEY)
-    return Question(broker=broker, request=describe_configs(BROKER, [str(broker)], keys))
 
 
 def describe_configs(kind: int, names: Sequence[str], keys: Sequence[str]) -> Any:
@@ -95,8 +92,7 @@ def describe_configs(kind: int, names: Sequence[str], keys: Sequence[str]) -> An
 def ask_selector(settings: Settings) -> Callable[[], bool]:
     """Ask once whether brokers serve from the reader's rack, unless the settings define it; return a function.
 
-    The function returns whether they do, or raises NotAllowedError or another AgentError with the reason why that is
-    not known.
+    The function returns whether they do, or raises an AgentError (NotAllowedError) with the reason why not known.
 
     Raises:
         AgentError: No broker answers.

@@ -65,11 +65,7 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]  # the library 
         return transport
 
     async def _look_up(self, host: str, port: int, timeout_at: float | None) -> None:
-        """Wait for the addresses of a host while this thread's other connections go on.
-
-        Raises:
-            KafkaConnectionError: There are none, or there is no answer in time.
-        """
+        """Wait for a host's addresses, while other connections go on; none in time is a KafkaConnectionError."""
         lookup = LOOKUPS.begin(host, port)
         until = time.monotonic() + _LOOKUP_SECONDS
         if timeout_at is not None:

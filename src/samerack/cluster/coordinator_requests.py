@@ -33,12 +33,7 @@ class CoordinatorRequests(BaseCoordinator):  # type: ignore[misc]  # the library
     """The coordinator of one group, as one client reaches it."""
 
     def __init__(self, client: KafkaNetClient, **config: Any) -> None:
-        """Prepare; nothing is sent before the first request.
-
-        Args:
-            client: A client for this group alone.
-            config: kafka-python's settings of a group member.
-        """
+        """Prepare with a client for this group alone, and kafka-python's settings of a member; send nothing yet."""
         super().__init__(client, **config)
         self._coordinator_broker: int | None = None
         self._lookups = Attempts(REQUESTS)
@@ -93,10 +88,7 @@ class CoordinatorRequests(BaseCoordinator):  # type: ignore[misc]  # the library
         """Find the coordinator and return the id of its broker once the metadata has its address.
 
         A broker that has just started may coordinate the group before this client's metadata contains it again, and
-        metadata would otherwise be refreshed only when it gets old.
-
-        Raises:
-            NodeNotReadyError: It is not known yet; the next request may find it.
+        metadata would otherwise be refreshed only when it gets old. Until then that is a NodeNotReadyError.
         """
         await self._find_coordinator(timeout)
         broker, until = self._coordinator_broker, time.monotonic() + _METADATA_SECONDS
@@ -119,9 +111,7 @@ class CoordinatorRequests(BaseCoordinator):  # type: ignore[misc]  # the library
     def _send_beside(self, request: Any, timeout: float) -> Any:
         """Send to the coordinator's broker over its ordinary connection instead of the coordinator connection.
 
-        Raises:
-            EndedError: The time given to `end_by` is reached.
-            KafkaError: No response within `timeout` seconds.
+        Without a response in time, or after the time given to `end_by`, that is a KafkaError.
         """
         milliseconds = round(timeout * 1000)
 

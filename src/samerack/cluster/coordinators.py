@@ -19,12 +19,7 @@ MAX_GROUPS_PER_REQUEST: Final = 2_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unfound:
-    """Why coordinators were not found.
-
-    Attributes:
-        errors: The brokers' error by group.
-        failure: Why a request has no response; its groups are in neither.
-    """
+    """Why coordinators were not found: the brokers' error by group, or why a request has no response."""
 
     errors: Mapping[str, type[kafka_errors.KafkaError]]
     failure: Exception | None
@@ -34,11 +29,7 @@ class Coordinators:
     """The coordinators that were found. Not thread-safe."""
 
     def __init__(self, ask: Ask) -> None:
-        """Start without any.
-
-        Args:
-            ask: How brokers are asked.
-        """
+        """Start without any."""
         self._ask = ask
         self._brokers: dict[str, int] = {}
 
@@ -54,9 +45,7 @@ class Coordinators:
     def find(self, groups: Iterable[str], timeout: float) -> Unfound:
         """Find those that are not known: of all groups in one request (KIP-699), one by one before Kafka 3.0.
 
-        Args:
-            groups: Their names.
-            timeout: Seconds for each request.
+        `timeout`: seconds for each request.
         """
         errors: dict[str, type[kafka_errors.KafkaError]] = {}
         failure: Exception | None = None

@@ -43,14 +43,6 @@ class _Said:
     ended: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Cause:
-    """Why a server cannot be reached, and the cure; a server that only was silent may answer the next time."""
-
-    text: str
-    is_certain: bool
-
-
 class Diagnoses:
     """The causes that were found last, shared by all clients of a process.
 
@@ -85,23 +77,18 @@ class _SilentError(Exception):
 
 
 def why_unreachable(config: Mapping[str, Any]) -> str:
-    """Return cause and cure of the first bootstrap servers that fail, in one line; empty if none is found.
-
-    Args:
-        config: kafka-python's settings.
-    """
-    causes = (_cause(server, config) for server in _servers(config)[:_MAX_SERVERS])
-    return _in_one_line(cause.text for cause in causes if cause is not None)
+    """Return cause and cure of the first bootstrap servers that fail, in one line; empty if none is found."""
+    return _in_one_line(_cause(server, config)[0] for server in _servers(config)[:_MAX_SERVERS])
 
 
 def why_hopeless(config: Mapping[str, Any]) -> str:
     """Return the same if no server is worth another attempt; empty if one of them may answer later."""
     causes = []
     for server in _servers(config):
-        cause = _cause(server, config)
-        if cause is None or not cause.is_certain:
+        cause, is_certain = _cause(server, config)
+        if not cause or not is_certain:
             return ""
-        causes.append(cause.text)
+        causes.append(cause)
     return _in_one_line(causes[:_MAX_SERVERS])
 
 
@@ -111,27 +98,30 @@ def _servers(config: Mapping[str, Any]) -> Sequence[str]:
 
 
 def _in_one_line(causes: Iterable[str]) -> str:
-    return "; ".join(dict.fromkeys(causes))
+    return "; ".join(dict.fromkeys(filter(None, causes)))
 
 
-def _cause(server: str, config: Mapping[str, Any]) -> _Cause | None:
-    """Return why a server cannot be reached; None if no fault is found."""
-    host, port = _address(server)
-    name = server.strip() if _has_port(server) else f"{server.strip()} (no port given, {port} was tried)"
+def _cause(server: str, config: Mapping[str, Any]) -> tuple[str, bool]:
+    """Return why a server cannot be reached, with the cure, and whether that is certain; "" if no fault is found.
+
+    A server that only was silent may answer the next time.
+    """
+    server = server.strip()
+    host, _, port = server.rpartition(":")
+    has_port = bool(host) and port.isdigit()
+    host, number = (host, int(port)) if has_port else (server, _PORT)
+    host = host.strip("[]")  # of an address
+    name = server if has_port else f"{server} (no port given, {number} was tried)"
     protocol = str(config.get("security_protocol") or "PLAINTEXT")
     try:
-        fault, is_certain = _fault(host, port, protocol), True
+        fault, is_certain = _fault(host, number, protocol), True
     except _SilentError as error:
         fault, is_certain = str(error), False
-    return _Cause(text=f"{name}: {fault}", is_certain=is_certain) if fault else None
+    return f"{name}: {fault}" if fault else "", is_certain
 
 
 def _fault(host: str, port: int, protocol: str) -> str:
-    """Return what is wrong with a server, and the cure; empty if nothing is.
-
-    Raises:
-        _SilentError: It gives no answer.
-    """
+    """Return what is wrong with a server, and the cure; "" if nothing is. A silent server is a _SilentError."""
     try:
         addresses = LOOKUPS.begin(host, port).result(_SECONDS)
     except socket.gaierror:
@@ -157,11 +147,7 @@ def _fault(host: str, port: int, protocol: str) -> str:
 
 
 def _connected(addresses: Sequence[Address]) -> socket.socket:
-    """Return a connection to the first address that accepts one.
-
-    Raises:
-        OSError: None does; the error of the last.
-    """
+    """Return a connection to the first address that accepts one; raise the last error if none does."""
     error = OSError("the host has no address")
     for *_, address in addresses:
         try:
@@ -178,7 +164,10 @@ def _of_connection(connection: socket.socket, host: str, protocol: str) -> str:
         except TimeoutError:
             raise _SilentError(f"connected, but no TLS within {_SECONDS:g} s; check that it is a listener") from None
         if secured is None:
-            return "" if speaks else _without_tls(protocol)
+            plain = "PLAINTEXT" if protocol == "SSL" else "SASL_PLAINTEXT"
+            return (
+                "" if speaks else f"no TLS is spoken there; check the port, or set kafka.security.protocol to {plain}"
+            )
         with secured:
             return _of_login(secured, protocol)
     peer = connection.getpeername()[:2]
@@ -221,22 +210,6 @@ def _mechanisms(data: bytes) -> list[str]:
     return names
 
 
-def _without_tls(protocol: str) -> str:
-    plain = "PLAINTEXT" if protocol == "SSL" else "SASL_PLAINTEXT"
-    return f"no TLS is spoken there; check the port, or set kafka.security.protocol to {plain}"
-
-
-def _has_port(server: str) -> bool:
-    host, _, port = server.strip().rpartition(":")
-    return bool(host) and port.isdigit()
-
-
-def _address(server: str) -> tuple[str, int]:
-    """Return host and port of HOST:PORT or [ADDRESS]:PORT."""
-    host, _, port = server.strip().rpartition(":")
-    return (host.strip("[]"), int(port)) if _has_port(server) else (server.strip().strip("[]"), _PORT)
-
-
 def _ask(connection: socket.socket, key: int) -> _Said:
     """Send a request that changes nothing, and return the first that is sent back."""
     version = 1 if key == _SASL_HANDSHAKE else 0
@@ -270,10 +243,7 @@ def _speaks_tls_at(peer: tuple[str, int], host: str) -> bool:
 def _with_tls(connection: socket.socket, host: str) -> tuple[bool, ssl.SSLSocket | None]:
     """Return whether the other side speaks TLS, and the connection with it; None if it refuses this client's part.
 
-    Nothing is sent that would need trust, so any certificate will do.
-
-    Raises:
-        TimeoutError: It says nothing.
+    Nothing is sent that would need trust, so any certificate will do. Silence is a TimeoutError.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False

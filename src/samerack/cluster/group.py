@@ -48,17 +48,11 @@ class DescribedMember(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberView:
-    """One member as the coordinator describes it.
+    """One member as the coordinator describes it, with the address that the coordinator sees.
 
-    Attributes:
-        id: its member id.
-        instance_id: its `group.instance.id`.
-        client_id: its client id.
-        client_host: the address that its coordinator sees.
-        subscription: what it subscribes to; None while the group rebalances.
-        assigned: its partitions of the last generation that was synced.
-        unreadable: why its bytes could not be decoded.
-        has_assignment: whether it has ever had an assignment, also an empty one.
+    `subscription` is None while the group rebalances. `assigned` are its partitions of the last generation that was
+    synced; `has_assignment` is whether it has ever had any assignment, also an empty one. `unreadable`: why its bytes
+    could not be decoded.
     """
 
     id: str
@@ -139,11 +133,9 @@ def endangers(group: GroupView) -> bool:
 
 
 def is_agent(member: MemberView, client_id: str) -> bool:
-    """Return whether a member seems to be an agent: static, without topics, and with the agents' client id.
+    """Return whether a member, other than the agent that asks, seems to be an agent.
 
-    Args:
-        member: A member other than the agent that asks.
-        client_id: `client.id` of agents.
+    Agents are static members without topics; `client_id` is their `client.id`.
     """
     topics = member.subscription is not None and bool(member.subscription.topics)
     return member.client_id == client_id and member.instance_id is not None and not topics

@@ -75,15 +75,8 @@ class GroupMember(CoordinatorRequests):
     ) -> None:
         """Prepare; nothing is sent before `join`.
 
-        Args:
-            client: A client for this group alone (a parked JoinGroup holds its connection).
-            group: The group.
-            instance_id: `group.instance.id`, or None for a dynamic member.
-            session_seconds: After so long without a heartbeat the broker removes the member.
-            heartbeat_seconds: Time between heartbeats.
-            rebalance_seconds: How long the group waits for this member in a rebalance.
-            assign: Called when this member leads the group.
-            wake: Called from the network thread when the group has to be rejoined.
+        The client is for this group alone: a parked JoinGroup holds its connection. `wake` is called from the network
+        thread when the group has to be rejoined; `instance_id` is None for a dynamic member.
         """
         super().__init__(
             client,

@@ -36,13 +36,10 @@ _MIN_PAUSE_SECONDS: Final = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupPoll:
-    """The coordinator's response about one group.
+    """The coordinator's description of one group, or the error why there is none.
 
-    Attributes:
-        view: its description.
-        error: why there is no description.
-        empty_at: when the group was last seen without members, monotonic seconds; None if it never was. Its first
-            consumer joined after that.
+    `empty_at`: when the group was last seen without members, monotonic seconds; None if it never was. Its first
+    consumer joined after that.
     """
 
     view: GroupView | None = None
@@ -59,12 +56,7 @@ class GroupPoller(Service):
     """Polls every watched group; any thread may add and remove groups."""
 
     def __init__(self, wire: Wire, *, seconds: float) -> None:
-        """Prepare; `start` starts polling.
-
-        Args:
-            wire: Connections of the poller's own.
-            seconds: Time between two polls.
-        """
+        """Prepare with connections of the poller's own and the seconds between two polls; `start` starts polling."""
         slow = max(seconds, _STRETCHED_SECONDS)
         super().__init__("poller", retries=RetryPauses(first=slow, most=slow))
         self._wire = wire
@@ -76,12 +68,9 @@ class GroupPoller(Service):
         self._lock = threading.Lock()
 
     def watch(self, group: str, listener: Callable[[], None], *, empty_at: float | None = None) -> None:
-        """Poll this group from now on, and calls `listener` when its description has changed.
+        """Poll this group from now on, and call `listener`, on the poller's thread, when its description has changed.
 
-        Args:
-            group: The group's name.
-            listener: Called on the poller's thread.
-            empty_at: When the caller last saw the group without members, monotonic seconds.
+        `empty_at`: when the caller last saw the group without members, monotonic seconds.
         """
         with self._lock:
             self._listeners[group] = listener

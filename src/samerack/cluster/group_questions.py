@@ -21,12 +21,9 @@ GroupType: TypeAlias = Literal["classic", "consumer", "streams"]
 def to_coordinators(
     coordinators: Mapping[str, int], request: Callable[[Sequence[str]], Any], at_once: int
 ) -> list[Question]:
-    """Return the questions to coordinators about their groups; `about` of each are the names of its groups.
+    """Return the questions to coordinators about their groups, so many groups in each at most.
 
-    Args:
-        coordinators: The broker that coordinates each group, by the group's name.
-        request: Builds the request about some groups.
-        at_once: How many groups one request is about at most.
+    `coordinators` has the broker of each group by the group's name; `about` of a question are the names of its groups.
     """
     groups: dict[int, list[str]] = {}
     for group in sorted(coordinators):

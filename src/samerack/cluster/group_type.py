@@ -8,11 +8,11 @@ from typing import Any, Final
 
 from kafka import errors as kafka_errors
 
-from samerack.cluster.broker_versions import versions_question
 from samerack.cluster.coordinators import Coordinators
 from samerack.cluster.errors import CoordinatorMovesError, error_class, error_text
 from samerack.cluster.group_questions import describe_groups
-from samerack.cluster.metadata import LOOK_SECONDS
+from samerack.cluster.metadata import REQUEST_SECONDS
+from samerack.cluster.versions import versions_question
 from samerack.cluster.wire import Question, Wire
 from samerack.common.errors import AgentError
 
@@ -37,11 +37,7 @@ class GroupTypes:
         """Return the type of a group: "classic" or "consumer" (KIP-848).
 
         A group that does not exist is classic, because the agent would create it by joining. Asks again while the group
-        moves from one coordinator to another.
-
-        Args:
-            group: The group's name.
-            patience: Seconds until a group without a coordinator is an error.
+        moves from one coordinator to another; after so many seconds of patience that is an error.
 
         Raises:
             CoordinatorMovesError: The group has no coordinator, or another one than was asked.
@@ -61,7 +57,7 @@ class GroupTypes:
 
     def _ask(self, group: str) -> str:
         coordinators = Coordinators(self._wire.ask)
-        unfound = coordinators.find([group], LOOK_SECONDS)
+        unfound = coordinators.find([group], REQUEST_SECONDS)
         if unfound.failure is not None:
             raise self._unanswered(group, unfound.failure) from unfound.failure
         for error in unfound.errors.values():
@@ -78,7 +74,7 @@ class GroupTypes:
         return "classic" if code else "consumer"
 
     def _response(self, group: str, question: Question) -> Any:
-        (answer,) = self._wire.ask([question], LOOK_SECONDS)
+        (answer,) = self._wire.ask([question], REQUEST_SECONDS)
         if answer.error is not None:
             raise self._unanswered(group, answer.error) from answer.error
         return answer.response
@@ -90,4 +86,4 @@ class GroupTypes:
 
 
 def _error(group: str, error: Exception) -> AgentError:
-    return error_class(error)(f"kafka: group {group}: {error_text(error, LOOK_SECONDS)}")
+    return error_class(error)(f"kafka: group {group}: {error_text(error, REQUEST_SECONDS)}")

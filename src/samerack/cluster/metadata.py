@@ -14,7 +14,7 @@ from samerack.cluster.view import ClusterView, NoRack, PartitionView, Rack
 from samerack.cluster.wire import ANSWER_SECONDS, ANY_BROKER, Question, Wire, chunked
 from samerack.common.errors import AgentError
 
-LOOK_SECONDS: Final = 5.0
+REQUEST_SECONDS: Final = 5.0
 """Limit for one request about brokers, topics or a group's type, where somebody waits for the answer."""
 _TOPICS_PER_REQUEST: Final = 2_000
 """Responses stay below a few hundred kilobytes."""
@@ -25,13 +25,7 @@ _REFUSED: Final = kafka_errors.TopicAuthorizationFailedError.errno
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataAnswer:
-    """The responses to one question about brokers and topics.
-
-    Attributes:
-        view: the brokers and topics that were described.
-        error_codes: by topic, why it was not described.
-        failures: why requests have no response.
-    """
+    """What was described, why topics were not (error code by topic), and why requests have no response."""
 
     view: ClusterView
     error_codes: Mapping[str, int]
@@ -42,11 +36,6 @@ def ask_metadata(wire: Wire, topics: Collection[str], timeout: float = ANSWER_SE
     """Ask for all brokers and these topics; distinguish absent topics from those that may not be described.
 
     A response without any broker counts as a failure: a broker that has just started may send one.
-
-    Args:
-        wire: Connections.
-        topics: Names of topics.
-        timeout: Seconds for each request.
 
     Raises:
         RefusedError: TLS or SASL failed.
@@ -87,14 +76,12 @@ def read_metadata(wire: Wire, topics: Collection[str]) -> ClusterView:
         RefusedError: TLS or SASL failed.
         AgentError: The cluster did not answer, or could not describe a topic.
     """
-    answer = ask_metadata(wire, topics, LOOK_SECONDS)
+    answer = ask_metadata(wire, topics, REQUEST_SECONDS)
     for failure in answer.failures:
-        raise AgentError(f"kafka: metadata: {error_text(failure, LOOK_SECONDS)}") from failure
+        raise _failure(failure) from failure
     for topic, code in answer.error_codes.items():
         if code not in _ABSENT and code != _REFUSED:
-            raise AgentError(
-                f"kafka: metadata: topic {topic}: {error_text(kafka_errors.for_code(code)(), LOOK_SECONDS)}"
-            )
+            raise _failure(kafka_errors.for_code(code)(), f"topic {topic}: ")
     return answer.view
 
 
@@ -105,10 +92,14 @@ def topic_names(wire: Wire) -> frozenset[str]:
         RefusedError: TLS or SASL failed.
         AgentError: The cluster did not answer.
     """
-    (answer,) = wire.ask([_question(None)], LOOK_SECONDS)
+    (answer,) = wire.ask([_question(None)], REQUEST_SECONDS)
     if answer.error is not None:
-        raise AgentError(f"kafka: metadata: {error_text(answer.error, LOOK_SECONDS)}") from answer.error
+        raise _failure(answer.error) from answer.error
     return frozenset(str(topic.name) for topic in answer.response.topics if not topic.is_internal)
+
+
+def _failure(error: Exception, what: str = "") -> AgentError:
+    return AgentError(f"kafka: metadata: {what}{error_text(error, REQUEST_SECONDS)}")
 
 
 def _question(names: Sequence[str] | None) -> Question:

@@ -45,12 +45,9 @@ def _unknown(_: str) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hosts:
-    """What other sources know about client hosts.
+    """What other agents, which report the racks of their own hosts, and the Kubernetes API know of client hosts.
 
-    Attributes:
-        agents: racks that agents next to members report for their own hosts.
-        kubernetes: racks of pods from the Kubernetes API.
-        version: returns an equal value as long as the results of both are equal.
+    `version` returns an equal value as long as the results of both are equal.
     """
 
     agents: RackOfHost = _unknown
@@ -83,25 +80,9 @@ class _Lookup(NamedTuple):
     hosts: Hosts
 
 
-def _in_subscription(member: _Lookup) -> str | None:
-    return (member.subscription.rack or None) if member.subscription is not None else None
-
-
-def _from_agent(member: _Lookup) -> str | None:
-    return (member.hosts.agents(member.client_host) or None) if member.client_host else None
-
-
 def _by_client_tag(member: _Lookup) -> str | None:
     tags = dict(member.tags)
     return next((tags[name] for name in member.settings.client_tags if tags.get(name)), None)
-
-
-def _by_client_id(member: _Lookup) -> str | None:
-    return first_match(member.settings.client_ids, member.client_id)
-
-
-def _by_convention(member: _Lookup) -> str | None:
-    return _zone_in(member.client_id, member.settings.client_conventions)
 
 
 @lru_cache(maxsize=4096)
@@ -109,10 +90,6 @@ def _zone_in(client_id: str, keys: tuple[str, ...]) -> str | None:
     """Return the zone of the first `KEY=ZONE` in a client id with such a key; Streams appends its thread's name."""
     pairs = (part.partition("=") for part in _BETWEEN_PAIRS.split(_STREAM_THREAD.sub("", client_id)))
     return next((unquote(zone) for key, _, zone in pairs if zone and key in keys), None)
-
-
-def _by_host(member: _Lookup) -> str | None:
-    return _by_network(member.client_host, tuple(member.settings.networks.items())) if member.client_host else None
 
 
 @lru_cache(maxsize=4096)
@@ -127,35 +104,41 @@ def _by_network(host: str, networks: tuple[tuple[str, str], ...]) -> str | None:
     return max(holding, key=lambda entry: entry[0].prefixlen)[1] if holding else None
 
 
-def _from_kubernetes(member: _Lookup) -> str | None:
-    return (member.hosts.kubernetes(member.client_host) or None) if member.client_host else None
-
-
 class RackSource(NamedTuple):
-    """A source of members' racks.
-
-    Attributes:
-        find: returns the rack of a member, or None if this source does not know it.
-        text: where the rack comes from, for the table in docs/racks.md.
-    """
+    """A function that returns the rack of a member, if it knows it; and the text for the table in docs/racks.md."""
 
     find: Callable[[_Lookup], str | None]
     text: str
 
 
 SOURCES: Final[Mapping[Source, RackSource]] = {
-    "subscription": RackSource(_in_subscription, "`RackId` in the member's subscription"),
+    "subscription": RackSource(
+        lambda member: (member.subscription.rack or None) if member.subscription is not None else None,
+        "`RackId` in the member's subscription",
+    ),
     "agent": RackSource(
-        _from_agent,
+        lambda member: (member.hosts.agents(member.client_host) or None) if member.client_host else None,
         "an agent that runs beside the member and reports its host's addresses and its rack to the other agents",
     ),
     "client-tag": RackSource(_by_client_tag, "`racks.client_tags`: the client tags of a Kafka Streams member"),
-    "client-id": RackSource(_by_client_id, "`racks.client_ids`: the member's client id"),
-    "client-convention": RackSource(
-        _by_convention, "`racks.client_conventions`: a zone in the client id, such as `orders,diskless_az=use1-az1`"
+    "client-id": RackSource(
+        lambda member: first_match(member.settings.client_ids, member.client_id),
+        "`racks.client_ids`: the member's client id",
     ),
-    "network": RackSource(_by_host, "`racks.networks`: the member's address"),
-    "kubernetes": RackSource(_from_kubernetes, "the Kubernetes API, where `pod.kubernetes_members` is true"),
+    "client-convention": RackSource(
+        lambda member: _zone_in(member.client_id, member.settings.client_conventions),
+        "`racks.client_conventions`: a zone in the client id, such as `orders,diskless_az=use1-az1`",
+    ),
+    "network": RackSource(
+        lambda member: (
+            _by_network(member.client_host, tuple(member.settings.networks.items())) if member.client_host else None
+        ),
+        "`racks.networks`: the member's address",
+    ),
+    "kubernetes": RackSource(
+        lambda member: (member.hosts.kubernetes(member.client_host) or None) if member.client_host else None,
+        "the Kubernetes API, where `pod.kubernetes_members` is true",
+    ),
 }
 """The sources in the order in which they are asked; `none` is not one."""
 
@@ -170,14 +153,7 @@ def member_rack(  # noqa: PLR0913 - all that is known of a member
     hosts: Hosts = NO_HOSTS,
 ) -> MemberRack:
     """Return the rack of one member from the first source that knows it; `tags` are a Kafka Streams client's."""
-    member = _Lookup(
-        settings=settings,
-        subscription=subscription,
-        client_id=client_id,
-        client_host=client_host,
-        tags=tags,
-        hosts=hosts,
-    )
+    member = _Lookup(settings, subscription, client_id, client_host, tags, hosts)
     for source, known in SOURCES.items():
         rack = known.find(member)
         if rack is not None:

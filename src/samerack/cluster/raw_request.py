@@ -18,15 +18,7 @@ class RawRequest:
     """A request in the form that kafka-python sends."""
 
     def __init__(self, *, api_key: int, version: int, flexible: bool, body: bytes, read: Read) -> None:
-        """Prepare.
-
-        Args:
-            api_key: The request's API.
-            version: Its version.
-            flexible: Whether this version has compact fields and tags, and so has its header.
-            body: The request without its header.
-            read: Reads the response.
-        """
+        """Prepare a request from its body without header; `flexible` versions have compact fields and tags."""
         self.API_KEY = api_key
         self.API_VERSION = version
         self.header: _Header | None = None
@@ -40,13 +32,13 @@ class RawRequest:
 
     def with_header(self, *, correlation_id: int, client_id: str) -> None:
         """Store the header."""
-        self.header = _Header(
+        request = RequestHeader(
+            request_api_key=self.API_KEY,
+            request_api_version=self.API_VERSION,
             correlation_id=correlation_id,
-            api_key=self.API_KEY,
-            api_version=self.API_VERSION,
             client_id=client_id,
-            response=_Response(flexible=self._flexible, read=self._read),
         )
+        self.header = _Header(correlation_id=correlation_id, request=request, flexible=self._flexible, read=self._read)
 
     def encode(self, *, framed: bool, header: bool) -> bytes:
         """Encode the frame.
@@ -56,41 +48,24 @@ class RawRequest:
         """
         if self.header is None or not framed or not header:
             raise AgentError("kafka: a raw request goes out with its frame and header only")
-        content = self.header.encoded(flexible=self._flexible) + self._body
+        content = bytes(self.header.request.encode(flexible=self._flexible)) + self._body
         return len(content).to_bytes(4, "big") + content
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Response:
-    """Reads one answer for kafka-python."""
+class _Header:
+    """A request's header, and the reader of its answer, which kafka-python takes from the header."""
 
+    correlation_id: int
+    request: Any
     flexible: bool
     read: Read
+
+    def get_response_class(self) -> _Header:
+        return self
 
     def parse_header(self, buffer: Any) -> Any:
         return ResponseHeader.decode(buffer, flexible=self.flexible)
 
     def decode(self, buffer: Any) -> Any:
         return self.read(buffer.read())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Header:
-    correlation_id: int
-    api_key: int
-    api_version: int
-    client_id: str
-    response: _Response
-
-    def encoded(self, *, flexible: bool) -> bytes:
-        header = RequestHeader(
-            request_api_key=self.api_key,
-            request_api_version=self.api_version,
-            correlation_id=self.correlation_id,
-            client_id=self.client_id,
-        )
-        return bytes(header.encode(flexible=flexible))
-
-    def get_response_class(self) -> _Response:
-        """Return the reader of the response, which kafka-python takes from the request's header."""
-        return self.response

@@ -67,12 +67,7 @@ class NotAcceptedError(kafka_errors.KafkaError):  # type: ignore[misc]  # the li
 
 
 def refusal(error: BaseException | None, config: Mapping[str, Any]) -> str:
-    """Return cause and cure if an error of kafka-python is a refusal, else an empty text.
-
-    Args:
-        error: Why a connection failed; its causes are checked as well.
-        config: kafka-python's settings.
-    """
+    """Return cause and cure if an error of kafka-python, or one of its causes, is a refusal, else an empty text."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))

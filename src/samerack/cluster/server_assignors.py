@@ -28,12 +28,10 @@ _KAFKAS: Final = "org.apache.kafka.coordinator.group.assignor."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerAssignors:
-    """The assignors that brokers offer.
+    """The assignors that brokers offer by broker id, the default first, and why nothing is known, or "".
 
-    Attributes:
-        by_broker: broker id to the names of its assignors, the default first; a class that is neither Kafka's nor
-            samerack's has its class name. None for a broker that does not tell, such as one before Kafka 4.
-        unknown: why nothing is known, or "".
+    A class that is neither Kafka's nor samerack's has its class name. A broker that does not tell, such as one before
+    Kafka 4, has None.
     """
 
     by_broker: Mapping[int, tuple[str, ...] | None] = field(default_factory=dict)

@@ -1,13 +1,24 @@
 """The broker features that the agent needs, and what it lacks on older brokers: one table, and what follows from it.
 
-Features are derived from the ApiVersions response, not from the name of a release.
+Features are derived from the ApiVersions response, not from the name of a release. `cluster.watch` asks every broker
+now and then; the result is logged when it changes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
+
+import structlog
+from kafka.protocol.broker_version_data import infer_broker_version_from_api_versions
+from kafka.protocol.metadata import ApiVersionsRequest
+
+from samerack.cluster.metadata import REQUEST_SECONDS
+from samerack.cluster.wire import Question, Wire
+from samerack.common.errors import one_line
+
+log = structlog.get_logger("versions")
 
 FLOOR: Final = "2.4"
 """The first release of Kafka that has everything required."""
@@ -20,16 +31,9 @@ Ranges = Mapping[int, tuple[int, int]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feature:
-    """A feature that brokers have since some release.
+    """A feature that brokers have since some release, from a lowest version of the request with this key on.
 
-    Attributes:
-        name: its name for users.
-        api: the request's name.
-        key: the API key.
-        version: the lowest version of the request.
-        since: the first release that has it.
-        required: without it no group can be led.
-        without: the consequence on older brokers.
+    Without a required one no group can be led; `without` is the consequence on older brokers.
     """
 
     name: str
@@ -88,12 +92,7 @@ FEATURES: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Versions:
-    """The releases and missing features of a cluster's brokers.
-
-    Attributes:
-        releases: their releases, as inferred from ApiVersions, oldest first.
-        missing: features that at least one broker lacks.
-    """
+    """The releases of a cluster's brokers, oldest first, and the features that at least one of them lacks."""
 
     releases: tuple[str, ...]
     missing: tuple[Feature, ...]
@@ -109,11 +108,7 @@ class Versions:
 
 
 def versions_of(answers: Sequence[tuple[str, Ranges]]) -> Versions:
-    """Return the releases of all brokers and the features that not all of them have.
-
-    Args:
-        answers: release and API versions of each broker.
-    """
+    """Return the releases of all brokers and the features that not all of them have, from each one's answer."""
     releases = sorted({release for release, _ in answers}, key=_number)
     missing = tuple(one for one in FEATURES if not all(one.is_in(ranges) for _, ranges in answers))
     return Versions(releases=tuple(releases), missing=missing)
@@ -121,3 +116,69 @@ def versions_of(answers: Sequence[tuple[str, Ranges]]) -> Versions:
 
 def _number(release: str) -> tuple[int, ...]:
     return tuple(int(part) for part in release.split("."))
+
+
+class BrokerVersions:
+    """The brokers' versions as they last answered; any thread may read them."""
+
+    def __init__(self) -> None:
+        self.found: Versions | None = None
+
+    def unsupported_reason(self) -> str:
+        """Return why no group can be led; empty if groups can be led, or nothing is known."""
+        return self.found.unsupported_reason if self.found is not None else ""
+
+    def summary(self) -> dict[str, Any]:
+        """Return the versions for `/v1/status`; release are empty while nothing is known."""
+        found = self.found or Versions(releases=(), missing=())
+        return {
+            "releases": list(found.releases),
+            "least": FLOOR,
+            "tested": list(TESTED),
+            "missing": [
+                {"feature": one.name, "since": one.since, "required": one.required, "without": one.without}
+                for one in found.missing
+            ],
+            "unsupported": found.unsupported_reason,
+        }
+
+    def ask(self, wire: Wire, brokers: Iterable[int]) -> bool:
+        """Ask these brokers; return whether all have answered. What was known stays if one does not.
+
+        Raises:
+            RefusedError: TLS or SASL failed.
+            AgentError: No broker can be reached at all.
+        """
+        ranges: list[Ranges] = []
+        for answer in wire.ask([versions_question(broker) for broker in sorted(brokers)], REQUEST_SECONDS):
+            if answer.error is not None:
+                log.debug("versions-unknown", broker=answer.question.broker, error=one_line(answer.error))
+                return False
+            ranges.append({one.api_key: (one.min_version, one.max_version) for one in answer.response.api_keys})
+        found = versions_of([(_release(one), one) for one in ranges])
+        if found != self.found:
+            self.found = found
+            _tell(found)
+        return True
+
+
+def versions_question(broker: int) -> Question:
+    """Return the question for the versions of each API that a broker has."""
+    request = ApiVersionsRequest(client_software_name="samerack", client_software_version="0")
+    return Question(broker=broker, request=request)
+
+
+def _release(ranges: Ranges) -> str:
+    return ".".join(map(str, infer_broker_version_from_api_versions(dict(ranges))))
+
+
+def _tell(found: Versions) -> None:
+    log.info(
+        "broker-versions",
+        releases=list(found.releases),
+        supported=f"from Kafka {FLOOR}; tested: {', '.join(TESTED)}",
+        has=[one.name for one in FEATURES if one not in found.missing],
+        without={one.name: one.without for one in found.missing},
+    )
+    if found.unsupported_reason:
+        log.error("brokers-too-old", reason=found.unsupported_reason)

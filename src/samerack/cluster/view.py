@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from types import MappingProxyType
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 
 class NoRack(Enum):
@@ -23,6 +23,8 @@ class NoRack(Enum):
 
 Rack: TypeAlias = str | NoRack
 NO_LEADER: Final = -1
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +50,11 @@ class ClusterView:
     absent: frozenset[str] = frozenset()
     refused: frozenset[str] = frozenset()
     cluster_id: str = ""
+
+    def partition(self, topic: str, number: int) -> PartitionView | None:
+        """Return one partition; None where metadata does not have it."""
+        views = self.topics.get(topic, ())
+        return views[number] if 0 <= number < len(views) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,9 +162,7 @@ def _settle_brokers(
         if known is NoRack.UNKNOWN:
             brokers[broker] = rack
             continue
-        seen_rack, since = state.pending_brokers.get(broker, (rack, now))
-        if seen_rack != rack:
-            since = now
+        since = _pending_since(state.pending_brokers, broker, rack, now)
         if now - since < times.change:
             pending[broker] = (rack, since)
             continue
@@ -191,9 +196,7 @@ def _settle_topics(
             if before is None or candidate == before:
                 after.append(candidate)
                 continue
-            first_seen, since = state.pending_partitions.get((topic, number), (candidate, now))
-            if first_seen != candidate:
-                since = now
+            since = _pending_since(state.pending_partitions, (topic, number), candidate, now)
             away = candidate.replicas == before.replicas and candidate.leader != seen.replicas[0]
             wait = times.leader if away else times.change
             if now - since < wait:
@@ -225,12 +228,18 @@ def _settle_deletions(
     pending: dict[str, tuple[int, float]] = {}
     gone = set()
     for topic, count in missing.items():
-        seen_count, since = state.pending_deletions.get(topic, (count, now))
-        pending[topic] = (count, since if seen_count == count else now)
-        if now - pending[topic][1] >= times.change:
-            del pending[topic]
+        since = _pending_since(state.pending_deletions, topic, count, now)
+        if now - since >= times.change:
             gone.add(topic)
+        else:
+            pending[topic] = (count, since)
     return pending, frozenset(gone)
+
+
+def _pending_since(pending: Mapping[_Key, tuple[_Value, float]], key: _Key, value: _Value, now: float) -> float:
+    """Return since when a change to this value is pending: now, unless the last poll showed the same value."""
+    last, since = pending.get(key, (value, now))
+    return since if last == value else now
 
 
 def _candidate(seen: PartitionView, before: SettledPartition | None) -> SettledPartition:

@@ -16,9 +16,9 @@ from typing import Final, Protocol
 import structlog
 
 from samerack.cluster.broker_configs import read_broker_configs
-from samerack.cluster.broker_versions import BrokerVersions
 from samerack.cluster.metadata import read_metadata
 from samerack.cluster.server_assignors import ServerAssignors, from_values
+from samerack.cluster.versions import BrokerVersions
 from samerack.cluster.view import ClusterView, SettledCluster, Settling, SettlingTimes, settle
 from samerack.cluster.wire import Wire
 from samerack.common.attempts import RetryPauses
@@ -39,7 +39,7 @@ _LAST_POLLS: Final = 5
 class WatchMetrics(Protocol):
     """What the watch counts."""
 
-    def looked(self, seconds: float) -> None:
+    def polled(self, seconds: float) -> None:
         """Record the duration of a poll of the cluster."""
 
     def watch_failed(self) -> None:
@@ -61,15 +61,10 @@ class ClusterWatch(Service):
         selector: str,
         metrics: WatchMetrics,
     ) -> None:
-        """Prepare; `start` starts polling.
+        """Prepare; `start` starts polling, with `pause` seconds between two polls.
 
-        Args:
-            wire: Connections of the watch's own. After a failed poll they are closed, and the next poll connects to any
-                bootstrap server.
-            pause: Seconds between two polls.
-            times: How long changes must persist.
-            selector: `auto`, `rack-aware` or `leader` (setting racks.replica_selector).
-            metrics: Counts polls and failures.
+        The connections are the watch's own: after a failed poll they are closed, and the next poll connects to any
+        bootstrap server. `selector` is the setting racks.replica_selector: `auto`, `rack-aware` or `leader`.
         """
         super().__init__("watch", retries=RetryPauses(first=pause, most=pause))
         self._wire = wire
@@ -120,10 +115,8 @@ class ClusterWatch(Service):
     def unknown(self, topics: AbstractSet[str], owned: AbstractSet[str] = frozenset()) -> frozenset[str]:
         """Return the topics that cannot be planned: no poll has found them or found that they do not exist.
 
-        Args:
-            topics: What a group subscribes to.
-            owned: Topics of which its members own partitions. If a broker says that one of these does not exist, it
-                may have just started, and the topic must stay absent as long as for any deletion before it counts.
+        If a broker says that a topic in `owned`, of which members own partitions, does not exist, the broker may have
+        just started: the topic must stay absent as long as for any deletion before it counts.
         """
         return frozenset(topics - self.cluster.topics.keys() - (self._absent - owned))
 
@@ -167,10 +160,10 @@ class ClusterWatch(Service):
         """Poll once; return the pause, which is longer if polls take long."""
         started = time.monotonic()
         try:
-            self.look_once()
+            self.poll_once()
         finally:
             took = time.monotonic() - started
-            self._metrics.looked(took)
+            self._metrics.polled(took)
             self._took.append(took)
         return max(self._pause, min(self._took) * _PAUSE_PER_POLL)
 
@@ -183,7 +176,7 @@ class ClusterWatch(Service):
         """Disconnect."""
         self._wire.close()
 
-    def look_once(self) -> None:
+    def poll_once(self) -> None:
         """Poll once and applies the result.
 
         Raises:

@@ -84,11 +84,7 @@ class Wire:
     """A client for raw requests; one thread may send requests at a time."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
-        """Prepare; the first request connects.
-
-        Args:
-            config: kafka-python's settings (`auth.kafka_config.for_kafka_python`).
-        """
+        """Prepare with kafka-python's settings (`auth.kafka_config.for_kafka_python`); the first request connects."""
         self._config = {**config, "receive_message_max_bytes": _LARGEST_ANSWER_BYTES}
         self._client: KafkaNetClient | None = None
         self._renew_at: float | None = None
@@ -109,8 +105,7 @@ class Wire:
     def _handle_errors(self, errors: Sequence[Exception | None]) -> None:
         """Replace the client after a refusal, but not at once: it does not connect again to a broker that refused it.
 
-        Raises:
-            RefusedError: Every question was refused.
+        If every question was refused, that is a RefusedError.
         """
         refused = [error for error in errors if isinstance(error, NotAcceptedError)]
         if not refused:

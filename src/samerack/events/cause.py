@@ -19,12 +19,7 @@ _NOBODY: Final[Mapping[str, str]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberSnapshot:
-    """One member other than the agent.
-
-    Attributes:
-        client_id: its `client.id`, for display.
-        static: whether it has a `group.instance.id`: such a member does not send LeaveGroup.
-    """
+    """One member other than the agent; a static one (`group.instance.id`) does not send LeaveGroup."""
 
     client_id: str
     static: bool = False
@@ -34,12 +29,10 @@ class MemberSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSnapshot:
-    """A snapshot of a group with an assignment in force.
+    """A snapshot of a group with an assignment in force, with how many partitions each known topic has.
 
-    Attributes:
-        members: by instance id, or member id where there is none, so that a static member's restart is no change.
-        cooperative: whether its members keep partitions in a rebalance (KIP-429, KIP-848, Kafka Streams).
-        partitions: how many each known topic has.
+    Members are by instance id, or member id where there is none, so that a static member's restart is no change.
+    `cooperative`: whether they keep partitions in a rebalance (KIP-429, KIP-848, Kafka Streams).
     """
 
     members: Mapping[str, MemberSnapshot]
@@ -63,9 +56,8 @@ class Released:
 class Signs:
     """What commits show about members, by key, at one time.
 
-    Attributes:
-        silent: had stopped committing although there was more to read.
-        alive: had committed so recently that no session can have expired since.
+    The silent had stopped committing although there was more to read; the alive had committed so recently that no
+    session can have expired since.
     """
 
     silent: AbstractSet[str] = frozenset()
@@ -76,12 +68,9 @@ class Signs:
 class Known:
     """What else is known of a rebalance.
 
-    Attributes:
-        agent_reason: why the agent began it, or "".
-        agent_leads: whether the plan after it is the agent's.
-        passing: client ids, by key, of members that were seen while it was under way.
-        signs: what commits showed when it began.
-        released: what had been revoked in the round before.
+    `agent_reason` is why the agent began it, or ""; `agent_leads`: the plan after it is the agent's. `passing` are
+    client ids, by key, of members that were seen while it was under way; `signs` is what commits showed when it began,
+    `released` what had been revoked in the round before.
     """
 
     agent_reason: str = ""
@@ -152,13 +141,9 @@ def moved(
     released: Mapping[Partition, Released],
     returned: Mapping[str, str] = _NOBODY,
 ) -> int:
-    """Return how many partitions have another owner than the one they had last.
+    """Return how many partitions have another owner than the one they had last, or had released in the round before.
 
-    Args:
-        before: the group before the rebalance.
-        after: the group after it.
-        released: what had been revoked in the round before.
-        returned: former keys of members that are back under others.
+    `returned` has the former keys of members that are back under others.
     """
     had = {partition: one.owner for partition, one in released.items()} | before.owners()
     return sum(

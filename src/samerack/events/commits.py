@@ -57,13 +57,7 @@ class Commits:
         self._polled_at = float("-inf")
 
     def record(self, partitions: Iterable[PartitionTraffic], keys: dict[str, str], at: float) -> None:
-        """Record a poll of offsets.
-
-        Args:
-            partitions: what the group reads.
-            keys: the members' keys, by member id.
-            at: when it was polled.
-        """
+        """Record a poll of offsets; `keys` has the members' keys by member id."""
         found: dict[Partition, _Progress] = {}
         for one in partitions:
             if one.committed is None or one.member is None:

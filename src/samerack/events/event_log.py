@@ -10,6 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from samerack.events.metrics import EventMetrics
@@ -18,39 +19,26 @@ from samerack.events.model import MAX_ASKED, Event, Kind
 _SECONDS_PER_DAY: Final = 86_400.0
 
 
-def _unpriced(_bytes: float) -> float | None:
-    return None
-
-
+@dataclass(kw_only=True, eq=False, repr=False)
 class EventLog:
-    """The event log."""
+    """The event log; of more than `max_events` the oldest are dropped.
 
-    def __init__(
-        self,
-        *,
-        rate: Callable[[str], float | None] = lambda _group: None,
-        dollars: Callable[[float], float | None] = _unpriced,
-        metrics: EventMetrics | None = None,
-        clock: Callable[[], float] = time.time,
-        max_events: int = MAX_ASKED,
-    ) -> None:
-        """Create an empty log.
+    `rate` returns the bytes per second that a group reads at the moment, `dollars` the cost of bytes that cross racks.
+    `clock` is in seconds since 1970.
+    """
 
-        Args:
-            rate: bytes per second that a group reads at the moment, or None.
-            dollars: the cost of bytes that cross racks.
-            metrics: where to count.
-            clock: seconds since 1970.
-            max_events: how many events are kept; the oldest are dropped first.
-        """
-        self._rate = rate
-        self._dollars = dollars
-        self._metrics = metrics
-        self._clock = clock
-        self._ring: deque[Event] = deque(maxlen=max_events)
-        self._former: frozenset[str] = frozenset()
-        self._listeners: list[Callable[[Event], None]] = []
-        self._lock = threading.Lock()
+    rate: Callable[[str], float | None] = lambda _group: None
+    dollars: Callable[[float], float | None] = lambda _bytes: None
+    metrics: EventMetrics | None = None
+    clock: Callable[[], float] = time.time
+    max_events: int = MAX_ASKED
+    _former: frozenset[str] = field(default=frozenset(), init=False)
+    _listeners: list[Callable[[Event], None]] = field(default_factory=list, init=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
+
+    def __post_init__(self) -> None:
+        """Create the empty log."""
+        self._ring: deque[Event] = deque(maxlen=self.max_events)
 
     def listen(self, listener: Callable[[Event], None]) -> None:
         """Call `listener` (quick, from whatever thread adds) with every event from now on."""
@@ -68,17 +56,13 @@ class EventLog:
             self._ring.extend(present)
 
     def add(self, kind: Kind, group: str = "", *, ago: float = 0.0, **fields: Any) -> Event:
-        """Add an event that happened now or a while ago.
+        """Add an event that happened now or `ago` seconds before; "" is the group of what concerns the agent.
 
-        Args:
-            kind: the kind of event.
-            group: its group; "" where it concerns the agent.
-            ago: how many seconds ago.
-            fields: other fields of `Event`; the group's byte rate and its shares' cost per day are added.
+        `fields` are others of `Event`; the group's byte rate and its shares' cost per day are added.
         """
-        rate = self._rate(group) if group else None
+        rate = self.rate(group) if group else None
         event = Event(
-            at=self._clock() - ago,
+            at=self.clock() - ago,
             group=group,
             kind=kind,
             bytes_per_second=rate,
@@ -88,8 +72,8 @@ class EventLog:
         )
         with self._lock:
             self._ring.append(event)
-        if self._metrics is not None:
-            self._metrics.happened(kind)
+        if self.metrics is not None:
+            self.metrics.happened(kind)
         for listener in self._listeners:
             listener(event)
         return event
@@ -103,14 +87,9 @@ class EventLog:
         since: float = float("-inf"),
         former: bool = False,
     ) -> tuple[Event, ...]:
-        """Return events, the newest first.
+        """Return at most `limit` events, the newest first, of one group and of some kinds if these are given.
 
-        Args:
-            limit: no more than this many.
-            group: of one group only.
-            kinds: of these kinds only.
-            since: not older than this, in seconds since 1970.
-            former: only those of former runs, see `remember`.
+        `since` is in seconds since 1970; `former`: only those of former runs, see `remember`.
         """
         with self._lock:
             kept, remembered = tuple(self._ring), self._former
@@ -126,4 +105,4 @@ class EventLog:
         return tuple(found[:limit])
 
     def _cost(self, share: float | None, rate: float | None) -> float | None:
-        return None if share is None or rate is None else self._dollars(share * rate * _SECONDS_PER_DAY)
+        return None if share is None or rate is None else self.dollars(share * rate * _SECONDS_PER_DAY)

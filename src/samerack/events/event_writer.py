@@ -6,11 +6,15 @@ there are too many; the agent continues.
 
 from __future__ import annotations
 
+import os
+import socket
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
+from zlib import crc32
 
 import structlog
 
@@ -20,9 +24,9 @@ from samerack.events.event_log import EventLog
 from samerack.events.history import Row, TrafficHistory
 from samerack.events.metrics import EventMetrics
 from samerack.events.model import Event
-from samerack.events.place import path_of
 from samerack.events.store import CorruptError, Store, StoreError, set_aside
 from samerack.settings.model import Settings
+from samerack.settings.publishing import IN_MEMORY
 from samerack.traffic.model import Gap
 
 log = structlog.get_logger("events")
@@ -32,6 +36,10 @@ _MAX_ROWS_WAITING: Final = 12
 """An hour of the history."""
 _FIRST_PAUSE_SECONDS: Final = 1.0
 _MAX_PAUSE_SECONDS: Final = 30.0
+_HOMELESS: Final = Path("/var/lib")
+"""For a user without a home directory, as in a container."""
+_SAFE: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
+_Entry = TypeVar("_Entry", Event, Row)
 
 
 class EventWriter(Service):
@@ -53,17 +61,10 @@ class EventWriter(Service):
         max_waiting: int = MAX_WAITING,
         first_pause_seconds: float = _FIRST_PAUSE_SECONDS,
     ) -> None:
-        """Prepare; `start` opens the file.
+        """Prepare; `start` opens the file, and adds its events and points to the event log and the history of traffic.
 
-        Args:
-            path: the file.
-            events: the event log; the file's events are added to it.
-            history: the history of traffic; the file's points are added to it, soon after the start.
-            metrics: where to count.
-            max_events: how many events the file keeps.
-            days: for how many days.
-            max_waiting: how many may wait to be written.
-            first_pause_seconds: before the first new attempt; later pauses double.
+        The file keeps `max_events` for so many days; `max_waiting` may wait to be written. Pauses between new attempts
+        double from the first on.
         """
         super().__init__("events", retries=RetryPauses(first=first_pause_seconds, most=_MAX_PAUSE_SECONDS))
         self._path = path
@@ -123,8 +124,8 @@ class EventWriter(Service):
     def turn(self) -> float:
         """Write all that waits, events first; return the pause, which whatever comes ends."""
         store = self._store or self._reopen()
-        self._write_events(store)
-        self._write_history(store)
+        self._write(self._waiting, store.add)
+        self._write(self._rows, partial(store.add_history, keep_seconds=self._history.span_seconds))
         if not self._history_known:
             self._history.remember(store.history())
             self._history_known = True
@@ -145,27 +146,17 @@ class EventWriter(Service):
         self._try(self.turn)
         self._close()
 
-    def _write_history(self, store: Store) -> None:
+    def _write(self, waiting: deque[_Entry], write: Callable[[tuple[_Entry, ...]], None]) -> None:
+        """Write what waits; then remove what was written, of which some may have been dropped meanwhile."""
         with self._lock:
-            written = tuple(self._rows)
+            written = tuple(waiting)
         if not written:
             return
-        store.add_history(written, keep_seconds=self._history.span_seconds)
+        write(written)
         with self._lock:
-            gone = {row.at for row in written}
-            while self._rows and self._rows[0].at in gone:
-                self._rows.popleft()
-
-    def _write_events(self, store: Store) -> None:
-        with self._lock:
-            written = tuple(self._waiting)
-        if not written:
-            return
-        store.add(written)
-        with self._lock:
-            gone = {event.id for event in written}
-            while self._waiting and self._waiting[0].id in gone:
-                self._waiting.popleft()
+            gone = set(map(id, written))
+            while waiting and id(waiting[0]) in gone:
+                waiting.popleft()
 
     def _reopen(self) -> Store:
         try:
@@ -214,3 +205,43 @@ def writer_of(
         max_events=settings.events.most,
         days=settings.events.days,
     )
+
+
+def path_of(settings: Settings, environment: Mapping[str, str] | None = None) -> Path | None:
+    """Return the file; None where events are kept in memory only.
+
+    Without a path in the settings, the name is made from what distinguishes the agent on this machine: its identity in
+    the election, cluster, port and groups. So a restarted agent finds its file, and no two share one by accident.
+    """
+    given = settings.events.path
+    if given == IN_MEMORY:
+        return None
+    if given:
+        return Path(given).expanduser()
+    environment = os.environ if environment is None else environment
+    state = environment.get("XDG_STATE_HOME", "")
+    base = Path(state) if state.startswith("/") else _state_of_user()
+    return base / "samerack" / f"events-{_name(settings)}.db"
+
+
+def _state_of_user() -> Path:
+    try:
+        return Path("~/.local/state").expanduser()
+    except RuntimeError:
+        return _HOMELESS
+
+
+def _name(settings: Settings) -> str:
+    whole = "\n".join(
+        (
+            settings.election.identity or socket.gethostname(),
+            settings.kafka.get("bootstrap.servers", ""),
+            str(settings.web.port),
+            *settings.groups,
+            "",
+            *settings.traffic.groups,
+            *settings.clusters,
+        )
+    )
+    shown = "".join(character for character in settings.election.identity[:40] if character in _SAFE)
+    return f"{shown or 'port-' + str(settings.web.port)}-{crc32(whole.encode()):08x}"

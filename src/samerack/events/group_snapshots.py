@@ -5,6 +5,7 @@ Members without topics are left out: they are agents.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 
 from samerack.assignors.evaluate import evaluate
@@ -12,17 +13,15 @@ from samerack.assignors.model import NOBODY, Int32Array, Problem
 from samerack.cluster.group import GroupView, MemberView
 from samerack.cluster.racks import client_id_of
 from samerack.events.cause import GroupSnapshot, MemberSnapshot, Partition
-from samerack.protocol.model import TopicPartitions
+from samerack.protocol.model import to_pairs
 from samerack.traffic.model import GroupTraffic
 
 
 def of_view(view: GroupView, *, cooperative: Collection[str], partitions: Mapping[str, int]) -> GroupSnapshot:
-    """Convert a poll of a stable group.
+    """Convert a poll of a stable group without the agent.
 
-    Args:
-        view: the group, without the agent.
-        cooperative: names of protocols whose members keep partitions in a rebalance.
-        partitions: how many each topic has.
+    `cooperative` are names of protocols whose members keep partitions in a rebalance; `partitions` has how many each
+    topic has.
     """
     return GroupSnapshot(
         members={
@@ -30,7 +29,7 @@ def of_view(view: GroupView, *, cooperative: Collection[str], partitions: Mappin
                 client_id=member.client_id,
                 static=member.instance_id is not None,
                 topics=frozenset(member.subscription.topics if member.subscription is not None else ()),
-                owned=_pairs(member.assigned),
+                owned=frozenset(to_pairs(member.assigned)),
             )
             for member in view.members
             if member.subscription is None or member.subscription.topics
@@ -41,14 +40,7 @@ def of_view(view: GroupView, *, cooperative: Collection[str], partitions: Mappin
 
 
 def of_plan(problem: Problem, owner: Int32Array, *, clients: Mapping[str, str], cooperative: bool) -> GroupSnapshot:
-    """Convert a plan.
-
-    Args:
-        problem: the assignment problem.
-        owner: its solution in this round.
-        clients: client ids by key, of the members that were polled.
-        cooperative: whether members keep partitions in a rebalance.
-    """
+    """Convert a problem and its solution in this round; `clients` are client ids by key, of polled members."""
     owned: dict[int, set[Partition]] = {}
     for topic, number, member in zip(
         problem.topic_of.tolist(), problem.number_of.tolist(), owner.tolist(), strict=True
@@ -65,9 +57,7 @@ def of_plan(problem: Problem, owner: Int32Array, *, clients: Mapping[str, str], 
             topics=frozenset(topic for topic, is_read in zip(problem.topics, subscribed, strict=True) if is_read),
             owned=frozenset(owned.get(index, ())),
         )
-    counts: dict[str, int] = {}
-    for topic in problem.topic_of.tolist():
-        counts[problem.topics[topic]] = counts.get(problem.topics[topic], 0) + 1
+    counts = dict(Counter(problem.topics[topic] for topic in problem.topic_of.tolist()))
     return GroupSnapshot(members=members, cooperative=cooperative, partitions=counts)
 
 
@@ -111,9 +101,3 @@ def clients_of(members: Iterable[MemberView], *, agent: str) -> dict[str, str]:
 def key_of(member: MemberView) -> str:
     """Return a member's key: a static member keeps it over restarts."""
     return member.instance_id or member.id
-
-
-def _pairs(owned: TopicPartitions) -> frozenset[Partition]:
-    return frozenset(
-        (topic, int(number)) for topic, numbers in zip(owned.topics, owned.numbers, strict=True) for number in numbers
-    )

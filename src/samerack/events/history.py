@@ -13,7 +13,7 @@ import time
 import zlib
 from array import array
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Self
 
 from samerack.traffic.board import Published
@@ -72,31 +72,21 @@ class Row:
         return cls(at=at, groups=groups)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class TrafficHistory:
-    """The points of all groups; a listener of the traffic board writes them, and any thread reads them."""
+    """The points of all groups; a listener of the traffic board writes them, and any thread reads them.
 
-    def __init__(
-        self,
-        *,
-        step_seconds: float = STEP_SECONDS,
-        max_groups: int = MAX_GROUPS,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        """Start empty.
+    Of more than `max_groups` those that were measured longest ago are forgotten. `clock` is in seconds since 1970.
+    """
 
-        Args:
-            step_seconds: the time of one point.
-            max_groups: how many groups are kept; those that were measured longest ago are forgotten first.
-            clock: seconds since 1970.
-        """
-        self.step_seconds = step_seconds
-        self._max_groups = max_groups
-        self._clock = clock
-        self._series: dict[str, _Series] = {}
-        self._step = -1
-        self._sums: dict[str, _Sum] = {}
-        self._listeners: list[Callable[[Row], None]] = []
-        self._lock = threading.Lock()
+    step_seconds: float = STEP_SECONDS
+    max_groups: int = MAX_GROUPS
+    clock: Callable[[], float] = time.time
+    _series: dict[str, _Series] = field(default_factory=dict, init=False)
+    _step: int = field(default=-1, init=False)
+    _sums: dict[str, _Sum] = field(default_factory=dict, init=False)
+    _listeners: list[Callable[[Row], None]] = field(default_factory=list, init=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     @property
     def span_seconds(self) -> float:
@@ -125,7 +115,7 @@ class TrafficHistory:
 
     def remember(self, rows: Iterable[Row]) -> None:
         """Add points of former runs, as far as they are of the time that is shown."""
-        now = self._step_of(self._clock())
+        now = self._step_of(self.clock())
         for row in rows:
             if now - POINTS < (step := self._step_of(row.at)) <= now:
                 with self._lock:
@@ -133,7 +123,7 @@ class TrafficHistory:
 
     def points(self, group: str) -> tuple[Point, ...]:
         """Return the points of one group, the oldest first; the last is that of the present step, as far as it is."""
-        now = self._step_of(self._clock())
+        now = self._step_of(self.clock())
         with self._lock:
             series, present = self._series.get(group), self._sums.get(group)
             known = {step: series.get(step) if series else None for step in range(now - POINTS + 1, now + 1)}
@@ -164,20 +154,20 @@ class TrafficHistory:
                 series = self._series[name] = _Series(step)
             series.put(step, figures)
         shown = [entry for entry in self._series.items() if entry[1].newest > step - POINTS]
-        if len(shown) > self._max_groups:
-            shown = sorted(shown, key=lambda entry: -entry[1].newest)[: self._max_groups]
+        if len(shown) > self.max_groups:
+            shown = sorted(shown, key=lambda entry: -entry[1].newest)[: self.max_groups]
         if len(shown) < len(self._series):
             self._series = dict(shown)
 
 
+@dataclass(slots=True)
 class _Sum:
     """What the snapshots of one step show of one group."""
 
-    __slots__ = ("_count", "_crossing", "_known", "_read")
-
-    def __init__(self) -> None:
-        self._count = 0
-        self._read = self._known = self._crossing = 0.0
+    _count: int = 0
+    _read: float = 0.0
+    _known: float = 0.0
+    _crossing: float = 0.0
 
     def add(self, rate: float, share: float | None) -> None:
         """Add one snapshot."""

@@ -36,28 +36,18 @@ class _Followed:
     held: bool = False
 
 
+@dataclass(eq=False, repr=False)
 class RebalanceTracker:
-    """Tracks the rebalances of all groups."""
+    """Tracks the rebalances of all groups, and records them as events.
 
-    def __init__(
-        self,
-        events: EventLog,
-        *,
-        cooperative: Collection[str],
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """Start without any group.
+    `cooperative` are names of protocols whose members keep partitions in a rebalance; `clock` is monotonic.
+    """
 
-        Args:
-            events: where rebalances are recorded.
-            cooperative: names of protocols whose members keep partitions in a rebalance.
-            clock: seconds, monotonic.
-        """
-        self._events = events
-        self._cooperative = frozenset(cooperative)
-        self._clock = clock
-        self._groups: dict[str, _Followed] = {}
-        self._lock = threading.Lock()
+    events: EventLog
+    cooperative: Collection[str]
+    clock: Callable[[], float] = time.monotonic
+    _groups: dict[str, _Followed] = field(default_factory=dict, init=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def of(self, group: str) -> Rebalances:
         """Return the rebalances of one group, for a membership; the group is kept from now on."""
@@ -68,7 +58,7 @@ class RebalanceTracker:
     def take(self, published: Published) -> None:
         """Compare a measurement with the one before; the board calls this, from its thread."""
         snapshot = published.snapshot
-        at = self._clock() - snapshot.cycle_seconds
+        at = self.clock() - snapshot.cycle_seconds
         counts = {topic: len(views) for topic, views in snapshot.cluster.topics.items()}
         for group in snapshot.groups:
             followed = self._followed(group.group)
@@ -92,7 +82,7 @@ class RebalanceTracker:
         same = _is_as_before(followed.last, group)
         if same and not followed.rebalances.awaits_poll:
             return
-        snapshot = of_traffic(group, cooperative=self._cooperative, partitions=counts)
+        snapshot = of_traffic(group, cooperative=self.cooperative, partitions=counts)
         followed.rebalances.stable(snapshot, at, share=None if same else share_of(group.problem), measured=True)
 
     def _forget(self, at: float) -> None:
@@ -117,12 +107,12 @@ class RebalanceTracker:
 
     def _add_event(self, group: str, *, at: float, **fields: Any) -> Event:
         """Add an event; `at` is on this tracker's clock."""
-        return self._events.add("rebalance", group, ago=max(0.0, self._clock() - at), **fields)
+        return self.events.add("rebalance", group, ago=max(0.0, self.clock() - at), **fields)
 
     def _last(self, group: str) -> tuple[int | None, int]:
         """Return the last recorded generation, and how many rebalances without one were recorded since."""
         unnumbered = 0
-        for event in self._events.latest(group=group, kinds=("rebalance",)):
+        for event in self.events.latest(group=group, kinds=("rebalance",)):
             if event.generation is not None:
                 return event.generation, unnumbered
             unnumbered += 1

@@ -72,10 +72,8 @@ class Rebalances:
     ) -> None:
         """Start with nothing known.
 
-        Args:
-            record: adds an event of this group.
-            last: the last recorded generation, and how many rebalances without one were recorded since.
-            signs: what commits showed about members at that time.
+        `record` adds an event of this group. `last` returns the last recorded generation, and how many rebalances
+        without one were recorded since; `signs` what commits showed about members at a time.
         """
         self._record = record
         self._last = last
@@ -131,11 +129,8 @@ class Rebalances:
     def joined(self, generation: int, at: float, *, plan: Plan | None = None, quiet: bool = False) -> None:
         """Record that the agent has joined; the same generation as before is no rebalance.
 
-        Args:
-            generation: as the broker says.
-            at: when it had its assignment.
-            plan: its plan for the group, if it leads.
-            quiet: it only resumed its membership, in a group that was stable.
+        `at` is when it had its assignment. `plan` is its own for the group, if it leads; `quiet`: it only resumed its
+        membership, in a group that was stable.
         """
         with self._lock:
             if self._over is not None:
@@ -154,13 +149,9 @@ class Rebalances:
                 self._finish(plan.snapshot, plan.share_after, plan=plan)
 
     def stable(self, snapshot: GroupSnapshot, at: float, *, share: float | None = None, measured: bool = False) -> None:
-        """Record a poll of the group with an assignment in force, and its cross-rack share where that is new.
+        """Record a poll of the group with an assignment in force, and its cross-rack share by weight where that is new.
 
-        Args:
-            snapshot: the group.
-            at: when it was requested.
-            share: of its partitions, by weight.
-            measured: whether measuring polled, which alone counts while the agent is no member.
+        `at` is when it was requested; `measured`: measuring polled, which alone counts while the agent is no member.
         """
         with self._lock:
             if not self._counts(at, measured=measured):

@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 from samerack.common.errors import AgentError
 from samerack.events.history import Row
@@ -47,12 +47,7 @@ class Store:
     """The only writer of a file."""
 
     def __init__(self, path: Path, *, max_events: int, days: float) -> None:
-        """Open the file, and create it where there is none.
-
-        Args:
-            path: The file.
-            max_events: How many events are kept.
-            days: For how many days.
+        """Open the file, and create it where there is none; so many events are kept, for so many days.
 
         Raises:
             StoreError: It cannot be opened.
@@ -68,7 +63,7 @@ class Store:
         self._lock = _lock(path)
         try:
             with _explained(path):
-                _touch(path)
+                os.close(_opened(path, path))  # SQLite gives its WAL the same permissions
                 self._connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, check_same_thread=False)
                 try:
                     _prepare(self._connection, path)
@@ -78,14 +73,6 @@ class Store:
         except BaseException:
             os.close(self._lock)
             raise
-
-    def __enter__(self) -> Self:
-        """Return itself."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Close."""
-        self.close()
 
     def add(self, events: Iterable[Event]) -> None:
         """Write events, all or none; one that exists already stays as it is.
@@ -110,11 +97,9 @@ class Store:
             return list(_events(self._connection, self._max_events))
 
     def add_history(self, rows: Iterable[Row], *, keep_seconds: float) -> None:
-        """Write rows of the history, all or none, and delete those that are too old.
+        """Write rows of the history (one at least, the oldest first), all or none, and delete those that are too old.
 
-        Args:
-            rows: one at least, the oldest first.
-            keep_seconds: how much older than the last of them others may be.
+        `keep_seconds` is how much older than the last of them others may be.
 
         Raises:
             StoreError: They are not written.
@@ -170,9 +155,7 @@ def read(path: Path, max_events: int) -> list[Event]:
 def network_file_system(path: Path, mounts: Path = _MOUNTS) -> str:
     """Return the type and mount point of the network file system that holds a path; "" for a local or unknown one.
 
-    Args:
-        path: A file or folder, which need not exist.
-        mounts: The kernel's list of mounts, `/proc/self/mountinfo`.
+    The path need not exist; `mounts` is the kernel's list of mounts.
     """
     try:
         lines = mounts.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -207,14 +190,11 @@ def set_aside(path: Path) -> Path:
     return aside
 
 
-def _touch(path: Path) -> None:
-    """Create the file where there is none, for this user alone. SQLite gives its WAL the same permissions.
-
-    Raises:
-        StoreError: It cannot be created.
-    """
+def _opened(file: Path, path: Path) -> int:
+    """Open the file or its lock, for this user alone, and create it where there is none."""
     try:
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise StoreError(f"{path}: {error.strerror}; give events.path a place that can be written to") from None
 
@@ -224,12 +204,7 @@ def _lock(path: Path) -> int:
 
     The lock is a file of its own: closing any descriptor of a database makes the process lose SQLite's locks on it.
     """
-    beside = path.with_name(f"{path.name}.lock")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        descriptor = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise StoreError(f"{path}: {error.strerror}; give events.path a place that can be written to") from None
+    descriptor = _opened(path.with_name(f"{path.name}.lock"), path)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

@@ -56,11 +56,9 @@ def reason(event: Event) -> str:
         if event.missed:
             parts.append(f"{event.missed} more before it that were not seen")
     elif event.kind == "plan":
-        parts.append(event.action)
-        parts.append(event.failure)
+        parts += [event.action, event.failure]
     else:
-        parts.append(event.reason)
-        parts.append(event.failure)
+        parts += [event.reason, event.failure]
     parts.append(event.detail)
     return "; ".join(filter(None, parts))
 

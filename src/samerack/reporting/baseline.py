@@ -45,12 +45,7 @@ class CurvePoint:
 
 
 def curve_of(problem: Problem, rates: Rates | None = None) -> tuple[CurvePoint, ...]:
-    """Return plans from balanced to most local; empty if the group is too large.
-
-    Args:
-        problem: the group.
-        rates: measured bytes per second; see `share_of_owners`.
-    """
+    """Return plans from balanced to most local, by measured bytes per second; empty if the group is too large."""
     if not problem.members or len(problem.owner) > _MAX_PARTITIONS:
         return ()
     try:
@@ -72,15 +67,10 @@ def own_share(group: GroupTraffic, seen: float | None = None) -> float | None:
 
     The assignor could not use racks that only the agent knows. Newer assignors of Java and librdkafka (KIP-881) use
     racks that members send; other clients' assignors do not, although the members send them: the share while another
-    member led shows which it is. If that share fits neither, it is returned itself.
+    member led (`seen`, see `seen_share`) shows which it is. If that share fits neither, it is returned itself.
 
-    Args:
-        group: as it was measured.
-        seen: the share under another leader, see `seen_share`; None if there was none.
-
-    Returns:
-        A share between 0 and 1; None if the assignor or the group's members are not known, or if it makes a difference
-        whether racks are used and that was not seen.
+    Return a share between 0 and 1; None if the assignor or the group's members are not known, or if it makes a
+    difference whether racks are used and that was not seen.
     """
     problem = group.problem
     if problem is None:
@@ -103,12 +93,8 @@ def own_share(group: GroupTraffic, seen: float | None = None) -> float | None:
 def seen_share(events: Iterable[Event], assignor: str) -> float | None:
     """Return the cross-rack share after the last rebalance in which the agent followed; None if there was none.
 
-    Rebalances in which the agent was no member do not count: another agent may have led.
-
-    Args:
-        events: the group's rebalances, the newest first.
-        assignor: the group's assignor. A sticky one keeps much of the agent's plan, so only rebalances before the
-            agent's first plan count.
+    Rebalances in which the agent was no member do not count: another agent may have led. A sticky assignor keeps much
+    of the agent's plan, so only rebalances before the agent's first plan count. The newest event is the first.
     """
     seen = None
     for event in reversed(tuple(events)):

@@ -90,10 +90,7 @@ class Bill:
 def bill(found: Replication, prices: PriceTable, *, random_share: float | None) -> Bill:
     """Return the cost of what was measured.
 
-    Args:
-        found: what replication carried and producers sent.
-        prices: what a byte costs.
-        random_share: the share of bytes that crosses without regard to racks; None if it is not known.
+    `random_share` is the share of bytes that crosses without regard to racks; None if it is not known.
     """
     known = not found.unknown and found.seconds > 0
     return Bill(

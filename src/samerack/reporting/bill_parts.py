@@ -11,14 +11,7 @@ from samerack.reporting.report import Report
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BillPart:
-    """One part; None where not known.
-
-    Attributes:
-        name: whose bytes.
-        bytes_per_second: those that cross racks.
-        dollars_per_month: their cost.
-        decided_by: what decides how many cross.
-    """
+    """One part: whose bytes cross racks, how many, their cost (None where not known), and what decides that."""
 
     name: str
     bytes_per_second: float | None

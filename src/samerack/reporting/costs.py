@@ -68,12 +68,8 @@ def report(
 ) -> Report:
     """Return the report of one snapshot.
 
-    Args:
-        snapshot: what was measured.
-        prices: what a byte costs.
-        roles: the agent's role in the groups that it leads or is to lead.
-        bootstrap: `bootstrap.servers` of the measured cluster.
-        own_share_of: returns the share of a group's own assignor; called for led groups only, as it computes a plan.
+    `roles` has the agent's role in the groups that it leads or is to lead. `own_share_of` returns the share of a
+    group's own assignor; it is called for led groups only, as it computes a plan.
     """
     groups = [
         group_cost(
@@ -124,13 +120,8 @@ def group_cost(  # noqa: PLR0913 - what the report has of a group
 ) -> GroupCost:
     """Return one group's part of the report.
 
-    Args:
-        group: what was measured.
-        prices: what a byte costs.
-        window: the length of its flows' window in seconds.
-        role: the agent's role in it.
-        own: returns the share of its own assignor.
-        elsewhere: what other racks serve without need.
+    `window` is the length of its flows' window in seconds, `role` the agent's role in it. `own` returns the share of
+    its own assignor; `elsewhere` is what other racks serve without need.
     """
     total = Sum()
     for flow in group.flows:

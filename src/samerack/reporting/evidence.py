@@ -23,11 +23,9 @@ MeasuredBy: TypeAlias = Literal["command", "leading-agent", "observing-agent"]
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """The input of the checks.
+    """The input of the checks; the agent's rack is "" if unknown.
 
-    Attributes:
-        own_rack: the agent's rack; "" if unknown.
-        by: who measured: a command, an agent that leads the groups of its settings, or one that leads none.
+    `by` is who measured: a command, an agent that leads the groups of its settings, or one that leads none.
     """
 
     snapshot: TrafficSnapshot

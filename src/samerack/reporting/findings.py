@@ -47,7 +47,7 @@ class Finding:
     where: str
     cause: str
     cure: str
-    costs: bool
+    costs: bool = True
     dollars_per_month: float | None = None
     guessed: bool = False
 

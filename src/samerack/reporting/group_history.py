@@ -47,11 +47,7 @@ class GroupHistory:
 def group_history(group: str, points: Sequence[Point], events: Iterable[Event], *, step_seconds: float) -> GroupHistory:
     """Return the history from the first known point on.
 
-    Args:
-        group: its name.
-        points: its points, the oldest first, MIN_POINTS at least.
-        events: its events of the kinds that are marked.
-        step_seconds: the time of one point.
+    `points` are MIN_POINTS at least, the oldest first; `events` are of the kinds that are marked.
     """
     known = next((place for place, point in enumerate(points) if point.bytes_per_second is not None), len(points))
     shown = points[min(known, len(points) - MIN_POINTS) :]

@@ -1,6 +1,7 @@
 """The lag of one group by topic, member and partition, as values that the agent sends as JSON.
 
-The group's page and `samerack lag` show these values. None is what is not known: a sum or an age with an unknown part.
+The group's page and `samerack lag` show these values: `lag_records` are the records that are not read yet,
+`lag_seconds` is the age of the oldest one. None is what is not known: a sum or an age with an unknown part.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from samerack.traffic.model import GroupTraffic, ObservedMember, PartitionTraffi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicLag:
-    """The records of a topic that are not read yet, and the age of the oldest one."""
+    """One topic."""
 
     lag_records: int | None
     lag_seconds: float | None
@@ -24,13 +25,7 @@ class TopicLag:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberLag:
-    """One member.
-
-    Attributes:
-        bytes_per_second: wire bytes per second that it reads.
-        lag_records: records of its partitions that are not read yet; 0 if it has none.
-        lag_seconds: the age of the oldest one.
-    """
+    """One member, with the wire bytes per second that it reads; its lag is 0 if it has no partitions."""
 
     member_id: str
     client_id: str
@@ -43,14 +38,7 @@ class MemberLag:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionLag:
-    """One partition.
-
-    Attributes:
-        lag_records: records that are not read yet.
-        lag_seconds: the age of the oldest one.
-        member_id: the member that reads it; None if there is none.
-        serving_rack: the rack of the replica that serves it.
-    """
+    """One partition, the member that reads it, if any, and the rack of the replica that serves it."""
 
     topic: str
     partition: int
@@ -65,14 +53,7 @@ class PartitionLag:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupLag:
-    """One group.
-
-    Attributes:
-        bootstrap: `bootstrap.servers` of the measured cluster.
-        state: as the brokers name it.
-        lag_records: records that it has not read yet.
-        lag_seconds: the age of the oldest one.
-    """
+    """One group of the cluster with these `bootstrap.servers`, its state as the brokers name it."""
 
     bootstrap: str
     group: str

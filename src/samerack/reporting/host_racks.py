@@ -15,13 +15,7 @@ from samerack.common.answers import JsonAnswer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostRacks:
-    """Racks by address.
-
-    Attributes:
-        bootstrap: `bootstrap.servers` of the agent.
-        agents: racks from agents that run next to members.
-        kubernetes: racks from the Kubernetes API.
-    """
+    """Racks by address, from agents that run next to members and from the Kubernetes API."""
 
     bootstrap: str
     agents: Mapping[str, str] = field(default_factory=dict)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from samerack.common.money import PriceTable
 from samerack.common.records import LEADING
@@ -15,29 +16,19 @@ from samerack.traffic.board import Published
 from samerack.traffic.model import GroupTraffic
 
 
+@dataclass(eq=False, repr=False)
 class Ledger:
-    """Dollars by group under the group's own assignor; they never decrease while the board has the group's bytes."""
+    """Dollars by group under the group's own assignor; they never decrease while the board has the group's bytes.
 
-    def __init__(
-        self,
-        prices: PriceTable,
-        *,
-        roles: Callable[[], Mapping[str, str]],
-        own_share: Callable[[GroupTraffic], float | None],
-    ) -> None:
-        """Start empty.
+    `own_share` returns the cross-rack share of a group's own assignor.
+    """
 
-        Args:
-            prices: what a byte that crosses racks costs.
-            roles: the agent's role in each group.
-            own_share: returns the cross-rack share of a group's own assignor.
-        """
-        self._prices = prices
-        self._roles = roles
-        self._own_share = own_share
-        self._dollars: dict[str, float] = {}
-        self._unknown: set[str] = set()
-        self._lock = threading.Lock()
+    prices: PriceTable
+    roles: Callable[[], Mapping[str, str]]
+    own_share: Callable[[GroupTraffic], float | None]
+    _dollars: dict[str, float] = field(default_factory=dict, init=False)
+    _unknown: set[str] = field(default_factory=set, init=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def take(self, published: Published) -> None:
         """Add what groups that this agent counts have read since the last publication.
@@ -45,7 +36,7 @@ class Ledger:
         While the agent leads, it adds the share of the group's own assignor, or nothing if that is not known; else
         what really crossed, since the group's own assignor caused that.
         """
-        roles = self._roles()
+        roles = self.roles()
         groups = {group.group: group for group in published.snapshot.groups}
         with self._lock:
             kept = groups.keys() | {key.group for key in published.totals}
@@ -55,14 +46,14 @@ class Ledger:
             group = groups.get(name)
             booked: float | None = read.crossing
             if group is not None and roles.get(name) == LEADING:
-                own = self._own_share(group)
+                own = self.own_share(group)
                 booked = own * (read.wire_bytes - read.unknown) if own is not None else None
             with self._lock:
                 if booked is None:
                     self._unknown.add(name)
                 else:
                     self._unknown.discard(name)
-                    self._dollars[name] = self._dollars.get(name, 0.0) + self._prices.dollars(booked)
+                    self._dollars[name] = self._dollars.get(name, 0.0) + self.prices.dollars(booked)
 
     def dollars(self) -> dict[str, float]:
         """Return dollars by group since the agent's start, without groups for which they are not known now."""

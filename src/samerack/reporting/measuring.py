@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from functools import cache, partial
-from types import TracebackType
 from typing import Final, Self
 
 from samerack.cluster.broker_configs import ask_selector
@@ -29,12 +28,10 @@ class Measuring:
     """A measurement by a command; a context manager that closes its connections."""
 
     def __init__(self, settings: Settings, *, seconds: float, replication: bool = False) -> None:
-        """Prepare without connecting.
+        """Prepare without connecting; `seconds` is the length of the window.
 
-        Args:
-            settings: all settings; if they name no groups to observe, all groups are observed.
-            seconds: length of the window.
-            replication: whether to measure replication and producers, too, unless the settings say not to.
+        If the settings name no groups to observe, all are observed. `replication`: whether to measure replication and
+        producers, too, unless the settings say not to.
 
         Raises:
             SettingsError: A client refuses a setting, or prices are not valid.
@@ -56,7 +53,10 @@ class Measuring:
         self._board = board = TrafficBoard()
         self._rack_aware: RackAware = lambda: None
         self._watch = TrafficWatch(
-            self._settings, board=board, metrics=TrafficMetrics.silent(), rack_aware=self._selector
+            self._settings,
+            board=board,
+            metrics=TrafficMetrics.silent(),
+            rack_aware=lambda: self._rack_aware(),  # noqa: PLW0108 - what is asked is known when measuring starts
         )
         self.reports = ReportService(
             board=board,
@@ -96,16 +96,11 @@ class Measuring:
         self._rack_aware = ask_selector(self._settings)
         self._watch.start()
 
-    def _selector(self) -> bool | None:
-        return self._rack_aware()
-
     def __enter__(self) -> Self:
         """Return itself."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """End the thread and the connections."""
         if self._watch.is_alive():
             self._watch.stop()

@@ -37,14 +37,9 @@ class MoneyCollector(Collector):
         topics: TopicNames,
         active: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Prepare.
+        """Prepare; `active` says whether this agent counts any group.
 
-        Args:
-            reports: The report.
-            ledger: Money since the agent's start.
-            limits: How many have series of their own.
-            topics: Which topics have.
-            active: Whether this agent counts any group; a standby shows no findings, as it lacks the racks from others.
+        A standby shows no findings, as it lacks the racks from others.
         """
         self._active = active
         self._reports = reports
@@ -63,7 +58,7 @@ class MoneyCollector(Collector):
         yield self._own_dollars(groups)
         yield _own_shares(report, groups)
         yield _prices(report)
-        yield from self._brokers()
+        yield self._brokers()
         yield self._findings()
 
     def _cross_rack_dollars(self) -> Metric:
@@ -92,15 +87,13 @@ class MoneyCollector(Collector):
                 family.add_metric((group,), dollars)
         return family
 
-    def _brokers(self) -> Iterator[Metric]:
-        racks: Counter[str] = Counter()
-        for rack in self._reports.board.latest().cluster.brokers.values():
-            if rack is not NoRack.UNKNOWN:
-                racks["" if isinstance(rack, NoRack) else rack] += 1
+    def _brokers(self) -> Metric:
+        brokers = self._reports.board.latest().cluster.brokers.values()
+        racks = Counter("" if isinstance(rack, NoRack) else rack for rack in brokers if rack is not NoRack.UNKNOWN)
         family = GaugeMetricFamily("samerack_brokers", "Brokers by rack.", labels=("rack",))
         for name, count in sorted(racks.items()):
             family.add_metric((name,), count)
-        yield family
+        return family
 
     def _findings(self) -> Metric:
         family = GaugeMetricFamily(
@@ -147,12 +140,7 @@ class BillCollector(Collector):
     """Exports what the measuring agent counted; an agent that does not measure it has no series."""
 
     def __init__(self, reports: ReportService, *, limits: SeriesLimits) -> None:
-        """Prepare.
-
-        Args:
-            reports: The bill and the prices.
-            limits: How many pairs of racks have series of their own; further ones are added up.
-        """
+        """Prepare; pairs of racks beyond the limit are added up."""
         self._reports = reports
         self._pairs: BoundedCounters[RackPair] = BoundedCounters(limits.pairs, lambda _: (OTHER, OTHER))
 

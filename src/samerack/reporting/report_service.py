@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from samerack.cluster.server_assignors import ServerAssignors
@@ -40,63 +40,35 @@ class _Own:
     at: float
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ReportService:
-    """Report and verdict of the latest snapshot."""
+    """Report and verdict of the latest snapshot on the board.
 
-    def __init__(  # noqa: PLR0913 - it serves everything that is shown
-        self,
-        *,
-        board: TrafficBoard,
-        roles: Callable[[], Mapping[str, str]],
-        events: EventLog,
-        history: TrafficHistory | None = None,
-        prices: PriceTable,
-        leading: LeadingSettings,
-        bootstrap: str = "",
-        own_rack: str = "",
-        by: MeasuredBy = "command",
-        more_gaps: Callable[[], tuple[Gap, ...]] = tuple,
-        server_assignors: Callable[[], ServerAssignors] = ServerAssignors,
-    ) -> None:
-        """Start without computing anything.
+    `roles` returns the agent's role in each group that it is to lead, `more_gaps` requests that failed apart from
+    measuring, `server_assignors` the assignors that brokers offer to groups of the new protocol (KIP-848). `bootstrap`
+    is `bootstrap.servers` of the measured cluster, `own_rack` the agent's, "" if unknown. A command has no history.
+    """
 
-        Args:
-            board: source of snapshots.
-            roles: the agent's role in each group that it is to lead.
-            events: the agent's events.
-            history: what groups read before; None for a command, which remembers nothing.
-            prices: what a byte costs.
-            leading: the settings to lead.
-            bootstrap: `bootstrap.servers` of the measured cluster.
-            own_rack: the agent's own rack; "" if unknown.
-            by: who measures.
-            more_gaps: failed requests apart from traffic measurement.
-            server_assignors: the assignors that brokers offer to groups of the new protocol (KIP-848).
-        """
-        self.board = board
-        self.events = events
-        self._history = history or TrafficHistory()
-        self.prices = prices
-        self._roles = roles
-        self._leading = leading
-        self.bootstrap = bootstrap
-        self._own_rack = own_rack
-        self._by = by
-        self._more_gaps = more_gaps
-        self._server_assignors = server_assignors
-        self._lock = threading.RLock()
-        self._report: tuple[TrafficSnapshot, Mapping[str, str], tuple[Gap, ...], Report] | None = None
-        self._verdict: tuple[Report, Verdict] | None = None
-        self._verdict_at = float("-inf")
-        self._known_shares: dict[tuple[str, str], _Own] = {}
-
-    def roles(self) -> Mapping[str, str]:
-        """Return the agent's present role in each group that it is to lead."""
-        return self._roles()
+    board: TrafficBoard
+    roles: Callable[[], Mapping[str, str]]
+    events: EventLog
+    traffic_history: TrafficHistory = field(default_factory=TrafficHistory)
+    prices: PriceTable
+    leading: LeadingSettings
+    bootstrap: str = ""
+    own_rack: str = ""
+    by: MeasuredBy = "command"
+    more_gaps: Callable[[], tuple[Gap, ...]] = tuple
+    server_assignors: Callable[[], ServerAssignors] = ServerAssignors
+    _lock: threading.RLock = field(default_factory=threading.RLock, init=False)
+    _report: tuple[TrafficSnapshot, Mapping[str, str], tuple[Gap, ...], Report] | None = field(default=None, init=False)
+    _verdict: tuple[Report, Verdict] | None = field(default=None, init=False)
+    _verdict_at: float = field(default=float("-inf"), init=False)
+    _known_shares: dict[tuple[str, str], _Own] = field(default_factory=dict, init=False)
 
     def report(self) -> Report:
         """Return the report of the latest snapshot."""
-        snapshot, roles, gaps = self.board.latest(), self._roles(), self._more_gaps()
+        snapshot, roles, gaps = self.board.latest(), self.roles(), self.more_gaps()
         with self._lock:
             last = self._report
             if last is None or last[0] is not snapshot or last[1:3] != (roles, gaps):
@@ -105,7 +77,7 @@ class ReportService:
                 made = costs.report(
                     snapshot, self.prices, roles=roles, bootstrap=self.bootstrap, own_share_of=self.own_share
                 )
-                made = with_servers(made, snapshot, offered=self._server_assignors, share_of=self._server_share)
+                made = with_servers(made, snapshot, offered=self.server_assignors, share_of=self._server_share)
                 last = self._report = (snapshot, roles, gaps, replace(made, gaps=(*made.gaps, *gaps)))
             return last[3]
 
@@ -119,9 +91,9 @@ class ReportService:
                 evidence = Evidence(
                     snapshot=self.board.latest(),
                     report=report,
-                    leading=self._leading,
-                    own_rack=self._own_rack,
-                    by=self._by,
+                    leading=self.leading,
+                    own_rack=self.own_rack,
+                    by=self.by,
                 )
                 self._verdict = (report, verify.verdict(evidence))
                 self._verdict_at = time.monotonic()
@@ -139,9 +111,9 @@ class ReportService:
 
     def history(self, name: str) -> GroupHistory:
         """Return what a group read in the last day, and when it rebalanced."""
-        points = self._history.points(name)
+        points = self.traffic_history.points(name)
         events = self.events.latest(group=name, kinds=MARKED, since=points[0].at)
-        return group_history(name, points, events, step_seconds=self._history.step_seconds)
+        return group_history(name, points, events, step_seconds=self.traffic_history.step_seconds)
 
     def own_share(self, group: GroupTraffic) -> float | None:
         """Return the cross-rack share of the group's own assignor, at most a minute old."""

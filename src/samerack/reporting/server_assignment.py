@@ -12,7 +12,7 @@ from typing import Final
 from samerack.cluster.server_assignors import ASSIGNOR, LINE, ServerAssignors
 from samerack.common.money import per_month
 from samerack.reporting.report import GroupCost, Report, ServerAssignment
-from samerack.reporting.shares import MIN_SHARE, present_share
+from samerack.reporting.serving import MIN_SHARE
 from samerack.traffic.model import GroupTraffic, TrafficSnapshot
 
 _CONSUMER: Final = "consumer"
@@ -41,13 +41,10 @@ def with_servers(
     offered: Callable[[], ServerAssignors],
     share_of: Callable[[GroupTraffic], float | None],
 ) -> Report:
-    """Return the report with `server` of each group of the new protocol.
+    """Return the report of a snapshot with `server` of each group of the new protocol.
 
-    Args:
-        report: the report of the snapshot.
-        snapshot: what was measured.
-        offered: returns the brokers' assignors; called only if there is such a group.
-        share_of: returns a group's cross-rack share under samerack's assignor; called only for such groups.
+    `offered` returns the brokers' assignors; it is called only if there is such a group. `share_of` returns such a
+    group's cross-rack share under samerack's assignor.
     """
     managed = {group.group: group for group in snapshot.groups if group.kind == _CONSUMER}
     if not managed:
@@ -65,7 +62,7 @@ def with_servers(
             share=share,
             saves_dollars_per_month=None if share is None else _saves(report, cost, share),
             change=missing_change(
-                present_share(group), share, static=all(member.instance_id is not None for member in group.members)
+                group.shares.present, share, static=all(member.instance_id is not None for member in group.members)
             ),
         )
         return replace(cost, server=known)
@@ -76,10 +73,7 @@ def with_servers(
 def missing_change(present: float | None, share: float | None, *, static: bool) -> str:
     """Return what makes brokers assign a group anew; empty if it reads as its assignor would assign it, or unknown.
 
-    Args:
-        present: its cross-rack share.
-        share: that under samerack's assignor.
-        static: whether all its members are static (`group.instance.id`).
+    `present` is its cross-rack share, `share` that under samerack's assignor; `static`: all members are static.
     """
     if present is None or share is None or present - share <= MIN_SHARE:
         return ""
@@ -96,12 +90,9 @@ def server_assignment(
 ) -> ServerAssignment:
     """Return what is known about a group of the new protocol.
 
-    Args:
-        assignor: the group's assignor, as the brokers describe the group; "" if not known.
-        offered: the brokers' assignors.
-        share: its cross-rack share under samerack's assignor.
-        saves_dollars_per_month: what that would save; counts only if the group has another assignor.
-        change: what makes the brokers assign it as its assignor would decide now; "" if they have.
+    `assignor` is the group's, as the brokers describe it, "" if not known; `share` and `saves_dollars_per_month` are
+    what samerack's assignor would change, `change` what makes the brokers assign the group as its assignor would decide
+    now, "" if they have.
     """
     return ServerAssignment(
         assignor=assignor,

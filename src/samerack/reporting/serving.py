@@ -7,10 +7,13 @@ client itself counted by broker. A serving replica that was only guessed from th
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from samerack.cluster.view import ClusterView
-from samerack.reporting.shares import MIN_SHARE, is_by_bytes, present_share
 from samerack.traffic.model import BlindSpot, Flow, GroupTraffic, TrafficSnapshot
+
+MIN_SHARE: Final = 0.05
+"""Shares that differ by less than this are treated as equal: five points, the default of `policy.min_saving`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,9 +39,7 @@ def served_elsewhere(snapshot: TrafficSnapshot, group: GroupTraffic) -> ServedEl
 
     Bytes count where each partition of the topic has an in-sync replica in the member's rack, whoever owned it, and
     each of the group's members there fetches with its rack. Estimated bytes count only while the brokers answer so.
-
-    Returns:
-        The part; None where that is less, not known, or because of the brokers' selector, which is another finding.
+    None where that is less, not known, or because of the brokers' selector, which is another finding.
     """
     known = sum(flow.volume.wire_bytes for flow in group.flows if flow.key.cross_rack is not None)
     if snapshot.rack_aware_fetch is False or not known:
@@ -69,12 +70,12 @@ def avoidable_by_plans(group: GroupTraffic, elsewhere: ServedElsewhere | None) -
 
     What other racks serve although a replica in the member's could do it, no plan avoids: it is another finding.
     """
-    present, optimal = present_share(group), group.shares.optimal
+    present, optimal = group.shares.present, group.shares.optimal
     if present is None or optimal is None:
         return None
     saving = present - optimal
     if saving > MIN_SHARE and elsewhere is not None:
-        saving -= elsewhere.share if is_by_bytes(group) else elsewhere.partitions_share
+        saving -= elsewhere.share if group.shares.present_is_by_bytes else elsewhere.partitions_share
     return saving if saving > MIN_SHARE else 0.0
 
 
@@ -87,9 +88,9 @@ def _answered(cluster: ClusterView, group: GroupTraffic) -> tuple[int, int]:
         if member is None or member.rack is None or one.serving_rack is None:
             continue
         known += 1
-        views = cluster.topics.get(one.topic, ())
-        if member.fetches_with_rack and one.serving_rack != member.rack and one.number < len(views):
-            elsewhere += any(cluster.brokers.get(broker) == member.rack for broker in views[one.number].in_sync)
+        view = cluster.partition(*one.partition)
+        if member.fetches_with_rack and one.serving_rack != member.rack and view is not None:
+            elsewhere += any(cluster.brokers.get(broker) == member.rack for broker in view.in_sync)
     return elsewhere, known
 
 

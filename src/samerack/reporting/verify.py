@@ -44,12 +44,12 @@ Check = Callable[[Evidence], Iterator[Finding]]
 
 def verdict(evidence: Evidence) -> Verdict:
     """Return all findings, the most expensive first."""
-    free, totals = evidence.report.prices.dollars_per_byte == 0, evidence.report.totals
+    totals = evidence.report.totals
     found = [finding for check in CHECKS for finding in check(evidence)]
     priced = {finding.where for finding in found if finding.code in _PRICE_WHAT_IS_AVOIDABLE}
     found += [finding for finding in avoidable_traffic(evidence) if finding.where not in priced]
-    if free:
-        found = [_at_no_cost(finding) for finding in found]
+    if evidence.report.prices.dollars_per_byte == 0:
+        found = [replace(finding, costs=False, dollars_per_month=None) for finding in found]
     found.sort(key=lambda finding: (not finding.costs, -(finding.dollars_per_month or 0.0)))
     return Verdict(
         findings=tuple(found),
@@ -65,10 +65,6 @@ def verdict(evidence: Evidence) -> Verdict:
     )
 
 
-def _at_no_cost(finding: Finding) -> Finding:
-    return replace(finding, costs=False, dollars_per_month=None)
-
-
 def _brokers_without_rack(evidence: Evidence) -> Iterator[Finding]:
     brokers = evidence.snapshot.cluster.brokers
     bare = sorted(broker for broker, rack in brokers.items() if rack is NoRack.UNSET)
@@ -78,7 +74,6 @@ def _brokers_without_rack(evidence: Evidence) -> Iterator[Finding]:
             where=f"broker{'s' if len(bare) > 1 else ''} {', '.join(map(str, bare))}",
             cause=f"{len(bare)} of {len(brokers)} brokers have no broker.rack: no consumer is near their replicas",
             cure="set broker.rack to the broker's availability zone and restart the brokers one by one",
-            costs=True,
         )
 
 
@@ -93,7 +88,6 @@ def _selector(evidence: Evidence) -> Iterator[Finding]:
             cause="not every broker has a rack-aware replica.selector.class: consumers read from leaders only, "
             "although topics have replicas in other racks",
             cure=f"set replica.selector.class={_SELECTOR} on every broker and restart them one by one (KIP-392)",
-            costs=True,
         )
 
 
@@ -110,7 +104,6 @@ def _of_names(evidence: Evidence, group: GroupTraffic, names: RackNames) -> Find
         where=in_group(group),
         cause=names.cause,
         cure=names.cure,
-        costs=True,
         dollars_per_month=dollars_per_month(evidence, sum(flow.volume.wire_bytes for flow in crossing)),
     )
 
@@ -137,7 +130,6 @@ def _members_without_rack(evidence: Evidence) -> Iterator[Finding]:
                 cause=f"{len(members)} of {len(group.members)} members {cause} ({names}): they get any partition"
                 + ("" if guess is None else "; priced as read at random"),
                 cure=cure,
-                costs=True,
                 dollars_per_month=None if guess is None else guess * len(members) / len(bare),
                 guessed=guess is not None,
             )
@@ -166,7 +158,6 @@ def _followers_do_not_serve(evidence: Evidence) -> Iterator[Finding]:
                 "other racks, although its members are known to fetch with theirs and every partition has an in-sync "
                 f"replica there: {who}. No assignment changes that",
                 cure=cure,
-                costs=True,
                 dollars_per_month=dollars_per_month(evidence, found.wire_bytes),
             )
 
@@ -194,7 +185,6 @@ def _own_rack(evidence: Evidence) -> Iterator[Finding]:
             where="this pod",
             cause=f"its rack {evidence.own_rack!r} is none of a broker; they are in {', '.join(evidence.racks[:3])}",
             cure="say in pod.zones which rack of the brokers that is; `samerack rack --why` shows where it is from",
-            costs=True,
         )
 
 

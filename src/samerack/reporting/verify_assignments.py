@@ -15,8 +15,6 @@ from samerack.common.records import FOLLOWING, LEADING
 from samerack.reporting.evidence import Evidence, in_group
 from samerack.reporting.findings import Code, Finding
 from samerack.reporting.report import GroupCost
-from samerack.reporting.shares import present_share
-from samerack.reporting.streams_advice import advice
 from samerack.settings.cures import command
 from samerack.settings.leading import LeadingSettings
 from samerack.traffic.model import GroupTraffic
@@ -25,6 +23,19 @@ _NEAR_RANDOM: Final = 0.9
 """A share of at least this part of the random one counts as random."""
 _CONSUMER: Final = "consumer"
 _CLASSIC: Final = "classic"
+STREAMS_CLASSIC: Final = (
+    "set rack.aware.assignment.strategy=min_traffic and client.rack in every instance; {command} shows what each "
+    "strategy would read across racks and move"
+)
+"""For an application whose members assign its tasks."""
+
+STREAMS_BROKER_ASSIGNED: Final = (
+    "the brokers assign its tasks (KIP-1071) and know no racks of replicas: with group.protocol=streams the settings "
+    "rack.aware.assignment.* and task.assignor.class of the application have no effect. Assignors in the brokers "
+    "(KIP-1357, group.streams.assignors, since Kafka 4.4) cannot help either: their TopologyDescriber names no racks "
+    "of replicas. With group.protocol=classic the application can set rack.aware.assignment.strategy and client.rack"
+)
+"""For an application whose tasks the brokers assign."""
 _SAFE_TO_OFFER: Final = LeadingSettings().protocols
 
 
@@ -45,7 +56,6 @@ def at_random_baseline(evidence: Evidence) -> Iterator[Finding]:
                 f"({shares.random:.0%}); {_percent(shares.optimal)} would do. Its assignor {group.assignor or '-'} "
                 "ignores racks" + ("" if fetch else ", and not all of its members are known to fetch with theirs"),
                 cure=_how_to_lead(evidence, group, cost),
-                costs=True,
                 dollars_per_month=cost.avoidable_dollars_per_month,
             )
 
@@ -81,9 +91,8 @@ def broker_assigned(evidence: Evidence) -> Iterator[Finding]:
                 code=Code.BROKER_ASSIGNED,
                 where=in_group(group),
                 cause=f"the brokers assign it (KIP-848, {group.assignor or 'assignor not known'}){regard}: "
-                f"{_percent(present_share(group))} crosses racks, {_percent(group.shares.optimal)} would do{under}",
+                f"{_percent(group.shares.present)} crosses racks, {_percent(group.shares.optimal)} would do{under}",
                 cure=cost.server.advice,
-                costs=True,
                 dollars_per_month=cost.avoidable_dollars_per_month,
             )
 
@@ -111,9 +120,8 @@ def avoidable_traffic(evidence: Evidence) -> Iterator[Finding]:
             yield Finding(
                 code=Code.AVOIDABLE,
                 where=in_group(group),
-                cause=f"{_percent(present_share(group))} crosses racks, {_percent(group.shares.optimal)} would do",
+                cause=f"{_percent(group.shares.present)} crosses racks, {_percent(group.shares.optimal)} would do",
                 cure=_how_to_lead(evidence, group, cost),
-                costs=True,
                 dollars_per_month=cost.avoidable_dollars_per_month,
             )
 
@@ -122,7 +130,9 @@ def _how_to_lead(evidence: Evidence, group: GroupTraffic, cost: GroupCost) -> st
     """Return what makes the agent lead a group, by what it is to the group now."""
     bootstrap = evidence.report.bootstrap
     if group.kind != _CLASSIC:
-        return advice(group.kind, group.group, bootstrap=bootstrap)
+        if group.kind == "streams":
+            return STREAMS_BROKER_ASSIGNED
+        return STREAMS_CLASSIC.format(command=command("streams plan", "--group", group.group, bootstrap=bootstrap))
     plan = f"{command('plan', group=group.group, bootstrap=bootstrap)} shows the plan"
     if cost.role == LEADING:
         return f"the agent leads it: {command('events', group=group.group)} says what it decided and why; {plan}"

@@ -42,10 +42,7 @@ class RackNames:
 def rack_names(members: AbstractSet[str], brokers: AbstractSet[str], *, complete: bool = True) -> Iterator[RackNames]:
     """Yield why member racks match no broker rack; nothing if each of them does, or one of the sets is empty.
 
-    Args:
-        members: racks of members.
-        brokers: racks of brokers.
-        complete: whether every broker's rack is known; an absent broker may be the one in a member's rack.
+    `complete`: whether every broker's rack is known; an absent broker may be the one in a member's rack.
     """
     strangers = members - brokers
     if not strangers or not brokers:
@@ -88,13 +85,7 @@ def rack_names(members: AbstractSet[str], brokers: AbstractSet[str], *, complete
 
 
 def rack_warnings(members: Iterable[str | None], settings: RackSettings, brokers: Mapping[int, Rack]) -> list[str]:
-    """Return why racks of members, and of members to come, match no broker rack.
-
-    Args:
-        members: racks of members.
-        settings: their maps name racks of members, also of those that are not there yet.
-        brokers: racks of brokers.
-    """
+    """Return why racks of members match no broker rack, and those that the settings name for members to come."""
     own = {rack for rack in members if rack is not None}
     named = {rack for rack in brokers.values() if isinstance(rack, str)}
     complete = len(named) > 0 and all(isinstance(rack, str) for rack in brokers.values())

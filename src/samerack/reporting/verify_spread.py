@@ -19,7 +19,7 @@ from samerack.reporting.baseline import share_with_every_replica
 from samerack.reporting.evidence import Evidence, dollars_per_month, in_group, priced_within, unexplained_dollars
 from samerack.reporting.findings import Code, Finding
 from samerack.reporting.report import GroupCost
-from samerack.reporting.shares import MIN_SHARE
+from samerack.reporting.serving import MIN_SHARE
 from samerack.reporting.verify_racks import names_of
 from samerack.settings.cures import command
 from samerack.traffic.model import STREAMS_KINDS, GroupTraffic
@@ -83,13 +83,10 @@ def _causes(evidence: Evidence, group: GroupTraffic, cost: GroupCost) -> Iterato
 
 
 def _spread(evidence: Evidence, group: GroupTraffic, *, any_replica: bool) -> RackSpread | None:
-    """Return how the group is spread over racks.
+    """Return how the group is spread over racks, or would be if any replica in a member's rack served it.
 
-    Args:
-        evidence: what is known of the cluster.
-        group: the group.
-        any_replica: as if any replica in a member's rack served it. Where the brokers do not let that happen, which is
-            another finding, or their configuration is not known, it counts so anyway: it is the least that crosses.
+    Where the brokers do not let that happen, which is another finding, or their configuration is not known, it counts
+    so anyway: it is the least that crosses.
     """
     problem = group.problem
     if problem is None:
@@ -107,7 +104,6 @@ def _members(evidence: Evidence, group: GroupTraffic, cost: GroupCost, spread: R
         where=in_group(group),
         cause=f"{uneven_in_words(spread)}; {_by_rack(spread)}",
         cure=cure_of_uneven(spread) + (curve if group.kind == "classic" else ""),
-        costs=True,
         dollars_per_month=_dollars(evidence, cost, spread.share - spread.share_if_even),
     )
 
@@ -125,7 +121,6 @@ def _leaders(
         "if any replica in their rack served them",
         cure="set client.rack; clients that have it and do not show it to the group belong in racks.fetch_with_rack. "
         "Or spread leaders like members: kafka-leader-election.sh --election-type preferred",
-        costs=True,
         dollars_per_month=_dollars(evidence, cost, spread.share - any_replica),
     )
 
@@ -139,7 +134,6 @@ def _replicas(evidence: Evidence, group: GroupTraffic, cost: GroupCost, share: f
         cause=f"at least {share:.0%} has to cross racks in any balanced plan{also}: {worst}",
         cure="give these topics a replica in each rack (replication factor = racks), or place members like partitions: "
         "most of them where most are",
-        costs=True,
         dollars_per_month=_dollars(evidence, cost, share),
     )
 

@@ -75,12 +75,8 @@ class Allowances:
     ) -> str:
         """Subtract a member's report from its allowance; return why the report is impossible, or "".
 
-        Args:
-            key: The member.
-            reads: What it reports as read since the last time.
-            owned: What it owns according to the brokers.
-            curves: The logs, polled after the report.
-            now: Seconds, monotonic.
+        `reads` is what it reports since the last time, `owned` what it owns according to the brokers; the logs of
+        `curves` were polled after the report. `now` is monotonic.
         """
         member = self._members.setdefault(key, _Allowance(at=now))
         grown = sum(_refill(member, partition, curves[partition]) for partition in member.partitions.keys() & curves)

@@ -7,15 +7,13 @@ are added.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, TypeAlias
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from samerack.traffic.collect import Partition
 from samerack.traffic.model import ObservedMember
 from samerack.traffic.overhead import USUAL_BATCH_BYTES, overhead_bytes
 from samerack.traffic.positions import Span
-
-NOBODY: Final = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,12 +68,8 @@ def with_overhead(
 ) -> list[Part]:
     """Add the envelopes of fetches to the parts: each connection's are spread over what it reads.
 
-    Args:
-        parts: Bytes of the log.
-        owners: Who fetches what now; partitions without reads at the moment are fetched as well.
-        serving: Which broker serves.
-        batch_bytes: Average size of a batch, by topic.
-        seconds: Time between the two polls.
+    `owners` fetch now, also partitions without reads at the moment. `batch_bytes` is the average size of a batch by
+    topic, `seconds` the time between the two polls.
     """
     if seconds <= 0:
         return list(parts)
@@ -96,16 +90,7 @@ def with_overhead(
         whole = sum(sizes.values())
         for one, size in sizes.items():
             added[one] = extra * (size / whole if whole else 1 / len(partitions))
-    result = [
-        Part(
-            partition=part.partition,
-            member=part.member,
-            broker=part.broker,
-            wire_bytes=part.wire_bytes + added.pop(part.partition, 0.0),
-            records=part.records,
-        )
-        for part in parts
-    ]
+    result = [replace(part, wire_bytes=part.wire_bytes + added.pop(part.partition, 0.0)) for part in parts]
     result += [
         Part(
             partition=partition,

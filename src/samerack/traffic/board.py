@@ -31,14 +31,7 @@ class Published:
 
 
 class TrafficBoard:
-    """The latest snapshot and the totals.
-
-    Example:
-        board = TrafficBoard()
-        snapshot = board.latest()          # TrafficSnapshot; cycle 0 before anything was measured
-        orders = board.group("orders")     # GroupTraffic or None
-        for key, volume in board.totals().items(): ...
-    """
+    """The latest snapshot and the totals."""
 
     def __init__(self) -> None:
         self._published = Published(snapshot=TrafficSnapshot(), totals=MappingProxyType({}))
@@ -79,11 +72,7 @@ class TrafficBoard:
                 del self._seen[name]
             totals = {key: volume for key, volume in self._published.totals.items() if key.group not in gone}
             for flow in counted:
-                before = totals.get(flow.key, _NOTHING)
-                totals[flow.key] = Volume(
-                    wire_bytes=before.wire_bytes + flow.volume.wire_bytes,
-                    records=before.records + flow.volume.records,
-                )
+                totals[flow.key] = totals.get(flow.key, _NOTHING) + flow.volume
             self._published = Published(snapshot=snapshot, totals=MappingProxyType(totals), read=tuple(read))
             self._by_name = {group.group: group for group in snapshot.groups}
         for listener in self._listeners:

@@ -19,7 +19,7 @@ from samerack.traffic.collect import Keys, Offsets, Partition, TopicPolicy
 from samerack.traffic.curve import Curve, LogExtent, bytes_between, extend
 from samerack.traffic.groups import ListedGroup, ObservedGroup
 from samerack.traffic.model import Gap, ObservedMember
-from samerack.traffic.positions import Looks, Spans, spans_of
+from samerack.traffic.positions import Polls, Spans, spans_of
 from samerack.traffic.probe import Reader, Served
 from samerack.traffic.production import Production
 from samerack.traffic.sample import Sampler
@@ -75,10 +75,11 @@ class BrokerPoller:
         self.timelines = Timelines()
         self.production = Production()
         self._logs_at: float | None = None
+        self._rack_aware = False
         self._keys = Keys()
         self.gaps: list[Gap] = []
-        sampler = Sampler(wire, rack=settings.traffic.rack, budget_bytes=settings.traffic.sample_bytes)
-        self.sizes = Sizes(sampler, rack=settings.traffic.rack, enabled=settings.traffic.sample_bytes > 0)
+        sampler = Sampler(wire=wire, rack=settings.traffic.rack, budget_bytes=settings.traffic.sample_bytes)
+        self.sizes = Sizes(sampler, serving=lambda partition: self._guess(partition, settings.traffic.rack or None))
 
     def poll(self, *, now: float, rack_aware: bool) -> Poll:
         """Poll everything once.
@@ -86,21 +87,21 @@ class BrokerPoller:
         Raises:
             AgentError: No broker can be reached at all.
         """
-        self.gaps = []
+        self.gaps, self._rack_aware = [], rack_aware
         poll = self._poll_groups()
         wanted = {
             partition
             for group in poll.groups
             for partition in (*poll.owners[group], *poll.committed.get(group, ()))
-            if partition[1] < len(self.state.cluster.topics.get(partition[0], ()))
+            if self.state.cluster.partition(*partition) is not None
         }
         logs_before, seconds = self.state.logs, 0.0 if self.state.at is None else now - self.state.at
         self._poll_policies(now=now)
         self._poll_logs(wanted, now=now)
         self._poll_stable(poll.committed)
         poll.spans = self._spans(poll, logs_before, seconds)
-        self._poll_serving(poll, now=now, rack_aware=rack_aware)
-        self._sample_logs(poll, rack_aware=rack_aware)
+        self._poll_serving(poll, now=now)
+        self._sample_logs(poll)
         return poll
 
     def done(self, poll: Poll, now: float | None) -> None:
@@ -114,17 +115,19 @@ class BrokerPoller:
             if group in state.committed or group in poll.committed
         }
 
-    def serving(self, partition: Partition, member: ObservedMember | None, *, rack_aware: bool) -> int | None:
+    def serving(self, partition: Partition, member: ObservedMember | None) -> int | None:
         """Return the broker that serves a member, or the leader without a member; None where unknown."""
         rack = member.rack.rack if member is not None and member.rack.fetches_with_rack else None
         if rack is not None:
             served = self.state.served.get((partition, rack))
             if served is not None:
                 return served.broker
-        views = self.state.cluster.topics.get(partition[0], ())
-        if partition[1] >= len(views):
-            return None
-        return probe.guess(self.state.cluster, views[partition[1]], rack, rack_aware=rack_aware)
+        return self._guess(partition, rack)
+
+    def _guess(self, partition: Partition, rack: str | None) -> int | None:
+        """Return the broker that serves a rack by the rule; None where there is none, or the partition is unknown."""
+        view = self.state.cluster.partition(*partition)
+        return None if view is None else probe.guess(self.state.cluster, view, rack, rack_aware=self._rack_aware)
 
     def rack_of(self, broker: int | None) -> str:
         """Return the rack of a broker, "" where unknown."""
@@ -182,7 +185,7 @@ class BrokerPoller:
         all_have_epochs = state.with_epochs - state.without_epochs
         return {
             name: spans_of(
-                Looks(
+                Polls(
                     before=state.committed.get(name),
                     now=poll.committed.get(name, {}),
                     owned_before=state.owners.get(name, {}).keys(),
@@ -226,7 +229,8 @@ class BrokerPoller:
         logs, gaps = collect.offsets(self._wire, led, self._keys)
         self.gaps += gaps
         tiered = {topic for topic, policy in state.policies.items() if policy.tiered}
-        local = self._local_starts({broker: [one for one in some if one[0] in tiered] for broker, some in led.items()})
+        led_tiered = {broker: [one for one in some if one[0] in tiered] for broker, some in led.items()}
+        local = collect.local_starts(self._wire, led_tiered, self._keys)
         curves: dict[Partition, Curve] = {}
         appended: dict[Partition, float] = {}
         for leader, partitions in led.items():
@@ -252,10 +256,6 @@ class BrokerPoller:
         self.timelines.polled(logs, now=now)
         self._keys.keep(curves)
 
-    def _local_starts(self, led: Mapping[int, list[Partition]]) -> dict[Partition, int]:
-        asked = {broker: partitions for broker, partitions in led.items() if partitions}
-        return collect.local_starts(self._wire, asked, self._keys) if asked else {}
-
     def _poll_stable(self, committed: Mapping[str, Mapping[Partition, int]]) -> None:
         """Ask how far reads get where a group seems to stand still: an open transaction may hold it up."""
         state = self.state
@@ -267,13 +267,9 @@ class BrokerPoller:
             and partition in state.logs
             and offset < state.logs[partition].end
         }
-        state.stable = (
-            collect.stable_offsets(self._wire, collect.leaders(state.cluster, sorted(still)), self._keys)
-            if still
-            else {}
-        )
+        state.stable = collect.stable_offsets(self._wire, collect.leaders(state.cluster, sorted(still)), self._keys)
 
-    def _poll_serving(self, poll: Poll, *, now: float, rack_aware: bool) -> None:
+    def _poll_serving(self, poll: Poll, *, now: float) -> None:
         state = self.state
         readers = {
             (partition, member.rack.rack)
@@ -290,7 +286,7 @@ class BrokerPoller:
             state.served,
             state.cluster,
             now=now,
-            rack_aware=rack_aware,
+            rack_aware=self._rack_aware,
             seconds=self._settings.traffic.probe_seconds,
         )
         state.served = {reader: served for reader, served in state.served.items() if reader in readers} | settled
@@ -308,14 +304,11 @@ class BrokerPoller:
             state.policies = {topic: policy for topic, policy in found.items() if topic in topics}
         self.gaps += state.policy_gaps  # requested rarely, and still true in between
 
-    def _sample_logs(self, poll: Poll, *, rack_aware: bool) -> None:
-        state = self.state
+    def _sample_logs(self, poll: Poll) -> None:
         spans = [span for group in poll.spans.values() for span in group.spans]
-        compacted = {topic for topic, policy in state.policies.items() if policy.compacted}
-        self.gaps += self.sizes.prepare(
-            spans, state.curves, compacted=compacted, cluster=state.cluster, rack_aware=rack_aware
-        )
-        self.gaps += self.sizes.sample_batches(spans, state.curves, cluster=state.cluster, rack_aware=rack_aware)
+        compacted = {topic for topic, policy in self.state.policies.items() if policy.compacted}
+        self.gaps += self.sizes.prepare(spans, self.state.curves, compacted=compacted)
+        self.gaps += self.sizes.sample_batches(spans, self.state.curves)
 
 
 def _newest(before: dict[Partition, int], now: dict[Partition, int]) -> dict[Partition, int]:

@@ -31,14 +31,8 @@ def poll(
 ) -> tuple[Logs | None, list[Gap]]:
     """Poll size and offsets of every partition's leader.
 
-    Args:
-        wire: Connections.
-        brokers: The brokers that are there.
-        curves: Partitions that were polled for groups.
-        logs: Their offsets at the last poll: a curve that does not end there is from an earlier one.
-
-    Returns:
-        The logs, None if the topics could not be listed; and what could not be requested.
+    `curves` and `logs` are partitions that were polled for groups, and their offsets at the last poll: a curve that
+    does not end there is from an earlier one. Return the logs, None if the topics could not be listed, and gaps.
 
     Raises:
         AgentError: No broker can be reached any more.
@@ -63,15 +57,7 @@ def poll(
         for partition, offsets in polled.items():
             row = placed.rows[partition[0]][partition[1]]
             size[row], start[row], end[row] = sizes.get(partition, UNKNOWN), offsets.start, offsets.end
-    return Logs(
-        rows=placed.rows,
-        internal=placed.internal,
-        placement=np.array(placed.placement, dtype=np.int32),
-        placements=placed.brokers,
-        size=size,
-        start=start,
-        end=end,
-    ), gaps
+    return Logs(placed=placed, size=size, start=start, end=end), gaps
 
 
 def _chunks(

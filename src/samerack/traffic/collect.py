@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 from kafka import errors as kafka_errors
@@ -18,7 +19,7 @@ from samerack.cluster.broker_configs import TOPIC, describe_configs
 from samerack.cluster.metadata import ask_metadata
 from samerack.cluster.view import ClusterView
 from samerack.cluster.wire import ANY_BROKER, Question, Wire, chunked
-from samerack.traffic.gaps import failed, refused
+from samerack.traffic.gaps import answered, failed, refused
 from samerack.traffic.model import Family, Gap
 
 Partition: TypeAlias = tuple[str, int]
@@ -88,39 +89,28 @@ def leaders(cluster: ClusterView, partitions: Iterable[Partition]) -> dict[int, 
     """Return these partitions by leader; those without a leader are left out."""
     led: dict[int, list[Partition]] = {}
     for topic, number in partitions:
-        views = cluster.topics.get(topic, ())
-        if 0 <= number < len(views) and views[number].leader in cluster.brokers:
-            led.setdefault(views[number].leader, []).append((topic, number))
+        view = cluster.partition(topic, number)
+        if view is not None and view.leader in cluster.brokers:
+            led.setdefault(view.leader, []).append((topic, number))
     return led
 
 
 def log_sizes(wire: Wire, led: Mapping[int, Sequence[Partition]], key: KeyOf) -> tuple[dict[Partition, int], list[Gap]]:
     """Request the bytes of each partition's leader replica: brokers list every replica, only the leader's counts."""
     topic = DescribeLogDirsRequest.DescribableLogDirTopic
-    questions = [
-        Question(
-            broker=broker,
-            request=DescribeLogDirsRequest(
-                topics=[topic(topic=name, partitions=numbers) for name, numbers in _by_topic(chunk).items()],
-                max_version=4,
-            ),
-        )
-        for broker, partitions in led.items()
-        for chunk in chunked(partitions, _AT_ONCE)
-    ]
+
+    def request(partitions: Sequence[Partition]) -> Any:
+        topics = [topic(topic=name, partitions=numbers) for name, numbers in _by_topic(partitions).items()]
+        return DescribeLogDirsRequest(topics=topics, max_version=4)
+
+    questions = _to_leaders(led, request)
     sizes: dict[Partition, int] = {}
     gaps: list[Gap] = []
-    for answer in wire.ask_in_batches(questions):
-        where = f"broker {answer.question.broker}"
-        if answer.error is not None:
-            gaps.append(failed(Family.LOG_DIRS, where, answer.error))
-            continue
-        response = answer.response
+    for answer in answered(wire.ask_in_batches(questions), Family.LOG_DIRS, gaps):
+        where, response = f"broker {answer.question.broker}", answer.response
         # without permission brokers answer version 3 and later with an error, before that with no directory at all
-        code = (response.error_code or 0) or (
-            0 if response.results else _code(kafka_errors.ClusterAuthorizationFailedError)
-        )
-        gaps += refused(Family.LOG_DIRS, where, code)
+        without = 0 if response.results else kafka_errors.ClusterAuthorizationFailedError.errno
+        gaps += refused(Family.LOG_DIRS, where, response.error_code or without)
         for directory in response.results:
             gaps += refused(Family.LOG_DIRS, where, directory.error_code)
             for one in directory.topics:
@@ -130,26 +120,18 @@ def log_sizes(wire: Wire, led: Mapping[int, Sequence[Partition]], key: KeyOf) ->
     return sizes, gaps
 
 
-def _code(error: Any) -> int:
-    return int(error.errno)
-
-
 def offsets(
     wire: Wire, led: Mapping[int, Sequence[Partition]], key: KeyOf
 ) -> tuple[dict[Partition, Offsets], list[Gap]]:
     """Request the first and end offset of each partition from its leader."""
     questions = [
-        Question(broker=broker, request=_offsets_request(chunk, which, isolation=_READ_UNCOMMITTED), about=which)
+        question
         for which in (_LATEST, _EARLIEST)
-        for broker, partitions in led.items()
-        for chunk in chunked(partitions, _AT_ONCE)
+        for question in _to_leaders(led, partial(_offsets_request, which=which), about=which)
     ]
     found: dict[int, dict[Partition, int]] = {_LATEST: {}, _EARLIEST: {}}
     gaps: list[Gap] = []
-    for answer in wire.ask_in_batches(questions):
-        if answer.error is not None:
-            gaps.append(failed(Family.END_OFFSETS, f"broker {answer.question.broker}", answer.error))
-            continue
+    for answer in answered(wire.ask_in_batches(questions), Family.END_OFFSETS, gaps):
         for topic in answer.response.topics:
             for one in topic.partitions:
                 if one.error_code:
@@ -169,7 +151,7 @@ def stable_offsets(wire: Wire, led: Mapping[int, Sequence[Partition]], key: KeyO
 
     What fails is left out: the same brokers have just failed to give other offsets, or do so at the next poll.
     """
-    return _more_offsets(wire, led, key, _LATEST, isolation=_READ_COMMITTED)
+    return _more_offsets(wire, led, key, which=_LATEST, isolation=_READ_COMMITTED)
 
 
 def local_starts(wire: Wire, led: Mapping[int, Sequence[Partition]], key: KeyOf) -> dict[Partition, int]:
@@ -177,17 +159,13 @@ def local_starts(wire: Wire, led: Mapping[int, Sequence[Partition]], key: KeyOf)
 
     What fails is left out, as in `stable_offsets`.
     """
-    return _more_offsets(wire, led, key, _EARLIEST_LOCAL, isolation=_READ_UNCOMMITTED)
+    return _more_offsets(wire, led, key, which=_EARLIEST_LOCAL)
 
 
 def _more_offsets(
-    wire: Wire, led: Mapping[int, Sequence[Partition]], key: KeyOf, which: int, *, isolation: int
+    wire: Wire, led: Mapping[int, Sequence[Partition]], key: KeyOf, *, which: int, isolation: int = _READ_UNCOMMITTED
 ) -> dict[Partition, int]:
-    questions = [
-        Question(broker=broker, request=_offsets_request(chunk, which, isolation=isolation))
-        for broker, partitions in led.items()
-        for chunk in chunked(partitions, _AT_ONCE)
-    ]
+    questions = _to_leaders(led, partial(_offsets_request, which=which, isolation=isolation))
     return {
         key(topic.name, one.partition_index): int(one.offset)
         for answer in wire.ask_in_batches(questions)
@@ -198,7 +176,7 @@ def _more_offsets(
     }
 
 
-def _offsets_request(partitions: Sequence[Partition], which: int, *, isolation: int) -> Any:
+def _offsets_request(partitions: Sequence[Partition], *, which: int, isolation: int = _READ_UNCOMMITTED) -> Any:
     topic, partition = ListOffsetsRequest.ListOffsetsTopic, ListOffsetsRequest.ListOffsetsTopic.ListOffsetsPartition
     return ListOffsetsRequest(
         replica_id=-1,
@@ -227,10 +205,7 @@ def policies(wire: Wire, topics: Collection[str]) -> tuple[dict[str, TopicPolicy
         Question(broker=ANY_BROKER, request=describe_configs(TOPIC, chunk, (_CLEANUP, _REMOTE)))
         for chunk in chunked(sorted(topics), _AT_ONCE)
     ]
-    for answer in wire.ask_in_batches(questions):
-        if answer.error is not None:
-            gaps.append(failed(Family.TOPIC_CONFIGS, "", answer.error))
-            continue
+    for answer in answered(wire.ask_in_batches(questions), Family.TOPIC_CONFIGS, gaps):
         for result in answer.response.results:
             gaps += refused(Family.TOPIC_CONFIGS, str(result.resource_name), result.error_code)
             configs = {str(config.name): str(config.value or "") for config in result.configs or ()}
@@ -239,6 +214,16 @@ def policies(wire: Wire, topics: Collection[str]) -> tuple[dict[str, TopicPolicy
                     compacted="compact" in configs.get(_CLEANUP, ""), tiered=configs.get(_REMOTE) == "true"
                 )
     return known, gaps
+
+
+def _to_leaders(
+    led: Mapping[int, Sequence[Partition]], request: Callable[[Sequence[Partition]], Any], about: Any = None
+) -> list[Question]:
+    return [
+        Question(broker=broker, request=request(chunk), about=about)
+        for broker, partitions in led.items()
+        for chunk in chunked(partitions, _AT_ONCE)
+    ]
 
 
 def _by_topic(partitions: Iterable[Partition]) -> dict[str, list[int]]:

@@ -64,7 +64,8 @@ class Curve:
         """The usual bytes per offset: the running median, else the average of the whole log."""
         if self.densities:
             return median(self.densities)
-        return _average(self.extent)
+        records = self.extent.end - self.extent.start
+        return self.extent.size_bytes / records if records > 0 else 0.0
 
 
 def begin(extent: LogExtent) -> Curve:
@@ -106,10 +107,6 @@ def bytes_between(curve: Curve, first: int, end: int) -> float:
     What is in remote storage only has the usual density.
     """
     return max(0.0, _at(curve, end) - _at(curve, first)) if end > first else 0.0
-
-
-def _average(extent: LogExtent) -> float:
-    return extent.size_bytes / (extent.end - extent.start) if extent.end > extent.start else 0.0
 
 
 def _believable(curve: Curve, density: float) -> bool:

@@ -25,9 +25,8 @@ from samerack.traffic.read_rates import ReadRates
 from samerack.traffic.replication import ReplicationMeter
 from samerack.traffic.snapshot_builder import ClusterContext, GroupObservation, SnapshotBuilder
 from samerack.traffic.statistics import Read
-from samerack.traffic.tally import Count, Tally, count, everybody
+from samerack.traffic.tally import Count, Tally, Window, count
 from samerack.traffic.weights import WeightBook
-from samerack.traffic.window import Window
 
 _LONGEST_STEP_SECONDS: Final = 120.0
 """After a longer pause (a suspended machine) envelopes and rates of the time between are not estimated."""
@@ -77,11 +76,8 @@ class Cycle:
     ) -> TrafficSnapshot:
         """Run one cycle; publish and return what is known after it.
 
-        Args:
-            now: Seconds, monotonic.
-            wall: The same moment in seconds since 1970.
-            rack_aware: Whether the brokers serve from the reader's rack; None where unknown.
-            elsewhere: Gaps of requests that were sent elsewhere for this cycle.
+        `now` (monotonic) and `wall` (since 1970) are the same moment. `rack_aware`: whether the brokers serve from the
+        reader's rack, None where unknown. `elsewhere`: gaps of requests that were sent elsewhere for this cycle.
 
         Raises:
             AgentError: No broker can be reached at all.
@@ -91,9 +87,8 @@ class Cycle:
         seconds = 0.0 if state.at is None else now - state.at
         if seconds > _LONGEST_STEP_SECONDS:
             seconds = 0.0
-        aware = bool(rack_aware)
         before = self._leadership.sure_claims()
-        poll = self._poller.poll(now=now, rack_aware=aware)
+        poll = self._poller.poll(now=now, rack_aware=bool(rack_aware))
         claims = self._leadership.sure_claims() if before is not None else None
         if claims is None:
             self._count_later(poll)
@@ -101,12 +96,12 @@ class Cycle:
         self._exact.see(
             poll.groups,
             {topic: len(views) for topic, views in state.cluster.topics.items()},
-            self._served_members(poll, rack_aware=aware),
+            self._served_members(poll),
             curves=state.curves,
             rewound={name: spans.rewound for name, spans in poll.spans.items() if spans.rewound},
             now=now,
         )
-        groups = self._count(poll, claims, now=now, seconds=seconds, rack_aware=aware)
+        groups = self._count(poll, claims, now=now, seconds=seconds)
         self._window.add(wall - seconds, wall, [flow for group in groups.values() for flow in group.flows])
         gone = state.groups.keys() - poll.groups.keys()
         for known in (self._weights, self._read_rates, self._builder):
@@ -145,9 +140,7 @@ class Cycle:
             and self._bases[name].claim == claim
         ]
 
-    def _count(
-        self, poll: Poll, claims: Claims | None, *, now: float, seconds: float, rack_aware: bool
-    ) -> dict[str, Count]:
+    def _count(self, poll: Poll, claims: Claims | None, *, now: float, seconds: float) -> dict[str, Count]:
         """Return what each group read; estimates count only where this agent counted the group at both ends."""
         reported: dict[str, dict[str, list[Read]]] = {}
         for (where, member), reads in self._exact.collect().items():
@@ -157,7 +150,7 @@ class Cycle:
         counts: dict[str, Count] = {}
         for name, group in poll.groups.items():
             owners = poll.owners[name]
-            parts = self._parts(name, poll, seconds=seconds, rack_aware=rack_aware)
+            parts = self._parts(name, poll, seconds=seconds)
             if claims is not None:
                 self._read_rates.measured(name, parts, owners, seconds)
             self._weights.measured(name, self._poller.production.rates(owners))
@@ -169,7 +162,7 @@ class Cycle:
                 reported.get(name, {}),
                 exact_members={one: members[one] for where, one in known if where == name and one in members},
                 rack_of=self._poller.rack_of,
-                counts=self._counts(name, claims) if name in mine else _nobody,
+                counts=self._counts(name, claims if name in mine else None),
             )
             for member_id, wire_bytes in one.estimated.items():
                 self._exact.estimated((name, member_id), wire_bytes)
@@ -178,38 +171,36 @@ class Cycle:
 
     def _counts(self, name: str, claims: Claims | None) -> Callable[[ObservedMember | None], bool]:
         """Return the test for members whose reads this agent counts: not those that report to other agents."""
-        elsewhere = self._bases[name].elsewhere | (claims.elsewhere(name) if claims is not None else frozenset())
-        return everybody if not elsewhere else lambda member: member is None or member.id not in elsewhere
+        if claims is None:
+            return lambda _member: False
+        elsewhere = self._bases[name].elsewhere | claims.elsewhere(name)
+        return lambda member: member is None or member.id not in elsewhere
 
-    def _parts(self, name: str, poll: Poll, *, seconds: float, rack_aware: bool) -> list[Part]:
+    def _parts(self, name: str, poll: Poll, *, seconds: float) -> list[Part]:
         state = self._poller.state
-
-        def serving(partition: Partition, member: ObservedMember | None) -> int | None:
-            return self._poller.serving(partition, member, rack_aware=rack_aware)
-
         parts = parts_of(
             poll.spans[name].spans,
             lambda span: self._poller.sizes.size_of(span, state.curves),
             owners=poll.owners[name],
             owners_before=state.owners.get(name, {}),
-            serving=serving,
+            serving=self._poller.serving,
         )
         if not state.curves:  # no sizes: envelopes alone would look like a measurement
             return parts
         return with_overhead(
             parts,
             owners=poll.owners[name],
-            serving=serving,
+            serving=self._poller.serving,
             batch_bytes=self._poller.sizes.batch_bytes,
             seconds=seconds if name in state.groups else 0.0,
         )
 
-    def _served_members(self, poll: Poll, *, rack_aware: bool) -> dict[MemberKey, dict[Partition, int]]:
+    def _served_members(self, poll: Poll) -> dict[MemberKey, dict[Partition, int]]:
         """Return the serving brokers of the members whose clients count by broker only."""
         served: dict[MemberKey, dict[Partition, int]] = {}
         for group in {one.group for one in self._settings.traffic.client_endpoints}:
             for partition, member in poll.owners.get(group, {}).items():
-                broker = self._poller.serving(partition, member, rack_aware=rack_aware)
+                broker = self._poller.serving(partition, member)
                 if broker is not None:
                     served.setdefault((group, member.id), {})[partition] = broker
         return served
@@ -223,12 +214,11 @@ class Cycle:
         flows = self._window.by_group()
         context = ClusterContext(
             view=state.cluster,
-            as_last_seen=self._builder.cluster(state.cluster),
             logs=state.logs,
             stable=state.stable,
             timelines=self._poller.timelines.known,
             polled_at=now,
-            serving=lambda partition, member: self._poller.serving(partition, member, rack_aware=bool(rack_aware)),
+            serving=self._poller.serving,
             rack_of=self._poller.rack_of,
             served=state.served.keys(),
             sampled=self._poller.sizes.sampled_partitions,
@@ -261,7 +251,3 @@ class Cycle:
             gaps=tuple(self._poller.gaps),
             replication=self._replication.found,
         )
-
-
-def _nobody(_member: ObservedMember | None) -> bool:
-    return False

@@ -15,7 +15,7 @@ from samerack.cluster.wire import Question, Wire
 from samerack.common.patterns import selects
 from samerack.election.model import PROTOCOL_TYPE
 from samerack.traffic.collect import KeyOf, Partition
-from samerack.traffic.gaps import failed, refused
+from samerack.traffic.gaps import answered, refused
 from samerack.traffic.groups import ListedGroup, ObservedGroup
 from samerack.traffic.model import Family, Gap
 
@@ -47,16 +47,10 @@ def listed(wire: Wire, brokers: Iterable[int], patterns: Sequence[str]) -> tuple
     questions = [Question(broker=broker, request=list_groups()) for broker in brokers]
     found: dict[str, ListedGroup] = {}
     gaps: list[Gap] = []
-    for answer in wire.ask_in_batches(questions):
-        where = f"broker {answer.question.broker}"
-        if answer.error is not None:
-            gaps.append(failed(Family.GROUPS, where, answer.error))
-            continue
-        gaps += refused(Family.GROUPS, where, answer.response.error_code)
+    for answer in answered(wire.ask_in_batches(questions), Family.GROUPS, gaps):
+        gaps += refused(Family.GROUPS, f"broker {answer.question.broker}", answer.response.error_code)
         for one in answer.response.groups:
-            if one.protocol_type == PROTOCOL_TYPE:
-                continue
-            if selects(patterns, one.group_id):
+            if one.protocol_type != PROTOCOL_TYPE and selects(patterns, one.group_id):
                 found[str(one.group_id)] = ListedGroup(
                     group=one.group_id,
                     coordinator=answer.question.broker,
@@ -79,10 +73,7 @@ def described(wire: Wire, groups: Iterable[ListedGroup], *, classic: Read, consu
     result = Descriptions()
     for kind, coordinators in by_kind.items():
         questions = to_coordinators(coordinators, partial(describe_groups, kind=kind), _AT_ONCE)
-        for answer in wire.ask_in_batches(questions):
-            if answer.error is not None:
-                result.gaps.append(failed(Family.GROUPS, f"broker {answer.question.broker}", answer.error))
-                continue
+        for answer in answered(wire.ask_in_batches(questions), Family.GROUPS, result.gaps):
             for one in answer.response.groups:
                 code = int(getattr(one.error_code, "value", one.error_code))
                 if code:
@@ -96,13 +87,10 @@ def described(wire: Wire, groups: Iterable[ListedGroup], *, classic: Read, consu
 
 @dataclass(slots=True, kw_only=True)
 class Commits:
-    """Committed offsets by group; a group without an answer is left out.
+    """Committed offsets by group and partition; a group without an answer is left out.
 
-    Attributes:
-        offsets: Those of each partition.
-        bare: Partitions whose commit has changed, and has no leader epoch.
-        with_epochs: Groups of which some commit has one.
-        gaps: Requests that were refused or failed.
+    `bare` are partitions whose commit has changed, and has no leader epoch; `with_epochs` are groups of which some
+    commit has one.
     """
 
     offsets: dict[str, dict[Partition, int]] = field(default_factory=dict)
@@ -118,10 +106,7 @@ def committed(
     questions = to_coordinators({group.group: group.coordinator for group in groups}, fetch_offsets, _AT_ONCE)
     found = Commits()
     gaps = found.gaps
-    for answer in wire.ask_in_batches(questions):
-        if answer.error is not None:
-            gaps.append(failed(Family.COMMITTED, f"broker {answer.question.broker}", answer.error))
-            continue
+    for answer in answered(wire.ask_in_batches(questions), Family.COMMITTED, gaps):
         for group in answer.response.groups:
             if group.error_code:
                 gaps += refused(Family.COMMITTED, str(group.group_id), group.error_code, passing=True)

@@ -20,11 +20,8 @@ _SEVERAL: Final = 2
 class TopicShare:
     """The topic of which one member has most beyond what it must have.
 
-    Attributes:
-        topic: its name.
-        member: the member that has most of it.
-        share: its share of the topic's partitions that have an owner, between 0 and 1.
-        least: the share that some member must have, as partitions cannot be divided.
+    `share` is the member's part of the topic's partitions that have an owner, between 0 and 1; `least` is what some
+    member must have, as partitions cannot be divided.
     """
 
     topic: str
@@ -35,13 +32,7 @@ class TopicShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BusiestMember:
-    """The member that reads most.
-
-    Attributes:
-        member: its id.
-        bytes_per_second: what it reads.
-        mean: what all members read on average, in the same unit.
-    """
+    """The member that reads most, and what all members read on average, in the same unit."""
 
     member: str
     bytes_per_second: float
@@ -66,15 +57,9 @@ def busiest_in_words(busiest: BusiestMember | None) -> str:
 
 
 def topic_share(owned: Iterable[tuple[str, str]], subscriptions: Mapping[str, Iterable[str]]) -> TopicShare | None:
-    """Return the most unevenly read topic of a group.
+    """Return the most unevenly read topic of a group, from member and topic of each partition that has an owner.
 
-    Args:
-        owned: member and topic of each partition that has an owner.
-        subscriptions: topics of each member.
-
-    Returns:
-        The topic; None if no topic has several partitions and several members that may read it.
-
+    None if no topic has several partitions and several members that may read it.
     Complexity: O(partitions + members * topics).
     """
     cells = Counter(owned)
@@ -99,14 +84,9 @@ def topic_share(owned: Iterable[tuple[str, str]], subscriptions: Mapping[str, It
 
 
 def busiest(rates: Iterable[tuple[str, float | None]], members: Iterable[str]) -> BusiestMember | None:
-    """Return the member that reads most bytes.
+    """Return the member that reads most bytes, from owner and bytes per second of each partition that has an owner.
 
-    Args:
-        rates: owner and bytes per second of each partition that has an owner.
-        members: all members.
-
-    Returns:
-        The member; None with fewer than two members, if a rate is not known, or while nothing is read.
+    None with fewer than two members, if a rate is not known, or while nothing is read.
     """
     sums = dict.fromkeys(members, 0.0)
     for member, rate in rates:

@@ -17,10 +17,11 @@ from typing import Final
 
 from samerack.election.counting import Claim
 from samerack.election.leadership_state import LeadershipState
+from samerack.protocol.model import to_pairs
 from samerack.traffic.allowance import Allowances, MemberKey
 from samerack.traffic.collect import Partition
 from samerack.traffic.curve import Curve
-from samerack.traffic.gaps import CONSEQUENCES
+from samerack.traffic.gaps import failed
 from samerack.traffic.groups import ObservedGroup
 from samerack.traffic.model import Family, Gap, ObservedMember
 from samerack.traffic.statistics import Counters, Read, StatisticsError, reads
@@ -65,12 +66,7 @@ class ExactReads:
     """Counters of clients, by group and client."""
 
     def __init__(self, *, began_at: float, leadership: LeadershipState | None = None) -> None:
-        """Prepare.
-
-        Args:
-            began_at: When the agent started to poll, on the clock of `now`.
-            leadership: What this agent counts; everything where it is alone.
-        """
+        """Prepare; `began_at` is when the agent started to poll, on the clock of `now`. Alone, the agent counts all."""
         self._began_at = began_at
         self._leadership = leadership or LeadershipState()
         self._lock = threading.Lock()
@@ -91,15 +87,10 @@ class ExactReads:
         rewound: Mapping[str, frozenset[Partition]] | None = None,
         now: float | None = None,
     ) -> None:
-        """Record a poll; posts are checked against it.
+        """Record a poll at `now` (monotonic); posts are checked against it.
 
-        Args:
-            groups: The groups, by name.
-            partitions: How many partitions topics have.
-            serving: The broker that serves each member's partitions.
-            curves: The curves of the logs.
-            rewound: Partitions in which commits went back, by group.
-            now: Seconds, monotonic.
+        `partitions` has how many partitions topics have, `serving` the broker that serves each member's partitions,
+        `rewound` the partitions in which a group's commits went back.
         """
         with self._lock:
             state = self._state
@@ -119,14 +110,10 @@ class ExactReads:
             self._state.estimated[member] += round(wire_bytes)
 
     def post(self, group: str, counters: Counters, *, now: float, member_id: str | None = None) -> ObservedMember:
-        """Take the counters of one client.
+        """Take the counters of one client of a group, at monotonic seconds.
 
-        Args:
-            group: Its group.
-            counters: What it counted.
-            now: Seconds, monotonic.
-            member_id: Member id or instance id where the caller knows it; otherwise the member is found by what it
-                owns and by its client id.
+        `member_id` is a member or instance id where the caller knows it; otherwise the member is found by what it owns
+        and by its client id.
 
         Raises:
             StatisticsError: No such group, partition or member, or the post is refused; nothing is changed.
@@ -192,7 +179,7 @@ class ExactReads:
                 if not group.owned_known:
                     self._unread[key] = found
                     continue
-                owned = _owned(member) if member is not None else ()
+                owned = to_pairs(member.owned) if member is not None else ()
                 reason = self._allowances.take(
                     key, list(found.values()), owned=owned, curves=self._state.curves, now=self._state.at
                 )
@@ -210,13 +197,7 @@ class ExactReads:
         """Return the members whose clients reported impossible reads."""
         with self._lock:
             return [
-                Gap(
-                    what=Family.STATISTICS,
-                    refused=False,
-                    where=group,
-                    reason=f"member {member}: {refusal.reason}",
-                    consequence=CONSEQUENCES[Family.STATISTICS],
-                )
+                failed(Family.STATISTICS, group, f"member {member}: {refusal.reason}")
                 for (group, member), refusal in self._refused.items()
             ]
 
@@ -226,11 +207,7 @@ class ExactReads:
         self._clients = {name: client for name, client in self._clients.items() if client.member != key}
 
     def _check_may_tell(self, key: MemberKey, name: tuple[str, str], counters: Counters) -> None:
-        """Check that this client may report for this member.
-
-        Raises:
-            StatisticsError: The member's client has just reported impossible reads, or there is too much to store.
-        """
+        """Raise a StatisticsError if the member's client has just reported impossible reads, or there is too much."""
         if key in self._refused:
             raise StatisticsError(f"{self._refused[key].reason}; its bytes are estimated for a while")
         others = [client for one, client in self._clients.items() if one != name]
@@ -243,12 +220,6 @@ class ExactReads:
         if counters.age_seconds is None:
             return False
         return counters.age_seconds <= now - max(self._began_at - _AT_BIRTH_SECONDS, since)
-
-
-def _owned(member: ObservedMember) -> Iterable[Partition]:
-    for topic, numbers in zip(member.owned.topics, member.owned.numbers, strict=True):
-        for number in numbers:
-            yield topic, int(number)
 
 
 def _add(unread: dict[tuple[Partition, int], Read], found: Iterable[Read]) -> None:
@@ -291,7 +262,4 @@ def _less(found: list[Read], estimated: int) -> list[Read]:
     if not estimated or whole <= 0:
         return found
     share = max(0.0, 1.0 - estimated / whole)
-    return [
-        Read(partition=read.partition, broker=read.broker, wire_bytes=read.wire_bytes * share, records=read.records)
-        for read in found
-    ]
+    return [replace(read, wire_bytes=read.wire_bytes * share) for read in found]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from kafka import errors as kafka_errors
 
+from samerack.cluster.wire import ANY_BROKER, Answer
 from samerack.common.errors import one_line
 from samerack.traffic.model import Family, Gap
 
@@ -52,25 +54,32 @@ _PASSING: Final = frozenset(
 """Normal in a running cluster: the next cycle asks again, and no gap is reported."""
 
 
-def failed(family: Family, where: str, error: Exception) -> Gap:
-    """Return the gap of a request without an answer."""
+def failed(family: Family, where: str, error: Exception | str) -> Gap:
+    """Return the gap of a request without an answer, or of what is refused for a reason."""
     return Gap(
         what=family,
         refused=type(error).__name__ in _REFUSALS,
         where=where,
-        reason=one_line(error),
+        reason=error if isinstance(error, str) else one_line(error),
         consequence=CONSEQUENCES[family],
     )
+
+
+def answered(answers: Iterable[Answer], family: Family, gaps: list[Gap]) -> Iterator[Answer]:
+    """Yield the answers that have a response, and add a gap for each request without."""
+    for answer in answers:
+        broker = answer.question.broker
+        if answer.error is None:
+            yield answer
+        else:
+            gaps.append(failed(family, f"broker {broker}" if broker != ANY_BROKER else "", answer.error))
 
 
 def refused(family: Family, where: str, code: int, *, passing: bool = False) -> list[Gap]:
     """Return the gap that an error code in a response leaves; none for success.
 
-    Args:
-        family: What was requested.
-        where: Broker, topic or group.
-        code: The broker's error code.
-        passing: Whether errors that pass by themselves leave a gap too; otherwise the next cycle only asks again.
+    `where` is a broker, topic or group. Errors that pass by themselves leave a gap only if `passing`: the next cycle
+    asks again.
     """
     if not code:
         return []

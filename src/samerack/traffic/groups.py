@@ -14,11 +14,11 @@ from samerack.cluster.group import CONSUMER, MemberView, view_member
 from samerack.cluster.racks import NO_HOSTS, Hosts, MemberRack, member_rack
 from samerack.cluster.view import ClusterView
 from samerack.protocol.errors import ProtocolError
-from samerack.protocol.model import NO_PARTITIONS, TopicPartitions, from_pairs
+from samerack.protocol.model import NO_PARTITIONS, TopicPartitions, from_pairs, to_pairs
 from samerack.settings.leading import RackSettings
 from samerack.traffic import streams_client, streams_tasks
 from samerack.traffic.collect import KeyOf, Partition, plain_key
-from samerack.traffic.model import GroupKind, ObservedMember
+from samerack.traffic.model import GroupDescription, GroupKind, ObservedMember
 from samerack.traffic.streams_client import StreamsClient
 from samerack.traffic.streams_tasks import Sources
 
@@ -38,30 +38,19 @@ class ListedGroup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ObservedGroup:
+class ObservedGroup(GroupDescription):
     """One group as last described.
 
     `owned_known` is False while members do not show what they own; `tasks` are those of Kafka Streams, with what each
     reads, as far as they are described.
     """
 
-    group: str
-    kind: GroupKind
-    state: str
-    assignor: str
-    members: tuple[ObservedMember, ...]
     owned_known: bool
-    note: str = ""
     tasks: Sources = ()
 
     def owners(self, key: KeyOf = plain_key) -> dict[Partition, ObservedMember]:
         """Return each partition's owner."""
-        return {
-            key(topic, int(number)): member
-            for member in self.members
-            for topic, numbers in zip(member.owned.topics, member.owned.numbers, strict=True)
-            for number in numbers
-        }
+        return {key(topic, number): member for member in self.members for topic, number in to_pairs(member.owned)}
 
 
 def classic(described: Any, *, racks: RackSettings, agent: str, hosts: Hosts = NO_HOSTS) -> ObservedGroup:
@@ -193,7 +182,7 @@ def _tasks(tasks: Iterable[Any], sources: Mapping[str, tuple[str, ...]], cluster
         for task in tasks
         for topic in sources.get(str(task.subtopology_id), ())
         for number in task.partitions
-        if number < len(cluster.topics.get(topic, ()))
+        if cluster.partition(topic, int(number)) is not None
     )
     return from_pairs(pairs) if pairs else NO_PARTITIONS
 
@@ -235,10 +224,8 @@ def only_listed(listed: ListedGroup) -> ObservedGroup:
     """Convert a group that could not be described: no more than its listing is known."""
     return ObservedGroup(
         group=listed.group,
-        kind="other" if listed.type not in ("classic", "consumer", "streams") else _KINDS[listed.type],
+        kind=_KINDS.get(listed.type, "other"),
         state=listed.state or "Unknown",
-        assignor="",
-        members=(),
         owned_known=False,
         note=f"group type {listed.type or 'unknown'}: it could not be described",
     )

@@ -20,13 +20,7 @@ Key = TypeVar("Key")
 
 
 def lag_records(start: int, end: int, committed: int | None) -> int | None:
-    """Return the lag of a partition.
-
-    Args:
-        start: Its first offset.
-        end: Its high watermark.
-        committed: The committed offset; None if there is none.
-    """
+    """Return the lag of a partition from its first offset, its high watermark and the committed offset, if any."""
     if committed is None:
         return 0 if start == end else None
     return max(0, end - committed)
@@ -35,15 +29,9 @@ def lag_records(start: int, end: int, committed: int | None) -> int | None:
 def lag_seconds(records: int | None, committed: int | None, timeline: Timeline | None, *, now: float) -> float | None:
     """Return the age of the oldest record that is not read, off by at most what `timeline.age_of` says.
 
-    Args:
-        records: The lag in records.
-        committed: The committed offset; None if there is none.
-        timeline: The partition's; None if it was not polled.
-        now: Seconds, monotonic: the time of the last poll.
-
-    Returns:
-        0 where nothing is left to be read. None where the lag in records is not known, and where the record was written
-        before the timeline begins: it may be of any age then.
+    `records` is the lag in records, `now` the monotonic time of the last poll. Return 0 where nothing is left to be
+    read; None where the lag in records is not known, and where the record was written before the timeline begins: it
+    may be of any age then.
     """
     if not records:
         return None if records is None else 0.0

@@ -14,6 +14,8 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from samerack.cluster.placement import Placements
+
 Integers: TypeAlias = npt.NDArray[np.int64]
 Reals: TypeAlias = npt.NDArray[np.float64]
 RackPair: TypeAlias = tuple[str, str]
@@ -29,29 +31,24 @@ _FAR_BELOW: Final = 0.02
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Logs:
-    """One poll of all partitions.
+    """One poll of all partitions: bytes, first offset and offset after the last record of each leader's log, by row.
 
-    Attributes:
-        rows: The rows of each topic.
-        internal: The topics that brokers write for clients.
-        placement: Index into `placements`, by row.
-        placements: Distinct placements of replicas: broker ids, the leader first, UNKNOWN where there is none.
-        size: Bytes of the leader's log, by row; UNKNOWN where not known.
-        start: First offset, likewise.
-        end: Offset after the last record, likewise.
+    UNKNOWN where not known. `placed` has the rows of each topic, and where replicas are.
     """
 
-    rows: Mapping[str, range]
-    internal: frozenset[str]
-    placement: npt.NDArray[np.int32]
-    placements: tuple[tuple[int, ...], ...]
+    placed: Placements
     size: Integers
     start: Integers
     end: Integers
 
+    @property
+    def placement(self) -> npt.NDArray[np.int32]:
+        """Index into the brokers of `placed`, by row."""
+        return np.asarray(self.placed.placement, dtype=np.int32)
+
     def leaders(self, rows: slice | Integers) -> Integers:
         """Return the leaders' broker ids; UNKNOWN where there is none."""
-        return np.array([brokers[0] for brokers in self.placements], dtype=np.int64)[self.placement[rows]]
+        return np.array([brokers[0] for brokers in self.placed.brokers], dtype=np.int64)[self.placement[rows]]
 
     def known(self, rows: slice | Integers) -> npt.NDArray[np.bool_]:
         """Return whether size and offsets are known."""
@@ -66,11 +63,9 @@ class Logs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Growth:
-    """What was appended between two polls.
+    """Bytes appended between two polls, and the usual bytes per offset, an input of the next step; by row.
 
-    Attributes:
-        appended: Bytes, by row; NaN where not known.
-        density: The usual bytes per offset, by row; NaN where not known: an input of the next step.
+    NaN where not known.
     """
 
     appended: Reals
@@ -133,14 +128,9 @@ def first_growth(logs: Logs) -> Growth:
 
 
 def growth(before: Logs, density: Reals, now: Logs) -> Growth:
-    """Return what was appended to each log since the poll before.
+    """Return what was appended to each log since the poll before, given its usual bytes per offset by row.
 
     A partition that is new, or was deleted and created again, has no growth until the next poll.
-
-    Args:
-        before: The poll before.
-        density: Its usual bytes per offset, by row.
-        now: The present poll.
     """
     found = first_growth(now)
     old = _rows_before(before, now)
@@ -174,11 +164,11 @@ def _grown(before: Logs, density: Reals, now: Logs, old: Integers, rows: slice) 
 
 def _rows_before(before: Logs, now: Logs) -> Integers:
     """Return each row's place in the poll before, UNKNOWN for new partitions."""
-    if before.rows == now.rows:
+    if before.placed.rows == now.placed.rows:
         return np.arange(len(now.size))
     old = np.full(len(now.size), UNKNOWN, dtype=np.int64)
-    for topic, rows in now.rows.items():
-        last = before.rows.get(topic, range(0))
+    for topic, rows in now.placed.rows.items():
+        last = before.placed.rows.get(topic, range(0))
         both = min(len(rows), len(last))
         old[rows.start : rows.start + both] = np.arange(last.start, last.start + both)
     return old
@@ -187,21 +177,18 @@ def _rows_before(before: Logs, now: Logs) -> Integers:
 def copied(logs: Logs, appended: Reals, rack_of: Callable[[int], str]) -> Copied:
     """Return where appended bytes went: from each leader to each of its followers, and from producers to the leader.
 
-    Args:
-        logs: The poll, for the placement of replicas.
-        appended: Bytes by row; rows with NaN are left out.
-        rack_of: The rack of a broker, "" where unknown.
+    `appended` is bytes by row of the poll; rows with NaN are left out. `rack_of` returns "" where unknown.
     """
     sizes = np.nan_to_num(appended)
-    kinds = len(logs.placements)
+    placed, kinds = logs.placed, len(logs.placed.brokers)
     all_bytes = np.bincount(logs.placement, weights=sizes, minlength=kinds)
-    for topic in logs.internal & logs.rows.keys():
-        rows = logs.rows[topic]
+    for topic in placed.internal & placed.rows.keys():
+        rows = placed.rows[topic]
         sizes[rows.start : rows.stop] = 0.0
     sent_bytes = np.bincount(logs.placement, weights=sizes, minlength=kinds)
     carried: dict[RackPair, float] = {}
     produced: dict[str, float] = {}
-    for brokers, size, sent in zip(logs.placements, all_bytes.tolist(), sent_bytes.tolist(), strict=True):
+    for brokers, size, sent in zip(placed.brokers, all_bytes.tolist(), sent_bytes.tolist(), strict=True):
         if not size:
             continue
         leader, *followers = map(rack_of, brokers)

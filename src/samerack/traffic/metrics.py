@@ -38,14 +38,7 @@ class TrafficCollector(Collector):
         topics: TopicNames,
         mine: Callable[[str], bool] = lambda _group: True,
     ) -> None:
-        """Prepare.
-
-        Args:
-            board: What is exported.
-            limits: How many have series of their own.
-            topics: Which topics have.
-            mine: Whether this agent exports a group; the totals of others are empty anyway.
-        """
+        """Prepare; `mine` says whether this agent exports a group: the totals of others are empty anyway."""
         self._board = board
         self._mine = mine
         self._max_topics = limits.topics
@@ -215,7 +208,7 @@ class TrafficMetrics:
         """Return metrics that are not exported."""
         return cls(CollectorRegistry())
 
-    def looked(self, seconds: float) -> None:
+    def polled(self, seconds: float) -> None:
         """Record how long a cycle took."""
         self._cycles.observe(seconds)
 

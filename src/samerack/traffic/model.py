@@ -32,15 +32,7 @@ STREAMS_KINDS: Final = frozenset({"streams-classic", "streams"})
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class FlowKey:
-    """The key by which volumes are counted separately.
-
-    Attributes:
-        group: The consumer group.
-        topic: The topic.
-        client_rack: The member's rack, "" where unknown.
-        replica_rack: The rack of the replica that served it, "" where unknown.
-        method: How the bytes are known.
-    """
+    """The key by which volumes are counted separately; racks of the member and of the replica are "" where unknown."""
 
     group: str
     topic: str
@@ -62,6 +54,10 @@ class Volume:
 
     wire_bytes: int = 0
     records: int = 0
+
+    def __add__(self, other: Volume) -> Volume:
+        """Return both together."""
+        return Volume(wire_bytes=self.wire_bytes + other.wire_bytes, records=self.records + other.records)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,31 +183,27 @@ class Shares:
     optimal_by: Literal["bytes", "partitions"] = "partitions"
     random: float | None = None
 
+    @property
+    def present_is_by_bytes(self) -> bool:
+        """Whether `present` is by bytes: if `optimal` is by bytes too, and bytes were measured."""
+        return self.present_bytes is not None and self.optimal_by == "bytes"
+
+    @property
+    def present(self) -> float | None:
+        """The share that crosses racks now, by bytes or by partitions."""
+        return self.present_bytes if self.present_is_by_bytes else self.present_partitions
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupTraffic:
-    """One group at the end of the window.
+class GroupDescription:
+    """One group of any kind as brokers describe it.
 
     Attributes:
         group: Its name.
         kind: Its protocol.
         state: As the brokers name it (Stable, Empty ...).
         assignor: Protocol or assignor name that the group uses, "" where there is none.
-        members: Its members without the agent itself, by id.
-        exact_members: Ids of those whose clients count their bytes; what others read is estimated.
-        partitions: What it reads, by topic and number.
-        flows: Volume in the window, by key.
-        shares: What crosses racks.
-        lag: Records that it has not read yet, by topic; None where the lag of a partition is not known.
-        lag_seconds: Age of the oldest of these records, by topic; None where that of a partition is not known.
-        bytes_per_second: Wire bytes per second in the window, or None before anything was measured.
-        blind_spots: What its figures do not include.
-        problem: The group as an assignment problem (present owners, replica racks, byte rates as weights), to put to
-            any assignor; None where members or partitions are not known. Observed groups are never joined.
-        whole_tasks: The tasks of Kafka Streams in `problem`; None for other groups, and where they are not known.
-        topic_share: The topic of which one member has most, or None where none is shared.
-        busiest: The member that reads most, or None where rates are not known.
-        not_counted: Records that no figure includes since the agent began to measure, so many at most, by reason.
+        members: Its members without the agent itself.
         note: Why the group is not shown in full, or "".
     """
 
@@ -220,6 +212,28 @@ class GroupTraffic:
     state: str
     assignor: str = ""
     members: tuple[ObservedMember, ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupTraffic(GroupDescription):
+    """One group at the end of the window, its members by id.
+
+    Attributes:
+        exact_members: Ids of those whose clients count their bytes; what others read is estimated.
+        partitions: What it reads, by topic and number.
+        flows: Volume in the window, by key.
+        lag: Records that it has not read yet, by topic; None where the lag of a partition is not known.
+        lag_seconds: Age of the oldest of these records, by topic; None where that of a partition is not known.
+        bytes_per_second: Wire bytes per second in the window, or None before anything was measured.
+        problem: The group as an assignment problem (present owners, replica racks, byte rates as weights), to put to
+            any assignor; None where members or partitions are not known. Observed groups are never joined.
+        whole_tasks: The tasks of Kafka Streams in `problem`; None for other groups, and where they are not known.
+        topic_share: The topic of which one member has most, or None where none is shared.
+        busiest: The member that reads most, or None where rates are not known.
+        not_counted: Records that no figure includes since the agent began to measure, so many at most, by reason.
+    """
+
     exact_members: frozenset[str] = frozenset()
     partitions: tuple[PartitionTraffic, ...] = ()
     flows: tuple[Flow, ...] = ()
@@ -233,7 +247,6 @@ class GroupTraffic:
     topic_share: TopicShare | None = None
     busiest: BusiestMember | None = None
     not_counted: Mapping[Uncounted, int] = field(default_factory=dict)
-    note: str = ""
 
     @property
     def long_run_rates(self) -> dict[tuple[str, int], float]:
@@ -292,8 +305,6 @@ class TrafficSnapshot:
         window_start: When the window of `flows` began, in seconds since 1970.
         window_end: When it ended: the time of the last cycle.
         cycle: Number of this cycle, from 1.
-        cycle_seconds: How long the cycle took.
-        gaps: Requests that were refused or failed.
         replication: What replication carried and producers sent, in a window of its own.
     """
 

@@ -30,14 +30,10 @@ def answers_per_second(batches_per_second: float) -> float:
 
 
 def overhead_bytes(*, partitions: int, batches_per_second: float, seconds: float, sessions: bool) -> float:
-    """Return the envelope bytes of one connection.
+    """Return the envelope bytes of one connection in some seconds, from its partitions and the batches in all of them.
 
-    Args:
-        partitions: Partitions that the connection fetches.
-        batches_per_second: Batches that arrive in all of them together.
-        seconds: For how long.
-        sessions: Whether the client keeps fetch sessions (KIP-227, Java does), so that responses name only partitions
-            with records; librdkafka's responses name all.
+    `sessions`: whether the client keeps fetch sessions (KIP-227, Java does), so that responses name only partitions
+    with records; librdkafka's responses name all.
     """
     named = min(partitions, 1) if sessions else partitions
     return seconds * answers_per_second(batches_per_second) * (RESPONSE_BYTES + PARTITION_BYTES * named)

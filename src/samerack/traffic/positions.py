@@ -1,4 +1,4 @@
-"""What a group read in a partition between two looks at its committed offset, and what is not counted, and why.
+"""What a group read in a partition between two polls of its committed offset, and what is not counted, and why.
 
 What was read lies between two positions that are known, as far as the log had it. All else is named, and never a
 guess: where a reader began before its first commit, offsets that a tool moved, records that were deleted before anybody
@@ -55,20 +55,20 @@ class Spans:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Looks:
-    """Two looks at one group and its logs.
+class Polls:
+    """Two polls of one group and its logs.
 
     Attributes:
-        before: Committed offsets at the last look; None at the first one, which shows nothing yet.
+        before: Committed offsets at the last poll; None at the first one, which shows nothing yet.
         now: Committed offsets now.
-        owned_before: Partitions that had an owner at the last look.
+        owned_before: Partitions that had an owner at the last poll.
         owned: Partitions that have one now.
-        logs_before: First and end offsets at the last look.
+        logs_before: First and end offsets at the last poll.
         logs: The same now.
         bare: Partitions whose commit changed, and now has no leader epoch.
         commits_have_epochs: Whether all of the group's consumers commit with leader epochs, as far as was seen.
         without_members: Whether the group never has members: what commits to it reads on its own, as Flink does.
-        seconds: The time between the two looks.
+        seconds: The time between the two polls.
     """
 
     before: Mapping[Partition, int] | None
@@ -83,64 +83,64 @@ class Looks:
     seconds: float = 0.0
 
 
-def spans_of(looks: Looks) -> Spans:
-    """Compute what was read between two looks at one group.
+def spans_of(polls: Polls) -> Spans:
+    """Compute what was read between two polls of one group.
 
-    | between the looks | read | not counted |
+    | between the polls | read | not counted |
     |---|---|---|
-    | the first commit of a partition whose log was empty at the last look | all of it | |
+    | the first commit of a partition whose log was empty at the last poll | all of it | |
     | the first commit of another partition | | at most what the log had below it |
     | the offset grew | between the two offsets | |
-    | ... and the log's start passed the offset of the last look | from that start on | what was deleted |
-    | ... in a partition that nobody owned at either look, without a leader epoch | | moved |
+    | ... and the log's start passed the offset of the last poll | from that start on | what was deleted |
+    | ... in a partition that nobody owned at either poll, without a leader epoch | | moved |
     | ... without a leader epoch, where the group's consumers commit with one | | moved |
-    | ... from a partition that nobody owned at the last look, by more than any client can read since | | moved |
+    | ... from a partition that nobody owned at the last poll, by more than any client can read since | | moved |
     | the offset went back | | what is read again until it is passed; it counts from the new offset on |
 
     Tools commit without a leader epoch, and only while the group is empty; consumers since Kafka 2.1 and librdkafka 2.1
     commit with the epoch of the last record that they have read. Of a group that never has members nothing is known but
     its offsets: where they grow, that was read.
     """
-    uncommitted = frozenset(partition for partition in looks.owned if partition not in looks.now)
-    if looks.before is None:
+    uncommitted = frozenset(partition for partition in polls.owned if partition not in polls.now)
+    if polls.before is None:
         return Spans(uncommitted=uncommitted)
     spans: list[Span] = []
     left: list[Left] = []
-    for partition, end in looks.now.items():
-        before, log = looks.before.get(partition), looks.logs_before.get(partition)
+    for partition, end in polls.now.items():
+        before, log = polls.before.get(partition), polls.logs_before.get(partition)
         if before is None:
             if log is None or log.start < log.end or log.end > end:
-                known = log or looks.logs.get(partition)
+                known = log or polls.logs.get(partition)
                 if known is not None and end > known.start:
                     left.append(Left(partition=partition, why=Uncounted.BEGIN_UNKNOWN, records=end - known.start))
                 continue
             before = log.end
         if end <= before:
             continue
-        if _was_moved(looks, partition, end - before):
+        if _was_moved(polls, partition, end - before):
             left.append(Left(partition=partition, why=Uncounted.MOVED, records=end - before))
             continue
-        start = looks.logs[partition].start if partition in looks.logs else before
+        start = polls.logs[partition].start if partition in polls.logs else before
         first = min(max(before, start), end)
         if first > before:
             left.append(Left(partition=partition, why=Uncounted.DELETED, records=first - before))
         if end > first:
             spans.append(Span(partition=partition, first=first, end=end))
-    rewound = frozenset(one for one, before in looks.before.items() if looks.now.get(one, before) < before)
+    rewound = frozenset(one for one, before in polls.before.items() if polls.now.get(one, before) < before)
     return Spans(spans=tuple(spans), left=tuple(left), rewound=rewound, uncommitted=uncommitted)
 
 
-def _was_moved(looks: Looks, partition: Partition, records: int) -> bool:
+def _was_moved(polls: Polls, partition: Partition, records: int) -> bool:
     """Return whether an offset grew without reading."""
-    if looks.without_members:
+    if polls.without_members:
         return False
-    bare = partition in looks.bare
-    if partition not in looks.owned_before:
-        if partition not in looks.owned and (bare or not looks.commits_have_epochs):
+    bare = partition in polls.bare
+    if partition not in polls.owned_before:
+        if partition not in polls.owned and (bare or not polls.commits_have_epochs):
             return True
-        if looks.seconds > 0 and records > looks.seconds * _MAX_RECORDS_PER_SECOND:
+        if polls.seconds > 0 and records > polls.seconds * _MAX_RECORDS_PER_SECOND:
             return True
-    return bare and looks.commits_have_epochs
+    return bare and polls.commits_have_epochs
 
 
 def named(left: Iterable[Left]) -> dict[Uncounted, int]:

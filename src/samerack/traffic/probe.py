@@ -11,13 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from kafka import errors as kafka_errors
 from kafka.protocol.consumer.fetch import FetchRequest
 
 from samerack.cluster.view import ClusterView, PartitionView
-from samerack.cluster.wire import Question, Wire
+from samerack.cluster.wire import Question, Wire, chunked
 from samerack.traffic.collect import Offsets, Partition
-from samerack.traffic.gaps import failed, refused
+from samerack.traffic.gaps import answered, refused
 from samerack.traffic.model import Family, Gap
 
 Reader: TypeAlias = tuple[Partition, str]
@@ -55,12 +54,11 @@ def due(readers: Iterable[Reader], known: Mapping[Reader, Served], cluster: Clus
     """Return the readers whose serving broker is unknown, was learned under other metadata, or has expired."""
     result = []
     for reader in readers:
-        (topic, number), _ = reader
-        views = cluster.topics.get(topic, ())
-        if number >= len(views) or views[number].leader < 0:
+        partition, _ = reader
+        view, served = cluster.partition(*partition), known.get(reader)
+        if view is None or view.leader < 0:
             continue
-        served = known.get(reader)
-        if served is None or served.view != views[number] or now - served.at >= served.seconds:
+        if served is None or served.view != view or now - served.at >= served.seconds:
             result.append(reader)
     return result
 
@@ -96,19 +94,21 @@ def probe(
         if (topic, number) in offsets:
             leader = cluster.topics[topic][number].leader
             batches.setdefault((leader, rack), []).append((topic, number))
+    # a fetch at the high watermark asks and does not read
     questions = [
-        Question(broker=leader, request=fetch_request(chunk, offsets, rack), about=rack)
+        Question(
+            broker=leader,
+            request=raw_fetch([(one, offsets[one].end, 1) for one in chunk], rack=rack, max_bytes=1),
+            about=rack,
+        )
         for (leader, rack), partitions in batches.items()
-        for chunk in (partitions[begin : begin + _AT_ONCE] for begin in range(0, len(partitions), _AT_ONCE))
+        for chunk in chunked(partitions, _AT_ONCE)
     ]
     found: dict[Reader, int] = {}
     gaps: list[Gap] = []
     asked = {reader: reader for reader in readers}
-    for answer in wire.ask_in_batches(questions):
+    for answer in answered(wire.ask_in_batches(questions), Family.PROBE, gaps):
         leader = answer.question.broker
-        if answer.error is not None:
-            gaps.append(failed(Family.PROBE, f"broker {leader}", answer.error))
-            continue
         gaps += refused(Family.PROBE, f"broker {leader}", answer.response.error_code)
         for topic in answer.response.responses:
             for one in topic.partitions:
@@ -122,17 +122,8 @@ def probe(
     return found, gaps
 
 
-def fetch_request(
-    partitions: Sequence[Partition],
-    offsets: Mapping[Partition, Offsets],
-    rack: str,
-) -> Any:
-    """Return a fetch that asks and does not read: at the high watermark, without waiting, outside any session."""
-    return raw_fetch([(partition, offsets[partition].end, 1) for partition in partitions], rack=rack, max_bytes=1)
-
-
 def raw_fetch(wanted: Sequence[tuple[Partition, int, int]], *, rack: str, max_bytes: int) -> Any:
-    """Return a fetch of (partition, offset, most bytes of it)."""
+    """Return a fetch of (partition, offset, most bytes of it), without waiting, outside any session."""
     topic, partition = FetchRequest.FetchTopic, FetchRequest.FetchTopic.FetchPartition
     topics: dict[str, list[Any]] = {}
     for (name, number), offset, limit in wanted:
@@ -160,9 +151,3 @@ def raw_fetch(wanted: Sequence[tuple[Partition, int, int]], *, rack: str, max_by
         min_version=11,
         max_version=FETCH_VERSION,
     )
-
-
-def denied(gaps: Iterable[Gap]) -> frozenset[str]:
-    """Return the topics that may not be read."""
-    code = kafka_errors.TopicAuthorizationFailedError.__name__
-    return frozenset(gap.where for gap in gaps if gap.refused and gap.reason == code)

@@ -25,9 +25,6 @@ from samerack.traffic.model import Gap
 
 _STEPS: Final = 2
 """A window has so many polls of all logs: they cost the brokers more than a poll of the groups' logs."""
-_SWITCHED_OFF: Final = "traffic.replication is false"
-_NOT_WHOLE: Final = "it is measured where traffic.groups contain '*'"
-_ELSEWHERE: Final = "another agent of the election measures it"
 _WAITING: Final = "it takes two polls of all logs"
 
 
@@ -51,30 +48,18 @@ class _Step:
 
 
 class ReplicationMeter:
-    """Polls all logs and adds up what was copied; one thread drives it.
-
-    Attributes:
-        found: What is known.
-        gaps: What could not be requested at the last poll.
-    """
+    """Polls all logs and adds up what was copied, which is `found`; one thread drives it."""
 
     def __init__(
         self, settings: TrafficSettings, *, wire: Wire, rack_of: Callable[[int], str], leadership: LeadershipState
     ) -> None:
-        """Prepare.
-
-        Args:
-            settings: What is observed, and how often.
-            wire: Connections.
-            rack_of: The rack of a broker, "" where unknown.
-            leadership: What this agent counts.
-        """
+        """Prepare; `rack_of` returns the rack of a broker, "" where unknown."""
+        self._settings = settings
         self._wire = wire
         self._rack_of = rack_of
         self._leadership = leadership
         self.found = Replication(unknown=_WAITING)
         self.gaps: list[Gap] = []
-        self._settings = settings
         # the poll that is nearest to the time, as polls do not come at exact times
         self._pause = settings.window_seconds / _STEPS - min(settings.poll_seconds, settings.window_seconds) / 2
         self._last: _Polled | None = None
@@ -82,11 +67,9 @@ class ReplicationMeter:
         self._totals = NOTHING
 
     def poll(self, state: State, *, now: float) -> None:
-        """Poll if it is time to, and if this agent is to; while an election is in doubt the poll waits.
+        """Poll if it is time to (monotonic), and if this agent is to; while an election is in doubt the poll waits.
 
-        Args:
-            state: The brokers that are there, and the logs that were just polled for groups.
-            now: Seconds, monotonic.
+        `state` has the brokers that are there, and the logs that were just polled for groups.
 
         Raises:
             AgentError: No broker can be reached at all.
@@ -114,10 +97,10 @@ class ReplicationMeter:
 
     def _why_not(self, claim: Claim | None) -> str:
         if not self._settings.replication:
-            return _SWITCHED_OFF
+            return "traffic.replication is false"
         if EVERY not in included(self._settings.groups):
-            return _NOT_WHOLE
-        return _ELSEWHERE if claim is None else ""
+            return "it is measured where traffic.groups contain '*'"
+        return "another agent of the election measures it" if claim is None else ""
 
     def _forget(self) -> None:
         self._last, self.gaps = None, []

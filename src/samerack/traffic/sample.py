@@ -8,13 +8,13 @@ kept.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from struct import Struct
 from typing import Final
 
 from samerack.cluster.wire import Question, Wire
 from samerack.traffic.collect import Partition
-from samerack.traffic.gaps import failed, refused
+from samerack.traffic.gaps import answered, refused
 from samerack.traffic.model import Family, Gap
 from samerack.traffic.probe import raw_fetch
 
@@ -88,50 +88,37 @@ class Place:
     until: int
 
 
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class Sampler:
-    """Samples logs within a budget."""
+    """Samples logs within a budget.
 
-    def __init__(self, wire: Wire, *, rack: str, budget_bytes: int) -> None:
-        """Prepare.
+    `rack` is the agent's own, "" where unknown; one cycle may read `budget_bytes`, of which some are left.
+    """
 
-        Args:
-            wire: Sends the requests.
-            rack: The agent's own rack, "" where unknown.
-            budget_bytes: Most bytes that one cycle may read.
-        """
-        self._wire = wire
-        self._rack = rack
-        self._budget = budget_bytes
-        self._left = budget_bytes
+    wire: Wire
+    rack: str
+    budget_bytes: int
+    _left: int = field(default=0, init=False)
 
     def refill(self) -> None:
         """Reset the budget for a new cycle."""
-        self._left = self._budget
+        self._left = self.budget_bytes
 
     def poll(
         self, wanted: Sequence[Place], serving: Mapping[Partition, int], *, max_bytes: int = PLACE_BYTES
     ) -> tuple[dict[Place, Stretch], list[Gap]]:
-        """Sample places; those that the budget does not allow are left out.
-
-        Args:
-            wanted: The places.
-            serving: The broker to ask for each partition.
-            max_bytes: Most bytes to read at each place.
-        """
+        """Sample places, from the broker in `serving`; those that the budget does not allow are left out."""
         questions = []
         for place in wanted:
             if place.partition not in serving or self._left < max_bytes:
                 continue
             self._left -= max_bytes
-            request = raw_fetch([(place.partition, place.offset, max_bytes)], rack=self._rack, max_bytes=max_bytes)
+            request = raw_fetch([(place.partition, place.offset, max_bytes)], rack=self.rack, max_bytes=max_bytes)
             questions.append(Question(broker=serving[place.partition], request=request, about=place))
         found: dict[Place, Stretch] = {}
         gaps: list[Gap] = []
-        for answer in self._wire.ask(questions):
+        for answer in answered(self.wire.ask(questions), Family.SAMPLE, gaps):
             place = answer.question.about
-            if answer.error is not None:
-                gaps.append(failed(Family.SAMPLE, f"broker {answer.question.broker}", answer.error))
-                continue
             for topic in answer.response.responses:
                 for one in topic.partitions:
                     gaps += refused(Family.SAMPLE, str(topic.topic), one.error_code)

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, Generic, Self, TypeVar
+from typing import Final, Generic, Self, TypeAlias, TypeVar
 
 from samerack.common.patterns import EVERY, selects
 
@@ -32,13 +32,9 @@ _PER_PAIR: Final = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeriesLimits:
-    """How many of each kind have series of their own, so that all metrics together stay below a bound.
+    """How many flows (groups with topic, racks and method), topics of groups, groups and pairs of racks have series.
 
-    Attributes:
-        flows: Groups with topic, racks and method.
-        topics: Groups with topic.
-        groups: Groups.
-        pairs: Pairs of racks.
+    All metrics together stay below a bound.
     """
 
     flows: int
@@ -57,19 +53,13 @@ class SeriesLimits:
         )
 
 
-class TopicNames:
-    """Returns the topic that a metric names: the topic itself, or `(other)` where the settings leave it out."""
+TopicNames: TypeAlias = Callable[[str], str]
+"""Returns the topic that a metric names: the topic itself, or `(other)` where the settings leave it out."""
 
-    def __init__(self, entries: Sequence[str] = (EVERY,)) -> None:
-        self._entries = entries
-        self._name = lru_cache(maxsize=_NAMES)(self._find)
 
-    def __call__(self, topic: str) -> str:
-        """Return the name."""
-        return self._name(topic)
-
-    def _find(self, topic: str) -> str:
-        return topic if selects(self._entries, topic) else OTHER
+def topic_names(entries: Sequence[str] = (EVERY,)) -> TopicNames:
+    """Return the names by the entries of `traffic.topics`."""
+    return lru_cache(maxsize=_NAMES)(lambda topic: topic if selects(entries, topic) else OTHER)
 
 
 class Places(Generic[Key]):
@@ -96,12 +86,7 @@ class BoundedCounters(Generic[Key]):
     """Counters by key, each of several numbers, with common ones for keys beyond the bound."""
 
     def __init__(self, most: int, other: Callable[[Key], Key]) -> None:
-        """Prepare.
-
-        Args:
-            most: This many keys have series of their own.
-            other: Returns the common series of a key beyond them; there must be few of these.
-        """
+        """Prepare: `most` keys have series of their own; `other` returns the common series of a further one."""
         self._places: Places[Key] = Places(most)
         self._other = other
         self._added: dict[Key, tuple[float, ...]] = {}
@@ -122,12 +107,8 @@ class BoundedCounters(Generic[Key]):
                     before, name = self._added.get(key), self._other(key)
                     step = now if before is None else tuple(one - other for one, other in zip(now, before, strict=True))
                     common = self._common.get(name)
-                    self._common[name] = step if common is None else _sum(common, step)
+                    self._common[name] = step if common is None else tuple(map(sum, zip(common, step, strict=True)))
                     added[key] = now
             self._added = added
             own = {key: now for key, now in values.items() if places[key]}
             return own | self._common
-
-
-def _sum(first: tuple[float, ...], second: tuple[float, ...]) -> tuple[float, ...]:
-    return tuple(one + other for one, other in zip(first, second, strict=True))

@@ -90,23 +90,21 @@ def measured(flows: Iterable[Flow]) -> float | None:
 
 def by_long_run(partitions: Iterable[PartitionTraffic], racks: Mapping[str, str | None]) -> float | None:
     """Return the share that crosses racks of what owners read in the long run, out of those with both racks known."""
-    crossed = whole = 0.0
-    for one in partitions:
-        rack, rate = racks.get(one.member) if one.member is not None else None, one.long_run_per_second
-        if rack is not None and one.serving_rack is not None and rate is not None:
-            whole += rate
-            crossed += rate if rack != one.serving_rack else 0.0
-    return crossed / whole if whole else None
+    return _across(((one, one.long_run_per_second) for one in partitions), racks)
 
 
 def by_partitions(partitions: Iterable[PartitionTraffic], racks: Mapping[str, str | None]) -> float | None:
     """Return the share of owned partitions served from another rack, out of those with both racks known."""
-    crossed = whole = 0
-    for one in partitions:
+    return _across(((one, 1.0) for one in partitions), racks)
+
+
+def _across(sizes: Iterable[tuple[PartitionTraffic, float | None]], racks: Mapping[str, str | None]) -> float | None:
+    crossed = whole = 0.0
+    for one, size in sizes:
         rack = racks.get(one.member) if one.member is not None else None
-        if rack is not None and one.serving_rack is not None:
-            whole += 1
-            crossed += rack != one.serving_rack
+        if rack is not None and one.serving_rack is not None and size is not None:
+            whole += size
+            crossed += size if rack != one.serving_rack else 0.0
     return crossed / whole if whole else None
 
 

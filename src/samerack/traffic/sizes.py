@@ -5,16 +5,14 @@ Not reliable are compacted topics, whose cleaner hides growth, and offsets from 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from samerack.cluster.view import ClusterView
 from samerack.traffic.collect import Partition
 from samerack.traffic.curve import Curve, bytes_between
 from samerack.traffic.model import Gap
 from samerack.traffic.positions import Span
-from samerack.traffic.probe import guess
 from samerack.traffic.sample import Place, Sampler, bytes_of, places
 
 _BATCH_TOPICS: Final = 64
@@ -26,10 +24,10 @@ _LATER_BYTES: Final = 32_768
 class Sizes:
     """What is known of the bytes of partitions beyond their curves."""
 
-    def __init__(self, sampler: Sampler, *, rack: str, enabled: bool) -> None:
+    def __init__(self, sampler: Sampler, *, serving: Callable[[Partition], int | None]) -> None:
+        """Prepare; `serving` returns the broker that serves the agent's own rack, None where unknown."""
         self._sampler = sampler
-        self._rack = rack
-        self._enabled = enabled
+        self._serving = serving
         self._sampled: dict[Span, float] = {}
         self._sampled_in: dict[str, int] = {}
         self._turns = 0
@@ -37,25 +35,19 @@ class Sizes:
         self.sampled_partitions: frozenset[Partition] = frozenset()
 
     def prepare(
-        self,
-        spans: Iterable[Span],
-        curves: Mapping[Partition, Curve],
-        *,
-        compacted: Collection[str],
-        cluster: ClusterView,
-        rack_aware: bool,
+        self, spans: Iterable[Span], curves: Mapping[Partition, Curve], *, compacted: Collection[str]
     ) -> list[Gap]:
         """Sample the log for spans without a reliable curve; to be called once a cycle, before `size_of`."""
         self._sampled = {}
         self.sampled_partitions = frozenset()
-        if not self._enabled:
+        if not self._sampler.budget_bytes:
             return []
         self._sampler.refill()
         unsure = sorted(
             {span for span in spans if _unsure(span, curves.get(span.partition), compacted)},
             key=lambda span: (span.partition, span.first, span.end),
         )
-        serving = self._serving({span.partition for span in unsure}, cluster, rack_aware=rack_aware)
+        serving = self._brokers(span.partition for span in unsure)
         begins = {span: _place(span, curves[span.partition]) for span in unsure}
         found, gaps = self._sampler.poll([place for place in begins.values() if place is not None], serving)
         # spans beyond one sample are sampled in more places: record sizes may vary
@@ -76,14 +68,12 @@ class Sizes:
         self.sampled_partitions = frozenset(span.partition for span in self._sampled)
         return gaps + missing
 
-    def sample_batches(
-        self, spans: Iterable[Span], curves: Mapping[Partition, Curve], *, cluster: ClusterView, rack_aware: bool
-    ) -> list[Gap]:
+    def sample_batches(self, spans: Iterable[Span], curves: Mapping[Partition, Curve]) -> list[Gap]:
         """Sample the size of the batches just read: in one partition of each topic, those sampled longest ago first.
 
         Producers change their batches with their load, so an old sample is of little use; many topics take turns.
         """
-        if not self._enabled:
+        if not self._sampler.budget_bytes:
             return []
         widest: dict[str, Span] = {}
         for span in spans:
@@ -99,7 +89,7 @@ class Sizes:
             curve = curves.get(span.partition)
             if curve is not None and curve.extent.start <= span.first < curve.extent.end:
                 wanted.append(Place(partition=span.partition, offset=span.first, until=span.end))
-        serving = self._serving([place.partition for place in wanted], cluster, rack_aware=rack_aware)
+        serving = self._brokers(place.partition for place in wanted)
         found, gaps = self._sampler.poll(wanted, serving, max_bytes=_BATCH_BYTES)
         for place, stretch in found.items():
             self.batch_bytes[place.partition[0]] = stretch.size_bytes / stretch.batches
@@ -114,17 +104,8 @@ class Sizes:
             return sampled + bytes_between(curve, span.first, curve.extent.start)
         return bytes_between(curve, span.first, span.end)
 
-    def _serving(
-        self, partitions: Iterable[Partition], cluster: ClusterView, *, rack_aware: bool
-    ) -> dict[Partition, int]:
-        serving = {}
-        for topic, number in partitions:
-            views = cluster.topics.get(topic, ())
-            if number < len(views):
-                broker = guess(cluster, views[number], self._rack or None, rack_aware=rack_aware)
-                if broker is not None:
-                    serving[topic, number] = broker
-        return serving
+    def _brokers(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        return {one: broker for one in partitions if (broker := self._serving(one)) is not None}
 
 
 def _place(span: Span, curve: Curve) -> Place | None:

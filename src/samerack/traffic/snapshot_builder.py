@@ -62,7 +62,6 @@ class ClusterContext:
     """Data that all groups of one cycle share."""
 
     view: ClusterView
-    as_last_seen: SettledCluster
     logs: Mapping[Partition, Offsets]
     timelines: Mapping[Partition, Timeline]
     polled_at: float
@@ -79,13 +78,10 @@ class ClusterContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Best:
-    """The best plan.
+    """The best plan: its cross-rack share by the weights that it was made by, and whether these are of bytes.
 
-    Attributes:
-        share: its cross-rack share by the weights that it was made by.
-        by_bytes: whether these are weights of bytes.
-        plan: the problem and the owners, if the share depends on what is read now: owners of thousands of groups are
-            kept only where they read across racks.
+    `plan` are problem and owners, if the share depends on what is read now: owners of thousands of groups are kept only
+    where they read across racks.
     """
 
     share: float | None = None
@@ -135,7 +131,7 @@ class SnapshotBuilder:
         self._sampled: set[str] = set()
         self._left: dict[str, Counter[Uncounted]] = {}
 
-    def cluster(self, view: ClusterView) -> SettledCluster:
+    def _cluster(self, view: ClusterView) -> SettledCluster:
         """Return the cluster as planning takes it; the same object while the view is the same."""
         if view is not self._view:
             self._view, self._as_last_seen = view, shares.as_last_seen(view)
@@ -226,10 +222,10 @@ class SnapshotBuilder:
         return tuple(result)
 
     def _solve(self, group: ObservedGroup, context: ClusterContext) -> _Solved:
+        cluster = self._cluster(context.view)
         weights = self._weights.weights(group.group) if self._leading.weigh_by == "bytes" else None
         topics = tuple(
-            context.as_last_seen.topics.get(topic)
-            for topic in sorted({t for member in group.members for t in member.topics})
+            cluster.topics.get(topic) for topic in sorted({t for member in group.members for t in member.topics})
         )
         last = self._solved.get(group.group)
         same = (
@@ -241,7 +237,7 @@ class SnapshotBuilder:
         )
         if last is None or not same:
             problem = shares.problem_of(
-                group, context.as_last_seen, rack_aware_fetch=context.rack_aware, leading=self._leading, weights=weights
+                group, cluster, rack_aware_fetch=context.rack_aware, leading=self._leading, weights=weights
             )
             last = _Solved(
                 group=group,

@@ -31,13 +31,8 @@ class StatisticsError(Exception):
 class Counters:
     """What a client counted since it started; for librdkafka and, by node, for Java's client.
 
-    Attributes:
-        client: Name that is unique among the clients of a group.
-        client_id: `client.id`.
-        age_seconds: How long the client has run, or None where it does not report that.
-        received: Wire bytes by broker id.
-        served_by: Broker that each fetched partition is read from; None where the client does not report it.
-        messages: Messages received of each partition.
+    `client` is unique among the clients of a group; `age_seconds` and `served_by` (by partition) are None where it does
+    not report them. `received` is wire bytes by broker id, `messages` those received of each partition.
     """
 
     client: str
@@ -117,12 +112,8 @@ def reads(before: Counters | None, now: Counters, serving: Mapping[Partition, in
     """Return what was read since `before` (since the client started, where that is None), exactly per broker.
 
     A counter that went down belongs to a restarted client: it counts from 0. Bytes of a broker that serves no partition
-    are not consumption (metadata, heartbeats) and are left out; of one that serves some, all count.
-
-    Args:
-        before: The previous counters.
-        now: The counters now.
-        serving: The broker that serves each partition of the member, for clients that do not report it.
+    are not consumption (metadata, heartbeats) and are left out; of one that serves some, all count. `serving` has the
+    broker of each of the member's partitions, for clients that do not report it.
     """
     by_broker: dict[int, list[Partition]] = {}
     for partition, broker in (serving if now.served_by is None else now.served_by).items():

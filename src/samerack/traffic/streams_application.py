@@ -32,17 +32,10 @@ NO_STATE: Final = 2**62
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveApplication:
-    """A live application.
+    """A live application: its clients, the same as an assignor sees them, and what they have at present.
 
-    Attributes:
-        instances: its clients.
-        state: the same as an assignor sees it.
-        present: what clients have now.
-        changelogs: its changelogs.
-        changelogs_known: whether every changelog has its subtopology; else plans treat all places alike for those that
-            have none.
-        end_offsets_known: whether the end of every changelog is known, so that lags are.
-        unknown: what is not known, with causes.
+    `changelogs_known`: whether every changelog has its subtopology; else plans treat all places alike for those that
+    have none. `end_offsets_known`: whether the end of every changelog is known, so that lags are.
     """
 
     instances: tuple[Instance, ...]
@@ -56,12 +49,9 @@ class LiveApplication:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Brokers:
-    """What the brokers say about an application's topics.
+    """What the brokers say about an application's topics, with the known ends of its changelogs' partitions.
 
-    Attributes:
-        cluster: racks and replicas.
-        rack_aware_fetch: whether brokers serve from the reader's rack; None if that is not known: then leaders count.
-        end_offsets: the end of each partition of a changelog, as far as it is known.
+    `rack_aware_fetch`: whether they serve from the reader's rack; None if that is not known: then leaders count.
     """
 
     cluster: ClusterView
@@ -70,10 +60,9 @@ class Brokers:
 
     def racks_of(self, topic: str, number: int, *, any_replica: bool) -> frozenset[str] | None:
         """Return the racks from which a partition is served; None if a rack among them is not known."""
-        partitions = self.cluster.topics.get(topic, ())
-        if number >= len(partitions):
+        view = self.cluster.partition(topic, number)
+        if view is None:
             return None
-        view = partitions[number]
         brokers = {view.leader, *view.replicas} if any_replica else {view.leader}
         racks = [self.cluster.brokers.get(broker) for broker in brokers]
         known = frozenset(rack for rack in racks if isinstance(rack, str))
@@ -83,14 +72,7 @@ class Brokers:
 def application_of(
     found: Instances, changelogs: Sequence[Changelog], brokers: Brokers, configs: AssignmentConfigs
 ) -> LiveApplication:
-    """Return an application as its assignors would see it.
-
-    Args:
-        found: its clients and tasks.
-        changelogs: its changelogs.
-        brokers: racks, replicas and end offsets.
-        configs: settings of the plan; they are in no metadata.
-    """
+    """Return an application as its assignors would see it; `configs` are the plan's settings: no metadata has them."""
     logs: dict[int, list[str]] = {}
     unplaced = [one for one in changelogs if one.subtopology is None]
     for one in changelogs:

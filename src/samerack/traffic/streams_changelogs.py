@@ -32,16 +32,10 @@ class KnownBy(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changelog:
-    """One changelog.
+    """One changelog, and the subtopology whose state it holds, among the candidates; None if that is not known.
 
-    Attributes:
-        topic: its topic.
-        partitions: how many it has.
-        subtopology: the subtopology whose state it holds, or None if that is not known.
-        known_by: how that is known: the brokers' description; the user; a repartition topic of the same store; the only
-            subtopology with as many tasks; the only one of these in which members have state; a source topic that
-            serves as changelog. None if it is not known.
-        candidates: the subtopologies that it may belong to.
+    `known_by` is how: the brokers' description; the user; a repartition topic of the same store; the only subtopology
+    with as many tasks; the only one of these in which members have state; a source topic that serves as changelog.
     """
 
     topic: str
@@ -54,12 +48,8 @@ class Changelog:
 def changelog_topics(application: str, topics: Iterable[str], groups: Collection[str]) -> tuple[str, ...]:
     """Return the names of an application's changelogs, ascending.
 
-    A topic that may belong to two applications is that of the longer name: `a-b-store-changelog` is of `a-b`.
-
-    Args:
-        application: its application id, which is its group.
-        topics: all topics.
-        groups: all groups: other applications may have names that begin like this one.
+    A topic that may belong to two applications, of which `groups` are all names, is that of the longer name:
+    `a-b-store-changelog` is of `a-b`.
     """
     longer = tuple(f"{group}-" for group in groups if group.startswith(f"{application}-"))
     return tuple(
@@ -82,14 +72,10 @@ def match(
     stateful: Collection[int],
     given: Mapping[str, int],
 ) -> tuple[Changelog, ...]:
-    """Find the subtopology of every changelog.
+    """Find the subtopology of every changelog, given how many partitions each has.
 
-    Args:
-        application: the application id.
-        changelogs: number of partitions by changelog.
-        sources: the tasks and what they read.
-        stateful: subtopologies of which members have state with a changelog, as far as members say so.
-        given: what the user knows: subtopology by changelog.
+    `stateful` are subtopologies of which members have state with a changelog, as far as members say so; `given` is what
+    the user knows: subtopology by changelog.
     """
     sizes = Counter(task.subtopology for task, _ in sources)
     readers = {topic: task.subtopology for task, partitions in sources for topic, _ in partitions}
@@ -124,8 +110,8 @@ def _sources_that_serve(found: list[Changelog], sources: Sources, stateful: Coll
         if len(topics) == 1:
             (topic,) = topics
             size = sum(task.subtopology == part for task, _ in sources)
-            found_by = KnownBy.SOURCE
+            known_by = KnownBy.SOURCE
             result.append(
-                Changelog(topic=topic, partitions=size, subtopology=part, known_by=found_by, candidates=(part,))
+                Changelog(topic=topic, partitions=size, subtopology=part, known_by=known_by, candidates=(part,))
             )
     return result

@@ -21,12 +21,9 @@ from samerack.protocol.streams_subscription import decode_subscription_info
 class StreamsClient:
     """One member's client.
 
-    Attributes:
-        process_id: The instance; each of its threads is a member. "" where an unknown newer version hides it.
-        endpoint: `application.server`, or "".
-        tags: `client.tag.*`, by name.
-        active: Tasks that it runs (classic: ran when it last joined), as Kafka writes them: SUBTOPOLOGY_PARTITION.
-        standby: Tasks whose state it keeps in addition.
+    `process_id` is the instance, of which each thread is a member; "" where an unknown newer version hides it.
+    `endpoint` is `application.server`, or "". Tasks are as Kafka writes them (SUBTOPOLOGY_PARTITION): `active` those
+    that it runs (classic: ran when it last joined), `standby` those whose state it keeps in addition.
     """
 
     process_id: str

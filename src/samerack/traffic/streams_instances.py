@@ -24,16 +24,11 @@ from samerack.traffic.streams_tasks import MemberTasks, Sources
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instance:
-    """A Kafka Streams client.
+    """A Kafka Streams client, with a member for each thread; warm-ups are among the standby tasks.
 
-    Attributes:
-        process: its process id.
-        members: its members, one for each thread.
-        active: its active tasks.
-        standby: its standby tasks, warm-ups among them.
-        offset_sums: offsets of its state, summed over the changelogs, by task: LATEST_OFFSET if it ran the task when it
-            said so, UNKNOWN_OFFSET_SUM if it does not know.
-        followup_ms: when it requests a follow-up rebalance, in ms since 1970, or None.
+    `offset_sums` are the offsets of its state, summed over the changelogs: LATEST_OFFSET if it ran the task when it
+    said so, UNKNOWN_OFFSET_SUM if it does not know. `followup_ms`: when it requests a follow-up rebalance, in ms since
+    1970.
     """
 
     process: ProcessId
@@ -54,13 +49,10 @@ class Unknown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instances:
-    """All clients of an application.
+    """All clients of an application, ascending, with its tasks and what they read.
 
-    Attributes:
-        clients: the clients, ascending.
-        sources: the tasks and what they read.
-        changelogs: changelog topics by subtopology; None if the protocol does not name them.
-        unknown: members that could not be read.
+    `changelogs` are topics by subtopology; None if the protocol does not name them. `unknown` are members that could
+    not be read.
     """
 
     clients: tuple[Instance, ...]
@@ -76,12 +68,7 @@ class Instances:
 
 
 def of_classic(described: Any, group: ObservedGroup) -> Instances:
-    """Return the clients of a group on the classic protocol.
-
-    Args:
-        described: its DescribeGroups answer.
-        group: the same as `traffic.groups.classic` reads it.
-    """
+    """Return the clients of a group on the classic protocol; `group` is what `traffic.groups.classic` reads there."""
     seen = {member.id: member for member in group.members}
     parts: dict[ProcessId, list[tuple[ObservedMember, MemberTasks, dict[TaskId, int]]]] = {}
     unknown = []
@@ -121,15 +108,11 @@ def _joined(process: ProcessId, parts: list[tuple[ObservedMember, MemberTasks, d
     return Instance(
         process=process,
         members=tuple(member for member, _, _ in parts),
-        active=_all(tasks.active for _, tasks, _ in parts),
-        standby=_all(tasks.standby for _, tasks, _ in parts),
+        active=frozenset().union(*(tasks.active for _, tasks, _ in parts)),
+        standby=frozenset().union(*(tasks.standby for _, tasks, _ in parts)),
         offset_sums=sums,
         followup_ms=min(follow_ups, default=None),
     )
-
-
-def _all(tasks: Iterable[frozenset[TaskId]]) -> frozenset[TaskId]:
-    return frozenset().union(*tasks)
 
 
 def of_streams(described: Any, group: ObservedGroup) -> Instances:

@@ -23,13 +23,10 @@ Sources: TypeAlias = tuple[tuple[TaskId, tuple[tuple[str, int], ...]], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberTasks:
-    """What a member of the classic protocol was assigned last.
+    """What a member of the classic protocol was assigned last; warm-ups are among the standby tasks.
 
-    Attributes:
-        active: its active tasks.
-        standby: its standby tasks, warm-ups among them.
-        next_rebalance_ms: when its client requests a follow-up rebalance, in ms since 1970; None for never.
-        sources: the partitions that its tasks read, by task.
+    `next_rebalance_ms`: when its client requests a follow-up rebalance, in ms since 1970; None for never. `sources` are
+    the partitions that its tasks read.
     """
 
     active: frozenset[TaskId] = frozenset()

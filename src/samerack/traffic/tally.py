@@ -1,10 +1,12 @@
 """Converts parts to flows: calibrates estimates, counts exact members by their reports, sums by key, and rounds.
 
-Pure but for the state of the calibration and the remainders of rounding.
+A rolling window has the flows of the last seconds. Pure but for the state of the calibration, the remainders of
+rounding, and the window.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -75,22 +77,11 @@ class Tally:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Count:
-    """One group's cycle.
-
-    Attributes:
-        flows: what was read.
-        counted: the part of it that this agent counts.
-        estimated: by member id, bytes of `counted` that are estimated.
-    """
+    """One group's cycle: what was read, what of it this agent counts, and the estimated bytes of that by member id."""
 
     flows: tuple[Flow, ...]
     counted: tuple[Flow, ...]
     estimated: Mapping[str, float]
-
-
-def everybody(_member: ObservedMember | None) -> bool:
-    """Return True: count every member, and reads without a known member."""
-    return True
 
 
 def count(  # noqa: PLR0913 - one group's cycle, and all are named
@@ -101,18 +92,13 @@ def count(  # noqa: PLR0913 - one group's cycle, and all are named
     *,
     exact_members: Mapping[str, ObservedMember],
     rack_of: Callable[[int | None], str],
-    counts: Callable[[ObservedMember | None], bool] = everybody,
+    counts: Callable[[ObservedMember | None], bool] = lambda _member: True,
 ) -> Count:
-    """Compute the flows of one group in one cycle.
+    """Compute the flows of one group in one cycle, and change the tally.
 
-    Args:
-        tally: State; changed.
-        group: The group.
-        parts: Estimated bytes.
-        exact: What clients reported since the last cycle, by member id.
-        exact_members: Members that are known exactly at present, by id: their estimates calibrate and do not count.
-        rack_of: The rack of a broker, "" where unknown.
-        counts: Whether this agent counts what is estimated for a member; exact bytes always count.
+    `parts` are estimates, `exact` is what clients reported since the last cycle, by member id. The estimates of
+    `exact_members`, which are known exactly at present, calibrate and do not count. `rack_of` returns "" where unknown.
+    `counts` says whether this agent counts what is estimated for a member; exact bytes always count.
     """
     calibration = tally.calibrations.setdefault(group, Calibration())
     factor = calibration.factor
@@ -175,3 +161,44 @@ def _rounded(
             left_over[key] = exact - whole
         flows.append(Flow(key=keys.setdefault(key, key), volume=Volume(wire_bytes=whole, records=round(records))))
     return tuple(flows)
+
+
+class Window:
+    """Volumes of the last `seconds`, in steps of a cycle."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._steps: deque[tuple[float, float, tuple[Flow, ...]]] = deque()
+        self._sums: dict[FlowKey, tuple[int, int]] = {}
+
+    def add(self, begin: float, end: float, flows: Iterable[Flow]) -> None:
+        """Add what was read from `begin` to `end`, and drop steps that began before the window."""
+        step = tuple(flows)
+        self._steps.append((begin, end, step))
+        self._count(step, 1)
+        while len(self._steps) > 1 and self._steps[0][0] < end - self._seconds - 1e-6:
+            self._count(self._steps.popleft()[2], -1)
+
+    def _count(self, step: tuple[Flow, ...], sign: int) -> None:
+        for flow in step:
+            wire_bytes, records = self._sums.get(flow.key, (0, 0))
+            wire_bytes += sign * flow.volume.wire_bytes
+            records += sign * flow.volume.records
+            if wire_bytes or records:
+                self._sums[flow.key] = (wire_bytes, records)
+            else:
+                self._sums.pop(flow.key, None)
+
+    @property
+    def begin(self) -> float:
+        """When the window begins; 0 while it is empty."""
+        return self._steps[0][0] if self._steps else 0.0
+
+    def by_group(self) -> dict[str, tuple[Flow, ...]]:
+        """Return the volumes by group, in the order of their keys."""
+        groups: dict[str, list[Flow]] = {}
+        for key in sorted(self._sums):
+            wire_bytes, records = self._sums[key]
+            flow = Flow(key=key, volume=Volume(wire_bytes=wire_bytes, records=records))
+            groups.setdefault(key.group, []).append(flow)
+        return {group: tuple(flows) for group, flows in groups.items()}

@@ -48,14 +48,9 @@ class Timeline:
 
 
 def extend(timeline: Timeline | None, *, at: float, end: int) -> Timeline:
-    """Return the timeline after one more poll.
+    """Return the timeline (None before the first poll) after one more poll, at monotonic seconds not before the last.
 
     A log whose end went back is another log (deleted and created again, or truncated): its timeline starts again.
-
-    Args:
-        timeline: The timeline until now; None before the first poll.
-        at: Seconds, monotonic, not before the last poll.
-        end: Where the log ends.
     """
     if timeline is None:
         return Timeline(at=at, end=end)
@@ -76,16 +71,11 @@ def age_of(timeline: Timeline, offset: int, *, now: float) -> float | None:
     """Return the age in seconds of the record at an offset: how long ago the end of the log passed it.
 
     It is off by at most the time between the two points around it: that between two polls, and a fifth of the age
-    where this is more. Where production is constant it is exact within the time between two polls, at any age.
+    where this is more. Where production is constant it is exact within the time between two polls, at any age. `now` is
+    monotonic, not before the last poll.
 
-    Args:
-        timeline: The partition's.
-        offset: The record's offset.
-        now: Seconds, monotonic, not before the last poll.
-
-    Returns:
-        None where the record was written before the oldest point, where the log does not have it yet, and where it
-        was written in a pause between two polls that was longer than two minutes and than a fifth of the age.
+    Return None where the record was written before the oldest point, where the log does not have it yet, and where it
+    was written in a pause between two polls that was longer than two minutes and than a fifth of the age.
     """
     end = timeline.end
     if offset >= end:
@@ -145,12 +135,7 @@ class Timelines:
         return self._recent
 
     def polled(self, logs: Mapping[Partition, Offsets], *, now: float) -> None:
-        """Add a poll.
-
-        Args:
-            logs: The partitions that were polled; the mapping must not be changed later.
-            now: Seconds, monotonic.
-        """
+        """Add a poll at `now` (monotonic); the mapping must not be changed later."""
         before, recent = self._polled, self._recent
         for partition in before.keys() - logs.keys():
             recent[partition] = self._rested(recent[partition])

@@ -25,7 +25,7 @@ from samerack.settings.model import Settings
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.cycle import Cycle
 from samerack.traffic.exact import ExactReads
-from samerack.traffic.gaps import CONSEQUENCES, failed
+from samerack.traffic.gaps import failed
 from samerack.traffic.metrics import TrafficMetrics
 from samerack.traffic.model import Family, Gap, ObservedMember, TrafficSnapshot
 from samerack.traffic.scrape import ScrapeError, pick, received_by_client, scrape
@@ -59,14 +59,8 @@ class TrafficWatch(Service):
     ) -> None:
         """Prepare; `start` begins.
 
-        Args:
-            settings: All settings.
-            board: Where to publish.
-            metrics: Where to count.
-            rack_aware: What the brokers' replica selector does.
-            hosts: What other sources know of client hosts.
-            leadership: What this agent counts; everything where it is alone.
-            stop_seconds: How long `stop` waits for the last measurement.
+        `hosts` is what other sources know of client hosts; without `leadership` this agent counts everything. `stop`
+        waits `stop_seconds` for the last measurement.
 
         Raises:
             SettingsError: A Kafka setting has no counterpart in the client.
@@ -156,7 +150,7 @@ class TrafficWatch(Service):
         elsewhere = (*self._scraped, *unknown)
         snapshot = self._cycle.turn(now=now, wall=time.time(), rack_aware=rack_aware, elsewhere=elsewhere)
         self.last_poll = now
-        self._metrics.looked(snapshot.cycle_seconds)
+        self._metrics.polled(snapshot.cycle_seconds)
         gaps = frozenset(snapshot.gaps)
         for gap in gaps:
             self._metrics.failed(gap.what)
@@ -200,16 +194,7 @@ class TrafficWatch(Service):
                 raise ScrapeError(f"{endpoint.url}: shows clients {known}; set client_id to one of them")  # noqa: TRY301 - handled below
             self._exact.post(endpoint.group, _java(client, clients[client]), now=time.monotonic())
         except (ScrapeError, StatisticsError) as error:
-            family = Family.SCRAPE
-            return [
-                Gap(
-                    what=family,
-                    refused=False,
-                    where=endpoint.url,
-                    reason=str(error),
-                    consequence=CONSEQUENCES[family],
-                )
-            ]
+            return [failed(Family.SCRAPE, endpoint.url, str(error))]
         return []
 
 
@@ -218,19 +203,17 @@ def _java(client: str, received: dict[int, int]) -> Counters:
     return Counters(client=client, client_id=client, age_seconds=None, received=received, served_by=None, messages={})
 
 
-def observe(settings: Settings, *, seconds: float, rack_aware: bool | None = None) -> TrafficSnapshot:
+def observe(settings: Settings, *, seconds: float) -> TrafficSnapshot:
     """Measure for a while without an agent: for the command line. Nothing is joined or changed.
 
-    Args:
-        settings: `traffic.groups` names the groups, else `groups`.
-        seconds: How long; 0 takes one poll, which shows groups, racks and shares by partitions, but no bytes.
-        rack_aware: What the brokers' selector does, where the caller knows.
+    The groups are those of `traffic.groups`, else of `groups`. In 0 seconds there is one poll, which shows groups,
+    racks and shares by partitions, but no bytes.
 
     Raises:
         AgentError: No broker can be reached at all.
     """
-    tell: RackAware = ask_selector(settings) if rack_aware is None else lambda: rack_aware
-    watch = TrafficWatch(settings, board=TrafficBoard(), metrics=TrafficMetrics.silent(), rack_aware=tell)
+    rack_aware = ask_selector(settings)
+    watch = TrafficWatch(settings, board=TrafficBoard(), metrics=TrafficMetrics.silent(), rack_aware=rack_aware)
     try:
         until = time.monotonic() + seconds
         snapshot = watch.poll()

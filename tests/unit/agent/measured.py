@@ -220,7 +220,7 @@ def reports(
         board=board,
         roles=lambda: roles or {},
         events=events or EventLog(),
-        history=history,
+        traffic_history=history or TrafficHistory(),
         prices=prices or shipped("aws"),
         leading=LeadingSettings(),
         bootstrap="kafka.example:9092",

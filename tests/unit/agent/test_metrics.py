@@ -27,7 +27,7 @@ from samerack.reporting.ledger import Ledger
 from samerack.reporting.money_metrics import BillCollector, MoneyCollector
 from samerack.traffic.metrics import TrafficCollector, TrafficMetrics
 from samerack.traffic.model import Family, Shares, Uncounted
-from samerack.traffic.series import SeriesLimits, TopicNames
+from samerack.traffic.series import SeriesLimits, topic_names
 from tests.integration import metrics_page
 from tests.integration.metrics_page import row, shown
 from tests.unit.agent.measured import GB, REPLICATED, A, B, flow, group, publish, reports, snapshot
@@ -41,7 +41,7 @@ def sample() -> Metrics:
     metrics = Metrics()
     metrics.expect("orders")
     for _ in range(4):
-        metrics.looked(0.005)
+        metrics.polled(0.005)
         metrics.rejoined_for_position("orders")
     metrics.planned("orders", "optimal", 0.0021)
     metrics.planned("orders", "optimal", 0.0018)
@@ -115,10 +115,10 @@ def measured(metrics: Metrics) -> None:
     ledger = Ledger(shown.prices, roles=shown.roles, own_share=shown.own_share)
     shown.board.listen(ledger.take)
     counted, limits = TrafficMetrics(metrics.registry), SeriesLimits.of(1000)
-    metrics.registry.register(TrafficCollector(shown.board, limits=limits, topics=TopicNames()))
-    metrics.registry.register(MoneyCollector(shown, ledger, limits=limits, topics=TopicNames()))
+    metrics.registry.register(TrafficCollector(shown.board, limits=limits, topics=topic_names()))
+    metrics.registry.register(MoneyCollector(shown, ledger, limits=limits, topics=topic_names()))
     metrics.registry.register(BillCollector(shown, limits=limits))
-    counted.looked(0.02)
+    counted.polled(0.02)
     counted.failed(Family.LOG_DIRS)
     shares = Shares(present_bytes=0.25, present_partitions=0.5, optimal=0.0, optimal_by="bytes", random=2 / 3)
     read = [flow(A, A, 3 * GB), flow(A, B, GB)]

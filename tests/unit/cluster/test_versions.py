@@ -10,9 +10,8 @@ from kafka.protocol.broker_version_data import BROKER_API_VERSIONS, BrokerVersio
 from kafka.protocol.consumer.group import JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 from structlog.testing import capture_logs
 
-from samerack.cluster.broker_versions import BrokerVersions
 from samerack.cluster.group_member import JOIN_VERSION, SYNC_VERSION
-from samerack.cluster.versions import FEATURES, FLOOR, TESTED, Feature, Ranges, versions_of
+from samerack.cluster.versions import FEATURES, FLOOR, TESTED, BrokerVersions, Feature, Ranges, versions_of
 from samerack.cluster.wire import Question
 from tests.docs import ROOT
 from tests.unit.cluster.scripted_wire import ScriptedWire, versions_response

@@ -38,7 +38,7 @@ class Counts:
         self.reasons: list[str] = []
         self.polls = 0
 
-    def looked(self, seconds: float) -> None:
+    def polled(self, seconds: float) -> None:
         """Count a poll."""
         assert seconds >= 0
         self.polls += 1
@@ -86,7 +86,7 @@ def test_listeners_hear_of_changes_only(polls: list[ClusterView | Exception]) ->
     first, gone = view_of(t=[partition(1)]), view_of({1: "a", 3: "c"}, t=[partition(1)])
     polls += [first, first, gone, view_of({**RACKS, 1: "z"}, t=[partition(1)])]
     for _ in range(4):
-        eye.look_once()
+        eye.poll_once()
     assert heard == [cluster(t=[(1,)]), cluster({**RACKS, 1: "z"}, t=[(1,)])]
     assert counts.reasons == ["broker-absent"]
 
@@ -95,10 +95,10 @@ def test_a_failed_poll_changes_nothing(polls: list[ClusterView | Exception]) -> 
     """The last settled cluster stays in force, and so does the time of the last successful poll."""
     eye = watcher(Counts())
     polls += [view_of(t=[partition(1)]), AgentError("no answer")]
-    eye.look_once()
+    eye.poll_once()
     before, at = eye.cluster, eye.last_poll_at
     with pytest.raises(AgentError):
-        eye.look_once()
+        eye.poll_once()
     assert (eye.cluster, eye.last_poll_at) == (before, at)
 
 
@@ -135,7 +135,7 @@ def test_the_first_poll_at_a_topic_is_waited_for(polls: list[ClusterView | Excep
     eye.show_interest("orders", topics)
     assert eye.wait_for(topics, 0.01) == topics
     polls += [view_of(t=[partition(1)], absent=["gone"])]
-    polling = threading.Timer(0.05, eye.look_once)
+    polling = threading.Timer(0.05, eye.poll_once)
     polling.start()
     assert eye.wait_for(topics, LONGEST_SECONDS) == frozenset()
     assert eye.cluster.topics["t"] == cluster(t=[(1,)]).topics["t"]
@@ -150,12 +150,12 @@ def test_an_absent_topic_that_somebody_reads_is_not_believed_at_once(
     monkeypatch.setattr(watch, "time", SimpleNamespace(monotonic=lambda: now[0]))
     eye = watcher(Counts(), settling=5.0)
     polls += [view_of(absent=["t"])]
-    eye.look_once()
+    eye.poll_once()
     topics = frozenset({"t"})
     assert eye.unknown(topics) == frozenset()
     assert eye.unknown(topics, topics) == topics
     now[0] += 5.0
-    eye.look_once()
+    eye.poll_once()
     assert eye.unknown(topics, topics) == frozenset()
     assert eye.cluster.topics == {"t": ()}
 
@@ -164,7 +164,7 @@ def test_a_topic_that_may_not_be_seen_is_unknown_and_not_waited_for(polls: list[
     """A topic that may not be seen is reported as unknown at once: a wait would not help."""
     eye, topics = watcher(Counts()), frozenset({"t"})
     polls += [ClusterView(brokers={1: "a"}, topics={}, refused=topics)]
-    eye.look_once()
+    eye.poll_once()
     assert eye.wait_for(topics, 60) == topics
 
 
@@ -199,7 +199,7 @@ def test_the_configuration_of_brokers_is_read_once(
     eye = watcher(Counts(), "auto")
     assert eye.server_assignors.unknown == "the brokers have not been asked yet"
     for _ in range(2):
-        eye.look_once()
+        eye.poll_once()
     assert (asked, eye.rack_aware_fetch) == ([[1, 2, 3]], aware)
     assert (eye.server_assignors.lacking, eye.server_assignors.unknown) == assignors
 

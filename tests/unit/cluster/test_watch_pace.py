@@ -31,7 +31,7 @@ class Paced(ClusterWatch):
         self.now = 0.0
         self.begun = 0
 
-    def look_once(self) -> None:
+    def poll_once(self) -> None:
         """Take the next time."""
         self.begun += 1
         self.now += self.seconds.pop(0) if len(self.seconds) > 1 else self.seconds[0]
@@ -60,9 +60,9 @@ def test_slow_polls_are_rare(monkeypatch: pytest.MonkeyPatch) -> None:
 class Blind(Paced):
     """A watch whose polls all fail."""
 
-    def look_once(self) -> None:
+    def poll_once(self) -> None:
         """Fail."""
-        super().look_once()
+        super().poll_once()
         raise AgentError("kafka: metadata: Timed out waiting for controller")
 
 

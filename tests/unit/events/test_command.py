@@ -8,6 +8,7 @@ import re
 import socket
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from samerack.cli.events import local, moment, table
 from samerack.cli.main import app
 from samerack.common.errors import SettingsError
 from samerack.events import EventLog
-from samerack.events.place import path_of
+from samerack.events.event_writer import path_of
 from samerack.events.store import Store
 from samerack.events.words import figures, happened, reason
 from samerack.settings.model import Settings
@@ -127,7 +128,7 @@ def test_of_one_group_of_a_kind_since_and_no_more_than(url: str) -> None:
 
 def test_the_file_of_an_agent_that_is_gone_has_the_same(url: str, tmp_path: Path) -> None:
     """A file gives the same events as the agent, with the same filters."""
-    with Store(tmp_path / "events.db", max_events=9, days=1) as store:
+    with closing(Store(tmp_path / "events.db", max_events=9, days=1)) as store:
         store.add(reversed(MADE.latest()))
     for arguments in ((), ("orders",), ("-k", "decision"), ("--since", "1h"), ("-n", "1")):
         stored = run("--store", str(tmp_path / "events.db"), *arguments, "--json")
@@ -137,7 +138,7 @@ def test_the_file_of_an_agent_that_is_gone_has_the_same(url: str, tmp_path: Path
 @pytest.mark.parametrize("command", [one for one in blocks() if one.words[:2] == ("samerack", "events")], ids=str)
 def test_the_commands_of_the_documentation_work(command: Command, url: str, tmp_path: Path) -> None:
     """The documented commands work, with this agent or this file in place of the one shown."""
-    with Store(tmp_path / "events.db", max_events=9, days=1) as store:
+    with closing(Store(tmp_path / "events.db", max_events=9, days=1)) as store:
         store.add(MADE.latest())
     words = list(command.words[2:])
     if "--store" in words:

@@ -158,7 +158,7 @@ def rows(*steps: int, since: float) -> list[Row]:
 
 def test_the_file_keeps_a_day(tmp_path: Path) -> None:
     """Older rows go, and so do those of a clock that was ahead; what a newer version wrote is left out."""
-    with Store(tmp_path / "events.db", max_events=9, days=30) as store:
+    with closing(Store(tmp_path / "events.db", max_events=9, days=30)) as store:
         store.add_history(rows(0, 1, 2, 900, since=BEGIN), keep_seconds=2 * STEP)
         store.add_history(rows(2, 3, since=BEGIN), keep_seconds=2 * STEP)
         assert [row.at - BEGIN for row in store.history()] == [2 * STEP, 3 * STEP]
@@ -224,6 +224,6 @@ def test_rows_wait_while_the_file_cannot_be_used(tmp_path: Path) -> None:
     other.close()
     writer.stop()
     writer.join(LONGEST_SECONDS)
-    with Store(tmp_path / "events.db", max_events=9, days=30) as store:
+    with closing(Store(tmp_path / "events.db", max_events=9, days=30)) as store:
         assert [row.groups["orders"].bytes_per_second for row in store.history()] == [float(n) for n in range(7, 19)]
     assert len(measured.known("orders")) == 20

@@ -91,7 +91,7 @@ def kept(path: Path, **bounds: int) -> Iterator[Kept]:
 
 def test_nobody_else_reads_what_happened(path: Path) -> None:
     """Only this user can read the file, its write-ahead log and the index of that log."""
-    with Store(path, max_events=10, days=DAYS) as store:
+    with closing(Store(path, max_events=10, days=DAYS)) as store:
         store.add([event(1)])
         rights = {one.name: one.stat().st_mode & 0o777 for one in path.parent.iterdir()}
     assert {"events.db", "events.db-wal", "events.db-shm"} <= rights.keys()
@@ -101,7 +101,7 @@ def test_nobody_else_reads_what_happened(path: Path) -> None:
 def test_what_is_written_is_read_in_order_also_while_it_is_open(path: Path) -> None:
     """All fields are read back; an event that is written twice is stored once."""
     full = Event(at=5e9, group="orders", kind="rebalance", cause="member-left", left=("a",), seconds=0.5, missed=2)
-    with Store(path, max_events=10, days=DAYS) as store:
+    with closing(Store(path, max_events=10, days=DAYS)) as store:
         store.add([event(1), full])
         store.add([full])
         assert store.events()[1] == read(path, 10)[1] == full
@@ -111,7 +111,7 @@ def test_what_is_written_is_read_in_order_also_while_it_is_open(path: Path) -> N
 
 def test_the_oldest_go(path: Path) -> None:
     """The oldest events are deleted, by number and by age."""
-    with Store(path, max_events=3, days=DAYS) as store:
+    with closing(Store(path, max_events=3, days=DAYS)) as store:
         store.add([event(0, at=time.time() - DAYS * 86_400 - 1), *map(event, range(1, 3))])
         assert numbers(store.events()) == [1, 2]
         store.add(map(event, range(3, 8)))
@@ -131,14 +131,14 @@ def test_the_file_of_a_newer_version_is_refused(path: Path) -> None:
 
 def test_two_agents_never_share_a_file(path: Path) -> None:
     """A second agent is refused; it can open the file once the first has closed it."""
-    with Store(path, max_events=9, days=DAYS), pytest.raises(StoreError, match="another agent writes to it"):
+    with closing(Store(path, max_events=9, days=DAYS)), pytest.raises(StoreError, match="another agent writes to it"):
         Store(path, max_events=9, days=DAYS)
     Store(path, max_events=9, days=DAYS).close()
 
 
 def test_what_a_newer_version_wrote_in_this_schema_is_left_alone(path: Path) -> None:
     """A kind of event that this version does not know is not shown, and does not make the file corrupt."""
-    with Store(path, max_events=9, days=DAYS) as store:
+    with closing(Store(path, max_events=9, days=DAYS)) as store:
         store.add([event(1)])
         with closing(sqlite3.connect(path)) as other, other:
             other.execute("UPDATE events SET body = replace(body, 'rebalance', 'eclipse')")
@@ -230,7 +230,7 @@ def test_a_killed_writer_loses_nothing_that_it_wrote(path: Path) -> None:
                 assert len(read(path, 1_000)) >= 50
             if last == 100:
                 writer.send_signal(signal.SIGKILL)
-    with Store(path, max_events=100_000, days=DAYS) as successor:
+    with closing(Store(path, max_events=100_000, days=DAYS)) as successor:
         found = numbers(successor.events())
         assert found == list(range(len(found)))
         assert len(found) >= last + 1

@@ -50,6 +50,6 @@ def test_groups_that_are_gone_are_forgotten(poller: BrokerPoller) -> None:
 
 def test_what_is_unknown_is_served_by_nobody(poller: BrokerPoller) -> None:
     """Before the first metadata there is neither a serving broker nor a rack."""
-    assert poller.serving(P0, None, rack_aware=True) is None
+    assert poller.serving(P0, None) is None
     assert poller.rack_of(None) == ""
     assert poller.rack_of(1) == ""

@@ -13,7 +13,7 @@ from samerack.traffic.broker_poller import BrokerPoller, Poll
 from samerack.traffic.collect import Partition
 from samerack.traffic.cycle import Cycle
 from samerack.traffic.exact import ExactReads
-from samerack.traffic.positions import Looks, spans_of
+from samerack.traffic.positions import Polls, spans_of
 from samerack.traffic.weights import WeightBook
 from tests.unit.traffic.test_exact import Elected, group, member
 
@@ -40,7 +40,7 @@ class Seeing(BrokerPoller):
         seen = group(member("m1", "c", 0), member("m2", "d", 1))
         commits: dict[Partition, int] = {("t", 0): self.committed, ("t", 1): self.committed}
         owned = seen.owners().keys()
-        spans = spans_of(Looks(before=self.state.committed.get("g"), now=commits, owned_before=owned, owned=owned))
+        spans = spans_of(Polls(before=self.state.committed.get("g"), now=commits, owned_before=owned, owned=owned))
         return Poll(
             listed={},
             groups={"g": seen},

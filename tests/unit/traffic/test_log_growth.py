@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from samerack.cluster.placement import Placements
 from samerack.traffic.log_growth import (
     UNKNOWN,
     Copied,
@@ -51,10 +53,12 @@ def logs(topics: Mapping[str, Sequence[Log]], internal: Sequence[str] = ()) -> L
         all_logs += some
     placement = [interned.of(one.replicas) for one in all_logs]
     return Logs(
-        rows=rows,
-        internal=frozenset(internal),
-        placement=np.array(placement, dtype=np.int32),
-        placements=tuple(interned.placements),
+        placed=Placements(
+            rows=rows,
+            internal=frozenset(internal),
+            placement=array("i", placement),
+            brokers=tuple(interned.placements),
+        ),
         size=np.array([one.size for one in all_logs], dtype=np.int64),
         start=np.array([one.start for one in all_logs], dtype=np.int64),
         end=np.array([one.end for one in all_logs], dtype=np.int64),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from samerack.traffic.collect import Offsets
 from samerack.traffic.model import Uncounted
-from samerack.traffic.positions import Left, Looks, Span, named, spans_of
+from samerack.traffic.positions import Left, Polls, Span, named, spans_of
 
 P0, P1 = ("t", 0), ("t", 1)
 GB: Final = 1_000_000
@@ -97,7 +97,7 @@ def _log(offsets: tuple[int, int]) -> Offsets:
 def test_what_was_read(case: Case) -> None:
     """Between two known positions, as far as the log had it; the rest is named."""
     found = spans_of(
-        Looks(
+        Polls(
             before={} if case.before is None else {P0: case.before},
             now={P0: case.now},
             owned_before={P0} if case.owned_before else set(),
@@ -117,18 +117,18 @@ def test_what_was_read(case: Case) -> None:
 
 def test_what_went_back_and_what_is_not_committed() -> None:
     """An offset that went back, and an owned partition without one, are listed."""
-    found = spans_of(Looks(before={P0: 10, P1: 9}, now={P0: 10, P1: 4}, owned={P0, P1, ("t", 2)}))
+    found = spans_of(Polls(before={P0: 10, P1: 9}, now={P0: 10, P1: 4}, owned={P0, P1, ("t", 2)}))
     assert (found.rewound, found.uncommitted) == (frozenset({P1}), frozenset({("t", 2)}))
     assert found.spans == ()
 
 
 def test_the_first_poll_shows_nothing() -> None:
     """Offsets that were committed before the agent started are its start."""
-    assert spans_of(Looks(before=None, now={P0: 15}, owned={P0})).spans == ()
+    assert spans_of(Polls(before=None, now={P0: 15}, owned={P0})).spans == ()
 
 
 POLLS = st.builds(
-    Looks,
+    Polls,
     before=st.fixed_dictionaries({P0: st.integers(0, 100)}),
     now=st.fixed_dictionaries({P0: st.integers(0, 100)}),
     owned_before=st.sets(st.just(P0)),
@@ -142,7 +142,7 @@ POLLS = st.builds(
 
 
 @given(POLLS)
-def test_no_record_counts_twice_or_without_having_been_there(polls: Looks) -> None:
+def test_no_record_counts_twice_or_without_having_been_there(polls: Polls) -> None:
     """What counts and what is left out add up to the step of the offset."""
     found = spans_of(polls)
     assert polls.before is not None

@@ -16,7 +16,7 @@ from samerack.reporting.ledger import Ledger
 from samerack.reporting.money_metrics import BillCollector, MoneyCollector
 from samerack.traffic.metrics import TrafficCollector
 from samerack.traffic.model import FlowKey, GroupTraffic
-from samerack.traffic.series import OTHER, BoundedCounters, Places, SeriesLimits, TopicNames
+from samerack.traffic.series import OTHER, BoundedCounters, Places, SeriesLimits, topic_names
 from tests import effort
 from tests.unit.agent.measured import A, B, flow, group, publish, reports, snapshot
 
@@ -43,7 +43,7 @@ def test_places_are_of_those_that_came_first() -> None:
 
 def test_what_the_settings_leave_out_is_other() -> None:
     """A topic has its name, or that of all that have none."""
-    names = TopicNames(("*", "!tmp-*"))
+    names = topic_names(("*", "!tmp-*"))
     assert [names(topic) for topic in ("orders", "tmp-1", "orders")] == ["orders", OTHER, "orders"]
 
 
@@ -88,8 +88,8 @@ def test_a_week_of_short_lived_groups_leaves_nothing_behind() -> None:
     ledger = Ledger(shown.prices, roles=dict, own_share=lambda _group: 0.5)
     shown.board.listen(ledger.take)
     registry, limits = CollectorRegistry(), SeriesLimits.of(3000)
-    registry.register(TrafficCollector(shown.board, limits=limits, topics=TopicNames()))
-    registry.register(MoneyCollector(shown, ledger, limits=limits, topics=TopicNames()))
+    registry.register(TrafficCollector(shown.board, limits=limits, topics=topic_names()))
+    registry.register(MoneyCollector(shown, ledger, limits=limits, topics=topic_names()))
     registry.register(BillCollector(shown, limits=limits))
     template = group("always", flows=[flow(A, B, 1000)])
     series: list[int] = []

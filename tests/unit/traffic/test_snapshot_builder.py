@@ -8,7 +8,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from samerack.cluster.racks import MemberRack
-from samerack.cluster.view import ClusterView, NoRack, Rack, SettledCluster
+from samerack.cluster.view import ClusterView, NoRack, Rack
 from samerack.common.money import shipped
 from samerack.reporting import costs
 from samerack.settings.loading import load
@@ -20,7 +20,7 @@ from samerack.traffic.model import BlindSpot, TrafficSnapshot
 from samerack.traffic.positions import Spans
 from samerack.traffic.production import Production, Rate
 from samerack.traffic.read_rates import ReadRates
-from samerack.traffic.series import SeriesLimits, TopicNames
+from samerack.traffic.series import SeriesLimits, topic_names
 from samerack.traffic.snapshot_builder import ClusterContext, GroupObservation, SnapshotBuilder
 from samerack.traffic.streams_client import StreamsClient
 from samerack.traffic.timeline import extend
@@ -32,7 +32,6 @@ NOWHERE = MemberRack(rack=None, source="none", fetches_with_rack=False)
 CLIENT = StreamsClient(process_id="p", endpoint="", tags=(), active=("0_0",), standby=())
 CONTEXT = ClusterContext(
     view=view_of(t=[partition(1)]),
-    as_last_seen=SettledCluster(),
     logs={},
     timelines={},
     polled_at=0.0,
@@ -148,14 +147,14 @@ def test_the_share_at_random_is_unknown_while_a_broker_has_no_rack(
 def test_the_best_share_of_a_group_without_racks_is_unknown(rack: MemberRack, optimal: float | None) -> None:
     """No series of the optimum, and none in `cost`; with a rack, which is not that of the replica, there is one."""
     view = view_of({1: "b"}, t=[partition(1)])
-    context = replace(CONTEXT, view=view, as_last_seen=shares.as_last_seen(view))
+    context = replace(CONTEXT, view=view)
     snapshot = TrafficSnapshot(groups=(builder().build(seen(rack=rack), context),), cluster=view)
     (cost,) = costs.report(snapshot, shipped("aws"), roles={}).groups
     assert cost.optimal_share == optimal
     board, registry = TrafficBoard(), CollectorRegistry()
     board.publish(snapshot, [])
     limits = SeriesLimits(flows=9, topics=9, groups=9, pairs=9)
-    registry.register(TrafficCollector(board, limits=limits, topics=TopicNames()))
+    registry.register(TrafficCollector(board, limits=limits, topics=topic_names()))
     series = [line for line in generate_latest(registry).decode().splitlines() if not line.startswith("#")]
     found = [line for line in series if line.startswith("samerack_optimal_ratio")]
     assert found == ([] if optimal is None else [f'samerack_optimal_ratio{{group="g"}} {optimal}'])
@@ -176,7 +175,7 @@ class Written(Production):
 def test_the_best_share_is_of_what_is_written_now(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is by rates and not by weights, which are alike here, and no other plan is made while these stay."""
     view = view_of({1: "a", 2: "b"}, t=[partition(1), partition(2)])
-    context = replace(CONTEXT, view=view, as_last_seen=shares.as_last_seen(view))
+    context = replace(CONTEXT, view=view)
     both = {("t", 0): 5, ("t", 1): 5}
     one = member("m", "c", 0, 1)
     observed = replace(seen(), group=group(one), owners=dict.fromkeys(both, one), committed=both)

@@ -7,8 +7,7 @@ import pytest
 from samerack.traffic.attribute import Part
 from samerack.traffic.model import Flow, FlowKey, ObservedMember, Volume
 from samerack.traffic.statistics import Read
-from samerack.traffic.tally import Calibration, Tally, count
-from samerack.traffic.window import Window
+from samerack.traffic.tally import Calibration, Tally, Window, count
 from tests.unit.traffic.test_exact import member
 
 RACKS = {1: "a", 2: "b"}

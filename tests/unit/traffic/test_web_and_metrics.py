@@ -21,7 +21,7 @@ from samerack.traffic.gaps import failed, merged, refused
 from samerack.traffic.metrics import TrafficCollector, TrafficMetrics
 from samerack.traffic.model import Family, Flow, FlowKey, GroupTraffic, ObservedMember, Shares, TrafficSnapshot, Volume
 from samerack.traffic.scrape import ScrapeError, pick, received_by_client, scrape
-from samerack.traffic.series import OTHER, SeriesLimits, TopicNames
+from samerack.traffic.series import OTHER, SeriesLimits, topic_names
 from samerack.traffic.statistics import MAX_BYTES, parse
 from tests.unit.traffic.test_exact import member
 from tests.unit.traffic.test_statistics import body
@@ -189,7 +189,7 @@ def _by_topic(name: str, max_topics: int) -> dict[str, float]:
     """The series of a metric by topic, with this bound."""
     registry, board = CollectorRegistry(), TrafficBoard()
     limits = SeriesLimits(flows=1, topics=max_topics, groups=1, pairs=1)
-    registry.register(TrafficCollector(board, limits=limits, topics=TopicNames()))
+    registry.register(TrafficCollector(board, limits=limits, topics=topic_names()))
     board.publish(snapshot(), [])
     families = text_string_to_metric_families(generate_latest(registry).decode())
     return {one.labels["topic"]: one.value for family in families for one in family.samples if one.name == name}
@@ -215,8 +215,8 @@ def test_metrics_show_one_publication() -> None:
     registry, board = CollectorRegistry(auto_describe=True), TrafficBoard()
     metrics = TrafficMetrics(registry)
     limits = SeriesLimits(flows=1, topics=9, groups=1, pairs=1)
-    registry.register(TrafficCollector(board, limits=limits, topics=TopicNames()))
-    metrics.looked(0.1)
+    registry.register(TrafficCollector(board, limits=limits, topics=topic_names()))
+    metrics.polled(0.1)
     metrics.failed(Family.LOG_DIRS)
     metrics.failed(None)
     board.publish(snapshot(), [flow("t", 10)])
