@@ -67,7 +67,7 @@ def test_a_group_that_is_waited_for_is_on_the_page() -> None:
         with pytest.raises(HTTPError) as raised:
             _html(f"{address}/group?name=order")
         with raised.value as answer:
-            assert "No group order was seen in the last look: it does not exist yet." in answer.read().decode()
+            assert "No group order was seen in the last poll: it does not exist yet." in answer.read().decode()
 
 
 def test_bytes_money_shares_and_decisions(url: str) -> None:
