@@ -11,8 +11,7 @@ from samerack.assignors.streams.model import ProcessId, TaskId
 from samerack.cli.streams_live import Found
 from samerack.cli.streams_options import Bill, Option, Plan, bill_of, reads_of_plan
 from samerack.common.money import SECONDS_PER_MONTH, PriceTable
-from samerack.offline.streams_compare import COSTS, compare_standbys
-from samerack.offline.streams_instances import Instance as Comparable
+from samerack.offline.streams_compare import COSTS, Instance, compare_standbys
 from samerack.reporting.streams_advice import BROKER_ASSIGNED
 from samerack.traffic.streams_application import LiveApplication
 from samerack.traffic.streams_instances import Unknown
@@ -153,8 +152,8 @@ def _placements(found: Found, options: list[Option]) -> tuple[list[dict[str, Any
         rack_aware_non_overlap_cost=COSTS.non_overlap,
     )
     state = replace(live.state, assignment_configs=configs)
-    rows = compare_standbys([Comparable(name="", state=state, plan=_actives(live))])
-    return [asdict(row) | {"num_standby_replicas": max_standbys} for row in rows if row.strategy in _PLACEMENTS], []
+    rows = compare_standbys([Instance(name="", state=state, plan=_actives(live))])
+    return [row | {"num_standby_replicas": max_standbys} for row in rows if row["strategy"] in _PLACEMENTS], []
 
 
 def _actives(live: LiveApplication) -> dict[ProcessId, KafkaStreamsAssignment]:

@@ -12,7 +12,7 @@ from samerack.assignors.evaluate import evaluate
 from samerack.assignors.model import NOBODY, AssignmentError, Int32Array, Problem
 from samerack.assignors.transfer import transferring, withhold
 from samerack.offline.assign_json import RACKS_SINCE, Question, options_of, parse, problem_of
-from samerack.offline.json_lines import Answer, QuestionError, case_in, failure, typical
+from samerack.offline.json_lines import Answer, QuestionError, answered, typical
 from samerack.planning.deadline import FALL_BACK, LateError, assign_in_time, fall_back
 from samerack.planning.group import name_of, partitions_by_member
 
@@ -102,8 +102,4 @@ def answer_of(solution: Solution) -> Answer:
 
 def answer_line(line: bytes) -> Answer:
     """Return the answer to one question; an error becomes `{"error": ..., "message": ...}`."""
-    try:
-        answer = answer_of(solve(parse(line)))
-    except (QuestionError, AssignmentError) as error:
-        answer = failure(error)
-    return answer | case_in(line)
+    return answered(line, lambda question: answer_of(solve(parse(question))), AssignmentError)

@@ -10,7 +10,7 @@ import binascii
 import json
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
-from samerack.offline.json_lines import Answer, QuestionError, failure
+from samerack.offline.json_lines import Answer, QuestionError, answered
 from samerack.protocol import consumer, model, sticky
 from samerack.protocol.errors import ProtocolError
 
@@ -172,17 +172,14 @@ LINES: Final[dict[str, Callable[[Question], Answer]]] = {
 
 def answer_line(line: bytes, default_command: str | None) -> Answer:
     """Return the answer to one question; whatever is wrong with it becomes `{"error": ..., "message": ...}`."""
-    question: object = None
-    try:
-        question = json.loads(line)
+
+    def answer(text: bytes) -> Answer:
+        question = json.loads(text)
         if not isinstance(question, dict):
-            raise QuestionError("not a JSON object; give one object per line")  # noqa: TRY301 - answered below, as all
+            raise QuestionError("not a JSON object; give one object per line")
         command = _text(question, "cmd") or default_command
         if command not in LINES:
-            raise QuestionError(f"'cmd' is {command!r}; give one of {', '.join(LINES)}")  # noqa: TRY301 - as above
-        answer = LINES[command](question)
-    except (QuestionError, ProtocolError, ValueError, RecursionError) as error:
-        answer = failure(error)
-    if isinstance(question, dict) and "case" in question:
-        answer["case"] = question["case"]
-    return answer
+            raise QuestionError(f"'cmd' is {command!r}; give one of {', '.join(LINES)}")
+        return LINES[command](question)
+
+    return answered(line, answer, ProtocolError, ValueError, RecursionError)
