@@ -95,11 +95,7 @@ def options(settings: PipelineSettings, submitted: Mapping[str, str]) -> dict[st
 
 
 def start(settings: PipelineSettings, *, name: str) -> SparkSession:
-    """Start a session; the caller stops it.
-
-    Args:
-        settings: Where it runs.
-        name: Its name on Spark's own pages.
+    """Start a session, which has this name on Spark's own pages; the caller stops it.
 
     Raises:
         SettingsError: Java or the jars are missing, or the master's address is not valid.

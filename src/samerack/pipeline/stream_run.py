@@ -124,13 +124,7 @@ def source(spark: SparkSession, settings: Settings) -> DataFrame:
 
 
 def start(spark: SparkSession, settings: Settings, writer: Writer, *, to_the_end: bool) -> StreamingQuery:
-    """Start the query at the checkpoint, or at the start of the topics.
-
-    Args:
-        spark: The session.
-        settings: Brokers, topics, tables.
-        writer: Gets the batches.
-        to_the_end: Stop at the current end of the topics.
+    """Start the query at the checkpoint, or at the start of the topics; `to_the_end` stops it at their current end.
 
     Raises:
         SettingsError: A Kafka setting that Spark has no counterpart for.

@@ -14,8 +14,7 @@ from samerack.common.console import Console
 from samerack.common.errors import AgentError, SettingsError
 from samerack.pipeline.cli.spark import need_spark
 from samerack.pipeline.whatif_group import MOVE, Questions
-from samerack.pipeline.whatif_show import Answer, Failure, KindOfChange, Totals, show, to_json
-from samerack.pipeline.whatif_words import Change
+from samerack.pipeline.whatif_show import Answer, Change, Failure, KindOfChange, Totals, show, to_json
 from samerack.settings.flags import settings_from
 from samerack.settings.model import Settings
 from samerack.settings.options import ConfigOption, SetOption

@@ -64,13 +64,7 @@ def gathered(
     asked: Asked,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Gathered]:
-    """Make the report of a period; the frames are valid within the block.
-
-    Args:
-        tables: the tables.
-        prices: the price of a cross-rack byte.
-        asked: the scope.
-        progress: called with each step.
+    """Make the report of a period; the frames are valid within the block, and `progress` is called with each step.
 
     Raises:
         AgentError: the period has no traffic.

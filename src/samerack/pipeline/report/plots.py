@@ -108,7 +108,7 @@ def cost_over_time(timeline: Sequence[Moment], unit: str, level: float | None) -
         axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: words.money(value).removesuffix(".00")))
 
-    return _drawing("time", text, lambda _: 2.9, draw)
+    return _drawing("time", text, 2.9, draw)
 
 
 def top_groups(groups: Sequence[GroupLine]) -> Drawing:
@@ -122,7 +122,7 @@ def top_groups(groups: Sequence[GroupLine]) -> Drawing:
         rest = [one.month.spent - least for one, least in zip(shown, kept, strict=True)]
         _bars(axes, rows, ((kept, _SOFT, 0.55), (rest, _ACROSS, 1.0)))
 
-    return _drawing("top", f"The most expensive groups, a month: {listed}.", lambda _: _height(len(shown)), draw)
+    return _drawing("top", f"The most expensive groups, a month: {listed}.", _height(len(shown)), draw)
 
 
 def saved_and_possible(groups: Sequence[GroupLine]) -> Drawing:
@@ -138,7 +138,7 @@ def saved_and_possible(groups: Sequence[GroupLine]) -> Drawing:
         possible = [one.month.possible or 0.0 for one in shown]
         _bars(axes, rows, ((saved, _NEAR, 1.0), (possible, _ACROSS, 1.0)))
 
-    return _drawing("saved", f"Saved and still possible, a month: {text}.", lambda _: _height(len(shown)), draw)
+    return _drawing("saved", f"Saved and still possible, a month: {text}.", _height(len(shown)), draw)
 
 
 def _pair(line: GroupLine) -> str:
@@ -174,8 +174,8 @@ def _bars(axes: Axes, rows: Sequence[tuple[str, str]], stacked: Iterable[tuple[S
         axes.text(most, place - 0.22, figure, va="bottom", ha="right", color=_SOFT)
 
 
-def _drawing(name: str, text: str, height: Callable[[str], float], draw: Callable[[Axes, str], None]) -> Drawing:
-    return Drawing(words=text, **{width: _svg(f"{name}-{width}", height(width), width, draw) for width in _SIZES})
+def _drawing(name: str, text: str, height: float, draw: Callable[[Axes, str], None]) -> Drawing:
+    return Drawing(words=text, **{width: _svg(f"{name}-{width}", height, width, draw) for width in _SIZES})
 
 
 def _svg(name: str, height: float, width: str, draw: Callable[[Axes, str], None]) -> str:
