@@ -45,8 +45,8 @@ def cost(
     """
     where = place(config, bootstrap, assignments)
     log.configure(where.settings)
-    found = figures(where, window=window, measure=measure, bill=group is None)
-    report = found.report if group is None else only(found.report, group)
+    everything, origin = figures(where, window=window, measure=measure, bill=group is None)
+    report = everything if group is None else only(everything, group)
     if as_json:
         typer.echo(to_json(report))
         return
@@ -63,7 +63,7 @@ def cost(
                 console.print(words.plain(line), highlight=False)
     else:
         _show_group(console, report.groups[0], report.window_seconds)
-    console.print(_closing(report, found.origin), highlight=False)
+    console.print(_closing(report, origin), highlight=False)
     for gap in report.gaps:
         console.print(words.plain(f"not known: {gap.what} {gap.where}: {gap.reason}; {gap.consequence}"))
 

@@ -13,7 +13,7 @@ import typer
 
 from samerack.agent.leading.progress import GOOD, UNDER_WAY, Did, Gain, Outcome, Progress, from_json, to_json
 from samerack.agent.web.takeover import PATH
-from samerack.cli.agent_requests import UrlOption, agent_address, look, refusal, send
+from samerack.cli.agent_requests import UrlOption, agent_address, get, post, refusal
 from samerack.common import words
 from samerack.common.console import Console
 from samerack.common.errors import AgentError
@@ -21,7 +21,7 @@ from samerack.common.fetching import HttpAnswer, NoAnswerError
 from samerack.settings.cures import command
 from samerack.settings.options import BootstrapOption, ConfigOption, SetOption
 
-_LOOK_SECONDS: Final = 0.1
+_POLL_SECONDS: Final = 0.1
 _LOST_SECONDS: Final = 15.0
 """An agent that does not answer for so long while it takes over is given up; its supervisor replaces a dead one."""
 _WORDS: Final = {
@@ -96,9 +96,9 @@ def follow(base: str, progress: Progress, report: Callable[[Did], None]) -> Prog
         shown = len(progress.did)
         if progress.outcome not in UNDER_WAY:
             return progress
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_POLL_SECONDS)
         with suppress(NoAnswerError):
-            progress = _progress(base, look(base, f"{PATH}?group={quote(group, safe='')}"))
+            progress = _progress(base, get(base, f"{PATH}?group={quote(group, safe='')}"))
             answered = time.monotonic()
         if time.monotonic() - answered > _LOST_SECONDS:
             raise AgentError(f"{base}: the agent does not answer any more; {events} tells what it did")
@@ -140,7 +140,7 @@ def _across(partitions: int | None, share: float | None) -> str:
 
 
 def _asked(base: str, group: str, *, dry_run: bool) -> Progress:
-    return _progress(base, send(base, PATH, {"group": group, "dry_run": dry_run}))
+    return _progress(base, post(base, PATH, {"group": group, "dry_run": dry_run}))
 
 
 def _progress(base: str, answer: HttpAnswer) -> Progress:

@@ -56,13 +56,20 @@ def settings(
     typer.echo(show[form](), nl=False)
 
 
-def _fields() -> Iterator[tuple[str, str, FieldInfo]]:
-    models = sections()
-    for section, model in models.items():
-        for name, info in model.model_fields.items():
-            annotation = info.annotation
-            if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
-                yield section, name, info
+def _sections() -> Iterator[tuple[str, type[BaseModel], dict[str, FieldInfo]]]:
+    """Yield each section that has keys of its own: its name, its model and these keys."""
+    for section, model in sections().items():
+        keys = {
+            name: info
+            for name, info in model.model_fields.items()
+            if not (isinstance(info.annotation, type) and issubclass(info.annotation, BaseModel))
+        }
+        if keys:
+            yield section, model, keys
+
+
+def _dotted(section: str, name: str) -> str:
+    return f"{section}.{name}" if section else name
 
 
 def _default(info: FieldInfo) -> object:
@@ -79,19 +86,15 @@ def _example(info: FieldInfo) -> object:
 def markdown() -> str:
     """Return the reference page."""
     lines = [_OPENING]
-    place = None
-    for section, name, info in _fields():
-        if section != place:
-            place = section
-            title = f"`{section}`" if section else "Top level"
-            lines.append(f"## {title}\n")
-        dotted = f"{section}.{name}" if section else name
-        lines.append(f"- `{dotted}` ({_shown_default(info)}): {_meaning(info)}")
-        lines += _keys(dotted, info, sections()[section])
-        follower = _next_section(section, name)
-        if follower:
-            lines.append("")
-    return "\n".join([*lines, "", *_kafka_section()]) + "\n"
+    for section, model, keys in _sections():
+        title = f"`{section}`" if section else "Top level"
+        lines.append(f"## {title}\n")
+        for name, info in keys.items():
+            dotted = _dotted(section, name)
+            lines.append(f"- `{dotted}` ({_shown_default(info)}): {_meaning(info)}")
+            lines += _keys(dotted, info, model)
+        lines.append("")
+    return "\n".join([*lines, *_kafka_section()]) + "\n"
 
 
 def _keys(dotted: str, info: FieldInfo, section: type[BaseModel]) -> Iterator[str]:
@@ -141,26 +144,19 @@ def _wrapped(text: str) -> list[str]:
     return textwrap.wrap(text, 118, break_on_hyphens=False, break_long_words=False)
 
 
-def _next_section(section: str, name: str) -> bool:
-    mine = [field for place, field, _ in _fields() if place == section]
-    return mine[-1] == name and section != list(sections())[-1]
-
-
 def _yaml() -> str:
     lines = ["# Settings of samerack. Commented keys show the default, or an example where there is none."]
-    place = ""
-    for section, name, info in _fields():
-        if section != place:
-            place = section
-            lines += ["", f"{section}:"] if section else []
+    for section, _, keys in _sections():
+        lines += ["", f"{section}:"] if section else []
         indent = "  " if section else ""
-        lines.append("")
-        lines += [f"{indent}# {line}" for line in textwrap.wrap(info.description or "", 110)]
-        value = _default(info)
-        if value in (None, (), [], {}):
-            value = _example(info)
-        comment = "" if info.is_required() else "# "
-        lines.append(f"{indent}{comment}{name}: {_inline(value)}")
+        for name, info in keys.items():
+            lines.append("")
+            lines += [f"{indent}# {line}" for line in textwrap.wrap(info.description or "", 110)]
+            value = _default(info)
+            if value in (None, (), [], {}):
+                value = _example(info)
+            comment = "" if info.is_required() else "# "
+            lines.append(f"{indent}{comment}{name}: {_inline(value)}")
     return "\n".join(lines) + "\n"
 
 
@@ -173,13 +169,14 @@ def _inline(value: object) -> str:
 def _json() -> str:
     entries = [
         {
-            "key": f"{section}.{name}" if section else name,
+            "key": _dotted(section, name),
             "required": info.is_required(),
             "default": _default(info),
             "example": _example(info),
             "description": info.description,
         }
-        for section, name, info in _fields()
+        for section, _, keys in _sections()
+        for name, info in keys.items()
     ]
     return json.dumps(entries, indent=2) + "\n"
 

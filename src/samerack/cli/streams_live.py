@@ -103,25 +103,19 @@ def read(
 ) -> Found:
     """Read an application over these connections; arguments and errors are those of `find`.
 
-    Args:
-        wire: connections.
-        group: its `application.id`.
-        settings: where racks come from.
-        configs: settings of the plans.
-        hosts: what other sources know of client hosts.
-        given: subtopology by changelog.
-        measure: takes its time and returns the bytes per second that members read; None for no measurement.
+    `hosts` is what other sources know of client hosts. `measure` takes its time and returns the bytes per second that
+    members read; None for no measurement.
     """
     listed, gaps = describe.listed(wire, read_metadata(wire, ()).brokers, ["*"])
     if group not in listed:
         reasons = "; ".join(sorted({f"{gap.where}: {gap.reason}" for gap in gaps}))
         why = reasons or f"does not exist; groups of these brokers, {nearest(group, listed)}"
         raise AgentError(f"group {group}: {why}")
-    subject = _described(wire, listed[group], settings, hosts)
-    names = _changelog_names(wire, group, listed, subject.found)
-    sources = {topic for _, partitions in subject.found.sources for topic, _ in partitions}
+    described, instances = _described(wire, listed[group], settings, hosts)
+    names = _changelog_names(wire, group, listed, instances)
+    sources = {topic for _, partitions in instances.sources for topic, _ in partitions}
     cluster, absent = collect.metadata(wire, {*names, *sources})
-    changelogs = _changelogs(group, subject.found, names, cluster, given)
+    changelogs = _changelogs(group, instances, names, cluster, given)
     rack_aware, doubts = rack_aware_fetch(settings, wire, cluster)
     logs = {one.topic for one in changelogs}
     before = after = _poll(wire, cluster, logs)
@@ -133,8 +127,8 @@ def read(
         rack_aware_fetch=rack_aware,
         end_offsets={partition: offsets.end for partition, offsets in after.offsets.items()},
     )
-    standbys = standbys_now(subject.found)
-    live = application_of(subject.found, changelogs, brokers, replace(configs, num_standby_replicas=standbys))
+    standbys = standbys_now(instances)
+    live = application_of(instances, changelogs, brokers, replace(configs, num_standby_replicas=standbys))
     measured = Rates(
         bytes_per_second=None if rates is None else {**_growth(before, after), **rates},
         log_bytes=after.sizes or None,
@@ -144,7 +138,7 @@ def read(
         for gap in (*gaps, *absent, *after.gaps)
     ]
     return Found(
-        kind=subject.group.kind,
+        kind=described.kind,
         live=live,
         brokers=brokers,
         rates=measured,
@@ -157,14 +151,8 @@ def _doubts(texts: Iterable[str]) -> list[Unknown]:
     return [Unknown(what="racks", cause=text) for text in texts]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Subject:
-    group: ObservedGroup
-    found: Instances
-
-
-def _described(wire: Wire, listed: ListedGroup, settings: Settings, hosts: Hosts) -> _Subject:
-    """Return the group once it is stable.
+def _described(wire: Wire, listed: ListedGroup, settings: Settings, hosts: Hosts) -> tuple[ObservedGroup, Instances]:
+    """Return the group once it is stable, and its instances.
 
     Raises:
         AgentError: It is not, or no Streams application.
@@ -175,16 +163,14 @@ def _described(wire: Wire, listed: ListedGroup, settings: Settings, hosts: Hosts
         classic = partial(_remember, raw, partial(groups.classic, racks=settings.racks, agent="", hosts=hosts))
         found = describe.described(wire, [listed], classic=classic, consumer=partial(_no_streams, settings))
         subject = _subject(wire, found, raw, settings, hosts)
-        if subject is not None and subject.group.state == _STABLE and subject.group.members:
+        if subject is not None and subject[0].state == _STABLE and subject[0].members:
             return subject
         if time.monotonic() > until:
             if subject is None:
-                reasons = "; ".join(gap.reason for gap in found.gaps) or "is not described by any broker"
-                raise AgentError(f"group {listed.group}: {reasons}")
-            raise AgentError(
-                f"group {listed.group}: is {subject.group.state}; it needs members and no rebalance under way: "
-                "try again"
-            )
+                why = "; ".join(gap.reason for gap in found.gaps) or "is not described by any broker"
+            else:
+                why = f"is {subject[0].state}; it needs members and no rebalance under way: try again"
+            raise AgentError(f"group {listed.group}: {why}")
         time.sleep(_PAUSE_SECONDS)
 
 
@@ -206,18 +192,20 @@ def _no_streams(settings: Settings, raw: Any) -> ObservedGroup:
     )
 
 
-def _subject(wire: Wire, found: Descriptions, raw: list[Any], settings: Settings, hosts: Hosts) -> _Subject | None:
+def _subject(
+    wire: Wire, found: Descriptions, raw: list[Any], settings: Settings, hosts: Hosts
+) -> tuple[ObservedGroup, Instances] | None:
     for described in found.streams:
         cluster, _ = collect.metadata(wire, groups.topics_of_streams(described))
         group = groups.streams(described, racks=settings.racks, cluster=cluster, hosts=hosts)
-        return _Subject(group=group, found=streams_instances.of_streams(described, group))
+        return group, streams_instances.of_streams(described, group)
     for group, described in zip(found.groups, raw, strict=True):
         if group.state == _STABLE and group.assignor != STREAMS_ASSIGNOR:
             raise AgentError(
                 f"group {group.group}: its members assign with {group.assignor or group.kind}, not Kafka Streams: "
                 f"{_plan_of(group.group, settings)}"
             )
-        return _Subject(group=group, found=streams_instances.of_classic(described, group))
+        return group, streams_instances.of_classic(described, group)
     return None
 
 

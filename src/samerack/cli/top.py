@@ -42,7 +42,7 @@ def top(
     config: ConfigOption = None,
     bootstrap: BootstrapOption = None,
     interval: Annotated[
-        float, typer.Option("--interval", "-i", min=0.5, max=3600.0, help="Seconds between two looks.")
+        float, typer.Option("--interval", "-i", min=0.5, max=3600.0, help="Seconds between two polls.")
     ] = 5.0,
     *,
     measure: MeasureOption = False,

@@ -1,4 +1,4 @@
-"""What every command on Spark looks for first."""
+"""What every command on Spark checks first."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from samerack.common.errors import SettingsError
 
 
 def need_spark() -> None:
-    """Look whether PySpark and Delta are installed, and keep PySpark from warning of libraries that are locked here.
+    """Check that PySpark and Delta are installed, and keep PySpark from warning of libraries that are locked here.
 
     Raises:
         SettingsError: They are not.
