@@ -16,9 +16,9 @@ import numpy as np
 
 from samerack.assignors.consumer.own import own_plan
 from samerack.assignors.model import Int32Array
-from samerack.common.records import LEADING, SCHEMA, UNKNOWN, GroupState, MemberState, TopicState, encode
+from samerack.common.records import LEADING, SCHEMA, UNKNOWN, GroupState, TopicState, encode
 from samerack.pipeline.problem import group_of, led_plan
-from samerack.pipeline.simulate_cast import DAY, Fleet, Group, cast_of
+from samerack.pipeline.simulate_cast import DAY, Fleet, cast_of
 
 Kind: TypeAlias = Literal["sample", "state"]
 
@@ -93,16 +93,16 @@ class _Actor:
 
     def __init__(self, fleet: Fleet, index: int) -> None:
         self.cast = cast_of(fleet, index)
-        self.key = f"{self.cast.cluster}/{self.cast.name}".encode()
+        self._state = self.cast.state
+        self.key = f"{self._state.cluster}/{self._state.group}".encode()
         self._id = f"{fleet.seed}.{index}"
-        self._state = _first_state(self.cast)
         self._led = False
         self.flows: tuple[_Flow, ...] = ()
 
     def act(self, step: int) -> bool:
         """Apply the changes due at this step; returns whether there were any."""
         cast = self.cast
-        moving = {topic.name for topic in cast.topics if topic.moves_at == step}
+        moving = {topic for topic, moves_at in cast.moves_at.items() if moves_at == step}
         losing, taken_over = cast.loses_at == step, cast.led_from == step
         if step and not (moving or losing or taken_over):
             return False
@@ -125,45 +125,6 @@ class _Actor:
             for topic in self._state.topics
         )
         return self._state.model_copy(update={"id": f"{self._id}.{at}", "at": at, "topics": topics})
-
-
-def _first_state(cast: Group) -> GroupState:
-    everything = tuple(range(len(cast.topics)))
-    return GroupState(
-        id="-",
-        agent=f"samerack@{cast.cluster}",
-        cluster=cast.cluster,
-        group=cast.name,
-        at=0,
-        kind=cast.kind,
-        state="Stable",
-        assignor=cast.assignor,
-        role="",
-        rack_aware_fetch=cast.rack_aware_fetch,
-        racks=cast.racks,
-        broker_racks=len(cast.racks),
-        members=tuple(
-            MemberState(
-                id=member.id,
-                client_id=member.client_id,
-                # without `client.rack` the agent still knows the racks of most groups from its maps
-                rack=member.rack if member.tells_rack or not cast.forgets_racks else UNKNOWN,
-                fetches_with_rack=member.tells_rack,
-                topics=everything,
-                tells_rack=member.tells_rack,
-            )
-            for member in cast.members
-        ),
-        topics=tuple(
-            TopicState(
-                name=topic.name,
-                replicas=topic.replicas,
-                owner=(UNKNOWN,) * len(topic.replicas),
-                bytes_per_second=topic.rates,
-            )
-            for topic in cast.topics
-        ),
-    )
 
 
 def _with_moved_replicas(state: GroupState, names: AbstractSet[str]) -> GroupState:
