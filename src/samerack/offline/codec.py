@@ -20,7 +20,6 @@ import typer
 from samerack.common.words import plain
 from samerack.offline.codec_json import (
     ASSIGNORS,
-    COOPERATIVE,
     LINES,
     Question,
     answer_line,
@@ -35,6 +34,7 @@ from samerack.offline.codec_json import (
 )
 from samerack.offline.json_lines import Answer, QuestionError, answer_lines
 from samerack.protocol import consumer, sticky
+from samerack.protocol.claims import COOPERATIVE_STICKY
 from samerack.protocol.errors import ProtocolError
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ _SHOW: Final[dict[str, Callable[[bytes], Answer]]] = {
     "subscription": _show_subscription,
     "assignment": _show_assignment,
     "sticky-userdata": _show_sticky,
-    COOPERATIVE: lambda data: {"generation": sticky.decode_cooperative_sticky(data)},
+    COOPERATIVE_STICKY: lambda data: {"generation": sticky.decode_cooperative_sticky(data)},
 }
 
 # The keys of each kind, and its writer; versions above the known ones stay, so that what was decoded is written back.
@@ -88,7 +88,7 @@ _MAKE: Final[dict[str, tuple[frozenset[str], Callable[[Question], bytes]]]] = {
         lambda question: consumer.encode_assignment(assignment_of(question, version_of(question))),
     ),
     "sticky-userdata": (frozenset({"version", "owned", "generation"}), _make_sticky),
-    COOPERATIVE: (
+    COOPERATIVE_STICKY: (
         frozenset({"generation"}),
         lambda question: sticky.encode_cooperative_sticky(integer(question, "generation", -1)),
     ),

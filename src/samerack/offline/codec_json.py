@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from samerack.offline.json_lines import Answer, QuestionError, answered
 from samerack.protocol import consumer, model, sticky
+from samerack.protocol.claims import COOPERATIVE_STICKY, STICKY
 from samerack.protocol.errors import ProtocolError
 
 if TYPE_CHECKING:
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
 
 Question: TypeAlias = dict[str, Any]
 
-COOPERATIVE: Final = "cooperative-sticky"
-ASSIGNORS: Final = ("sticky", COOPERATIVE)
+ASSIGNORS: Final = (STICKY, COOPERATIVE_STICKY)
 
 
 def _value(question: Question, key: str, kind: type, default: object, wanted: str) -> Any:
@@ -135,7 +135,7 @@ def assignment_json(value: model.Assignment) -> Answer:
 def sticky_bytes_of(question: Question) -> bytes | None:
     """Return sticky user data; none, from version 1 on, of a member that never had an assignment (`owned` null)."""
     generation = integer(question, "generation", -1)
-    if _assignor(question) == COOPERATIVE:
+    if _assignor(question) == COOPERATIVE_STICKY:
         return sticky.encode_cooperative_sticky(max(generation, -1))
     version = 0 if integer(question, "version", 1) == 0 else 1
     if version == 1 and question.get("owned") is None:
@@ -145,7 +145,7 @@ def sticky_bytes_of(question: Question) -> bytes | None:
 
 def sticky_json(data: bytes | None, assignor: str) -> Answer:
     """Return what the named assignor reads in a member's user data; only `sticky` keeps partitions there."""
-    if assignor == COOPERATIVE:
+    if assignor == COOPERATIVE_STICKY:
         return {"owned": [], "generation": sticky.decode_cooperative_sticky(data)}
     value = sticky.decode_sticky(data)
     return {"owned": model.to_pairs(value.owned), "generation": value.generation}

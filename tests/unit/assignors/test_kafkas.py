@@ -11,7 +11,7 @@ from samerack.assignors.consumer import range as by_range
 from samerack.assignors.consumer import roundrobin
 from samerack.assignors.consumer.order import member_order
 from samerack.assignors.model import NOBODY
-from samerack.offline.assign_answers import answer_of, solve
+from samerack.offline.assign import answer_of, solve
 from samerack.offline.assign_json import parse
 from tests.unit.assignors import groups
 from tests.unit.golden import lines
