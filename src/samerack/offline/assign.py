@@ -22,7 +22,7 @@ from samerack.assignors.model import NOBODY, AssignmentError, Int32Array, Proble
 from samerack.assignors.transfer import transferring, withhold
 from samerack.common.console import Console
 from samerack.common.words import count, partitions_across
-from samerack.offline.assign_json import RACKS_SINCE, Question, options_of, parse, problem_of
+from samerack.offline.assign_json import Question, options_of, parse, problem_of
 from samerack.offline.json_lines import (
     Answer,
     QuestionError,
@@ -34,6 +34,7 @@ from samerack.offline.json_lines import (
 )
 from samerack.planning.deadline import FALL_BACK, LateError, assign_in_time, fall_back
 from samerack.planning.group import name_of, partitions_by_member
+from samerack.protocol.consumer import RACK_SINCE
 
 HELP = """Assign a consumer group that is described in JSON.
 
@@ -118,7 +119,7 @@ def solve(question: Question) -> Solution:
     if assignor is None:
         raise QuestionError(f"assignor {question.assignor!r} is not here; give one of {', '.join(ASSIGNORS)}")
     problem = problem_of(question)
-    seen = _without_racks(problem) if assignor.as_kafka and question.protocol_version < RACKS_SINCE else problem
+    seen = _without_racks(problem) if assignor.as_kafka and question.protocol_version < RACK_SINCE else problem
     owner, nanos, late = _plan(seen, question)
     cooperative = question.cooperative or assignor.cooperative
     sent = withhold(problem, owner) if cooperative else owner

@@ -9,7 +9,7 @@ from __future__ import annotations
 import binascii
 import json
 from collections import Counter
-from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -20,14 +20,11 @@ from samerack.offline.json_lines import QuestionError
 from samerack.planning.deadline import DEADLINE_SECONDS
 from samerack.protocol import sticky
 from samerack.protocol.claims import COOPERATIVE_STICKY
-from samerack.protocol.consumer import GENERATION_SINCE
+from samerack.protocol.consumer import GENERATION_SINCE, RACK_SINCE
 from samerack.protocol.model import to_pairs
 
 Locality: TypeAlias = Literal["any", "leader"]
 Int32 = Annotated[int, Field(ge=-(2**31), lt=2**31)]
-
-RACKS_SINCE: Final = 3
-"""Version of the subscription that carries the member's rack (KIP-881)."""
 
 
 class Part(BaseModel):
@@ -80,7 +77,7 @@ class Question(Part):
     brokers: list[Broker]
     topics: dict[str, list[list[int]]]
     members: list[Member]
-    protocol_version: int = RACKS_SINCE
+    protocol_version: int = RACK_SINCE
     locality: Locality = "any"
     weights: dict[str, list[int]] | None = None
     keep_copartitioned: bool = False

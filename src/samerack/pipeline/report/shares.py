@@ -43,18 +43,15 @@ class Shares:
     def row_of(self, text: str) -> dict[str, Any]:
         """Return the facts of one state as JSON; only `error` where they cannot be computed."""
         try:
-            return self._facts(GroupState.model_validate_json(text))
+            state = GroupState.model_validate_json(text)
+            if self._last is not None and _only_rates_differ(self._last.state, state):
+                return self._last.facts_of(at_rates_of(self._last.group, state))
+            self._last = None  # a state with an error leaves nothing behind
+            group = group_of(state)
+            self._last = _Structure(state, group)
+            return self._last.facts_of(group)
         except Exception as error:  # noqa: BLE001 - an error in one group must not stop the others
             return {"error": reason_of(error)}
-
-    def _facts(self, state: GroupState) -> dict[str, Any]:
-        last = self._last
-        if last is not None and _only_rates_differ(last.state, state):
-            return last.facts_of(at_rates_of(last.group, state))
-        self._last = None  # a state with an error leaves nothing behind
-        group = group_of(state)
-        self._last = _Structure(state, group)
-        return self._last.facts_of(group)
 
 
 class _Structure:
