@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from enum import Enum
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 from urllib.parse import quote
 
 import typer
@@ -34,17 +33,11 @@ _WORDS: Final = {
 }
 
 
-class Way(Enum):
-    """How to take over."""
-
-    CLEAN = "clean"
-
-
 def lead(
     group: Annotated[str, typer.Argument(help="Consumer group, as the brokers know it; one that the agent follows.")],
     takeover: Annotated[  # noqa: ARG001 - there is one way as yet
-        Way, typer.Option("--takeover", help="How: clean, in one rebalance and a short second one.")
-    ] = Way.CLEAN,
+        Literal["clean"], typer.Option("--takeover", help="How: clean, in one rebalance and a short second one.")
+    ] = "clean",
     config: ConfigOption = None,
     bootstrap: BootstrapOption = None,
     url: UrlOption = None,

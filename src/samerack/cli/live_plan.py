@@ -50,10 +50,8 @@ _WITHOUT_COPARTITIONING = (
 )
 
 
-def measured_rates(group: str, settings: Settings, seconds: float) -> Rates | None:
-    """Measure the bytes per second of the group's partitions; None if partitions are not weighed by bytes."""
-    if settings.leading.weigh_by != "bytes":
-        return None
+def measured_rates(group: str, settings: Settings, seconds: float) -> Rates:
+    """Measure the bytes per second of the group's partitions."""
     traffic = settings.traffic.model_copy(update={"groups": (exactly(group),)})
     snapshot = observe(settings.model_copy(update={"traffic": traffic}), seconds=seconds)
     return {partition: rate for measured in snapshot.groups for partition, rate in measured.long_run_rates.items()}

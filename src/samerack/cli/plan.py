@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable
-from enum import Enum
 from typing import Annotated, Any, Final
 
 import typer
@@ -20,6 +19,7 @@ from samerack.cli.member_names import short_names
 from samerack.common.console import USUAL, WIDE, Console
 from samerack.common.tables import Column, table_of
 from samerack.common.words import UNKNOWN, count, partitions_across, percent, plain, rate
+from samerack.planning.planner import AssignorName
 from samerack.reporting.report import ServerAssignment
 from samerack.settings.flags import settings_from
 from samerack.settings.options import BootstrapOption, ConfigOption, SetOption
@@ -32,20 +32,11 @@ _EVENNESS: Final[dict[str, tuple[str, Callable[[dict[str, Any]], str]]]] = {
 """How evenly members read: the title of each figure, and a function that formats it."""
 
 
-class AssignorChoice(Enum):
-    """Whose plan to show."""
-
-    OPTIMAL = "optimal"
-    RANGE = "range"
-
-
 def plan(
     group: Annotated[str, typer.Argument(help="Consumer group, as the brokers know it.")],
     config: ConfigOption = None,
     bootstrap: BootstrapOption = None,
-    assignor: Annotated[AssignorChoice, typer.Option("--assignor", "-a", help="Whose plan to show.")] = (
-        AssignorChoice.OPTIMAL
-    ),
+    assignor: Annotated[AssignorName, typer.Option("--assignor", "-a", help="Whose plan to show.")] = "optimal",
     *,
     seconds: Annotated[
         float,
@@ -72,8 +63,8 @@ def plan(
     answer = examine(
         group,
         settings,
-        "optimal" if assignor is AssignorChoice.OPTIMAL else "range",
-        rates=measured_rates(group, settings, seconds) if seconds else None,
+        assignor,
+        rates=measured_rates(group, settings, seconds) if seconds and settings.leading.weigh_by == "bytes" else None,
         with_curve=with_curve,
     )
     if as_json:

@@ -86,7 +86,7 @@ def find(
     """
     hosts, unasked = hosts_known(settings, group)
     with closing(Wire(for_kafka_python(settings.kafka))) as wire:
-        measure = partial(measured_rates, group, _by_bytes(settings), seconds) if seconds else None
+        measure = partial(measured_rates, group, settings, seconds) if seconds else None
         found = read(wire, group, settings, configs, hosts=hosts, given=given, measure=measure)
     return replace(found, unknown=(*found.unknown, *_doubts(filter(None, [unasked]))))
 
@@ -99,7 +99,7 @@ def read(
     *,
     hosts: Hosts,
     given: Mapping[str, int],
-    measure: Callable[[], Mapping[Partition, float] | None] | None,
+    measure: Callable[[], Mapping[Partition, float]] | None,
 ) -> Found:
     """Read an application over these connections; arguments and errors are those of `find`.
 
@@ -256,8 +256,3 @@ def _growth(before: _Logs, after: _Logs) -> dict[Partition, float]:
         if curve is not None:
             rates[partition] = bytes_between(curve, first.end, last.end) / (after.at - before.at)
     return rates
-
-
-def _by_bytes(settings: Settings) -> Settings:
-    """Return settings with which bytes are measured, whatever plans of consumer groups are weighed by."""
-    return settings.model_copy(update={"leading": settings.leading.model_copy(update={"weigh_by": "bytes"})})
