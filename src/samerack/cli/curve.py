@@ -43,7 +43,7 @@ def curve(
     if as_json:
         typer.echo(json.dumps({"points": points}))
     else:
-        show_points(points, Console())
+        show_points(points, Console(highlight=False))
 
 
 def _object(data: bytes) -> dict[str, Any]:
@@ -95,7 +95,7 @@ def _rounded(share: float | None) -> float | None:
 
 def show_points(points: list[dict[str, Any]], console: Console) -> None:
     """Print the points as a table."""
-    console.print("what crosses racks against max_skew", highlight=False)
+    console.print("what crosses racks against max_skew")
     columns = {
         "max_skew": [str(point["max_skew"]) for point in points],
         "across racks": [words.count(point["cross_rack"]) for point in points],

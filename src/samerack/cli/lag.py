@@ -49,13 +49,12 @@ def lag(
     if as_json:
         typer.echo(to_json(found))
         return
-    console = Console()
+    console = Console(highlight=False)
     console.print(
         words.plain(
             f"group {found.group} ({found.state}): {words.count(found.lag_records)} records in all, the oldest "
             f"{words.age(found.lag_seconds)} old; {origin}"
-        ),
-        highlight=False,
+        )
     )
     console.print(members_table(found, width=console.width))
     console.print(partitions_table(found, width=console.width))

@@ -131,7 +131,7 @@ def plan(
     if as_json:
         typer.echo(json.dumps(report))
     else:
-        show(report, Console())
+        show(report, Console(highlight=False))
 
 
 def _given(changelogs: tuple[str, ...] | list[str]) -> dict[str, int]:

@@ -7,10 +7,11 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from rich import box
-from rich.console import Console, Group
+from rich.console import Group
 from rich.table import Table
 
 from samerack.common import words
+from samerack.common.console import Console
 from samerack.common.money import PriceTable
 from samerack.pipeline.whatif_group import COPIES, LEAD, MOVE, NEAR, NEAR_LEAD, SKEW, STRATEGY, Questions
 from samerack.settings.cures import command
@@ -226,20 +227,19 @@ def to_json(answer: Answer) -> dict[str, Any]:
 
 def show(answer: Answer, console: Console) -> None:
     """Print the answer as two tables, with explanations."""
-    console.print(_opening(answer), highlight=False, markup=False)
+    console.print(_opening(answer))
     if answer.kinds:
         console.print(Group(_kinds(answer), _ranking(answer)))
         console.print(
             "Leading, fetching near and other racks for members are alternatives of a group: their savings do not add "
             "up. Unequal shares come on top of leading; leading where all fetch near on top of fetching near, and "
-            "copies on top of both.",
-            highlight=False,
+            "copies on top of both."
         )
     else:
-        console.print("No change saves a cent a month.", highlight=False)
+        console.print("No change saves a cent a month.")
     for failure in answer.failures:
         name = words.plain(f"{failure.cluster or '?'}/{failure.group or '?'}")
-        console.print(f"not worked out: {name}: {words.plain(failure.error)}", highlight=False, markup=False)
+        console.print(f"not worked out: {name}: {words.plain(failure.error)}")
 
 
 def _opening(answer: Answer) -> str:

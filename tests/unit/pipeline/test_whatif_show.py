@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from rich.console import Console
 from typer.testing import CliRunner
 
 from samerack.cli.main import app
+from samerack.common.console import Console
 from samerack.common.money import shipped
 from samerack.pipeline.whatif_group import COPIES, LEAD, MOVE, NEAR, NEAR_LEAD, SKEW, Questions
 from samerack.pipeline.whatif_show import TEXTS, Answer, Change, Failure, KindOfChange, Totals, show, to_json

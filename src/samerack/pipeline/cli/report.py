@@ -141,6 +141,6 @@ def _show(made: Report) -> None:
         f"lost awareness     {made.losses_in_all:,} times",
         made.prices.title,
     )
-    console = Console()
+    console = Console(highlight=False)
     for line in lines:
-        console.print(line, highlight=False, markup=False)
+        console.print(line)

@@ -94,7 +94,7 @@ def whatif(
     if as_json:
         typer.echo(json.dumps(to_json(answer)))
     else:
-        show(answer, Console())
+        show(answer, Console(highlight=False))
 
 
 def _shares(text: str) -> dict[str, float]:
