@@ -18,6 +18,7 @@ from urllib.parse import quote
 
 import typer
 
+from samerack.agent import log
 from samerack.cli.agent_requests import is_same_cluster, reason, servers_of
 from samerack.cluster.racks import NO_HOSTS, Hosts
 from samerack.common import fetching
@@ -67,13 +68,19 @@ class Place:
         return agent_url(self.settings)
 
 
-def place(config: ConfigOption, bootstrap: BootstrapOption, assignments: SetOption) -> Place:
+def place(
+    config: ConfigOption, bootstrap: BootstrapOption, assignments: SetOption, *, only_errors: bool = False
+) -> Place:
     """Return settings of the shared options; a cluster need not be named where an agent can be asked.
+
+    Set up the log by them; `only_errors` keeps all else out of it.
 
     Raises:
         SettingsError: As `settings.flags.settings_from`, but for a missing cluster.
     """
     settings = only_cluster(settings_from(config, bootstrap, assignments, needs_kafka=False))
+    quiet = settings.log.model_copy(update={"level": "error"})
+    log.configure(settings.model_copy(update={"log": quiet}) if only_errors else settings)
     return Place(settings=settings, assigned=tuple(one.partition("=")[0] for one in assignments or ()))
 
 

@@ -10,7 +10,6 @@ import typer
 from rich import box
 from rich.table import Table
 
-from samerack.agent import log
 from samerack.cli.asking import MeasureOption, WindowOption, figures, place
 from samerack.cluster.server_assignors import ASSIGNOR
 from samerack.common import words
@@ -44,7 +43,6 @@ def cost(
     runs, this command measures for --window seconds itself. Changes nothing.
     """
     where = place(config, bootstrap, assignments)
-    log.configure(where.settings)
     everything, origin = figures(where, window=window, measure=measure, bill=group is None)
     report = everything if group is None else only(everything, group)
     if as_json:

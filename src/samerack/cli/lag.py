@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from samerack.agent import log
 from samerack.auth.kafka_config import for_kafka_python
 from samerack.cli import asking
 from samerack.cli.asking import MeasureOption, place
@@ -38,7 +37,6 @@ def lag(
     command asks the brokers itself, and knows ages only of what came meanwhile. Joins no group, and changes nothing.
     """
     where = place(config, bootstrap, assignments)
-    log.configure(where.settings)
     found, origin = asking.lag(where, group, measure=measure)
     if found is None:
         wire = Wire(for_kafka_python(where.settings.kafka))

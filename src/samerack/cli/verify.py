@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from samerack.agent import log
 from samerack.cli.asking import MeasureOption, WindowOption, place, verdict
 from samerack.common import words
 from samerack.common.console import Console
@@ -30,7 +29,6 @@ def verify(
     web.host:web.port); where none runs, this command measures for --window seconds itself. Changes nothing.
     """
     where = place(config, bootstrap, assignments)
-    log.configure(where.settings)
     found, origin = verdict(where, window=window, measure=measure)
     if as_json:
         typer.echo(findings.to_json(found))
