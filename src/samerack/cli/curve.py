@@ -59,17 +59,11 @@ def _object(data: bytes) -> dict[str, Any]:
 def points_of(
     problem: Problem, options: Options, *, seconds: float = DEADLINE_SECONDS, rates: Rates | None = None
 ) -> list[dict[str, Any]]:
-    """Return the points of the curve as JSON values.
-
-    Args:
-        problem: the group.
-        options: what the group asks for.
-        seconds: deadline of each point.
-        rates: measured bytes per second, which the shares are of then.
+    """Return the points of the curve as JSON values; shares are of partitions, or of bytes where rates are measured.
 
     Raises:
         AssignmentError: the options know no skew.
-        LateError: a point took too long.
+        LateError: a point took longer than these seconds.
     """
 
     def assign(group: Problem, wanted: Options) -> Int32Array:

@@ -14,7 +14,7 @@ from samerack.assignors.streams.assignment import KafkaStreamsAssignment, TaskTy
 from samerack.assignors.streams.builtin import ASSIGNORS
 from samerack.assignors.streams.configs import Strategy
 from samerack.assignors.streams.evaluate import missing_standbys, spread
-from samerack.assignors.streams.model import ApplicationState, ProcessId
+from samerack.assignors.streams.model import ProcessId
 from samerack.assignors.streams.reads import relevant_partitions
 from samerack.assignors.streams.registry import Request
 from samerack.assignors.streams.settle import settle
@@ -109,12 +109,7 @@ class Option:
 def bill_of(live: LiveApplication, plan: Plan, brokers: Brokers, rates: Rates, *, with_racks: bool) -> Bill:
     """Return what a plan costs.
 
-    Args:
-        live: the application.
-        plan: what clients have.
-        brokers: racks and replicas.
-        rates: bytes, as far as they are measured.
-        with_racks: whether every client sends its rack when it fetches; else those do that do so now.
+    `with_racks` is whether every client sends its rack when it fetches; else those do that do so now.
     """
     state = live.state
     racked = all(client.rack_id for client in state.states.values())
@@ -200,6 +195,13 @@ def _restored(live: LiveApplication, plan: Plan, rates: Rates) -> int | None:
     return sum(sizes[partition] for partition in wanted)
 
 
+def weights_by_bytes(rates: Rates) -> dict[Partition, int]:
+    """Return the weights of partitions whose bytes are measured, as a running agent weighs them."""
+    measured = rates.bytes_per_second or {}
+    rows = weights_of_rates(measured) or {}
+    return {(topic, number): rows[topic][number] for topic, number in measured if topic in rows}
+
+
 def options_of(
     live: LiveApplication,
     brokers: Brokers,
@@ -222,53 +224,29 @@ def options_of(
         now_ms: the current time in ms since 1970.
     """
     weights = weights_by_bytes(rates) if by_bytes else {}
-    return [
-        _option(live, brokers, rates, (name, strategy, count), weights=weights, compatible=compatible, now_ms=now_ms)
-        for count in standbys
-        for name in NAMES
-        for strategy in Strategy
-    ]
 
+    def tried(name: str, strategy: Strategy, count: int) -> Option:
+        option = Option(assignor=name, strategy=strategy.value, standbys=count)
+        configs = replace(
+            live.state.assignment_configs, num_standby_replicas=count, rack_aware_assignment_strategy=strategy.value
+        )
+        state = replace(live.state, assignment_configs=configs)
+        tasks, costs = weighed(live.state.all_tasks.values(), configs, weights, assignor=name)
+        heavy = replace(state, all_tasks={task.id: task for task in tasks}, assignment_configs=costs)
+        try:
+            settled = settle(ASSIGNORS[name], Request(state=heavy, now_ms=now_ms, compatible=compatible))
+        except AssignmentError as error:
+            return replace(option, error=str(error))
+        obstacle = settled.last.obstacle
+        with_racks = strategy is not Strategy.NONE  # the strategies need client.rack in every instance
+        warm_ups = settled.warm_ups if live.end_offsets_known else None
+        return replace(
+            option,
+            bill=bill_of(replace(live, state=state), settled.assignments, brokers, rates, with_racks=with_racks),
+            plan=settled.assignments,
+            warm_ups=warm_ups,
+            followups=None if warm_ups is None else -(-warm_ups // configs.max_warmup_replicas),
+            obstacle=None if obstacle is None or strategy is Strategy.NONE else obstacle.message,
+        )
 
-def weights_by_bytes(rates: Rates) -> dict[Partition, int]:
-    """Return the weights of partitions whose bytes are measured, as a running agent weighs them."""
-    measured = rates.bytes_per_second or {}
-    rows = weights_of_rates(measured) or {}
-    return {(topic, number): rows[topic][number] for topic, number in measured if topic in rows}
-
-
-def _option(
-    live: LiveApplication,
-    brokers: Brokers,
-    rates: Rates,
-    which: tuple[str, Strategy, int],
-    *,
-    weights: Mapping[Partition, int],
-    compatible: bool,
-    now_ms: int,
-) -> Option:
-    name, strategy, standbys = which
-    option = Option(assignor=name, strategy=strategy.value, standbys=standbys)
-    configs = replace(
-        live.state.assignment_configs,
-        num_standby_replicas=standbys,
-        rack_aware_assignment_strategy=strategy.value,
-    )
-    state: ApplicationState = replace(live.state, assignment_configs=configs)
-    tasks, costs = weighed(live.state.all_tasks.values(), configs, weights, assignor=name)
-    heavy = replace(state, all_tasks={task.id: task for task in tasks}, assignment_configs=costs)
-    try:
-        settled = settle(ASSIGNORS[name], Request(state=heavy, now_ms=now_ms, compatible=compatible))
-    except AssignmentError as error:
-        return replace(option, error=str(error))
-    obstacle = settled.last.obstacle
-    with_racks = strategy is not Strategy.NONE  # the strategies need client.rack in every instance
-    warm_ups = settled.warm_ups if live.end_offsets_known else None
-    return replace(
-        option,
-        bill=bill_of(replace(live, state=state), settled.assignments, brokers, rates, with_racks=with_racks),
-        plan=settled.assignments,
-        warm_ups=warm_ups,
-        followups=None if warm_ups is None else -(-warm_ups // configs.max_warmup_replicas),
-        obstacle=None if obstacle is None or strategy is Strategy.NONE else obstacle.message,
-    )
+    return [tried(name, strategy, count) for count in standbys for name in NAMES for strategy in Strategy]

@@ -259,17 +259,12 @@ def _within(indices: Sequence[int], count: int, what: str, of: str) -> None:
 
 
 def crossing(group: Group, owner: Int32Array) -> Crossing:
-    """Return what a plan reads across racks, by the group's byte rates.
-
-    Args:
-        group: the group.
-        owner: [P] owner of each partition, or NOBODY for one that is not read.
-    """
+    """Return what a plan, [P] the owner of each partition or NOBODY, reads across racks by the group's byte rates."""
     return reads(group.problem, owner).at(group.rates)
 
 
 def reads(problem: Problem, owner: Int32Array) -> Reads:
-    """Return the partitions that a plan reads; arguments as for `crossing`."""
+    """Return the partitions that a plan, [P] as for `crossing`, reads."""
     known = known_mask(problem, owner)
     crosses = cross_rack_mask(problem, owner) & known
     return Reads(crossing=crosses, known=known, unknown=(owner != NOBODY) & ~known)

@@ -45,14 +45,9 @@ _MAY_BE_MISSING: Final = frozenset({"bytes_per_second", "tells_rack", "client", 
 
 
 def reason(settings: PipelineSettings, *, is_sample: Column, raw: Column, record: Column, now: Column) -> Column:
-    """Return the first reason why a record is bad, or null.
+    """Return the first reason why a record is bad, or null; `raw` are its bytes, `record` the fields parsed from them.
 
-    Args:
-        settings: The bounds.
-        is_sample: Whether it came from the topic of samples.
-        raw: Its bytes.
-        record: The fields parsed from them.
-        now: The stream's clock.
+    `is_sample` is whether it came from the topic of samples, `now` the stream's clock.
     """
     rules = [*_not_a_record(raw, record), *_of_all(record)]
     rules += [(is_sample & holds, words) for holds, words in _of_samples(settings, record, now)]

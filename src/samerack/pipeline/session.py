@@ -73,9 +73,7 @@ _LOCAL: Final[Mapping[str, str]] = {
 def options(settings: PipelineSettings, submitted: Mapping[str, str]) -> dict[str, str]:
     """Return Spark's settings: our defaults, overridden by spark-submit, overridden by `pipeline.conf`.
 
-    Args:
-        settings: Our settings.
-        submitted: Settings from spark-submit or Spark's own files.
+    `submitted` are settings from spark-submit or Spark's own files.
 
     Raises:
         SettingsError: The jars are missing.

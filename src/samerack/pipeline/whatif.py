@@ -95,14 +95,9 @@ def states_in_table(table: DataFrame) -> DataFrame:
 
 
 def chosen(states: DataFrame, *, since: int | None = None, until: int | None = None) -> DataFrame:
-    """Return the states to compute: the latest of each group.
+    """Return the states to compute, as JSON: the latest of each group from `since` on and before `until`.
 
-    Unreadable records are kept, so that they appear as errors.
-
-    Args:
-        states: as JSON.
-        since: first moment to include, milliseconds since 1970.
-        until: first moment after the last to include.
+    Both are milliseconds since 1970. Unreadable records are kept, so that they appear as errors.
     """
     key = F.from_json("value", "cluster string, `group` string, at long, id string")
     keyed = states.select("value", key.alias("key")).select("value", "key.*")

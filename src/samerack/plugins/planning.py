@@ -133,9 +133,7 @@ def racks_of_replicas(
 ) -> Replicas | None:
     """Return the racks of each partition's replicas, the leader's first; None if no partition is known.
 
-    Args:
-        placed: leader and replicas of each partition, as broker ids.
-        racks: racks by broker id.
+    `placed` has the leader and the replicas of each partition, as broker ids.
     """
     if not placed:
         return None

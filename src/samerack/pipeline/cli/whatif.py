@@ -12,7 +12,7 @@ import typer
 
 from samerack.common.console import Console
 from samerack.common.errors import AgentError, SettingsError
-from samerack.pipeline.cli.spark import need_spark
+from samerack.pipeline.cli.spark import need_spark, progress_shown
 from samerack.pipeline.whatif_group import MOVE, Questions
 from samerack.pipeline.whatif_show import Answer, Change, Failure, KindOfChange, Totals, show, to_json
 from samerack.settings.flags import settings_from
@@ -127,7 +127,7 @@ def _asked(
         SettingsError: There are no such files.
         AgentError: There is no table, or no state in it.
     """
-    from samerack.pipeline import progress, tables, whatif  # noqa: PLC0415 - PySpark is imported only when a command runs
+    from samerack.pipeline import tables, whatif  # noqa: PLC0415 - PySpark is imported only when a command runs
 
     if source is None:
         states = whatif.states_in_table(tables.read(spark, settings.pipeline, "group_states"))
@@ -135,7 +135,7 @@ def _asked(
         states = whatif.states_in_files(spark, source)
     chosen = whatif.chosen(states, since=_moment(since), until=_moment(until))
     rows = whatif.ask(chosen, questions, price_table(settings.money)).persist()
-    with progress.shown(spark, "working out"):
+    with progress_shown(spark):
         found = rows.count()
     if not found:
         where = source or tables.location(settings.pipeline, "group_states")

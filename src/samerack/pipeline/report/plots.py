@@ -69,12 +69,9 @@ class Drawing:
 
 
 def cost_over_time(timeline: Sequence[Moment], unit: str, level: float | None) -> Drawing:
-    """Draw dollars a month at the rate of each minute, hour or day.
+    """Draw dollars a month at the rate of each minute, hour or day, which is the unit.
 
-    Args:
-        timeline: the moments to draw.
-        unit: minute, hour or day.
-        level: what the fleet's groups would cost with their own assignors, over the whole period; None leaves it out.
+    `level` is what the fleet's groups would cost with their own assignors, over the whole period; None leaves it out.
     """
     values = [moment.dollars_per_month for moment in timeline]
     text = f"Cost over time, by {unit}: from {words.money(min(values))} to {words.money(max(values))} a month."
