@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Annotated
 
 import typer
@@ -39,11 +40,8 @@ def lag(
     where = place(config, bootstrap, assignments)
     found, origin = asking.lag(where, group, measure=measure)
     if found is None:
-        wire = Wire(for_kafka_python(where.settings.kafka))
-        try:
+        with closing(Wire(for_kafka_python(where.settings.kafka))) as wire:
             raise unknown_group(group, wire)
-        finally:
-            wire.close()
     if as_json:
         typer.echo(to_json(found))
         return

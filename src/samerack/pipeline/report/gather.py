@@ -36,7 +36,7 @@ class Asked:
     """The scope of a report.
 
     Attributes:
-        first: first day; None means `most_days` up to the last, or all.
+        first: first day; None means `max_days` up to the last, or all.
         last: last day; None means the newest in the table.
         max_days: how many days at most, where no first day is given.
         top: how many groups, topics and losses are shown.
