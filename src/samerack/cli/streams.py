@@ -119,9 +119,7 @@ def plan(
     application = str(group)
     found = find(application, settings, configs, given=_given(changelogs or ()), seconds=seconds)
     options = options_of(
-        found.live,
-        found.brokers,
-        found.rates,
+        found,
         standbys=standbys or [found.standbys],
         by_bytes=by_bytes,
         compatible=compatible,

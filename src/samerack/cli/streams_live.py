@@ -17,7 +17,7 @@ from samerack.assignors.streams.weighing import Partition
 from samerack.auth.kafka_config import for_kafka_python
 from samerack.cli.asking import hosts_known
 from samerack.cli.live_plan import measured_rates, rack_aware_fetch
-from samerack.cli.streams_options import Rates
+from samerack.cli.streams_options import Found, Rates
 from samerack.cluster.metadata import read_metadata, topic_names
 from samerack.cluster.racks import Hosts
 from samerack.cluster.view import ClusterView
@@ -32,31 +32,13 @@ from samerack.traffic.curve import LogExtent, bytes_between, extend
 from samerack.traffic.describe import Descriptions
 from samerack.traffic.groups import STREAMS_ASSIGNOR, ListedGroup, ObservedGroup
 from samerack.traffic.model import Gap
-from samerack.traffic.streams_application import Brokers, LiveApplication, application_of, standbys_now
+from samerack.traffic.streams_application import Brokers, application_of, standbys_now
 from samerack.traffic.streams_changelogs import Changelog, KnownBy, changelog_topics, match
 from samerack.traffic.streams_instances import Instances, Unknown
 
 _REBALANCE_SECONDS: Final = 15.0
 _PAUSE_SECONDS: Final = 0.25
 _STABLE: Final = "Stable"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """An application as it was found.
-
-    Attributes:
-        kind: streams-classic, or streams (KIP-1071).
-        standbys: standbys of most tasks that have any.
-        unknown: what is not known beside what `live` lacks.
-    """
-
-    kind: str
-    live: LiveApplication
-    brokers: Brokers
-    rates: Rates
-    standbys: int
-    unknown: tuple[Unknown, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
