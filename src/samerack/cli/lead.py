@@ -59,7 +59,7 @@ def lead(
     console = Console(highlight=False)
     report: Callable[[Did], None] = (lambda _: None) if as_json else (lambda did: _show_step(console, did))
     try:
-        progress = follow(base, _progress(base, post(base, PATH, {"group": group, "dry_run": dry_run})), report)
+        progress = follow(base, _asked(base, group, dry_run=dry_run), report)
     except KeyboardInterrupt:
         Console(stderr=True).print(
             f"the agent ends what it has begun; {command('events', group=group)} shows what it did"
@@ -130,6 +130,10 @@ def gain_words(gain: Gain) -> str:
 
 def _across(partitions: int | None, share: float | None) -> str:
     return "unknown" if partitions is None else f"{partitions} partitions ({words.percent(share)})"
+
+
+def _asked(base: str, group: str, *, dry_run: bool) -> Progress:
+    return _progress(base, post(base, PATH, {"group": group, "dry_run": dry_run}))
 
 
 def _progress(base: str, answer: HttpAnswer) -> Progress:
