@@ -108,11 +108,7 @@ def resume(
 
 
 def _request(action: str, group: str, lasting: str | None, why: str) -> dict[str, object]:
-    """Return the body of a request.
-
-    Raises:
-        SettingsError: An option is wrong.
-    """
+    """Return the body of a request, if the options are right."""
     seconds = _seconds(lasting)
     if len(why) > MAX_TEXT:
         raise SettingsError(f"--why: has {len(why)} characters; at most {MAX_TEXT} are shown everywhere")
@@ -142,12 +138,7 @@ def _user() -> str:
 
 
 def _status(base: str, answer: HttpAnswer) -> RequestStatus:
-    """Return what is in force by an answer.
-
-    Raises:
-        SettingsError: The agent does not lead the group.
-        AgentError: The agent refuses.
-    """
+    """Return what is in force by an answer, unless the agent refuses or does not lead the group."""
     if answer.status == HTTPStatus.OK:
         return from_json(answer.body)
     if answer.status == HTTPStatus.NOT_FOUND and (why := reason(answer)):
@@ -156,11 +147,7 @@ def _status(base: str, answer: HttpAnswer) -> RequestStatus:
 
 
 def _once_out(base: str, status: RequestStatus) -> RequestStatus:
-    """Wait until the agent has left the group, and return what is so then.
-
-    Raises:
-        AgentError: It does not leave, or does not answer any more.
-    """
+    """Wait until the agent has left the group, and return what is in force then."""
     path, until = f"{PATH}?group={quote(status.group, safe='')}", time.monotonic() + _OUT_SECONDS
     while status.role in INSIDE:
         if time.monotonic() > until:

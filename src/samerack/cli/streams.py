@@ -133,11 +133,7 @@ def plan(
 
 
 def _given(changelogs: tuple[str, ...] | list[str]) -> dict[str, int]:
-    """Return the subtopologies by changelog that the user gave.
-
-    Raises:
-        SettingsError: One is not TOPIC=SUBTOPOLOGY.
-    """
+    """Return the subtopologies by changelog that the user gave."""
     found = {}
     for one in changelogs:
         topic, equals, number = one.rpartition("=")

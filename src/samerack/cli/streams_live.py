@@ -134,11 +134,7 @@ def _doubts(texts: Iterable[str]) -> list[Unknown]:
 
 
 def _described(wire: Wire, listed: ListedGroup, settings: Settings, hosts: Hosts) -> tuple[ObservedGroup, Instances]:
-    """Return the group once it is stable, and its instances.
-
-    Raises:
-        AgentError: It is not, or no Streams application.
-    """
+    """Return the group once it is stable, and its instances."""
     until = time.monotonic() + _REBALANCE_SECONDS
     while True:
         raw: list[Any] = []

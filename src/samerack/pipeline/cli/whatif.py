@@ -121,12 +121,7 @@ def _asked(
     since: datetime | None,
     until: datetime | None,
 ) -> DataFrame:
-    """Every scenario, worked out and kept.
-
-    Raises:
-        SettingsError: There are no such files.
-        AgentError: There is no table, or no state in it.
-    """
+    """Return every scenario, worked out and kept."""
     from samerack.pipeline import tables, whatif  # noqa: PLC0415 - PySpark is imported only when a command runs
 
     if source is None:
