@@ -15,7 +15,6 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from samerack.assignors.consumer.own import own_plan
-from samerack.assignors.model import Int32Array
 from samerack.common.records import LEADING, SCHEMA, UNKNOWN, GroupState, TopicState, encode
 from samerack.pipeline.problem import group_of, led_plan
 from samerack.pipeline.simulate_cast import DAY, Fleet, cast_of
@@ -154,27 +153,12 @@ def _assigned(state: GroupState, *, led: bool) -> GroupState:
         dealt = own_plan(group.problem, _DEALT_BY.get(state.assignor, state.assignor), in_rack)
         assert dealt is not None  # noqa: S101 - simulated groups have no other assignors
         plan = dealt
-    return state.model_copy(
-        update={
-            "topics": tuple(
-                topic.model_copy(update={"owner": owner})
-                for topic, owner in zip(state.topics, _owners(state, group.problem.members, plan), strict=True)
-            ),
-            "role": LEADING if led else "",
-        }
-    )
-
-
-def _owners(state: GroupState, members: tuple[str, ...], plan: Int32Array) -> Iterator[tuple[int, ...]]:
-    """Yield the owners of each topic in the state's order; the plan has members and topics sorted."""
+    # the problem has members and topics sorted
     number = {member.id: index for index, member in enumerate(state.members)}
-    owners = [number[members[owner]] for owner in plan.tolist()]
-    starts, start = {}, 0
-    for topic in sorted(state.topics, key=lambda topic: topic.name):
-        starts[topic.name] = start
-        start += len(topic.owner)
-    for topic in state.topics:
-        yield tuple(owners[starts[topic.name] : starts[topic.name] + len(topic.owner)])
+    owners = np.array([number[member] for member in group.problem.members])[plan]
+    of_topic = {name: owners[group.problem.topic_of == at].tolist() for at, name in enumerate(group.problem.topics)}
+    topics = tuple(topic.model_copy(update={"owner": tuple(of_topic[topic.name])}) for topic in state.topics)
+    return state.model_copy(update={"topics": topics, "role": LEADING if led else ""})
 
 
 def _flows(state: GroupState, prefix: str) -> tuple[_Flow, ...]:
