@@ -160,10 +160,7 @@ def _evenness(problem: Problem, owner: Int32Array, rates: Rates | None) -> dict[
     ]
     share = topic_share(((member, topic) for member, topic, _ in owned), subscriptions)
     most = busiest(((member, (rates or {}).get((topic, number))) for member, topic, number in owned), problem.members)
-    return {
-        "topic_share": None if share is None else asdict(share),
-        "busiest": None if most is None else asdict(most),
-    }
+    return {"topic_share": None if share is None else asdict(share), "busiest": None if most is None else asdict(most)}
 
 
 def over_racks(spread: RackSpread | None, *, elsewhere: Collection[str | None]) -> dict[str, Any] | None:
