@@ -15,7 +15,7 @@ from samerack.assignors.consumer import optimal
 from samerack.assignors.consumer.kafkas import assign_range
 from samerack.assignors.evaluate import evaluate
 from samerack.assignors.model import NOBODY, Int32Array, Problem
-from samerack.offline.assign_answers import answer_of
+from samerack.offline.assign import answer_of
 from samerack.protocol.consumer import encode_assignments
 from tests.parity.cases import random_case
 from tests.parity.peer import Peer

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from samerack.assignors.evaluate import evaluate
-from samerack.offline.assign_answers import answer_of
+from samerack.offline.assign import answer_of
 from tests import effort
 from tests.parity.cases import random_case
 from tests.parity.plans import kafkas_plan, max_of_a_topic, ours, rank

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from samerack.plugins.planning import NAMES, MemberConfig, Replicas, plan
+from samerack.plugins.planning import NAMES, Member, Replicas
 from samerack.protocol.consumer import decode_assignment, decode_subscription, encode_subscription
 from samerack.protocol.errors import ProtocolError
 from samerack.protocol.java import string_hash
@@ -319,4 +319,4 @@ def assign(joined: Joined, place: Place, kind: Kind = KINDS["java"]) -> dict[str
         return tuple(tuple(place.racks[broker] for broker in replicas) for replicas in place.topics[topic])
 
     name = joined.protocol if joined.protocol in NAMES else "range"
-    return plan(MemberConfig(name=name), members, replicas_of)
+    return Member(name=name).plan(members, replicas_of)

@@ -15,6 +15,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+def start(settings: PipelineSettings) -> None:
+    """Open a session, and close it at once."""
+    with session.opened(settings, name="test"):
+        pass
+
+
 @pytest.mark.promise("A session of the documented jars reads and writes Delta tables.")
 def test_a_session_from_the_settings_reads_and_writes_delta(spark: SparkSession, tmp_path: Path) -> None:
     """A table that the session writes in Delta is read back complete."""
@@ -56,7 +62,7 @@ def test_a_java_that_does_not_do_is_reported(
     java.chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(SettingsError, match=f"{words}.*install Java 17"):
-        session.start(pipeline_settings, name="test")
+        start(pipeline_settings)
 
 
 def test_no_java_at_all_is_reported(
@@ -66,18 +72,18 @@ def test_no_java_at_all_is_reported(
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(SettingsError, match="PATH has none: install Java 17"):
-        session.start(pipeline_settings, name="test")
+        start(pipeline_settings)
 
 
 def test_a_master_that_nobody_answers_for_is_reported_at_once(pipeline_settings: PipelineSettings) -> None:
     """A wrong address gives one line with advice at once, not after a minute of retries."""
     wrong = pipeline_settings.model_copy(update={"master": "spark://127.0.0.1:1"})
     with pytest.raises(AgentError, match=r"no Spark master answers at 127\.0\.0\.1:1 .*pipeline\.master"):
-        session.start(wrong, name="test")
+        start(wrong)
 
 
 def test_a_word_that_is_no_master_is_reported(pipeline_settings: PipelineSettings) -> None:
     """A misspelt master is wrong input, reported before Java starts."""
     wrong = pipeline_settings.model_copy(update={"master": "lcoal[2]"})
     with pytest.raises(SettingsError, match=r"pipeline\.master: 'lcoal\[2\]' is no address of a Spark master"):
-        session.start(wrong, name="test")
+        start(wrong)

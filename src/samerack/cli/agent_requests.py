@@ -60,7 +60,7 @@ def check_cluster(base: str, settings: Settings) -> None:
         AgentError: It is not, or none answers.
     """
     try:
-        answer = look(base, "/v1/status")
+        answer = get(base, "/v1/status")
     except NoAnswerError as error:
         raise _nobody(error) from None
     try:
@@ -74,7 +74,7 @@ def check_cluster(base: str, settings: Settings) -> None:
         )
 
 
-def send(base: str, path: str, body: dict[str, object]) -> HttpAnswer:
+def post(base: str, path: str, body: dict[str, object]) -> HttpAnswer:
     """Post a request; return the answer, whatever its status.
 
     Raises:
@@ -91,7 +91,7 @@ def _nobody(error: NoAnswerError) -> AgentError:
     return AgentError(f"{error}; no agent answers there: give --url or web.port, on the agent's machine")
 
 
-def look(base: str, path: str) -> HttpAnswer:
+def get(base: str, path: str) -> HttpAnswer:
     """Get a page; return the answer, whatever its status.
 
     Raises:

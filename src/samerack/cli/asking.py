@@ -18,6 +18,7 @@ from urllib.parse import quote
 
 import typer
 
+from samerack.agent import log
 from samerack.cli.agent_requests import is_same_cluster, reason, servers_of
 from samerack.cluster.racks import NO_HOSTS, Hosts
 from samerack.common import fetching
@@ -39,7 +40,6 @@ _ANSWER_SECONDS: Final = 5.0
 _MAX_BYTES: Final = 256 * 1024 * 1024
 _LAG_SECONDS: Final = 1.0
 """Offsets are asked for at the second poll, and there are four in this time."""
-_UNSEEN: Final = b""
 _OF_COMMAND: Final = ("cluster", "kafka.", "log.", "web.")
 """Settings of which cluster and agent a command reaches, and how: what is said of other settings is untrue of these."""
 _SAID: Final = ("role", "trouble", "paused")
@@ -68,26 +68,26 @@ class Place:
         return agent_url(self.settings)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Figures:
-    """A report and where it is from, in words."""
-
-    report: Report
-    origin: str
-
-
-def place(config: ConfigOption, bootstrap: BootstrapOption, assignments: SetOption) -> Place:
+def place(
+    config: ConfigOption, bootstrap: BootstrapOption, assignments: SetOption, *, only_errors: bool = False
+) -> Place:
     """Return settings of the shared options; a cluster need not be named where an agent can be asked.
+
+    Set up the log by them; `only_errors` keeps all else out of it.
 
     Raises:
         SettingsError: As `settings.flags.settings_from`, but for a missing cluster.
     """
     settings = only_cluster(settings_from(config, bootstrap, assignments, needs_kafka=False))
+    quiet = settings.log.model_copy(update={"level": "error"})
+    log.configure(settings.model_copy(update={"log": quiet}) if only_errors else settings)
     return Place(settings=settings, assigned=tuple(one.partition("=")[0] for one in assignments or ()))
 
 
-def figures(where: Place, *, window: float, measure: bool, bill: bool) -> Figures:
-    """Return the report of the agent, or of a window measured here; with replication and producers if `bill` says so.
+def figures(where: Place, *, window: float, measure: bool, bill: bool) -> tuple[Report, str]:
+    """Return the report of the agent, or of a window measured here; and where it is from, in words.
+
+    `bill` says whether a measurement is to have replication and producers.
 
     Raises:
         AgentError: Neither an agent nor a broker answers.
@@ -97,10 +97,10 @@ def figures(where: Place, *, window: float, measure: bool, bill: bool) -> Figure
     if answer is not None:
         decoded = report.from_json(answer)
         if _same_cluster(where, decoded.bootstrap):
-            return Figures(report=decoded, origin=_origin(where))
+            return decoded, _origin(where)
     with _measuring(where, window, replication=bill) as measuring:
         measuring.measure()
-        return Figures(report=measuring.reports.report(), origin=_measured_here(where, answer))
+        return measuring.reports.report(), _measured_here(where, answer)
 
 
 def verdict(where: Place, *, window: float, measure: bool) -> tuple[Verdict, str]:
@@ -133,12 +133,12 @@ def lag(where: Place, group: str, *, measure: bool) -> tuple[GroupLag | None, st
     Raises:
         AgentError, SettingsError: As `figures`.
     """
-    answer = None if measure else _asked(where, f"/v1/lag?group={quote(group, safe='')}", unseen=_UNSEEN)
+    answer = None if measure else _asked(where, f"/v1/lag?group={quote(group, safe='')}", may_be_missing=True)
     if answer:
         decoded = group_lag.from_json(answer)
         if _same_cluster(where, decoded.bootstrap):
             return decoded, _origin(where)
-    if answer == _UNSEEN and not servers_of(where.settings):
+    if answer == b"" and not servers_of(where.settings):
         raise AgentError(
             f"group {group}: the agent at {where.url} has not seen it; give --bootstrap-servers to ask brokers for it"
         )
@@ -206,8 +206,8 @@ def agent_says(settings: Settings, group: str) -> Mapping[str, str]:
         return {}  # an agent of another version: the plan is the same without it
 
 
-def _asked(where: Place, path: str, *, unseen: bytes | None = None) -> bytes | None:
-    return ask(where.url, path, unseen=unseen) if where.settings.web.port else None
+def _asked(where: Place, path: str, *, may_be_missing: bool = False) -> bytes | None:
+    return ask(where.url, path, may_be_missing=may_be_missing) if where.settings.web.port else None
 
 
 def _same_cluster(where: Place, bootstrap: str) -> bool:
@@ -240,8 +240,8 @@ def _measuring(where: Place, seconds: float, *, replication: bool = False) -> Me
     return Measuring(where.settings, seconds=seconds, replication=replication)
 
 
-def ask(url: str, path: str, *, unseen: bytes | None = None) -> bytes | None:
-    """Return what a running agent answers; None if no agent listens, `unseen` (unless None) if it has nothing there.
+def ask(url: str, path: str, *, may_be_missing: bool = False) -> bytes | None:
+    """Return what a running agent answers; None if no agent listens, no bytes if nothing is there and that may be.
 
     Raises:
         AgentError: Somebody listens who gives no such answer.
@@ -252,8 +252,8 @@ def ask(url: str, path: str, *, unseen: bytes | None = None) -> bytes | None:
         return None
     except NoAnswerError as error:
         raise AgentError(f"{error}; is it an agent?") from None
-    if answer.status == HTTPStatus.NOT_FOUND and unseen is not None:
-        return unseen
+    if answer.status == HTTPStatus.NOT_FOUND and may_be_missing:
+        return b""
     if answer.status != HTTPStatus.OK:
         why = reason(answer) or "is it an agent of this version?"
         raise AgentError(f"{url}{path}: answers {answer.status}; {why}")

@@ -31,10 +31,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
         "cli.verify",
         "Find what makes traffic cross racks without need: brokers, members, racks, assignors, replicas, permissions.",
     ),
-    "cost": Command(
-        "cli.cost",
-        "Show what consumer groups read across racks, from whom, and what it costs a month.",
-    ),
+    "cost": Command("cli.cost", "Show what consumer groups read across racks, from whom, and what it costs a month."),
     "plan": Command(
         "cli.plan",
         "Show the present and the best assignment of a live group: cross-rack partitions, moves, per member.",
@@ -87,22 +84,13 @@ COMMANDS: Final[Mapping[str, Command]] = {
         "Ask the agent on this machine (at web.host:web.port) how it is: exit code 0 when well, 1 with what is wrong.",
         light=True,
     ),
-    "assign": Command(
-        "offline.assign",
-        "Assign a consumer group that is described in JSON.",
-    ),
-    "decode": Command(
-        "offline.codec",
-        "Show a message of the consumer protocol as JSON.",
-    ),
+    "assign": Command("offline.assign", "Assign a consumer group that is described in JSON."),
+    "decode": Command("offline.codec", "Show a message of the consumer protocol as JSON."),
     "encode": Command(
         "offline.codec",
         "Write a message of the consumer protocol from JSON, as Kafka's clients write it.",
     ),
-    "settings": Command(
-        "cli.settings_reference",
-        "Show every setting with its default and meaning.",
-    ),
+    "settings": Command("cli.settings_reference", "Show every setting with its default and meaning."),
     "streams": Command(
         "cli.streams",
         "Place the tasks of Kafka Streams applications (KIP-441, KIP-708, KIP-924, KIP-925).",

@@ -10,7 +10,6 @@ import typer
 from rich import box
 from rich.table import Table
 
-from samerack.agent import log
 from samerack.cli.asking import MeasureOption, WindowOption, figures, place
 from samerack.cluster.server_assignors import ASSIGNOR
 from samerack.common import words
@@ -44,26 +43,25 @@ def cost(
     runs, this command measures for --window seconds itself. Changes nothing.
     """
     where = place(config, bootstrap, assignments)
-    log.configure(where.settings)
-    found = figures(where, window=window, measure=measure, bill=group is None)
-    report = found.report if group is None else only(found.report, group)
+    everything, origin = figures(where, window=window, measure=measure, bill=group is None)
+    report = everything if group is None else only(everything, group)
     if as_json:
         typer.echo(to_json(report))
         return
-    console = Console()
+    console = Console(highlight=False)
     if group is None:
         console.print(groups_table(report, width=console.width, total=True))
         sums = report.totals
-        console.print(words.totals(sums.dollars_per_month, sums.avoidable_dollars_per_month), highlight=False)
+        console.print(words.totals(sums.dollars_per_month, sums.avoidable_dollars_per_month))
         if lacking := not_in_totals(report):
-            console.print(lacking, highlight=False)
+            console.print(lacking)
         if report.bill is not None:
             console.print(_bill_table(report, width=console.width))
             for line in missing(report):
-                console.print(words.plain(line), highlight=False)
+                console.print(words.plain(line))
     else:
         _show_group(console, report.groups[0], report.window_seconds)
-    console.print(_closing(report, found.origin), highlight=False)
+    console.print(_closing(report, origin))
     for gap in report.gaps:
         console.print(words.plain(f"not known: {gap.what} {gap.where}: {gap.reason}; {gap.consequence}"))
 
@@ -166,25 +164,21 @@ def _show_group(console: Console, group: GroupCost, window: float) -> None:
         f"group {words.plain(group.group)} ({group.kind}, {words.plain(group.assignor) or '-'}): "
         f"reads {words.rate(group.bytes_per_second)}, "
         f"{words.percent(group.share)} of {group.share_by} across racks (optimal {words.percent(group.optimal_share)}, "
-        f"random {words.percent(group.random_share)}), {monthly_cost(group)} a month",
-        highlight=False,
+        f"random {words.percent(group.random_share)}), {monthly_cost(group)} a month"
     )
     if group.own_share is not None:
         console.print(
             f"with {words.plain(group.assignor)} {words.percent(group.own_share)} would cross; the agent saves "
-            f"{words.money(group.saved_dollars_per_month)} a month",
-            highlight=False,
+            f"{words.money(group.saved_dollars_per_month)} a month"
         )
     elif group.role == LEADING:
         console.print(
             f"what {words.plain(group.assignor)} would read across racks is not known: another member has not led the "
-            "group yet, so "
-            "that it is not known whether it uses racks",
-            highlight=False,
+            "group yet, so that it is not known whether it uses racks"
         )
     for line in server_lines(group.server):
-        console.print(words.plain(line), highlight=False)
-    console.print(words.plain(_evenness(group)), highlight=False)
+        console.print(words.plain(line))
+    console.print(words.plain(_evenness(group)))
     console.print(_pairs(group.pairs, window))
     topics = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     topics.add_column("topic", overflow="fold")
@@ -201,7 +195,7 @@ def _show_group(console: Console, group: GroupCost, window: float) -> None:
         )
     console.print(topics)
     for spot in group.blind_spots:
-        console.print(words.plain(f"not in these figures: {spot}"), highlight=False)
+        console.print(words.plain(f"not in these figures: {spot}"))
 
 
 def server_lines(server: ServerAssignment | None, *, money: bool = True) -> list[str]:

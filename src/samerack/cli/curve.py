@@ -42,7 +42,7 @@ def curve(
     if as_json:
         typer.echo(json.dumps({"points": points}))
     else:
-        show_points(points, Console())
+        show_points(points, Console(highlight=False))
 
 
 def _object(data: bytes) -> dict[str, Any]:
@@ -58,17 +58,11 @@ def _object(data: bytes) -> dict[str, Any]:
 def points_of(
     problem: Problem, options: Options, *, seconds: float = DEADLINE_SECONDS, rates: Rates | None = None
 ) -> list[dict[str, Any]]:
-    """Return the points of the curve as JSON values.
-
-    Args:
-        problem: the group.
-        options: what the group asks for.
-        seconds: deadline of each point.
-        rates: measured bytes per second, which the shares are of then.
+    """Return the points of the curve as JSON values; shares are of partitions, or of bytes where rates are measured.
 
     Raises:
         AssignmentError: the options know no skew.
-        LateError: a point took too long.
+        LateError: a point took longer than these seconds.
     """
 
     def assign(group: Problem, wanted: Options) -> Int32Array:
@@ -94,7 +88,7 @@ def _rounded(share: float | None) -> float | None:
 
 def show_points(points: list[dict[str, Any]], console: Console) -> None:
     """Print the points as a table."""
-    console.print("what crosses racks against max_skew", highlight=False)
+    console.print("what crosses racks against max_skew")
     columns = {
         "max_skew": [str(point["max_skew"]) for point in points],
         "across racks": [words.count(point["cross_rack"]) for point in points],

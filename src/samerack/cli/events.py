@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -94,11 +94,10 @@ def events(
         typer.echo(model.all_to_json(found))
         return
     shown = tuple(reversed(found))  # as in a log: the newest stands above the prompt
-    if as_json:
-        for event in shown:
-            typer.echo(model.to_json(event))
-    elif shown or not follow:
-        console.print(table(shown, width=console.width, with_group=group is None) if shown else _nothing(group, since))
+    if shown:
+        _show(console, shown, with_group=group is None, as_json=as_json)
+    elif not follow:
+        console.print(_nothing(group, since))
     if follow:
         with suppress(KeyboardInterrupt):
             _follow(console, asked, (*old, *shown), with_group=group is None, as_json=as_json)
@@ -145,11 +144,15 @@ def _follow(console: Console, asked: Asked, old: tuple[Event, ...], *, with_grou
         last = max(last, news[-1].at)
         known |= {event.id: event.at for event in news}
         known = {one: at for one, at in known.items() if at >= last - _LATE_SECONDS}
-        if as_json:
-            for event in news:
-                typer.echo(model.to_json(event))
-        else:
-            console.print(table(news, width=console.width, with_group=with_group, head=False))
+        _show(console, news, with_group=with_group, as_json=as_json, head=False)
+
+
+def _show(console: Console, shown: Sequence[Event], *, with_group: bool, as_json: bool, head: bool = True) -> None:
+    if not as_json:
+        console.print(table(shown, width=console.width, with_group=with_group, head=head))
+        return
+    for event in shown:
+        typer.echo(model.to_json(event))
 
 
 def moment(text: str, now: float) -> float:
@@ -166,7 +169,7 @@ def moment(text: str, now: float) -> float:
         raise SettingsError(f"--since {text}: expected 90s, 15m, 3h, 2d, 1w or 2026-11-21T03:00") from None
 
 
-def table(shown: tuple[Event, ...] | list[Event], *, width: int, with_group: bool, head: bool = True) -> Table:
+def table(shown: Sequence[Event], *, width: int, with_group: bool, head: bool = True) -> Table:
     """Events, one a row, in the order given; what a terminal of this width holds without cutting anything."""
     time_width, group_width, what_width = next(widths for from_width, widths in _WIDTHS.items() if width >= from_width)
     made = Table(box=box.SIMPLE_HEAD if head else None, pad_edge=False, collapse_padding=True, show_header=head)

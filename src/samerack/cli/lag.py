@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Annotated
 
 import typer
 from rich.table import Table
 
-from samerack.agent import log
 from samerack.auth.kafka_config import for_kafka_python
 from samerack.cli import asking
 from samerack.cli.asking import MeasureOption, place
@@ -37,24 +37,19 @@ def lag(
     command asks the brokers itself, and knows ages only of what came meanwhile. Joins no group, and changes nothing.
     """
     where = place(config, bootstrap, assignments)
-    log.configure(where.settings)
     found, origin = asking.lag(where, group, measure=measure)
     if found is None:
-        wire = Wire(for_kafka_python(where.settings.kafka))
-        try:
+        with closing(Wire(for_kafka_python(where.settings.kafka))) as wire:
             raise unknown_group(group, wire)
-        finally:
-            wire.close()
     if as_json:
         typer.echo(to_json(found))
         return
-    console = Console()
+    console = Console(highlight=False)
     console.print(
         words.plain(
             f"group {found.group} ({found.state}): {words.count(found.lag_records)} records in all, the oldest "
             f"{words.age(found.lag_seconds)} old; {origin}"
-        ),
-        highlight=False,
+        )
     )
     console.print(members_table(found, width=console.width))
     console.print(partitions_table(found, width=console.width))

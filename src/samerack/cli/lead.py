@@ -5,15 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from enum import Enum
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 from urllib.parse import quote
 
 import typer
 
 from samerack.agent.leading.progress import GOOD, UNDER_WAY, Did, Gain, Outcome, Progress, from_json, to_json
 from samerack.agent.web.takeover import PATH
-from samerack.cli.agent_requests import UrlOption, agent_address, look, refusal, send
+from samerack.cli.agent_requests import UrlOption, agent_address, get, post, refusal
 from samerack.common import words
 from samerack.common.console import Console
 from samerack.common.errors import AgentError
@@ -21,7 +20,7 @@ from samerack.common.fetching import HttpAnswer, NoAnswerError
 from samerack.settings.cures import command
 from samerack.settings.options import BootstrapOption, ConfigOption, SetOption
 
-_LOOK_SECONDS: Final = 0.1
+_POLL_SECONDS: Final = 0.1
 _LOST_SECONDS: Final = 15.0
 """An agent that does not answer for so long while it takes over is given up; its supervisor replaces a dead one."""
 _WORDS: Final = {
@@ -34,17 +33,11 @@ _WORDS: Final = {
 }
 
 
-class Way(Enum):
-    """How to take over."""
-
-    CLEAN = "clean"
-
-
 def lead(
     group: Annotated[str, typer.Argument(help="Consumer group, as the brokers know it; one that the agent follows.")],
     takeover: Annotated[  # noqa: ARG001 - there is one way as yet
-        Way, typer.Option("--takeover", help="How: clean, in one rebalance and a short second one.")
-    ] = Way.CLEAN,
+        Literal["clean"], typer.Option("--takeover", help="How: clean, in one rebalance and a short second one.")
+    ] = "clean",
     config: ConfigOption = None,
     bootstrap: BootstrapOption = None,
     url: UrlOption = None,
@@ -96,9 +89,9 @@ def follow(base: str, progress: Progress, report: Callable[[Did], None]) -> Prog
         shown = len(progress.did)
         if progress.outcome not in UNDER_WAY:
             return progress
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_POLL_SECONDS)
         with suppress(NoAnswerError):
-            progress = _progress(base, look(base, f"{PATH}?group={quote(group, safe='')}"))
+            progress = _progress(base, get(base, f"{PATH}?group={quote(group, safe='')}"))
             answered = time.monotonic()
         if time.monotonic() - answered > _LOST_SECONDS:
             raise AgentError(f"{base}: the agent does not answer any more; {events} tells what it did")
@@ -140,7 +133,7 @@ def _across(partitions: int | None, share: float | None) -> str:
 
 
 def _asked(base: str, group: str, *, dry_run: bool) -> Progress:
-    return _progress(base, send(base, PATH, {"group": group, "dry_run": dry_run}))
+    return _progress(base, post(base, PATH, {"group": group, "dry_run": dry_run}))
 
 
 def _progress(base: str, answer: HttpAnswer) -> Progress:

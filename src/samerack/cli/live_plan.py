@@ -50,10 +50,8 @@ _WITHOUT_COPARTITIONING = (
 )
 
 
-def measured_rates(group: str, settings: Settings, seconds: float) -> Rates | None:
-    """Measure the bytes per second of the group's partitions; None if partitions are not weighed by bytes."""
-    if settings.leading.weigh_by != "bytes":
-        return None
+def measured_rates(group: str, settings: Settings, seconds: float) -> Rates:
+    """Measure the bytes per second of the group's partitions."""
     traffic = settings.traffic.model_copy(update={"groups": (exactly(group),)})
     snapshot = observe(settings.model_copy(update={"traffic": traffic}), seconds=seconds)
     return {partition: rate for measured in snapshot.groups for partition, rate in measured.long_run_rates.items()}
@@ -162,10 +160,7 @@ def _evenness(problem: Problem, owner: Int32Array, rates: Rates | None) -> dict[
     ]
     share = topic_share(((member, topic) for member, topic, _ in owned), subscriptions)
     most = busiest(((member, (rates or {}).get((topic, number))) for member, topic, number in owned), problem.members)
-    return {
-        "topic_share": None if share is None else asdict(share),
-        "busiest": None if most is None else asdict(most),
-    }
+    return {"topic_share": None if share is None else asdict(share), "busiest": None if most is None else asdict(most)}
 
 
 def over_racks(spread: RackSpread | None, *, elsewhere: Collection[str | None]) -> dict[str, Any] | None:

@@ -11,13 +11,10 @@ _MIN_LENGTH: Final = 4
 
 
 def short_names(client_ids: Mapping[str, str]) -> dict[str, str]:
-    """Return a name for each member id, no two alike.
+    """Return a name for each member id, no two alike, from the client id of each.
 
     Members whose client ids repeat have the shortest beginning of their ids that tells them apart, without the client
     id, with which most clients' member ids begin.
-
-    Args:
-        client_ids: the client id of each member id.
     """
     times = Counter(client_ids.values())
     longest = max(map(len, client_ids), default=0)

@@ -32,13 +32,9 @@ _MIB: Final = 1 << 20
 
 
 def bounded(command: Callable[[], None], *, root: Path = Path("/")) -> None:
-    """Run a command within what its container has left; without a limit as it is.
+    """Run a command within what its container, whose file system is at `root`, has left; without a limit as it is.
 
     Where there is a limit, only the process that runs the command returns; the other ends with its exit code.
-
-    Args:
-        command: what to do.
-        root: of the file system.
 
     Raises:
         AgentError: That is not enough memory.

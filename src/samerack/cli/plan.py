@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable
-from enum import Enum
 from typing import Annotated, Any, Final
 
 import typer
@@ -19,6 +18,7 @@ from samerack.cli.live_plan import examine, measured_rates
 from samerack.cli.member_names import short_names
 from samerack.common.console import USUAL, WIDE, Column, Console, table_of
 from samerack.common.words import UNKNOWN, count, partitions_across, percent, plain, rate
+from samerack.planning.planner import AssignorName
 from samerack.reporting.report import ServerAssignment
 from samerack.settings.flags import settings_from
 from samerack.settings.options import BootstrapOption, ConfigOption, SetOption
@@ -31,20 +31,11 @@ _EVENNESS: Final[dict[str, tuple[str, Callable[[dict[str, Any]], str]]]] = {
 """How evenly members read: the title of each figure, and a function that formats it."""
 
 
-class AssignorChoice(Enum):
-    """Whose plan to show."""
-
-    OPTIMAL = "optimal"
-    RANGE = "range"
-
-
 def plan(
     group: Annotated[str, typer.Argument(help="Consumer group, as the brokers know it.")],
     config: ConfigOption = None,
     bootstrap: BootstrapOption = None,
-    assignor: Annotated[AssignorChoice, typer.Option("--assignor", "-a", help="Whose plan to show.")] = (
-        AssignorChoice.OPTIMAL
-    ),
+    assignor: Annotated[AssignorName, typer.Option("--assignor", "-a", help="Whose plan to show.")] = "optimal",
     *,
     seconds: Annotated[
         float,
@@ -71,8 +62,8 @@ def plan(
     answer = examine(
         group,
         settings,
-        "optimal" if assignor is AssignorChoice.OPTIMAL else "range",
-        rates=measured_rates(group, settings, seconds) if seconds else None,
+        assignor,
+        rates=measured_rates(group, settings, seconds) if seconds and settings.leading.weigh_by == "bytes" else None,
         with_curve=with_curve,
     )
     if as_json:
@@ -162,7 +153,7 @@ def _replicas(answer: dict[str, Any]) -> str:
 def show_racks(console: Console, spread: dict[str, Any] | None) -> None:
     """Show how members and partitions are spread over racks, where that makes balanced plans read across them."""
     if spread is None:
-        console.print("members and partitions by rack: unknown", highlight=False)
+        console.print("members and partitions by rack: unknown")
     elif spread["cause"] is not None:
         console.print(racks_table(spread, console.width))
         console.print(Text.assemble(("warning: ", "yellow"), plain(f"{spread['cause']}; {spread['cure']}")))
@@ -170,7 +161,7 @@ def show_racks(console: Console, spread: dict[str, Any] | None) -> None:
 
 def show(answer: dict[str, Any]) -> None:
     """Show a plan: what it brings first, then its members and what is known besides."""
-    console = Console()
+    console = Console(highlight=False)
     now, then = answer["present"], answer["proposed"]
     owned, given = (
         sum(len(member[plan]["partitions"]) for member in answer["members"]) for plan in ("present", "proposed")
@@ -178,25 +169,24 @@ def show(answer: dict[str, Any]) -> None:
     console.print(
         f"across racks: now {across(now, partitions=owned)}, with {answer['assignor']} "
         f"{across(then, partitions=given)}, moving "
-        f"{then['moved']}; shares by {answer['weighed_by']}",
-        highlight=False,
+        f"{then['moved']}; shares by {answer['weighed_by']}"
     )
-    console.print(heading(answer), highlight=False)
+    console.print(heading(answer))
     console.print(members_table(answer, console.width))
-    console.print(racks_from(answer["members"]), highlight=False)
+    console.print(racks_from(answer["members"]))
     show_racks(console, answer["over_racks"])
     for name, (title, words_of) in _EVENNESS.items():
         if now[name] and then[name]:
             line = f"{title}: now {words_of(now[name])}, with {answer['assignor']} {words_of(then[name])}"
-            console.print(plain(line), highlight=False)
-    console.print(plain(f"an agent leads it: {answer['agent_leads']}"), highlight=False)
+            console.print(plain(line))
+    console.print(plain(f"an agent leads it: {answer['agent_leads']}"))
     if answer["agent_only_observes"]:
-        console.print(plain(f"the running agent only observes it: {answer['agent_only_observes']}"), highlight=False)
+        console.print(plain(f"the running agent only observes it: {answer['agent_only_observes']}"))
     if answer["agent_is_paused"]:
-        console.print(plain(f"the running agent is paused: {answer['agent_is_paused']}"), highlight=False)
+        console.print(plain(f"the running agent is paused: {answer['agent_is_paused']}"))
     if answer["server"] is not None:
         for line in server_lines(ServerAssignment(**answer["server"]), money=False):
-            console.print(plain(line), highlight=False)
+            console.print(plain(line))
     if "curve" in answer:
         show_points(answer["curve"], console)
     for warning in answer["warnings"]:

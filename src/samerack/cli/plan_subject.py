@@ -146,11 +146,7 @@ def _assigned_by_brokers(group: str, settings: Settings, wire: Wire, hosts: Host
         offered = from_values(read_broker_configs(wire, brokers).assignors)
     except AgentError as error:
         offered = ServerAssignors(unknown=str(error))
-    return Subject(
-        protocol=seen.assignor,
-        members=seen.members,
-        offered=offered,
-    )
+    return Subject(protocol=seen.assignor, members=seen.members, offered=offered)
 
 
 def _unexpected(raw: Any) -> ObservedGroup:

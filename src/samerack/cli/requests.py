@@ -14,7 +14,7 @@ from samerack.agent.group_status import INSIDE, STANDBY
 from samerack.agent.leading.group_requests import RequestStatus, from_json, to_json
 from samerack.agent.policy.requests import MAX_SECONDS, MAX_TEXT, Wish
 from samerack.agent.web.requests import PATH, RESUME
-from samerack.cli.agent_requests import UrlOption, agent_address, look, reason, refusal, send
+from samerack.cli.agent_requests import UrlOption, agent_address, get, post, reason, refusal
 from samerack.common import words
 from samerack.common.console import Console
 from samerack.common.errors import AgentError, SettingsError
@@ -23,7 +23,7 @@ from samerack.common.texts import seconds_of
 from samerack.settings.cures import command
 from samerack.settings.options import BootstrapOption, ConfigOption, SetOption
 
-_LOOK_SECONDS: Final = 0.1
+_POLL_SECONDS: Final = 0.1
 _OUT_SECONDS: Final = 15.0
 """An agent that is asked to leave is out within a second, unless its coordinator does not answer."""
 
@@ -61,8 +61,9 @@ def leave(
     agent on this machine (in Kubernetes: kubectl exec); of several agents, ask the one that leads the group. An agent
     that is started again stays out, too. docs/operating.md says what shows it.
     """
-    base, status = _begin(Wish.LEAVE.value, group, lasting, why, config, bootstrap, url, assignments)
-    _finish(_once_out(base, status), Wish.LEAVE, as_json=as_json)
+    request = _request(Wish.LEAVE.value, group, lasting, why)
+    base = agent_address(config, bootstrap, url, assignments)
+    _finish(_once_out(base, _sent(base, request)), Wish.LEAVE, as_json=as_json)
 
 
 def pause(
@@ -83,8 +84,8 @@ def pause(
     when the time is over, or after `samerack resume GROUP`, happens then. The command asks the agent on this machine
     (in Kubernetes: kubectl exec); of several agents, ask the one that leads the group.
     """
-    _, status = _begin(Wish.PAUSE.value, group, lasting, why, config, bootstrap, url, assignments)
-    _finish(status, Wish.PAUSE, as_json=as_json)
+    request = _request(Wish.PAUSE.value, group, lasting, why)
+    _finish(_sent(agent_address(config, bootstrap, url, assignments), request), Wish.PAUSE, as_json=as_json)
 
 
 def resume(
@@ -102,32 +103,21 @@ def resume(
     It joins the group again if it had left, and makes the rebalances that have become worth it. Where nothing is in
     force it changes nothing.
     """
-    _, status = _begin(RESUME, group, None, why, config, bootstrap, url, assignments)
-    _finish(status, None, as_json=as_json)
+    request = _request(RESUME, group, None, why)
+    _finish(_sent(agent_address(config, bootstrap, url, assignments), request), None, as_json=as_json)
 
 
-def _begin(
-    action: str,
-    group: str,
-    lasting: str | None,
-    why: str,
-    config: ConfigOption,
-    bootstrap: BootstrapOption,
-    url: str | None,
-    assignments: SetOption,
-) -> tuple[str, RequestStatus]:
-    """Send the request; return the agent's address, and what is in force now.
-
-    Raises:
-        SettingsError: An option is wrong, or the agent does not lead the group.
-        AgentError: No agent answers, or it refuses.
-    """
+def _request(action: str, group: str, lasting: str | None, why: str) -> dict[str, object]:
+    """Return the body of a request, if the options are right."""
     seconds = _seconds(lasting)
     if len(why) > MAX_TEXT:
         raise SettingsError(f"--why: has {len(why)} characters; at most {MAX_TEXT} are shown everywhere")
-    base = agent_address(config, bootstrap, url, assignments)
-    body: dict[str, object] = {"group": group, "action": action, "seconds": seconds, "by": _user(), "why": why}
-    return base, _status(base, send(base, PATH, body))
+    return {"group": group, "action": action, "seconds": seconds, "by": _user(), "why": why}
+
+
+def _sent(base: str, request: dict[str, object]) -> RequestStatus:
+    """Send a request; return what is in force now. Errors are those of `_status`, and that no agent answers."""
+    return _status(base, post(base, PATH, request))
 
 
 def _seconds(lasting: str | None) -> float | None:
@@ -148,12 +138,7 @@ def _user() -> str:
 
 
 def _status(base: str, answer: HttpAnswer) -> RequestStatus:
-    """Return what is in force by an answer.
-
-    Raises:
-        SettingsError: The agent does not lead the group.
-        AgentError: The agent refuses.
-    """
+    """Return what is in force by an answer, unless the agent refuses or does not lead the group."""
     if answer.status == HTTPStatus.OK:
         return from_json(answer.body)
     if answer.status == HTTPStatus.NOT_FOUND and (why := reason(answer)):
@@ -162,11 +147,7 @@ def _status(base: str, answer: HttpAnswer) -> RequestStatus:
 
 
 def _once_out(base: str, status: RequestStatus) -> RequestStatus:
-    """Wait until the agent has left the group, and return what is so then.
-
-    Raises:
-        AgentError: It does not leave, or does not answer any more.
-    """
+    """Wait until the agent has left the group, and return what is in force then."""
     path, until = f"{PATH}?group={quote(status.group, safe='')}", time.monotonic() + _OUT_SECONDS
     while status.role in INSIDE:
         if time.monotonic() > until:
@@ -174,9 +155,9 @@ def _once_out(base: str, status: RequestStatus) -> RequestStatus:
                 f"{base}: the agent is still {status.role} {status.group} after {_OUT_SECONDS:g} s, and leaves as "
                 f"soon as it can; {command('events', group=status.group)} tells what it does"
             )
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_POLL_SECONDS)
         try:
-            status = _status(base, look(base, path))
+            status = _status(base, get(base, path))
         except NoAnswerError as error:
             raise AgentError(f"{error}; it was asked to leave, and does so once its process is there again") from None
     return status

@@ -119,9 +119,7 @@ def plan(
     application = str(group)
     found = find(application, settings, configs, given=_given(changelogs or ()), seconds=seconds)
     options = options_of(
-        found.live,
-        found.brokers,
-        found.rates,
+        found,
         standbys=standbys or [found.standbys],
         by_bytes=by_bytes,
         compatible=compatible,
@@ -131,15 +129,11 @@ def plan(
     if as_json:
         typer.echo(json.dumps(report))
     else:
-        show(report, Console())
+        show(report, Console(highlight=False))
 
 
 def _given(changelogs: tuple[str, ...] | list[str]) -> dict[str, int]:
-    """Return the subtopologies by changelog that the user gave.
-
-    Raises:
-        SettingsError: One is not TOPIC=SUBTOPOLOGY.
-    """
+    """Return the subtopologies by changelog that the user gave."""
     found = {}
     for one in changelogs:
         topic, equals, number = one.rpartition("=")

@@ -17,7 +17,7 @@ from samerack.assignors.streams.weighing import Partition
 from samerack.auth.kafka_config import for_kafka_python
 from samerack.cli.asking import hosts_known
 from samerack.cli.live_plan import measured_rates, rack_aware_fetch
-from samerack.cli.streams_options import Rates
+from samerack.cli.streams_options import Found, Rates
 from samerack.cluster.metadata import read_metadata, topic_names
 from samerack.cluster.racks import Hosts
 from samerack.cluster.view import ClusterView
@@ -32,31 +32,13 @@ from samerack.traffic.curve import LogExtent, bytes_between, extend
 from samerack.traffic.describe import Descriptions
 from samerack.traffic.groups import STREAMS_ASSIGNOR, ListedGroup, ObservedGroup
 from samerack.traffic.model import Gap
-from samerack.traffic.streams_application import Brokers, LiveApplication, application_of, standbys_now
+from samerack.traffic.streams_application import Brokers, application_of, standbys_now
 from samerack.traffic.streams_changelogs import Changelog, KnownBy, changelog_topics, match
 from samerack.traffic.streams_instances import Instances, Unknown
 
 _REBALANCE_SECONDS: Final = 15.0
 _PAUSE_SECONDS: Final = 0.25
 _STABLE: Final = "Stable"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """An application as it was found.
-
-    Attributes:
-        kind: streams-classic, or streams (KIP-1071).
-        standbys: standbys of most tasks that have any.
-        unknown: what is not known beside what `live` lacks.
-    """
-
-    kind: str
-    live: LiveApplication
-    brokers: Brokers
-    rates: Rates
-    standbys: int
-    unknown: tuple[Unknown, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +68,7 @@ def find(
     """
     hosts, unasked = hosts_known(settings, group)
     with closing(Wire(for_kafka_python(settings.kafka))) as wire:
-        measure = partial(measured_rates, group, _by_bytes(settings), seconds) if seconds else None
+        measure = partial(measured_rates, group, settings, seconds) if seconds else None
         found = read(wire, group, settings, configs, hosts=hosts, given=given, measure=measure)
     return replace(found, unknown=(*found.unknown, *_doubts(filter(None, [unasked]))))
 
@@ -99,29 +81,23 @@ def read(
     *,
     hosts: Hosts,
     given: Mapping[str, int],
-    measure: Callable[[], Mapping[Partition, float] | None] | None,
+    measure: Callable[[], Mapping[Partition, float]] | None,
 ) -> Found:
     """Read an application over these connections; arguments and errors are those of `find`.
 
-    Args:
-        wire: connections.
-        group: its `application.id`.
-        settings: where racks come from.
-        configs: settings of the plans.
-        hosts: what other sources know of client hosts.
-        given: subtopology by changelog.
-        measure: takes its time and returns the bytes per second that members read; None for no measurement.
+    `hosts` is what other sources know of client hosts. `measure` takes its time and returns the bytes per second that
+    members read; None for no measurement.
     """
     listed, gaps = describe.listed(wire, read_metadata(wire, ()).brokers, ["*"])
     if group not in listed:
         reasons = "; ".join(sorted({f"{gap.where}: {gap.reason}" for gap in gaps}))
         why = reasons or f"does not exist; groups of these brokers, {nearest(group, listed)}"
         raise AgentError(f"group {group}: {why}")
-    subject = _described(wire, listed[group], settings, hosts)
-    names = _changelog_names(wire, group, listed, subject.found)
-    sources = {topic for _, partitions in subject.found.sources for topic, _ in partitions}
+    described, instances = _described(wire, listed[group], settings, hosts)
+    names = _changelog_names(wire, group, listed, instances)
+    sources = {topic for _, partitions in instances.sources for topic, _ in partitions}
     cluster, absent = collect.metadata(wire, {*names, *sources})
-    changelogs = _changelogs(group, subject.found, names, cluster, given)
+    changelogs = _changelogs(group, instances, names, cluster, given)
     rack_aware, doubts = rack_aware_fetch(settings, wire, cluster)
     logs = {one.topic for one in changelogs}
     before = after = _poll(wire, cluster, logs)
@@ -133,8 +109,8 @@ def read(
         rack_aware_fetch=rack_aware,
         end_offsets={partition: offsets.end for partition, offsets in after.offsets.items()},
     )
-    standbys = standbys_now(subject.found)
-    live = application_of(subject.found, changelogs, brokers, replace(configs, num_standby_replicas=standbys))
+    standbys = standbys_now(instances)
+    live = application_of(instances, changelogs, brokers, replace(configs, num_standby_replicas=standbys))
     measured = Rates(
         bytes_per_second=None if rates is None else {**_growth(before, after), **rates},
         log_bytes=after.sizes or None,
@@ -144,7 +120,7 @@ def read(
         for gap in (*gaps, *absent, *after.gaps)
     ]
     return Found(
-        kind=subject.group.kind,
+        kind=described.kind,
         live=live,
         brokers=brokers,
         rates=measured,
@@ -157,34 +133,22 @@ def _doubts(texts: Iterable[str]) -> list[Unknown]:
     return [Unknown(what="racks", cause=text) for text in texts]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Subject:
-    group: ObservedGroup
-    found: Instances
-
-
-def _described(wire: Wire, listed: ListedGroup, settings: Settings, hosts: Hosts) -> _Subject:
-    """Return the group once it is stable.
-
-    Raises:
-        AgentError: It is not, or no Streams application.
-    """
+def _described(wire: Wire, listed: ListedGroup, settings: Settings, hosts: Hosts) -> tuple[ObservedGroup, Instances]:
+    """Return the group once it is stable, and its instances."""
     until = time.monotonic() + _REBALANCE_SECONDS
     while True:
         raw: list[Any] = []
         classic = partial(_remember, raw, partial(groups.classic, racks=settings.racks, agent="", hosts=hosts))
         found = describe.described(wire, [listed], classic=classic, consumer=partial(_no_streams, settings))
         subject = _subject(wire, found, raw, settings, hosts)
-        if subject is not None and subject.group.state == _STABLE and subject.group.members:
+        if subject is not None and subject[0].state == _STABLE and subject[0].members:
             return subject
         if time.monotonic() > until:
             if subject is None:
-                reasons = "; ".join(gap.reason for gap in found.gaps) or "is not described by any broker"
-                raise AgentError(f"group {listed.group}: {reasons}")
-            raise AgentError(
-                f"group {listed.group}: is {subject.group.state}; it needs members and no rebalance under way: "
-                "try again"
-            )
+                why = "; ".join(gap.reason for gap in found.gaps) or "is not described by any broker"
+            else:
+                why = f"is {subject[0].state}; it needs members and no rebalance under way: try again"
+            raise AgentError(f"group {listed.group}: {why}")
         time.sleep(_PAUSE_SECONDS)
 
 
@@ -206,18 +170,20 @@ def _no_streams(settings: Settings, raw: Any) -> ObservedGroup:
     )
 
 
-def _subject(wire: Wire, found: Descriptions, raw: list[Any], settings: Settings, hosts: Hosts) -> _Subject | None:
+def _subject(
+    wire: Wire, found: Descriptions, raw: list[Any], settings: Settings, hosts: Hosts
+) -> tuple[ObservedGroup, Instances] | None:
     for described in found.streams:
         cluster, _ = collect.metadata(wire, groups.topics_of_streams(described))
         group = groups.streams(described, racks=settings.racks, cluster=cluster, hosts=hosts)
-        return _Subject(group=group, found=streams_instances.of_streams(described, group))
+        return group, streams_instances.of_streams(described, group)
     for group, described in zip(found.groups, raw, strict=True):
         if group.state == _STABLE and group.assignor != STREAMS_ASSIGNOR:
             raise AgentError(
                 f"group {group.group}: its members assign with {group.assignor or group.kind}, not Kafka Streams: "
                 f"{_plan_of(group.group, settings)}"
             )
-        return _Subject(group=group, found=streams_instances.of_classic(described, group))
+        return group, streams_instances.of_classic(described, group)
     return None
 
 
@@ -268,8 +234,3 @@ def _growth(before: _Logs, after: _Logs) -> dict[Partition, float]:
         if curve is not None:
             rates[partition] = bytes_between(curve, first.end, last.end) / (after.at - before.at)
     return rates
-
-
-def _by_bytes(settings: Settings) -> Settings:
-    """Return settings with which bytes are measured, whatever plans of consumer groups are weighed by."""
-    return settings.model_copy(update={"leading": settings.leading.model_copy(update={"weigh_by": "bytes"})})

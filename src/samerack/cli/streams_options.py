@@ -14,12 +14,13 @@ from samerack.assignors.streams.assignment import KafkaStreamsAssignment, TaskTy
 from samerack.assignors.streams.builtin import ASSIGNORS
 from samerack.assignors.streams.configs import Strategy
 from samerack.assignors.streams.evaluate import missing_standbys, spread
-from samerack.assignors.streams.model import ApplicationState, ProcessId
+from samerack.assignors.streams.model import ProcessId
 from samerack.assignors.streams.reads import relevant_partitions
 from samerack.assignors.streams.registry import Request
 from samerack.assignors.streams.settle import settle
 from samerack.assignors.streams.weighing import Partition, weighed
 from samerack.traffic.streams_application import Brokers, LiveApplication
+from samerack.traffic.streams_instances import Unknown
 from samerack.traffic.weights import weights_of_rates
 
 Plan: TypeAlias = Mapping[ProcessId, KafkaStreamsAssignment]
@@ -39,6 +40,24 @@ class Rates:
 
     bytes_per_second: Mapping[Partition, float] | None = None
     log_bytes: Mapping[Partition, int] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """An application as it was found.
+
+    Attributes:
+        kind: streams-classic, or streams (KIP-1071).
+        standbys: standbys of most tasks that have any.
+        unknown: what is not known beside what `live` lacks.
+    """
+
+    kind: str
+    live: LiveApplication
+    brokers: Brokers
+    rates: Rates
+    standbys: int
+    unknown: tuple[Unknown, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,26 +125,21 @@ class Option:
     error: str | None = None
 
 
-def bill_of(live: LiveApplication, plan: Plan, brokers: Brokers, rates: Rates, *, with_racks: bool) -> Bill:
+def bill_of(found: Found, plan: Plan, *, with_racks: bool) -> Bill:
     """Return what a plan costs.
 
-    Args:
-        live: the application.
-        plan: what clients have.
-        brokers: racks and replicas.
-        rates: bytes, as far as they are measured.
-        with_racks: whether every client sends its rack when it fetches; else those do that do so now.
+    `with_racks` is whether every client sends its rack when it fetches; else those do that do so now.
     """
-    state = live.state
+    live, state = found.live, found.live.state
     racked = all(client.rack_id for client in state.states.values())
     apart = spread(state, plan)
-    sources, changelogs = reads_of_plan(live, plan, brokers, rates, with_racks=with_racks)
+    sources, changelogs = reads_of_plan(found, plan, with_racks=with_racks)
     return Bill(
         sources=sources,
         changelogs=changelogs,
         moved_active=_gained(plan, live.present, TaskType.ACTIVE),
         moved_standby=_gained(plan, live.present, TaskType.STANDBY),
-        restored_bytes=_restored(live, plan, rates),
+        restored_bytes=_restored(live, plan, found.rates),
         standbys=apart.standbys,
         beside_active_rack=apart.beside_active_rack if racked else None,
         single_rack=apart.single_rack if racked else None,
@@ -133,17 +147,16 @@ def bill_of(live: LiveApplication, plan: Plan, brokers: Brokers, rates: Rates, *
     )
 
 
-def reads_of_plan(
-    live: LiveApplication, plan: Plan, brokers: Brokers, rates: Rates, *, with_racks: bool
-) -> tuple[Reads, Reads | None]:
+def reads_of_plan(found: Found, plan: Plan, *, with_racks: bool) -> tuple[Reads, Reads | None]:
     """Return what active tasks read, and what standby tasks read: of these None if the changelogs are not known.
 
     Arguments are those of `bill_of`; a plan of some of the clients has the reads of these.
     """
+    live = found.live
     clients = {
         one.process: (
             live.state.states[one.process].rack_id,
-            bool(brokers.rack_aware_fetch)
+            bool(found.brokers.rack_aware_fetch)
             and (with_racks or all(member.rack.fetches_with_rack for member in one.members)),
         )
         for one in live.instances
@@ -156,7 +169,7 @@ def reads_of_plan(
             for task in assignment.of_type(kind)
             for part in relevant_partitions(live.state.all_tasks[task], kind)
         )
-        return _reads(read, brokers, rates)
+        return _reads(read, found.brokers, found.rates)
 
     return reads(TaskType.ACTIVE), reads(TaskType.STANDBY) if live.changelogs_known else None
 
@@ -200,36 +213,6 @@ def _restored(live: LiveApplication, plan: Plan, rates: Rates) -> int | None:
     return sum(sizes[partition] for partition in wanted)
 
 
-def options_of(
-    live: LiveApplication,
-    brokers: Brokers,
-    rates: Rates,
-    *,
-    standbys: Sequence[int],
-    by_bytes: bool = False,
-    compatible: bool,
-    now_ms: int,
-) -> list[Option]:
-    """Return every assignor with every strategy and number of standbys.
-
-    Args:
-        live: the application, whose configuration has costs, tags and limits.
-        brokers: racks and replicas.
-        rates: bytes, as far as they are measured.
-        standbys: numbers of standbys to try.
-        by_bytes: partitions count by their measured bytes in place of one each.
-        compatible: Kafka's own behaviour where samerack's assignors deviate from it.
-        now_ms: the current time in ms since 1970.
-    """
-    weights = weights_by_bytes(rates) if by_bytes else {}
-    return [
-        _option(live, brokers, rates, (name, strategy, count), weights=weights, compatible=compatible, now_ms=now_ms)
-        for count in standbys
-        for name in NAMES
-        for strategy in Strategy
-    ]
-
-
 def weights_by_bytes(rates: Rates) -> dict[Partition, int]:
     """Return the weights of partitions whose bytes are measured, as a running agent weighs them."""
     measured = rates.bytes_per_second or {}
@@ -237,38 +220,43 @@ def weights_by_bytes(rates: Rates) -> dict[Partition, int]:
     return {(topic, number): rows[topic][number] for topic, number in measured if topic in rows}
 
 
-def _option(
-    live: LiveApplication,
-    brokers: Brokers,
-    rates: Rates,
-    which: tuple[str, Strategy, int],
-    *,
-    weights: Mapping[Partition, int],
-    compatible: bool,
-    now_ms: int,
-) -> Option:
-    name, strategy, standbys = which
-    option = Option(assignor=name, strategy=strategy.value, standbys=standbys)
-    configs = replace(
-        live.state.assignment_configs,
-        num_standby_replicas=standbys,
-        rack_aware_assignment_strategy=strategy.value,
-    )
-    state: ApplicationState = replace(live.state, assignment_configs=configs)
-    tasks, costs = weighed(live.state.all_tasks.values(), configs, weights, assignor=name)
-    heavy = replace(state, all_tasks={task.id: task for task in tasks}, assignment_configs=costs)
-    try:
-        settled = settle(ASSIGNORS[name], Request(state=heavy, now_ms=now_ms, compatible=compatible))
-    except AssignmentError as error:
-        return replace(option, error=str(error))
-    obstacle = settled.last.obstacle
-    with_racks = strategy is not Strategy.NONE  # the strategies need client.rack in every instance
-    warm_ups = settled.warm_ups if live.end_offsets_known else None
-    return replace(
-        option,
-        bill=bill_of(replace(live, state=state), settled.assignments, brokers, rates, with_racks=with_racks),
-        plan=settled.assignments,
-        warm_ups=warm_ups,
-        followups=None if warm_ups is None else -(-warm_ups // configs.max_warmup_replicas),
-        obstacle=None if obstacle is None or strategy is Strategy.NONE else obstacle.message,
-    )
+def options_of(
+    found: Found, *, standbys: Sequence[int], by_bytes: bool = False, compatible: bool, now_ms: int
+) -> list[Option]:
+    """Return every assignor with every strategy and number of standbys.
+
+    Args:
+        found: the application, whose configuration has costs, tags and limits.
+        standbys: numbers of standbys to try.
+        by_bytes: partitions count by their measured bytes in place of one each.
+        compatible: Kafka's own behaviour where samerack's assignors deviate from it.
+        now_ms: the current time in ms since 1970.
+    """
+    live = found.live
+    weights = weights_by_bytes(found.rates) if by_bytes else {}
+
+    def tried(name: str, strategy: Strategy, count: int) -> Option:
+        option = Option(assignor=name, strategy=strategy.value, standbys=count)
+        configs = replace(
+            live.state.assignment_configs, num_standby_replicas=count, rack_aware_assignment_strategy=strategy.value
+        )
+        state = replace(live.state, assignment_configs=configs)
+        tasks, costs = weighed(live.state.all_tasks.values(), configs, weights, assignor=name)
+        heavy = replace(state, all_tasks={task.id: task for task in tasks}, assignment_configs=costs)
+        try:
+            settled = settle(ASSIGNORS[name], Request(state=heavy, now_ms=now_ms, compatible=compatible))
+        except AssignmentError as error:
+            return replace(option, error=str(error))
+        obstacle = settled.last.obstacle
+        with_racks = strategy is not Strategy.NONE  # the strategies need client.rack in every instance
+        warm_ups = settled.warm_ups if live.end_offsets_known else None
+        return replace(
+            option,
+            bill=bill_of(replace(found, live=replace(live, state=state)), settled.assignments, with_racks=with_racks),
+            plan=settled.assignments,
+            warm_ups=warm_ups,
+            followups=None if warm_ups is None else -(-warm_ups // configs.max_warmup_replicas),
+            obstacle=None if obstacle is None or strategy is Strategy.NONE else obstacle.message,
+        )
+
+    return [tried(name, strategy, count) for count in standbys for name in NAMES for strategy in Strategy]

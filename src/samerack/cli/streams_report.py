@@ -8,11 +8,9 @@ from typing import Any, Final
 from samerack.assignors.streams.assignment import KafkaStreamsAssignment, TaskType, assignment_of
 from samerack.assignors.streams.configs import Strategy
 from samerack.assignors.streams.model import ProcessId, TaskId
-from samerack.cli.streams_live import Found
-from samerack.cli.streams_options import Bill, Option, Plan, bill_of, reads_of_plan
+from samerack.cli.streams_options import Bill, Found, Option, Plan, bill_of, reads_of_plan
 from samerack.common.money import SECONDS_PER_MONTH, PriceTable
-from samerack.offline.streams_compare import COSTS, compare_standbys
-from samerack.offline.streams_instances import Instance as Comparable
+from samerack.offline.streams_compare import COSTS, Instance, compare_standbys
 from samerack.reporting.verify_assignments import STREAMS_BROKER_ASSIGNED
 from samerack.traffic.streams_application import LiveApplication
 from samerack.traffic.streams_instances import Unknown
@@ -32,7 +30,7 @@ def report_of(
     """Return everything that `samerack streams plan --group` shows."""
     live = found.live
     by_bytes = by_bytes and found.rates.bytes_per_second is not None
-    present = bill_of(live, live.present, found.brokers, found.rates, with_racks=False)
+    present = bill_of(found, live.present, with_racks=False)
     placements, why = _placements(found, options)
     unknown = [*live.unknown, *found.unknown, *_of_bytes(found), _CONFIGURATION]
     return {
@@ -42,7 +40,7 @@ def report_of(
         "replicas_that_serve": "any replica in the client's rack"
         if found.brokers.rack_aware_fetch
         else "leader replicas",
-        "clients": _clients(found, live),
+        "clients": _clients(found),
         "subtopologies": _subtopologies(live),
         "changelogs": [
             {
@@ -64,11 +62,11 @@ def report_of(
     }
 
 
-def _clients(found: Found, live: LiveApplication) -> list[dict[str, Any]]:
-    result = []
+def _clients(found: Found) -> list[dict[str, Any]]:
+    live, result = found.live, []
     for one in live.instances:
         plan: Plan = {one.process: live.present[one.process]}
-        sources, changelogs = reads_of_plan(live, plan, found.brokers, found.rates, with_racks=False)
+        sources, changelogs = reads_of_plan(found, plan, with_racks=False)
         first = one.members[0]
         result.append(
             {
@@ -153,8 +151,8 @@ def _placements(found: Found, options: list[Option]) -> tuple[list[dict[str, Any
         rack_aware_non_overlap_cost=COSTS.non_overlap,
     )
     state = replace(live.state, assignment_configs=configs)
-    rows = compare_standbys([Comparable(name="", state=state, plan=_actives(live))])
-    return [asdict(row) | {"num_standby_replicas": max_standbys} for row in rows if row.strategy in _PLACEMENTS], []
+    rows = compare_standbys([Instance(name="", state=state, plan=_actives(live))])
+    return [row | {"num_standby_replicas": max_standbys} for row in rows if row["strategy"] in _PLACEMENTS], []
 
 
 def _actives(live: LiveApplication) -> dict[ProcessId, KafkaStreamsAssignment]:

@@ -14,23 +14,21 @@ _UNKNOWN = words.UNKNOWN
 
 def show(report: dict[str, Any], console: Console) -> None:
     """Print the report of `cli.streams_report`: clients, options, placements of standbys, what is not known."""
-    console.print(
-        f"{report['application']} ({report['protocol']}), served by {report['replicas_that_serve']}", highlight=False
-    )
+    console.print(f"{report['application']} ({report['protocol']}), served by {report['replicas_that_serve']}")
     console.print(_clients(report, console.width))
     for one in report["subtopologies"]:
-        console.print(_subtopology(one, report), highlight=False)
+        console.print(_subtopology(one, report))
     console.print(_options(report, console.width))
     if report["standby_placements"]:
-        console.print("standbys, after min_traffic for actives", highlight=False)
+        console.print("standbys, after min_traffic for actives")
         console.print(_placements(report, console.width))
     for why, names in _obstacles(report["options"]).items():
-        console.print(f"{'; '.join(names)}: {why}", highlight=False)
-    console.print(f"bytes a second across racks; {report['prices']}", highlight=False)
+        console.print(f"{'; '.join(names)}: {why}")
+    console.print(f"bytes a second across racks; {report['prices']}")
     for line in report["advice"]:
-        console.print(f"what to do: {line}", highlight=False)
+        console.print(f"what to do: {line}")
     for one in report["unknown"]:
-        console.print(f"not known: {one['what']}: {one['cause']}", highlight=False)
+        console.print(f"not known: {one['what']}: {one['cause']}")
 
 
 def _obstacles(options: list[dict[str, Any]]) -> dict[str, list[str]]:

@@ -17,7 +17,6 @@ from rich.console import ConsoleDimensions, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from samerack.agent import log
 from samerack.cli.asking import MeasureOption, live, place
 from samerack.cli.cost import groups_table, not_in_totals
 from samerack.common import words
@@ -42,7 +41,7 @@ def top(
     config: ConfigOption = None,
     bootstrap: BootstrapOption = None,
     interval: Annotated[
-        float, typer.Option("--interval", "-i", min=0.5, max=3600.0, help="Seconds between two looks.")
+        float, typer.Option("--interval", "-i", min=0.5, max=3600.0, help="Seconds between two polls.")
     ] = 5.0,
     *,
     measure: MeasureOption = False,
@@ -55,9 +54,7 @@ def top(
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         once = command("cost", bootstrap=",".join(bootstrap or ()))
         raise SettingsError(f"top: needs a terminal; {once} prints the same once")
-    where = place(config, bootstrap, assignments)
-    quiet = where.settings.log.model_copy(update={"level": "error"})
-    log.configure(where.settings.model_copy(update={"log": quiet}))
+    where = place(config, bootstrap, assignments, only_errors=True)
     console = Console()
     order = "c"
     with (

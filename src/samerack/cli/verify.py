@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from samerack.agent import log
 from samerack.cli.asking import MeasureOption, WindowOption, place, verdict
 from samerack.common import words
 from samerack.common.console import Console
@@ -30,7 +29,6 @@ def verify(
     web.host:web.port); where none runs, this command measures for --window seconds itself. Changes nothing.
     """
     where = place(config, bootstrap, assignments)
-    log.configure(where.settings)
     found, origin = verdict(where, window=window, measure=measure)
     if as_json:
         typer.echo(findings.to_json(found))
@@ -41,29 +39,24 @@ def verify(
 
 
 def _show(found: Verdict, origin: str) -> None:
-    console = Console()
+    console = Console(highlight=False)
     for finding in found.findings:
         _show_finding(console, finding)
     costly = sum(finding.costs for finding in found.findings)
     console.print(
         f"{costly} finding{'' if costly == 1 else 's'} that cost money, {len(found.findings) - costly} other; "
         f"{found.groups} groups, {found.brokers} brokers, bytes of {words.span(found.window_seconds)}; {origin}; "
-        f"{found.prices}",
-        highlight=False,
+        f"{found.prices}"
     )
-    console.print(words.totals(found.dollars_per_month, found.avoidable_dollars_per_month), highlight=False)
+    console.print(words.totals(found.dollars_per_month, found.avoidable_dollars_per_month))
     if lacking := words.not_in_totals(found.unknown_bytes, found.window_seconds, found.guessed_dollars_per_month):
-        console.print(lacking, highlight=False)
+        console.print(lacking)
 
 
 def _show_finding(console: Console, finding: Finding) -> None:
     price = finding.dollars_per_month
     amount = "" if price is None else f" [{words.monthly(price, guessed=finding.guessed)}]"
     mark = "✗" if finding.costs else "·"
-    console.print(
-        f"{mark} {words.plain(finding.where)}: {finding.code.value}{amount}",
-        style="bold",
-        highlight=False,
-    )
-    console.print(f"  {words.plain(finding.cause)}", highlight=False)
-    console.print(f"  cure: {words.plain(finding.cure)}", highlight=False)
+    console.print(f"{mark} {words.plain(finding.where)}: {finding.code.value}{amount}", style="bold")
+    console.print(f"  {words.plain(finding.cause)}")
+    console.print(f"  cure: {words.plain(finding.cure)}")

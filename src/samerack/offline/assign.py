@@ -1,27 +1,40 @@
 """`samerack assign`: puts a group that is described in JSON to an assignor, for people and for programs.
 
 People give one group and get a table. Programs write one JSON question per line and read one JSON answer per line
-(`--lines`).
+(`--lines`): the assignor's checked plan and its cost.
 """
 
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 from rich.table import Table
 
+from samerack.assignors.check import check
 from samerack.assignors.consumer.registry import ASSIGNORS
 from samerack.assignors.evaluate import evaluate, known_crossing_by_member
 from samerack.assignors.model import NOBODY, AssignmentError, Int32Array, Problem
+from samerack.assignors.transfer import transferring, withhold
 from samerack.common.console import Console
 from samerack.common.words import count, partitions_across
-from samerack.offline.assign_answers import Solution, answer_line, answer_of, solve
-from samerack.offline.assign_json import Question, parse
-from samerack.offline.json_lines import QuestionError, answer_lines, content_of, one_line_errors
-from samerack.planning.group import partitions_by_member
+from samerack.offline.assign_json import Question, options_of, parse, problem_of
+from samerack.offline.json_lines import (
+    Answer,
+    QuestionError,
+    answer_lines,
+    answered,
+    content_of,
+    one_line_errors,
+    typical,
+)
+from samerack.planning.deadline import FALL_BACK, LateError, assign_in_time, fall_back
+from samerack.planning.group import name_of, partitions_by_member
+from samerack.protocol.consumer import RACK_SINCE
 
 HELP = """Assign a consumer group that is described in JSON.
 
@@ -74,6 +87,94 @@ def _question(source: Path | None, assignor: str | None) -> Question:
         raise QuestionError("no group given; name a file, - for standard input, or --lines")
     question = parse(content_of(source), known_keys_only=True)
     return question if assignor is None else question.model_copy(update={"assignor": assignor})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Solution:
+    """The plan for a question.
+
+    Attributes:
+        owner: [P] owners once everything has moved.
+        sent: [P] owners in this round.
+        nanos: Time that the assignor took.
+        late: Why this is the plan of `range`; "" if it is the assignor's own.
+    """
+
+    question: Question
+    problem: Problem
+    owner: Int32Array
+    sent: Int32Array
+    nanos: int
+    late: str = ""
+
+
+def solve(question: Question) -> Solution:
+    """Run the assignor of a question and check its plan.
+
+    Raises:
+        QuestionError: there is no such assignor, or a value does not fit.
+        AssignmentError: the group cannot be assigned.
+    """
+    assignor = ASSIGNORS.get(question.assignor)
+    if assignor is None:
+        raise QuestionError(f"assignor {question.assignor!r} is not here; give one of {', '.join(ASSIGNORS)}")
+    problem = problem_of(question)
+    seen = _without_racks(problem) if assignor.as_kafka and question.protocol_version < RACK_SINCE else problem
+    owner, nanos, late = _plan(seen, question)
+    cooperative = question.cooperative or assignor.cooperative
+    sent = withhold(problem, owner) if cooperative else owner
+    check(problem, sent, cooperative=cooperative)
+    return Solution(question=question, problem=problem, owner=owner, sent=sent, nanos=nanos, late=late)
+
+
+def _plan(problem: Problem, question: Question) -> tuple[Int32Array, int, str]:
+    """Return owners, the median time of the later half of the runs, and why the plan is range's.
+
+    After the first run that is late, the plan is range's and there are no more runs.
+    """
+    nanos: list[int] = []
+    for _ in range(question.repeat):
+        try:
+            owner, took = assign_in_time(
+                question.assignor, problem, options_of(question), seconds=question.deadline_seconds
+            )
+        except LateError as error:
+            return fall_back(problem, seconds=question.deadline_seconds), 0, str(error)
+        nanos.append(took)
+    return owner, typical(nanos), ""
+
+
+def _without_racks(problem: Problem) -> Problem:
+    return replace(problem, member_rack=np.full(len(problem.members), NOBODY, np.int32))
+
+
+def answer_of(solution: Solution) -> Answer:
+    """Return the answer to a question; partitions are sorted [topic, number] pairs.
+
+    `cross_rack` is null where it is known of no partition; `known` says of how many it is.
+    """
+    problem, question = solution.problem, solution.question
+    cost = evaluate(problem, solution.owner)
+    answer: Answer = {
+        "assignment": partitions_by_member(problem, solution.sent),
+        "cross_rack": cost.known_partitions_across,
+        "known": cost.known,
+        "moved": cost.moved,
+        "nanos": solution.nanos,
+    }
+    if solution.late:
+        answer |= {"fell_back": FALL_BACK, "reason": solution.late}
+    if question.cooperative or ASSIGNORS[question.assignor].cooperative:
+        waiting = np.flatnonzero(transferring(problem, solution.owner)).tolist()
+        answer["transferring"] = [
+            [*name_of(problem, partition), problem.members[solution.owner[partition]]] for partition in waiting
+        ]
+    return answer
+
+
+def answer_line(line: bytes) -> Answer:
+    """Return the answer to one question; an error becomes `{"error": ..., "message": ...}`."""
+    return answered(line, lambda question: answer_of(solve(parse(question))), AssignmentError)
 
 
 def _show(solution: Solution) -> None:

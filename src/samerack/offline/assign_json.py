@@ -1,7 +1,7 @@
 """Assignment questions as JSON: what one may hold, and the assignment problem that it describes.
 
 The format is the one in which assignors of several languages can be compared line by line: a whole group in, its
-assignment out (`offline.assign_answers`).
+assignment out (`offline.assign`).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import binascii
 import json
 from collections import Counter
-from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -19,16 +19,12 @@ from samerack.assignors.model import Problem
 from samerack.offline.json_lines import QuestionError
 from samerack.planning.deadline import DEADLINE_SECONDS
 from samerack.protocol import sticky
+from samerack.protocol.consumer import GENERATION_SINCE, RACK_SINCE
 from samerack.protocol.model import to_pairs
+from samerack.protocol.sticky import COOPERATIVE_STICKY
 
 Locality: TypeAlias = Literal["any", "leader"]
 Int32 = Annotated[int, Field(ge=-(2**31), lt=2**31)]
-
-COOPERATIVE: Final = "cooperative-sticky"
-RACKS_SINCE: Final = 3
-"""Version of the subscription that carries the member's rack (KIP-881)."""
-GENERATION_SINCE: Final = 2
-"""Version of the subscription that carries the generation of owned partitions (KIP-792)."""
 
 
 class Part(BaseModel):
@@ -81,7 +77,7 @@ class Question(Part):
     brokers: list[Broker]
     topics: dict[str, list[list[int]]]
     members: list[Member]
-    protocol_version: int = RACKS_SINCE
+    protocol_version: int = RACK_SINCE
     locality: Locality = "any"
     weights: dict[str, list[int]] | None = None
     keep_copartitioned: bool = False
@@ -96,15 +92,7 @@ class Question(Part):
 
 
 def parse(data: bytes | str, *, known_keys_only: bool = False) -> Question:
-    """Return the question in a JSON text.
-
-    Args:
-        data: one JSON object.
-        known_keys_only: refuse keys that have no meaning here; programs may send further keys.
-
-    Raises:
-        QuestionError: the text is not such a question.
-    """
+    """Return the question in a JSON text; errors are those of `read`."""
     question = read(Question, data, known_keys_only=known_keys_only, see="samerack assign --help")
     ids = Counter(broker.id for broker in question.brokers)
     if twice := [broker for broker, times in ids.items() if times > 1]:
@@ -113,12 +101,12 @@ def parse(data: bytes | str, *, known_keys_only: bool = False) -> Question:
 
 
 def read(kind: type[Asked], data: bytes | str, *, known_keys_only: bool, see: str) -> Asked:
-    """Return a question of one kind in a JSON text.
+    """Return a question of one kind in a JSON text; programs may send further keys than the known ones.
 
     Args:
         kind: what it must be.
         data: one JSON object.
-        known_keys_only: see `parse`.
+        known_keys_only: refuse keys that have no meaning here.
         see: the command that explains such questions.
 
     Raises:
@@ -191,7 +179,7 @@ def _claims(member: Member, question: Question) -> tuple[list[tuple[str, int]], 
         data = binascii.unhexlify(member.user_data)
     except ValueError as error:
         raise QuestionError(f"user_data of member {member.id!r} is no hexadecimal ({error})") from None
-    if question.assignor == COOPERATIVE:
+    if question.assignor == COOPERATIVE_STICKY:
         decoded = sticky.decode_cooperative_sticky(data)
         return pairs, generation if decoded is None or question.protocol_version >= GENERATION_SINCE else decoded
     value = sticky.decode_sticky(data)

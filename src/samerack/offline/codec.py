@@ -13,14 +13,13 @@ import os
 import re
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn, TypeVar
 
 import typer
 
 from samerack.common.words import plain
 from samerack.offline.codec_json import (
     ASSIGNORS,
-    COOPERATIVE,
     LINES,
     Question,
     answer_line,
@@ -36,6 +35,8 @@ from samerack.offline.codec_json import (
 from samerack.offline.json_lines import Answer, QuestionError, answer_lines
 from samerack.protocol import consumer, sticky
 from samerack.protocol.errors import ProtocolError
+from samerack.protocol.model import Assignment, Subscription
+from samerack.protocol.sticky import COOPERATIVE_STICKY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -49,15 +50,11 @@ def register(app: typer.Typer) -> None:
 
 # -- for people: one message
 
-
-def _show_subscription(data: bytes) -> Answer:
-    value = consumer.decode_subscription(data)
-    return subscription_json(value) | ({"trailing": value.trailing.hex()} if value.trailing else {})
+_Message = TypeVar("_Message", Subscription, Assignment)
 
 
-def _show_assignment(data: bytes) -> Answer:
-    value = consumer.decode_assignment(data)
-    return assignment_json(value) | ({"trailing": value.trailing.hex()} if value.trailing else {})
+def _shown(value: _Message, as_json: Callable[[_Message], Answer]) -> Answer:
+    return as_json(value) | ({"trailing": value.trailing.hex()} if value.trailing else {})
 
 
 def _show_sticky(data: bytes) -> Answer:
@@ -71,10 +68,10 @@ def _make_sticky(question: Question) -> bytes:
 
 
 _SHOW: Final[dict[str, Callable[[bytes], Answer]]] = {
-    "subscription": _show_subscription,
-    "assignment": _show_assignment,
+    "subscription": lambda data: _shown(consumer.decode_subscription(data), subscription_json),
+    "assignment": lambda data: _shown(consumer.decode_assignment(data), assignment_json),
     "sticky-userdata": _show_sticky,
-    COOPERATIVE: lambda data: {"generation": sticky.decode_cooperative_sticky(data)},
+    COOPERATIVE_STICKY: lambda data: {"generation": sticky.decode_cooperative_sticky(data)},
 }
 
 # The keys of each kind, and its writer; versions above the known ones stay, so that what was decoded is written back.
@@ -88,7 +85,7 @@ _MAKE: Final[dict[str, tuple[frozenset[str], Callable[[Question], bytes]]]] = {
         lambda question: consumer.encode_assignment(assignment_of(question, version_of(question))),
     ),
     "sticky-userdata": (frozenset({"version", "owned", "generation"}), _make_sticky),
-    COOPERATIVE: (
+    COOPERATIVE_STICKY: (
         frozenset({"generation"}),
         lambda question: sticky.encode_cooperative_sticky(integer(question, "generation", -1)),
     ),
@@ -148,19 +145,14 @@ def _refuse_kind(kind: str | None, kinds: dict[str, Any]) -> NoReturn:
     raise QuestionError(f"{given}; give one of {', '.join(kinds)}, or --lines for JSON lines")
 
 
-def _line_command(kind: str | None, names: tuple[str, ...]) -> str | None:
-    """Return the command that a KIND stands for, taking the first of its possible names that there is."""
-    if kind is None:
-        return None
-    for name in names:
-        if name in LINES:
-            return name
-    raise QuestionError(f"KIND {kind!r} is unknown; with --lines give one of {', '.join(LINES)}, or none")
-
-
-def _refuse_argument(text: str) -> None:
-    if text != "-":
-        raise QuestionError(f"--lines reads standard input; leave out {text[:40]!r}, or leave out --lines")
+def _answer_lines(argument: str, kind: str | None, *names: str) -> None:
+    """Answer JSON lines; a KIND stands for the first of its possible names that there is."""
+    if argument != "-":
+        raise QuestionError(f"--lines reads standard input; leave out {argument[:40]!r}, or leave out --lines")
+    command = next((name for name in names if name in LINES), None)
+    if kind is not None and command is None:
+        raise QuestionError(f"KIND {kind!r} is unknown; with --lines give one of {', '.join(LINES)}, or none")
+    answer_lines(lambda line: answer_line(line, command))
 
 
 def _argument_or_stdin(text: str) -> str:
@@ -206,9 +198,7 @@ def decode(
         if hexadecimal and base_64:
             raise QuestionError("--hex and --base64 exclude each other; give one of them, or neither")
         if lines:
-            _refuse_argument(message)
-            command = _line_command(kind, (f"decode-{kind}", f"{kind}"))
-            return answer_lines(lambda line: answer_line(line, command))
+            return _answer_lines(message, kind, f"decode-{kind}", f"{kind}")
         show = _SHOW.get((kind or "").removeprefix("decode-")) or _refuse_kind(kind, _SHOW)
         form = "hex" if hexadecimal else "base64" if base_64 else None
         typer.echo(_indented(show(read_bytes(_argument_or_stdin(message), form=form))))
@@ -225,9 +215,7 @@ def encode(
     """Write one message, or answer JSON lines."""
     with _ending_well("encode"):
         if lines:
-            _refuse_argument(values)
-            command = _line_command(kind, (f"{kind}",))
-            return answer_lines(lambda line: answer_line(line, command))
+            return _answer_lines(values, kind, f"{kind}")
         keys, make = _MAKE.get(kind or "") or _refuse_kind(kind, _MAKE)
         data = make(_question(_argument_or_stdin(values), keys))
         typer.echo(base64.b64encode(data).decode() if base_64 else data.hex())

@@ -10,17 +10,17 @@ import binascii
 import json
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
-from samerack.offline.json_lines import Answer, QuestionError, failure
+from samerack.offline.json_lines import Answer, QuestionError, answered
 from samerack.protocol import consumer, model, sticky
 from samerack.protocol.errors import ProtocolError
+from samerack.protocol.sticky import COOPERATIVE_STICKY, STICKY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 Question: TypeAlias = dict[str, Any]
 
-COOPERATIVE: Final = "cooperative-sticky"
-ASSIGNORS: Final = ("sticky", COOPERATIVE)
+ASSIGNORS: Final = (STICKY, COOPERATIVE_STICKY)
 
 
 def _value(question: Question, key: str, kind: type, default: object, wanted: str) -> Any:
@@ -135,7 +135,7 @@ def assignment_json(value: model.Assignment) -> Answer:
 def sticky_bytes_of(question: Question) -> bytes | None:
     """Return sticky user data; none, from version 1 on, of a member that never had an assignment (`owned` null)."""
     generation = integer(question, "generation", -1)
-    if _assignor(question) == COOPERATIVE:
+    if _assignor(question) == COOPERATIVE_STICKY:
         return sticky.encode_cooperative_sticky(max(generation, -1))
     version = 0 if integer(question, "version", 1) == 0 else 1
     if version == 1 and question.get("owned") is None:
@@ -145,7 +145,7 @@ def sticky_bytes_of(question: Question) -> bytes | None:
 
 def sticky_json(data: bytes | None, assignor: str) -> Answer:
     """Return what the named assignor reads in a member's user data; only `sticky` keeps partitions there."""
-    if assignor == COOPERATIVE:
+    if assignor == COOPERATIVE_STICKY:
         return {"owned": [], "generation": sticky.decode_cooperative_sticky(data)}
     value = sticky.decode_sticky(data)
     return {"owned": model.to_pairs(value.owned), "generation": value.generation}
@@ -172,17 +172,14 @@ LINES: Final[dict[str, Callable[[Question], Answer]]] = {
 
 def answer_line(line: bytes, default_command: str | None) -> Answer:
     """Return the answer to one question; whatever is wrong with it becomes `{"error": ..., "message": ...}`."""
-    question: object = None
-    try:
-        question = json.loads(line)
+
+    def answer(text: bytes) -> Answer:
+        question = json.loads(text)
         if not isinstance(question, dict):
-            raise QuestionError("not a JSON object; give one object per line")  # noqa: TRY301 - answered below, as all
+            raise QuestionError("not a JSON object; give one object per line")
         command = _text(question, "cmd") or default_command
         if command not in LINES:
-            raise QuestionError(f"'cmd' is {command!r}; give one of {', '.join(LINES)}")  # noqa: TRY301 - as above
-        answer = LINES[command](question)
-    except (QuestionError, ProtocolError, ValueError, RecursionError) as error:
-        answer = failure(error)
-    if isinstance(question, dict) and "case" in question:
-        answer["case"] = question["case"]
-    return answer
+            raise QuestionError(f"'cmd' is {command!r}; give one of {', '.join(LINES)}")
+        return LINES[command](question)
+
+    return answered(line, answer, ProtocolError, ValueError, RecursionError)

@@ -31,12 +31,20 @@ def answer_lines(answer: Callable[[bytes], Answer]) -> None:
             sys.stdout.flush()
 
 
-def failure(error: Exception) -> Answer:
-    """Return the answer to a question that has none."""
-    return {"error": type(error).__name__, "message": str(error)}
+def answered(line: bytes, answer: Callable[[bytes], Answer], *kinds: type[Exception]) -> Answer:
+    """Return the answer to one question, with its case; a wrong question and errors of these kinds are answers too.
+
+    They become `{"error": ..., "message": ...}`.
+    """
+    expected: tuple[type[Exception], ...] = (QuestionError, *kinds)
+    try:
+        found = answer(line)
+    except expected as error:
+        found = {"error": type(error).__name__, "message": str(error)}
+    return found | _case_in(line)
 
 
-def case_in(line: bytes) -> Answer:
+def _case_in(line: bytes) -> Answer:
     """Return the case that an answer repeats, also of a question that could not be read otherwise."""
     try:
         value = json.loads(line)

@@ -40,9 +40,10 @@ from samerack.offline.streams_compare import (
     as_markdown,
     compare_actives,
     compare_standbys,
+    instance_of,
+    instances,
     page,
 )
-from samerack.offline.streams_instances import instance_of, instances
 from samerack.offline.streams_json import Application, Question, parse
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ def compare(
             return
         actives, standbys = compare_actives(chosen), compare_standbys(chosen)
         if as_json:
-            typer.echo(json.dumps({"active": [*map(asdict, actives)], "standby": [*map(asdict, standbys)]}))
+            typer.echo(json.dumps({"active": actives, "standby": standbys}))
         else:
             typer.echo(as_markdown(ACTIVE_HEADINGS, actives) + "\n\n" + as_markdown(STANDBY_HEADINGS, standbys))
 

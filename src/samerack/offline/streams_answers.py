@@ -16,7 +16,7 @@ from samerack.assignors.streams.model import ProcessId, TaskAssignmentError
 from samerack.assignors.streams.optimize import optimize_rack_aware_active_tasks, optimize_rack_aware_standby_tasks
 from samerack.assignors.streams.plugin import validate_task_assignment
 from samerack.assignors.streams.registry import Outcome, Request
-from samerack.offline.json_lines import Answer, QuestionError, case_in, failure, typical
+from samerack.offline.json_lines import Answer, QuestionError, answered, typical
 from samerack.offline.streams_json import Application, Question, parse
 
 if TYPE_CHECKING:
@@ -129,9 +129,8 @@ def assign(question: Question) -> Answer:
     plan = {assignment.process_id: assignment for assignment in outcome.assignment.assignment}
     active = [task for assignment in plan.values() for task in assignment.of_type(TaskType.ACTIVE)]
     standbys = [task for assignment in plan.values() for task in assignment.of_type(TaskType.STANDBY)]
-    everything, free = Costs(traffic=0, non_overlap=0), plan
     cross_rack = {
-        key: bill(state, free, plan, kind, everything, compatible=compatible).cross_rack
+        key: bill(state, plan, plan, kind, Costs(traffic=0, non_overlap=0), compatible=compatible).cross_rack
         for key, kind, compatible in (
             ("cross_rack_active", TaskType.ACTIVE, True),
             ("cross_rack_active_source_only", TaskType.ACTIVE, False),
@@ -175,15 +174,15 @@ def answer_line(line: bytes, commands: Collection[str]) -> Answer:
         line: one JSON object.
         commands: what may be asked; its first is meant where the question names none and has no assignor.
     """
-    try:
-        question = parse(line)
+
+    def answer(text: bytes) -> Answer:
+        question = parse(text)
         command = question.cmd or (ASSIGN if question.assignor and ASSIGN in commands else next(iter(commands)))
         if command not in commands:
-            raise QuestionError(f"'cmd' is {command!r}; give one of {', '.join(commands)}")  # noqa: TRY301 - answered below, as all
-        answer = COMMANDS[command](question)
-    except (QuestionError, AssignmentError) as error:
-        answer = failure(error)
-    return answer | case_in(line)
+            raise QuestionError(f"'cmd' is {command!r}; give one of {', '.join(commands)}")
+        return COMMANDS[command](question)
+
+    return answered(line, answer, AssignmentError)
 
 
 def tasks_by_name(application: Application, plan: Plan, kind: TaskType) -> dict[str, list[str]]:

@@ -6,14 +6,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final, TypeAlias
 
 from samerack.assignors.streams.active import Costs
-from samerack.assignors.streams.assignment import TaskType
+from samerack.assignors.streams.assignment import KafkaStreamsAssignment, TaskType
 from samerack.assignors.streams.configs import Strategy
 from samerack.assignors.streams.default_standby import default_standby_task_assignment
 from samerack.assignors.streams.evaluate import bill, spread
+from samerack.assignors.streams.model import ApplicationState, ProcessId
 from samerack.assignors.streams.optimize import optimize_rack_aware_active_tasks, optimize_rack_aware_standby_tasks
 from samerack.assignors.streams.rules import RackAwareOptimizationParams
 from samerack.assignors.streams.version4 import (
@@ -24,163 +27,137 @@ from samerack.assignors.streams.version4 import (
     prefer_reliability,
     swap_greedily,
 )
+from samerack.offline.streams_json import Application, Client, Partition, Question, Task
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+Plan: TypeAlias = dict[ProcessId, KafkaStreamsAssignment]
+Row: TypeAlias = dict[str, Any]
+"""What a strategy makes of an application, as JSON values.
 
-    from samerack.assignors.streams.assignment import KafkaStreamsAssignment
-    from samerack.assignors.streams.model import ApplicationState, ProcessId
-    from samerack.offline.streams_instances import Instance
-
-    Plan = dict[ProcessId, KafkaStreamsAssignment]
+`cross_rack` counts partitions that are read across racks, of sources or of changelogs; `cost` is that of both prices.
+"""
 
 COSTS: Final = Costs(traffic=10, non_overlap=1)
 """KIP-925, 4.B.III: the prices by which all strategies are judged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ActiveRow:
-    """What a strategy makes of the actives of an application.
+class Instance:
+    """An application and where its actives are.
 
     Attributes:
-        cross_rack: source partitions read across racks.
-        cost: of both, at `COSTS`.
-        crowding: most tasks of one subtopology on a thread, less the fewest.
+        name: what is special about it.
+        plan: its actives.
     """
 
-    instance: str
-    strategy: str
-    cross_rack: int
-    moved: int
-    cost: int
-    crowding: float
+    name: str
+    state: ApplicationState
+    plan: Plan
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StandbyRow:
-    """What a strategy makes of the standbys of an application.
+def instance_of(name: str, question: Question) -> Instance:
+    """Return the application of a question.
 
-    Attributes:
-        cross_rack: changelog partitions read across racks.
-        cost: of both, at `COSTS`.
-        beside_active_rack: standbys in the rack of their active.
-        single_rack: tasks that are in one rack only.
+    Raises:
+        QuestionError: a client is named that is not there, or an id is none.
+        AssignmentError: a value does not fit.
     """
-
-    instance: str
-    strategy: str
-    cross_rack: int
-    moved: int
-    cost: int
-    beside_active_rack: int
-    single_rack: int
+    application = Application(question)
+    return Instance(name=name, state=application.state, plan=application.assignments())
 
 
-def _active(strategy: Strategy, costs: Costs) -> Callable[[ApplicationState, Plan], Plan]:
-    def run(state: ApplicationState, plan: Plan) -> Plan:
-        configs = replace(
-            state.assignment_configs,
-            rack_aware_assignment_strategy=strategy.value,
-            rack_aware_traffic_cost=costs.traffic,
-            rack_aware_non_overlap_cost=costs.non_overlap,
-        )
-        params = RackAwareOptimizationParams(application_state=replace(state, assignment_configs=configs))
-        return optimize_rack_aware_active_tasks(params, plan).assignments
-
-    return run
+# -- the strategies
 
 
-def _exact(*, apart: bool) -> Callable[[ApplicationState, Plan], Plan]:
-    def run(state: ApplicationState, plan: Plan) -> Plan:
-        params = RackAwareOptimizationParams(application_state=state)
-        return optimize_rack_aware_standby_tasks(params, plan, keep_racks_apart=apart).assignments
+def _move_actives(strategy: Strategy, costs: Costs, state: ApplicationState, plan: Plan) -> Plan:
+    configs = replace(
+        state.assignment_configs,
+        rack_aware_assignment_strategy=strategy.value,
+        rack_aware_traffic_cost=costs.traffic,
+        rack_aware_non_overlap_cost=costs.non_overlap,
+    )
+    params = RackAwareOptimizationParams(application_state=replace(state, assignment_configs=configs))
+    return optimize_rack_aware_active_tasks(params, plan).assignments
 
-    return run
+
+def _move_standbys(state: ApplicationState, plan: Plan, *, keep_racks_apart: bool) -> Plan:
+    params = RackAwareOptimizationParams(application_state=state)
+    return optimize_rack_aware_standby_tasks(params, plan, keep_racks_apart=keep_racks_apart).assignments
 
 
 ACTIVES: Final[dict[str, Callable[[ApplicationState, Plan], Plan]]] = {
-    "none": _active(Strategy.NONE, COSTS),
-    "min_traffic": _active(Strategy.MIN_TRAFFIC, COSTS),
-    "balance_subtopology": _active(Strategy.BALANCE_SUBTOPOLOGY, COSTS),
-    "min_traffic, 1 to 10": _active(Strategy.MIN_TRAFFIC, Costs(traffic=1, non_overlap=10)),
-    "version 4": _active(Strategy.MIN_TRAFFIC, PER_PARTITION),
-    "version 4, balanced": _active(Strategy.BALANCE_SUBTOPOLOGY, PER_PARTITION),
+    "none": partial(_move_actives, Strategy.NONE, COSTS),
+    "min_traffic": partial(_move_actives, Strategy.MIN_TRAFFIC, COSTS),
+    "balance_subtopology": partial(_move_actives, Strategy.BALANCE_SUBTOPOLOGY, COSTS),
+    "min_traffic, 1 to 10": partial(_move_actives, Strategy.MIN_TRAFFIC, Costs(traffic=1, non_overlap=10)),
+    "version 4": partial(_move_actives, Strategy.MIN_TRAFFIC, PER_PARTITION),
+    "version 4, balanced": partial(_move_actives, Strategy.BALANCE_SUBTOPOLOGY, PER_PARTITION),
 }
 
 STANDBYS: Final[dict[str, Callable[[ApplicationState, Plan], Plan]]] = {
     "default": lambda _, plan: plan,
-    "swaps (4.C.I)": lambda state, plan: place_standbys(state, plan, lambda found: swap_greedily(found, COSTS)),
-    "min_traffic": _exact(apart=False),
-    "min_traffic, racks apart": _exact(apart=True),
-    "version 4, option I": lambda state, plan: place_standbys(
-        state, plan, lambda found: swap_greedily(found, PER_PARTITION)
-    ),
-    "version 4, option II": lambda state, plan: place_standbys(
-        state, plan, lambda found: prefer_reliability(found, VERSION_4_OPTION_II)
-    ),
-    "reliability first (8.A)": lambda state, plan: place_standbys(
-        state, plan, lambda found: prefer_reliability(found, REJECTED)
-    ),
+    "swaps (4.C.I)": partial(place_standbys, place=partial(swap_greedily, costs=COSTS)),
+    "min_traffic": partial(_move_standbys, keep_racks_apart=False),
+    "min_traffic, racks apart": partial(_move_standbys, keep_racks_apart=True),
+    "version 4, option I": partial(place_standbys, place=partial(swap_greedily, costs=PER_PARTITION)),
+    "version 4, option II": partial(place_standbys, place=partial(prefer_reliability, reliability=VERSION_4_OPTION_II)),
+    "reliability first (8.A)": partial(place_standbys, place=partial(prefer_reliability, reliability=REJECTED)),
 }
 
 
-def compare_actives(instances: Iterable[Instance]) -> list[ActiveRow]:
-    """Return a row for every application and strategy."""
-    return [_active_row(instance, name, run) for instance in instances for name, run in ACTIVES.items()]
+# -- a row for every application and strategy
 
 
-def _active_row(instance: Instance, name: str, run: Callable[[ApplicationState, Plan], Plan]) -> ActiveRow:
-    state, before = instance.state, instance.plan
-    after = run(state, before)
-    found = bill(state, before, after, TaskType.ACTIVE, COSTS)
-    return ActiveRow(
-        instance=instance.name,
-        strategy=name,
-        cross_rack=found.cross_rack,
-        moved=found.moved,
-        cost=found.cost,
-        crowding=_crowding(state, after),
-    )
+def compare_actives(instances: Iterable[Instance]) -> list[Row]:
+    """Return what each strategy makes of actives.
+
+    `crowding` is the most tasks of one subtopology on a thread, less the fewest.
+    """
+    rows = []
+    for instance in instances:
+        for strategy, run in ACTIVES.items():
+            after = run(instance.state, instance.plan)
+            row = _row(instance, strategy, TaskType.ACTIVE, instance.plan, after)
+            rows.append(row | {"crowding": _crowding(instance.state, after)})
+    return rows
 
 
-def _crowding(state: ApplicationState, plan: Plan) -> float:
-    subtopologies = {task.subtopology for task in state.all_tasks}
-    worst = 0.0
-    counts = {
-        process: Counter(task.subtopology for task in assignment.of_type(TaskType.ACTIVE))
-        for process, assignment in plan.items()
-    }
-    for subtopology in subtopologies:
-        loads = [count[subtopology] / state.states[process].num_processing_threads for process, count in counts.items()]
-        worst = max(worst, max(loads) - min(loads))
-    return round(worst, 2)
+def compare_standbys(instances: Iterable[Instance]) -> list[Row]:
+    """Return what each strategy makes of standbys: actives optimised, standbys dealt by load or tags before.
 
-
-def compare_standbys(instances: Iterable[Instance]) -> list[StandbyRow]:
-    """Return a row for every application and strategy: actives optimised, standbys dealt by load or tags before."""
+    `beside_active_rack` counts standbys in the rack of their active, `single_rack` tasks that are in one rack only.
+    """
     rows = []
     for instance in instances:
         actives = ACTIVES["min_traffic"](instance.state, instance.plan)
         before = default_standby_task_assignment(instance.state, actives).assignments
-        rows += [_standby_row(instance, before, name, run) for name, run in STANDBYS.items()]
+        for strategy, run in STANDBYS.items():
+            after = run(instance.state, before)
+            row, apart = _row(instance, strategy, TaskType.STANDBY, before, after), spread(instance.state, after)
+            rows.append(row | {"beside_active_rack": apart.beside_active_rack, "single_rack": apart.single_rack})
     return rows
 
 
-def _standby_row(
-    instance: Instance, before: Plan, name: str, run: Callable[[ApplicationState, Plan], Plan]
-) -> StandbyRow:
-    state = instance.state
-    after = run(state, before)
-    found, spread_out = bill(state, before, after, TaskType.STANDBY, COSTS), spread(state, after)
-    return StandbyRow(
-        instance=instance.name,
-        strategy=name,
-        cross_rack=found.cross_rack,
-        moved=found.moved,
-        cost=found.cost,
-        beside_active_rack=spread_out.beside_active_rack,
-        single_rack=spread_out.single_rack,
-    )
+def _row(instance: Instance, strategy: str, kind: TaskType, before: Plan, after: Plan) -> Row:
+    found = bill(instance.state, before, after, kind, COSTS)
+    return {
+        "instance": instance.name,
+        "strategy": strategy,
+        "cross_rack": found.cross_rack,
+        "moved": found.moved,
+        "cost": found.cost,
+    }
+
+
+def _crowding(state: ApplicationState, plan: Plan) -> float:
+    counts = {
+        process: Counter(task.subtopology for task in assignment.of_type(TaskType.ACTIVE))
+        for process, assignment in plan.items()
+    }
+    worst = 0.0
+    for subtopology in {task.subtopology for task in state.all_tasks}:
+        loads = [count[subtopology] / state.states[process].num_processing_threads for process, count in counts.items()]
+        worst = max(worst, max(loads) - min(loads))
+    return round(worst, 2)
 
 
 ACTIVE_HEADINGS: Final = ("application", "strategy", "across racks", "moved", "cost", "crowding")
@@ -189,18 +166,14 @@ STANDBY_HEADINGS: Final = (
 )  # fmt: skip
 
 
-def as_markdown(headings: Iterable[str], rows: Iterable[ActiveRow | StandbyRow]) -> str:
+def as_markdown(headings: Sequence[str], rows: Iterable[Row]) -> str:
     """Return a table; the application is named in its first row only."""
-    lines = ["| " + " | ".join(headings) + " |", "|---|---|" + "---:|" * (len(list(headings)) - 2)]
+    lines = ["| " + " | ".join(headings) + " |", "|---|---|" + "---:|" * (len(headings) - 2)]
     last = None
     for row in rows:
-        values: dict[str, Any] = asdict(row)
-        name = values.pop("instance")
-        cells = [
-            "" if name == last else name,
-            *(f"{value:g}" if isinstance(value, float) else str(value) for value in values.values()),
-        ]
-        lines.append("| " + " | ".join(cells) + " |")
+        name, *values = row.values()
+        cells = [f"{value:g}" if isinstance(value, float) else str(value) for value in values]
+        lines.append(f"| {'' if name == last else name} | {' | '.join(cells)} |")
         last = name
     return "\n".join(lines)
 
@@ -243,11 +216,85 @@ task may be in fewer racks than before.
 def page(instances: list[Instance]) -> str:
     """Return the page in Markdown."""
     shown = [instance for instance in instances if instance.name == _SHOWN]
-    actives = as_markdown(ACTIVE_HEADINGS, (row for row in compare_actives(shown) if _is_shown(row.strategy)))
-    standbys = as_markdown(STANDBY_HEADINGS, (row for row in compare_standbys(shown) if _is_shown(row.strategy)))
+    actives = as_markdown(ACTIVE_HEADINGS, (row for row in compare_actives(shown) if _is_shown(row["strategy"])))
+    standbys = as_markdown(STANDBY_HEADINGS, (row for row in compare_standbys(shown) if _is_shown(row["strategy"])))
     return f"{_HEAD}{actives}{_STANDBYS}{standbys}\n"
 
 
 def _is_shown(strategy: str) -> bool:
     """Whether KIP-925 as it was accepted has the strategy, or samerack."""
     return not strategy.startswith(("version 4", "reliability first"))
+
+
+# -- applications to compare them on
+
+SUBTOPOLOGIES: Final = 3
+"""The last one has no state."""
+STRIDES: Final = {"source": 1, "other": 7, "changelog": 11}
+"""How replicas of source, second source and changelog run around the racks: unlike each other, as in real clusters."""
+
+
+def instances() -> list[Instance]:
+    """Return applications that are made by counting, so that everybody gets the same ones."""
+    return [
+        _counted("even", "abc" * 2, "abc", replication=2, partitions=24),
+        _counted("one replica", "abc" * 3, "abc", partitions=36),
+        _counted("skewed clients", "aaaabc", "abc", partitions=30),
+        _counted("skewed replicas", "abcd" * 2, "aaabcd", partitions=40),
+        _counted("unequal threads", "abcabc", "abc", partitions=42, threads=(1, 2, 4)),
+        _counted("two standbys", "abcde" * 2, "abcde", replication=2, partitions=50, standbys=2),
+        _counted("large", "abcde" * 8, "abbcdee", replication=2, partitions=300),
+    ]
+
+
+def _counted(
+    name: str,
+    client_racks: str,
+    replica_racks: str,
+    *,
+    partitions: int,
+    replication: int = 1,
+    standbys: int = 1,
+    threads: Sequence[int] = (1,),
+) -> Instance:
+    """Return an application whose actives are dealt in turn to the threads."""
+
+    def racks(topic: str, subtopology: int, partition: int) -> list[str]:
+        first = partition * STRIDES[topic] + partition // len(replica_racks) + subtopology
+        return sorted({replica_racks[(first + step) % len(replica_racks)] for step in range(replication)})
+
+    def task(subtopology: int, partition: int) -> Task:
+        """Return a task with one source, two in the second subtopology, and a changelog unless it is of the last."""
+        stateful = subtopology < SUBTOPOLOGIES - 1
+        topics = ["source", *(["other"] if subtopology == 1 else []), *(["changelog"] if stateful else [])]
+        parts = [
+            Partition(
+                topic=f"{topic}-{subtopology}",
+                partition=partition,
+                source=topic != "changelog",
+                changelog=topic == "changelog",
+                racks=racks(topic, subtopology, partition),
+            )
+            for topic in topics
+        ]
+        return Task(subtopology=subtopology, partition=partition, stateful=stateful, partitions=parts)
+
+    clients = [
+        Client(id=str(number), rack=rack, threads=threads[number % len(threads)])
+        for number, rack in enumerate(client_racks)
+    ]
+    tasks = [task(subtopology, partition) for subtopology in range(SUBTOPOLOGIES) for partition in range(partitions)]
+    turns = [client.id for client in clients for _ in range(client.threads)]
+    assignment: dict[str, list[str]] = {client.id: [] for client in clients}
+    for number, one in enumerate(tasks):
+        assignment[turns[number % len(turns)]].append(f"{one.subtopology}_{one.partition}")
+    question = Question(
+        clients=clients,
+        tasks=tasks,
+        assignment=assignment,
+        num_standby_replicas=standbys,
+        strategy=Strategy.MIN_TRAFFIC.value,
+        traffic_cost=COSTS.traffic,
+        non_overlap_cost=COSTS.non_overlap,
+    )
+    return instance_of(name, question)

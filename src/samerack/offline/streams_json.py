@@ -97,15 +97,7 @@ class Question(Part):
 
 
 def parse(data: bytes | str, *, known_keys_only: bool = False) -> Question:
-    """Return the question in a JSON text.
-
-    Args:
-        data: one JSON object.
-        known_keys_only: refuse keys that mean nothing here; programs may send more than they ask.
-
-    Raises:
-        QuestionError: it is no such question.
-    """
+    """Return the question in a JSON text; errors are those of `assign_json.read`."""
     return read(Question, data, known_keys_only=known_keys_only, see="samerack streams")
 
 

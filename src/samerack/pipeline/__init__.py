@@ -1,4 +1,1 @@
-"""The fleet pipeline on Spark: writes agents' records from Kafka to tables, and computes reports and what-ifs.
-
-It may import `assignors` and `common`, never `agent`.
-"""
+"""The fleet pipeline on Spark: writes agents' records from Kafka to tables, and computes reports and what-ifs."""

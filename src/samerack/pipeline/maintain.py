@@ -41,13 +41,7 @@ class Kept:
 def maintain(
     spark: SparkSession, settings: PipelineSettings, *, today: date, progress: Callable[[str], None]
 ) -> list[Kept]:
-    """Maintain every table.
-
-    Args:
-        spark: The session.
-        settings: Where the tables are, how many days they keep, and how long old files stay.
-        today: Today in UTC.
-        progress: Called with each step that starts.
+    """Maintain every table; `today` is in UTC, and `progress` is called with each step that starts.
 
     Raises:
         AgentError: A table is missing or cannot be read, or another writer changes the same files repeatedly.

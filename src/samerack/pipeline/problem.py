@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from samerack.assignors.build import MemberInput, build_problem
 from samerack.assignors.consumer import optimal
-from samerack.assignors.evaluate import cross_rack_mask
+from samerack.assignors.evaluate import cross_rack_mask, known_mask
 from samerack.assignors.model import NOBODY, AssignmentError, BoolArray, FloatArray, Int32Array, Int64Array, Problem
 from samerack.assignors.streams.whole_tasks import WholeTasks, min_traffic_plan, whole_tasks
 from samerack.common.errors import AgentError, one_line
@@ -259,35 +259,15 @@ def _within(indices: Sequence[int], count: int, what: str, of: str) -> None:
 
 
 def crossing(group: Group, owner: Int32Array) -> Crossing:
-    """Return what a plan reads across racks, by the group's byte rates.
-
-    Args:
-        group: the group.
-        owner: [P] owner of each partition, or NOBODY for one that is not read.
-    """
+    """Return what a plan, [P] the owner of each partition or NOBODY, reads across racks by the group's byte rates."""
     return reads(group.problem, owner).at(group.rates)
 
 
 def reads(problem: Problem, owner: Int32Array) -> Reads:
-    """Return the partitions that a plan reads; arguments as for `crossing`."""
-    assigned = owner != NOBODY
-    if not problem.members:
-        nothing = np.zeros(len(owner), np.bool_)
-        return Reads(crossing=nothing, known=nothing, unknown=nothing)
-    rack = np.where(assigned, problem.member_rack[owner], NOBODY)
-    near = _any_near(problem, owner, rack)
-    known = (rack != NOBODY) & ((problem.leader_rack != NOBODY) | near)
-    return Reads(crossing=cross_rack_mask(problem, owner) & known, known=known, unknown=assigned & ~known)
-
-
-def _any_near(problem: Problem, owner: Int32Array, rack: Int32Array) -> BoolArray:
-    """Return [P] whether a replica in the reader's rack serves the partition."""
-    if not problem.racks:
-        return np.zeros(len(owner), np.bool_)
-    near: BoolArray = (
-        problem.replica_racks[np.arange(len(owner)), rack] & problem.reads_any_replica[owner] & (rack != NOBODY)
-    )
-    return near
+    """Return the partitions that a plan, [P] as for `crossing`, reads."""
+    known = known_mask(problem, owner)
+    crosses = cross_rack_mask(problem, owner) & known
+    return Reads(crossing=crosses, known=known, unknown=(owner != NOBODY) & ~known)
 
 
 def best_plan(problem: Problem, kind: str, whole: WholeTasks | None) -> Int32Array | None:

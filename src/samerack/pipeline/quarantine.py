@@ -45,17 +45,13 @@ _MAY_BE_MISSING: Final = frozenset({"bytes_per_second", "tells_rack", "client", 
 
 
 def reason(settings: PipelineSettings, *, is_sample: Column, raw: Column, record: Column, now: Column) -> Column:
-    """Return the first reason why a record is bad, or null.
+    """Return the first reason why a record is bad, or null; `raw` are its bytes, `record` the fields parsed from them.
 
-    Args:
-        settings: The bounds.
-        is_sample: Whether it came from the topic of samples.
-        raw: Its bytes.
-        record: The fields parsed from them.
-        now: The stream's clock.
+    `is_sample` is whether it came from the topic of samples, `now` the stream's clock.
     """
-    rules = [*_not_a_record(raw, record), *_of_all(record), *_of_samples(settings, is_sample, record, now)]
-    rules += _of_states(settings, ~is_sample, record, now)
+    rules = [*_not_a_record(raw, record), *_of_all(record)]
+    rules += [(is_sample & holds, words) for holds, words in _of_samples(settings, record, now)]
+    rules += [(~is_sample & holds, words) for holds, words in _of_states(settings, record, now)]
     rules.append((record[BROKEN].isNotNull(), "a field within members or topics: of the wrong type"))
     chain = F.when(F.lit(False), F.lit(None).cast("string"))  # noqa: FBT003 - a literal of Spark's
     for holds, words in rules:
@@ -89,45 +85,43 @@ def _of_all(record: Column) -> Rules:
     yield ~F.length(record["id"]).between(1, _LONGEST_ID), f"id: not of 1 to {_LONGEST_ID} characters"
 
 
-def _of_samples(settings: PipelineSettings, is_sample: Column, record: Column, now: Column) -> Rules:
+def _of_samples(settings: PipelineSettings, record: Column, now: Column) -> Rules:
     for name in _own(TRAFFIC_SAMPLE):
-        yield _only(is_sample, *_missing(record, name))
+        yield _missing(record, name)
     for name in ("client_rack", "replica_rack", "election"):
-        yield _only(is_sample, *_no_name(record, name))
-    yield is_sample & ~record["topic"].rlike(_TOPIC), "topic: no name of a Kafka topic"
+        yield _no_name(record, name)
+    yield ~record["topic"].rlike(_TOPIC), "topic: no name of a Kafka topic"
     start, length = record["window_start"], record["window_end"] - record["window_start"]
     for name in ("bytes", "records", "window_start", "window_end"):
-        yield is_sample & (record[name] < 0), f"{name}: negative"
-    yield is_sample & (length <= 0), "window: ends before it begins"
-    yield is_sample & (length > _milliseconds(settings.longest_window_seconds)), "window: absurdly long"
+        yield record[name] < 0, f"{name}: negative"
+    yield length <= 0, "window: ends before it begins"
+    yield length > _milliseconds(settings.longest_window_seconds), "window: absurdly long"
     seconds = F.greatest(length / 1000, F.lit(float(MIN_SECONDS)))
     for name in ("bytes", "records"):
-        yield is_sample & (record[name] / seconds > BYTES_PER_SECOND), f"{name}: absurdly many"
-    for words, holds in _out_of_time(settings, start, now).items():
-        yield is_sample & holds, f"window_start: {words}"
-    yield is_sample & ~record["method"].isin(*METHODS), "method: unknown"
+        yield record[name] / seconds > BYTES_PER_SECOND, f"{name}: absurdly many"
+    yield from _out_of_time(settings, "window_start", start, now)
+    yield ~record["method"].isin(*METHODS), "method: unknown"
 
 
-def _of_states(settings: PipelineSettings, is_state: Column, record: Column, now: Column) -> Rules:
+def _of_states(settings: PipelineSettings, record: Column, now: Column) -> Rules:
     for name in _own(GROUP_STATE):
-        yield _only(is_state, *_missing(record, name))
+        yield _missing(record, name)
     for name in ("state", "assignor", "role"):
-        yield _only(is_state, *_no_name(record, name))
+        yield _no_name(record, name)
     for name in ("at", "broker_racks"):
-        yield is_state & (record[name] < 0), f"{name}: negative"
-    for words, holds in _out_of_time(settings, record["at"], now).items():
-        yield is_state & holds, f"at: {words}"
-    yield is_state & ~record["kind"].isin(*KINDS), "kind: unknown"
-    yield is_state & F.exists(record["racks"], lambda rack: rack.isNull()), "racks: one is null"
+        yield record[name] < 0, f"{name}: negative"
+    yield from _out_of_time(settings, "at", record["at"], now)
+    yield ~record["kind"].isin(*KINDS), "kind: unknown"
+    yield F.exists(record["racks"], lambda rack: rack.isNull()), "racks: one is null"
     for name, shape in (("members", MEMBERS), ("topics", TOPICS)):
         element = shape.elementType
         assert isinstance(element, StructType)  # noqa: S101 - for the types only: both are lists of structures
-        yield is_state & F.exists(record[name], _incomplete(element)), f"{name}: one lacks a field"
-    for holds, words in (*_sizes(record), *_within_lists(record)):
-        yield is_state & holds, words
+        yield F.exists(record[name], _incomplete(element)), f"{name}: one lacks a field"
+    yield from _sizes(record)
+    yield from _within_lists(record)
 
 
-def _sizes(record: Column) -> Iterator[tuple[Column, str]]:
+def _sizes(record: Column) -> Rules:
     """Yield rules against states too large for an assignor's memory; all fields exist by then."""
     racks, members, topics = (F.size(record[name]).cast("long") for name in ("racks", "members", "topics"))
     partitions = F.aggregate(
@@ -139,7 +133,7 @@ def _sizes(record: Column) -> Iterator[tuple[Column, str]]:
     yield members * topics > MAX_CELLS, f"members: more than {MAX_CELLS} members times topics"
 
 
-def _within_lists(record: Column) -> Iterator[tuple[Column, str]]:
+def _within_lists(record: Column) -> Rules:
     """Yield rules against invalid names and rates within lists; all fields exist by then."""
     yield F.exists(record["racks"], lambda rack: ~rack.rlike(_NAME)), f"racks: {_NO_NAME}"
     yield F.exists(record["members"], lambda one: ~one["id"].rlike(_NAME)), f"members: id {_NO_NAME}"
@@ -171,11 +165,6 @@ def _own(shape: StructType) -> list[str]:
     return [name for name in shape.names if name not in common | _MAY_BE_NULL]
 
 
-def _only(kind: Column, holds: Column, words: str) -> tuple[Column, str]:
-    """Return the rule, limited to one kind of record."""
-    return kind & holds, words
-
-
 def _missing(record: Column, name: str) -> tuple[Column, str]:
     return record[name].isNull(), f"{name}: missing, or of the wrong type"
 
@@ -184,14 +173,12 @@ def _no_name(record: Column, name: str) -> tuple[Column, str]:
     return ~record[name].rlike(_NAME), f"{name}: {_NO_NAME}"
 
 
-def _out_of_time(settings: PipelineSettings, moment: Column, now: Column) -> dict[str, Column]:
-    """Return the rules against times too far in the future or in the past."""
+def _out_of_time(settings: PipelineSettings, name: str, moment: Column, now: Column) -> Rules:
+    """Yield the rules against times too far in the future or in the past."""
     milliseconds = F.unix_millis(now)
     days = settings.late_days
-    return {
-        "in the future": moment > milliseconds + _milliseconds(settings.future_seconds),
-        f"more than {days} days ago": moment < milliseconds - _milliseconds(days * 86_400),
-    }
+    yield moment > milliseconds + _milliseconds(settings.future_seconds), f"{name}: in the future"
+    yield moment < milliseconds - _milliseconds(days * 86_400), f"{name}: more than {days} days ago"
 
 
 def _milliseconds(seconds: float) -> int:

@@ -36,13 +36,14 @@ INDEX: Final = IntegerType()
 INDICES: Final = ArrayType(INDEX)
 
 
-def _shape(**columns: DataType) -> StructType:
+def shape(**columns: DataType) -> StructType:
+    """Return the type of rows with these columns."""
     return StructType([StructField(name, kind) for name, kind in columns.items()])
 
 
 _COMMON: Final = {"schema": INDEX, "id": TEXT, "agent": TEXT, "cluster": TEXT, "group": TEXT}
 
-TRAFFIC_SAMPLE: Final = _shape(
+TRAFFIC_SAMPLE: Final = shape(
     **_COMMON,
     topic=TEXT,
     client_rack=TEXT,
@@ -57,7 +58,7 @@ TRAFFIC_SAMPLE: Final = _shape(
 """`common.records.TrafficSample` as JSON."""
 
 MEMBERS: Final = ArrayType(
-    _shape(
+    shape(
         id=TEXT,
         client_id=TEXT,
         rack=INDEX,
@@ -68,7 +69,7 @@ MEMBERS: Final = ArrayType(
     )
 )
 TOPICS: Final = ArrayType(
-    _shape(
+    shape(
         name=TEXT,
         replicas=ArrayType(INDICES),
         owner=INDICES,
@@ -77,7 +78,7 @@ TOPICS: Final = ArrayType(
     )
 )
 
-GROUP_STATE: Final = _shape(
+GROUP_STATE: Final = shape(
     **_COMMON,
     at=COUNT,
     kind=TEXT,
@@ -123,10 +124,10 @@ TRAFFIC_BY_MINUTE: Final = _table(
 GROUP_STATES: Final = _table(
     ("id", TEXT, "The record's id; a state that is sent again, byte for byte, is here once."),
     ("schema", INDEX, "Version of the record, of those that are known; fields that newer agents add are left out."),
-    ("agent", TEXT, "The agent that looked."),
+    ("agent", TEXT, "The agent that measured."),
     ("cluster", TEXT, "Kafka cluster, as the agents' settings name it."),
     ("group", TEXT, "Consumer group."),
-    ("at", TimestampType(), "Moment of the look, in UTC."),
+    ("at", TimestampType(), "Moment of the poll, in UTC."),
     ("kind", TEXT, "`classic`, `consumer` (KIP-848), `streams-classic`, `streams` (KIP-1071) or `other`."),
     ("state", TEXT, "State of the group, as the brokers name it."),
     ("assignor", TEXT, "Protocol or assignor that the group uses; empty where there is none."),

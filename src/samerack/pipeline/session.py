@@ -73,9 +73,7 @@ _LOCAL: Final[Mapping[str, str]] = {
 def options(settings: PipelineSettings, submitted: Mapping[str, str]) -> dict[str, str]:
     """Return Spark's settings: our defaults, overridden by spark-submit, overridden by `pipeline.conf`.
 
-    Args:
-        settings: Our settings.
-        submitted: Settings from spark-submit or Spark's own files.
+    `submitted` are settings from spark-submit or Spark's own files.
 
     Raises:
         SettingsError: The jars are missing.
@@ -94,12 +92,9 @@ def options(settings: PipelineSettings, submitted: Mapping[str, str]) -> dict[st
     return {**ours, **said, "spark.master": master}
 
 
-def start(settings: PipelineSettings, *, name: str) -> SparkSession:
-    """Start a session; the caller stops it.
-
-    Args:
-        settings: Where it runs.
-        name: Its name on Spark's own pages.
+@contextmanager
+def opened(settings: PipelineSettings, *, name: str) -> Iterator[SparkSession]:
+    """Start a session, which has this name on Spark's own pages, and stop it at the end of the block.
 
     Raises:
         SettingsError: Java or the jars are missing, or the master's address is not valid.
@@ -123,17 +118,6 @@ def start(settings: PipelineSettings, *, name: str) -> SparkSession:
         raise _explained(master, error) from None
     try:
         _wait_for_workers(spark, master, settings.start_seconds)
-    except AgentError:
-        spark.stop()
-        raise
-    return spark
-
-
-@contextmanager
-def opened(settings: PipelineSettings, *, name: str) -> Iterator[SparkSession]:
-    """Start a session that stops at the end of the block; otherwise as `start`."""
-    spark = start(settings, name=name)
-    try:
         yield spark
     finally:
         spark.stop()

@@ -15,10 +15,9 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from samerack.assignors.consumer.own import own_plan
-from samerack.assignors.model import Int32Array
-from samerack.common.records import LEADING, SCHEMA, UNKNOWN, GroupState, MemberState, TopicState, encode
+from samerack.common.records import LEADING, SCHEMA, UNKNOWN, GroupState, TopicState, encode
 from samerack.pipeline.problem import group_of, led_plan
-from samerack.pipeline.simulate_cast import DAY, Fleet, Group, cast_of
+from samerack.pipeline.simulate_cast import DAY, Fleet, cast_of
 
 Kind: TypeAlias = Literal["sample", "state"]
 
@@ -93,16 +92,16 @@ class _Actor:
 
     def __init__(self, fleet: Fleet, index: int) -> None:
         self.cast = cast_of(fleet, index)
-        self.key = f"{self.cast.cluster}/{self.cast.name}".encode()
+        self._state = self.cast.state
+        self.key = f"{self._state.cluster}/{self._state.group}".encode()
         self._id = f"{fleet.seed}.{index}"
-        self._state = _first_state(self.cast)
         self._led = False
         self.flows: tuple[_Flow, ...] = ()
 
     def act(self, step: int) -> bool:
         """Apply the changes due at this step; returns whether there were any."""
         cast = self.cast
-        moving = {topic.name for topic in cast.topics if topic.moves_at == step}
+        moving = {topic for topic, moves_at in cast.moves_at.items() if moves_at == step}
         losing, taken_over = cast.loses_at == step, cast.led_from == step
         if step and not (moving or losing or taken_over):
             return False
@@ -125,45 +124,6 @@ class _Actor:
             for topic in self._state.topics
         )
         return self._state.model_copy(update={"id": f"{self._id}.{at}", "at": at, "topics": topics})
-
-
-def _first_state(cast: Group) -> GroupState:
-    everything = tuple(range(len(cast.topics)))
-    return GroupState(
-        id="-",
-        agent=f"samerack@{cast.cluster}",
-        cluster=cast.cluster,
-        group=cast.name,
-        at=0,
-        kind=cast.kind,
-        state="Stable",
-        assignor=cast.assignor,
-        role="",
-        rack_aware_fetch=cast.rack_aware_fetch,
-        racks=cast.racks,
-        broker_racks=len(cast.racks),
-        members=tuple(
-            MemberState(
-                id=member.id,
-                client_id=member.client_id,
-                # without `client.rack` the agent still knows the racks of most groups from its maps
-                rack=member.rack if member.tells_rack or not cast.forgets_racks else UNKNOWN,
-                fetches_with_rack=member.tells_rack,
-                topics=everything,
-                tells_rack=member.tells_rack,
-            )
-            for member in cast.members
-        ),
-        topics=tuple(
-            TopicState(
-                name=topic.name,
-                replicas=topic.replicas,
-                owner=(UNKNOWN,) * len(topic.replicas),
-                bytes_per_second=topic.rates,
-            )
-            for topic in cast.topics
-        ),
-    )
 
 
 def _with_moved_replicas(state: GroupState, names: AbstractSet[str]) -> GroupState:
@@ -193,27 +153,12 @@ def _assigned(state: GroupState, *, led: bool) -> GroupState:
         dealt = own_plan(group.problem, _DEALT_BY.get(state.assignor, state.assignor), in_rack)
         assert dealt is not None  # noqa: S101 - simulated groups have no other assignors
         plan = dealt
-    return state.model_copy(
-        update={
-            "topics": tuple(
-                topic.model_copy(update={"owner": owner})
-                for topic, owner in zip(state.topics, _owners(state, group.problem.members, plan), strict=True)
-            ),
-            "role": LEADING if led else "",
-        }
-    )
-
-
-def _owners(state: GroupState, members: tuple[str, ...], plan: Int32Array) -> Iterator[tuple[int, ...]]:
-    """Yield the owners of each topic in the state's order; the plan has members and topics sorted."""
+    # the problem has members and topics sorted
     number = {member.id: index for index, member in enumerate(state.members)}
-    owners = [number[members[owner]] for owner in plan.tolist()]
-    starts, start = {}, 0
-    for topic in sorted(state.topics, key=lambda topic: topic.name):
-        starts[topic.name] = start
-        start += len(topic.owner)
-    for topic in state.topics:
-        yield tuple(owners[starts[topic.name] : starts[topic.name] + len(topic.owner)])
+    owners = np.array([number[member] for member in group.problem.members])[plan]
+    of_topic = {name: owners[group.problem.topic_of == at].tolist() for at, name in enumerate(group.problem.topics)}
+    topics = tuple(topic.model_copy(update={"owner": tuple(of_topic[topic.name])}) for topic in state.topics)
+    return state.model_copy(update={"topics": topics, "role": LEADING if led else ""})
 
 
 def _flows(state: GroupState, prefix: str) -> tuple[_Flow, ...]:

@@ -5,13 +5,14 @@ Every group has its own seed, so that a larger fleet starts with the groups of a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Final, TypeVar
+from typing import Final, TypeAlias, TypeVar
 from uuid import UUID
 
 from samerack.common.errors import SettingsError
+from samerack.common.records import UNKNOWN, GroupState, MemberState, TopicState
 
 _Value = TypeVar("_Value")
 
@@ -86,54 +87,21 @@ class Fleet:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
-    """A member; `tells_rack`: it has `client.rack`, which it sends in subscriptions and fetches."""
-
-    id: str
-    client_id: str
-    rack: int
-    tells_rack: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Topic:
-    """A topic.
-
-    Attributes:
-        replicas: racks of each partition's replicas, the leader's first.
-        rates: wire bytes per second of each partition, on average over a day.
-        moves_at: step at which its replicas move, or None.
-    """
-
-    name: str
-    replicas: tuple[tuple[int, ...], ...]
-    rates: tuple[float, ...]
-    moves_at: int | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
     """A group at the start, and its later changes.
 
     Attributes:
-        kind: as `common.records.GroupState` has it.
-        rack_aware_fetch: whether the cluster's brokers serve from the reader's rack.
-        topics: what all members read.
+        state: at the start, without owners; rates are averages over a day.
         record_bytes: average size of a record.
+        moves_at: step at which the replicas of a topic move, by the topics of which they do.
         led_from: step from which an agent leads it, or None.
         loses_at: step at which members lose their `client.rack`, or None.
         forgets_racks: whether their racks are unknown then; else the agent still knows them from its maps.
     """
 
-    cluster: str
-    name: str
-    kind: str
-    assignor: str
-    rack_aware_fetch: bool
-    racks: tuple[str, ...]
-    members: tuple[Member, ...]
-    topics: tuple[Topic, ...]
+    state: GroupState
     record_bytes: int
+    moves_at: Mapping[str, int]
     led_from: int | None
     loses_at: int | None
     forgets_racks: bool
@@ -145,21 +113,39 @@ def cast_of(fleet: Fleet, index: int) -> Group:
     cluster = index % fleet.clusters
     kind = _pick(draw, _KINDS)
     name = f"{draw.choice(_WORDS)}-{draw.choice(_JOBS)}-{index}"
-    topics = (*_topics(fleet, draw, name), *_shared(fleet, draw, index))
+    read = (*_topics(fleet, draw, name), *_shared(fleet, draw, index))
+    topics = tuple(topic for topic, _ in read)
+    assignor = _ASSIGNOR_OF_KIND.get(kind) or _pick(draw, _ASSIGNORS)
+    members = _members(fleet, draw, name, topics)
+    record_bytes = draw.randint(150, 4000)
+    led_from = _led_from(fleet, draw) if kind == "classic" else None
+    loses_at = _some_step(fleet, draw, fleet.losing)
+    forgets_racks = draw.random() < 0.3
+    if forgets_racks:  # else the agent knows the racks of members without `client.rack` from its maps
+        members = tuple(one if one.tells_rack else one.model_copy(update={"rack": UNKNOWN}) for one in members)
     return Group(
-        cluster=f"kafka-{cluster + 1}",
-        name=name,
-        kind=kind,
-        assignor=_ASSIGNOR_OF_KIND.get(kind) or _pick(draw, _ASSIGNORS),
-        # brokers of every second cluster keep their default, which serves from leaders only
-        rack_aware_fetch=cluster % 2 == 0,
-        racks=rack_names(fleet.racks),
-        members=_members(fleet, draw, name, max(len(topic.replicas) for topic in topics)),
-        topics=topics,
-        record_bytes=draw.randint(150, 4000),
-        led_from=_led_from(fleet, draw) if kind == "classic" else None,
-        loses_at=_some_step(fleet, draw, fleet.losing),
-        forgets_racks=draw.random() < 0.3,
+        state=GroupState(
+            id="-",
+            agent=f"samerack@kafka-{cluster + 1}",
+            cluster=f"kafka-{cluster + 1}",
+            group=name,
+            at=0,
+            kind=kind,
+            state="Stable",
+            assignor=assignor,
+            role="",
+            # brokers of every second cluster keep their default, which serves from leaders only
+            rack_aware_fetch=cluster % 2 == 0,
+            racks=rack_names(fleet.racks),
+            broker_racks=fleet.racks,
+            members=members,
+            topics=topics,
+        ),
+        record_bytes=record_bytes,
+        moves_at={topic.name: step for topic, step in read if step is not None},
+        led_from=led_from,
+        loses_at=loses_at,
+        forgets_racks=forgets_racks,
     )
 
 
@@ -186,7 +172,11 @@ def _led_from(fleet: Fleet, draw: Random) -> int | None:
     return 0 if early and when is not None else when
 
 
-def _topics(fleet: Fleet, draw: Random, group: str) -> tuple[Topic, ...]:
+_Topic: TypeAlias = tuple[TopicState, int | None]
+"""A topic, and the step at which its replicas move."""
+
+
+def _topics(fleet: Fleet, draw: Random, group: str) -> tuple[_Topic, ...]:
     """Return the topics that only this group reads."""
     counts = [fleet.partitions] if fleet.partitions else [_pick(draw, _PARTITIONS) for _ in range(_pick(draw, _TOPICS))]
     volume = draw.lognormvariate(_MEDIAN_RATE, 1.5)
@@ -197,7 +187,7 @@ def _topics(fleet: Fleet, draw: Random, group: str) -> tuple[Topic, ...]:
     )
 
 
-def _shared(fleet: Fleet, draw: Random, index: int) -> tuple[Topic, ...]:
+def _shared(fleet: Fleet, draw: Random, index: int) -> tuple[_Topic, ...]:
     """Return the topic, if any, that the group shares with others of its cluster; the first groups get the first."""
     reads, number = draw.random() < fleet.shared, draw.randrange(1 + index // fleet.clusters // _READERS)
     if fleet.partitions or not reads:
@@ -208,13 +198,14 @@ def _shared(fleet: Fleet, draw: Random, index: int) -> tuple[Topic, ...]:
     return (_topic(fleet, same, name, _pick(same, _PARTITIONS), same.lognormvariate(_MEDIAN_RATE, 1.0)),)
 
 
-def _topic(fleet: Fleet, draw: Random, name: str, count: int, volume: float) -> Topic:
-    return Topic(
+def _topic(fleet: Fleet, draw: Random, name: str, count: int, volume: float) -> _Topic:
+    topic = TopicState(
         name=name,
         replicas=_replicas(fleet.racks, draw, count),
-        rates=_rates(draw, count, volume),
-        moves_at=_some_step(fleet, draw, fleet.moving),
+        owner=(UNKNOWN,) * count,
+        bytes_per_second=_rates(draw, count, volume),
     )
+    return topic, _some_step(fleet, draw, fleet.moving)
 
 
 def _replicas(racks: int, draw: Random, count: int) -> tuple[tuple[int, ...], ...]:
@@ -242,18 +233,27 @@ def _rates(draw: Random, count: int, volume: float) -> tuple[float, ...]:
     return tuple(round(volume * part / whole, 1) for part in parts)
 
 
-def _members(fleet: Fleet, draw: Random, group: str, partitions: int) -> tuple[Member, ...]:
+def _members(fleet: Fleet, draw: Random, group: str, topics: Sequence[TopicState]) -> tuple[MemberState, ...]:
+    """Return members of known rack that read all topics; those that have `client.rack` send it and fetch with it."""
+    partitions = max(len(topic.owner) for topic in topics)
     count = fleet.members or min(partitions, 1 + int(draw.lognormvariate(1.3, 0.7)))
     uneven = [draw.random() ** 2 + 0.01 for _ in range(fleet.racks)]
     weights = _pick(draw, (([1.0] * fleet.racks, 25), (uneven, 25), ([], 50)))
     start = draw.randrange(fleet.racks)
-    tells = _pick(draw, ((1.0, 65), (0.5, 15), (0.0, 20)))
-    return tuple(
-        Member(
-            id=f"{group}-{number}-{UUID(int=draw.getrandbits(128))}",
-            client_id=f"{group}-{number}",
-            rack=draw.choices(range(fleet.racks), weights)[0] if weights else (start + number) % fleet.racks,
-            tells_rack=draw.random() < tells,
+    share = _pick(draw, ((1.0, 65), (0.5, 15), (0.0, 20)))
+    members = []
+    for number in range(count):
+        member_id = f"{group}-{number}-{UUID(int=draw.getrandbits(128))}"
+        rack = draw.choices(range(fleet.racks), weights)[0] if weights else (start + number) % fleet.racks
+        has_rack = draw.random() < share
+        members.append(
+            MemberState(
+                id=member_id,
+                client_id=f"{group}-{number}",
+                rack=rack,
+                fetches_with_rack=has_rack,
+                topics=tuple(range(len(topics))),
+                tells_rack=has_rack,
+            )
         )
-        for number in range(count)
-    )
+    return tuple(members)

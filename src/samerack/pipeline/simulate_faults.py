@@ -10,7 +10,6 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from random import Random
-from types import MappingProxyType
 from typing import Any, Final
 
 from samerack.common.errors import SettingsError
@@ -52,16 +51,14 @@ def _without(field: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
     return lambda record: {key: value for key, value in record.items() if key != field}
 
 
-_ANY_BYTES: Final[Mapping[str, Callable[[bytes], bytes]]] = MappingProxyType(
-    {
-        "empty": lambda _: b"",
-        "cut": lambda value: value[: len(value) // 2],
-        "not-json": lambda _: b"java.lang.OutOfMemoryError: Java heap space",
-        "not-utf-8": lambda value: value.replace(b'"group":"', b'"group":"\xff\xfe', 1),
-        "a-list": lambda value: b"[" + value + b"]",
-        "nul": lambda _: b"\x00" * 16,
-    }
-)
+_ANY_BYTES: Final[Mapping[str, Callable[[bytes], bytes]]] = {
+    "empty": lambda _: b"",
+    "cut": lambda value: value[: len(value) // 2],
+    "not-json": lambda _: b"java.lang.OutOfMemoryError: Java heap space",
+    "not-utf-8": lambda value: value.replace(b'"group":"', b'"group":"\xff\xfe', 1),
+    "a-list": lambda value: b"[" + value + b"]",
+    "nul": lambda _: b"\x00" * 16,
+}
 _BOTH_KINDS: Final = {
     "no-id": _without("id"),
     "empty-id": _changed(id=""),
@@ -69,26 +66,24 @@ _BOTH_KINDS: Final = {
     "no-group": _without("group"),
     "schema-is-0": _changed(schema=0),
 }
-_BY_KIND: Final[Mapping[str, Mapping[str, Callable[[dict[str, Any]], dict[str, Any]]]]] = MappingProxyType(
-    {
-        "sample": {
-            **_BOTH_KINDS,
-            "no-bytes": _without("bytes"),
-            "bytes-is-text": _changed(bytes="many"),
-            "negative-bytes": _changed(bytes=-1),
-            "bytes-too-large": _changed(bytes=2**63),
-            "bytes-is-a-fraction": _changed(bytes=0.5),
-            "unknown-method": _changed(method="guessed"),
-            "window-is-a-date": _changed(window_start="2026-11-01T00:00:00Z"),
-        },
-        "state": {
-            **_BOTH_KINDS,
-            "no-members": _without("members"),
-            "topics-is-a-map": _changed(topics={}),
-            "negative-time": _changed(at=-1),
-        },
-    }
-)
+_BY_KIND: Final[Mapping[str, Mapping[str, Callable[[dict[str, Any]], dict[str, Any]]]]] = {
+    "sample": {
+        **_BOTH_KINDS,
+        "no-bytes": _without("bytes"),
+        "bytes-is-text": _changed(bytes="many"),
+        "negative-bytes": _changed(bytes=-1),
+        "bytes-too-large": _changed(bytes=2**63),
+        "bytes-is-a-fraction": _changed(bytes=0.5),
+        "unknown-method": _changed(method="guessed"),
+        "window-is-a-date": _changed(window_start="2026-11-01T00:00:00Z"),
+    },
+    "state": {
+        **_BOTH_KINDS,
+        "no-members": _without("members"),
+        "topics-is-a-map": _changed(topics={}),
+        "negative-time": _changed(at=-1),
+    },
+}
 SORTS: Final = (*_ANY_BYTES, *_BY_KIND["sample"], *(sort for sort in _BY_KIND["state"] if sort not in _BOTH_KINDS))
 """Every sort of malformed record."""
 

@@ -59,11 +59,7 @@ def _line(write: Callable[[bytes], Any], message: Message) -> None:
 
 @contextmanager
 def kafka(config: Mapping[str, str], topics: Mapping[Kind, str]) -> Iterator[Sink]:
-    """Write to Kafka as agents do: idempotent, keyed by group; wait while brokers are slow.
-
-    Args:
-        config: librdkafka's settings.
-        topics: the topic of each kind.
+    """Write to Kafka, by librdkafka's settings, as agents do: idempotent, keyed by group; wait while brokers are slow.
 
     Raises:
         AgentError: the brokers refuse records or take none for a minute.

@@ -62,13 +62,7 @@ def parsed(raw: DataFrame, settings: PipelineSettings) -> DataFrame:
     )
     judged = named.withColumn(
         "wrong",
-        reason(
-            settings,
-            is_sample=F.col("is_sample"),
-            raw=F.col("value"),
-            record=F.col("record"),
-            now=F.col("seen"),
-        ),
+        reason(settings, is_sample=F.col("is_sample"), raw=F.col("value"), record=F.col("record"), now=F.col("seen")),
     )
     good = F.col("wrong").isNull()
     fields = {name: F.col("record")[name] for name in RECORD.names if name not in {BROKEN, "topic"}}

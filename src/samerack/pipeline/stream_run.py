@@ -110,34 +110,18 @@ def _within(days: Iterable[Row]) -> str:
     return f"({' OR '.join(parts)})"
 
 
-def source(spark: SparkSession, settings: Settings) -> DataFrame:
-    """Return both topics as a stream.
-
-    Raises:
-        SettingsError: A Kafka setting that Spark has no counterpart for.
-    """
-    ours = settings.pipeline
-    reader = spark.readStream.format("kafka").options(**source_options(settings.kafka))
-    reader = reader.option("subscribe", f"{ours.traffic_topic},{ours.states_topic}")
-    reader = reader.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", ours.batch_records)
-    return reader.option("failOnDataLoss", ours.lost_records == "stop").load()
-
-
 def start(spark: SparkSession, settings: Settings, writer: Writer, *, to_the_end: bool) -> StreamingQuery:
-    """Start the query at the checkpoint, or at the start of the topics.
-
-    Args:
-        spark: The session.
-        settings: Brokers, topics, tables.
-        writer: Gets the batches.
-        to_the_end: Stop at the current end of the topics.
+    """Start the query at the checkpoint, or at the start of the topics; `to_the_end` stops it at their current end.
 
     Raises:
         SettingsError: A Kafka setting that Spark has no counterpart for.
         AgentError: The tables cannot be made or read, or have rows and no checkpoint.
     """
     ours = settings.pipeline
-    records = source(spark, settings)
+    reader = spark.readStream.format("kafka").options(**source_options(settings.kafka))
+    reader = reader.option("subscribe", f"{ours.traffic_topic},{ours.states_topic}")
+    reader = reader.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", ours.batch_records)
+    records = reader.option("failOnDataLoss", ours.lost_records == "stop").load()
     tables.create(spark, ours)
     tables.check_checkpoint(spark, ours)
     sink = once(parsed(records, ours), ours).writeStream.foreachBatch(writer).queryName("samerack")

@@ -14,21 +14,13 @@ import pandas as pd
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation calls it
-from pyspark.sql.types import (
-    BooleanType,
-    DoubleType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql.types import BooleanType, DoubleType
 
 from samerack.common.errors import SettingsError
 from samerack.common.money import SECONDS_PER_MONTH, PriceTable
 from samerack.common.records import GroupState
 from samerack.pipeline.problem import reason_of
-from samerack.pipeline.schema import state_as_json
+from samerack.pipeline.schema import COUNT, INDEX, TEXT, shape, state_as_json
 from samerack.pipeline.simulate_sinks import FILES
 from samerack.pipeline.whatif_group import (
     COPIES,
@@ -47,31 +39,29 @@ MIN_DOLLARS: Final = 0.01
 _TASKS_PER_CORE: Final = 8
 """Groups differ in size: small tasks keep all cores busy to the end, and show progress."""
 
-OUTCOME: Final = StructType(
-    [
-        StructField("cluster", StringType()),
-        StructField("group", StringType()),
-        StructField("at", LongType()),
-        StructField("kind", StringType()),
-        StructField("assignor", StringType()),
-        StructField("role", StringType()),
-        StructField("rack_aware_fetch", BooleanType()),
-        StructField("members", IntegerType()),
-        StructField("members_without_rack", IntegerType()),
-        StructField("partitions", IntegerType()),
-        StructField("measured", BooleanType()),
-        StructField("scenario", StringType()),
-        StructField("reference", StringType()),
-        StructField("topic", StringType()),
-        StructField("read", DoubleType()),
-        StructField("across", DoubleType()),
-        StructField("unknown", DoubleType()),
-        StructField("share", DoubleType()),
-        StructField("before", DoubleType()),
-        StructField("copying", DoubleType()),
-        StructField("moves", IntegerType()),
-        StructField("error", StringType()),
-    ]
+OUTCOME: Final = shape(
+    cluster=TEXT,
+    group=TEXT,
+    at=COUNT,
+    kind=TEXT,
+    assignor=TEXT,
+    role=TEXT,
+    rack_aware_fetch=BooleanType(),
+    members=INDEX,
+    members_without_rack=INDEX,
+    partitions=INDEX,
+    measured=BooleanType(),
+    scenario=TEXT,
+    reference=TEXT,
+    topic=TEXT,
+    read=DoubleType(),
+    across=DoubleType(),
+    unknown=DoubleType(),
+    share=DoubleType(),
+    before=DoubleType(),
+    copying=DoubleType(),
+    moves=INDEX,
+    error=TEXT,
 )
 """One scenario of one group: bytes a second read, read across racks, of unknown rack, across racks without the change,
 and fetched across racks by new copies; only names, time and `error` where the group could not be computed."""
@@ -104,16 +94,10 @@ def states_in_table(table: DataFrame) -> DataFrame:
         raise SettingsError(f"group_states: is not a table of states ({str(error).splitlines()[0]})") from None
 
 
-def chosen(states: DataFrame, *, every: bool = False, since: int | None = None, until: int | None = None) -> DataFrame:
-    """Return the states to compute: the latest of each group, or every one.
+def chosen(states: DataFrame, *, since: int | None = None, until: int | None = None) -> DataFrame:
+    """Return the states to compute, as JSON: the latest of each group from `since` on and before `until`.
 
-    Unreadable records are kept, so that they appear as errors.
-
-    Args:
-        states: as JSON.
-        every: every state of a group, not only the latest.
-        since: first moment to include, milliseconds since 1970.
-        until: first moment after the last to include.
+    Both are milliseconds since 1970. Unreadable records are kept, so that they appear as errors.
     """
     key = F.from_json("value", "cluster string, `group` string, at long, id string")
     keyed = states.select("value", key.alias("key")).select("value", "key.*")
@@ -123,22 +107,12 @@ def chosen(states: DataFrame, *, every: bool = False, since: int | None = None, 
         good = good.where(F.col("at") >= since)
     if until is not None:
         good = good.where(F.col("at") < until)
-    if every:
-        picked = good.dropDuplicates(["cluster", "group", "at", "id"])
-    else:
-        newest = F.max_by("value", F.struct("at", "id"))
-        picked = good.groupBy("cluster", "group").agg(newest.alias("value"))
+    picked = good.groupBy("cluster", "group").agg(F.max_by("value", F.struct("at", "id")).alias("value"))
     return picked.select("value").unionByName(keyed.where(~F.coalesce(readable, F.lit(False))).select("value"))  # noqa: FBT003
 
 
 def ask(states: DataFrame, questions: Questions, prices: PriceTable) -> DataFrame:
-    """Return every scenario of every state, with its cost a month.
-
-    Args:
-        states: as JSON.
-        questions: parameters of the scenarios.
-        prices: the price of a cross-rack byte.
-    """
+    """Return every scenario of every state (as JSON), with its cost a month."""
 
     def work(batches: Iterable[pd.DataFrame]) -> Iterator[pd.DataFrame]:
         for batch in batches:

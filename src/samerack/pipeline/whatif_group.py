@@ -95,7 +95,7 @@ def outcomes(state: GroupState, questions: Questions) -> tuple[Outcome, ...]:
     now = crossing(group, group.problem.owner)
     found = [Outcome(scenario=PRESENT, reference="", reads=now, before=now.crossing)]
     if group.problem.members:
-        scenarios = _Scenarios(group, state, questions, now, found)
+        scenarios = _Scenarios(group, state, questions, found)
         scenarios.compare()
         scenarios.lead()
         scenarios.spread()
@@ -107,48 +107,44 @@ def outcomes(state: GroupState, questions: Questions) -> tuple[Outcome, ...]:
 class _Scenarios:
     """Computes the scenarios of one group in order; some use the result of an earlier one."""
 
-    def __init__(
-        self, group: Group, state: GroupState, questions: Questions, now: Crossing, found: list[Outcome]
-    ) -> None:
+    def __init__(self, group: Group, state: GroupState, questions: Questions, found: list[Outcome]) -> None:
         self._group = group
-        self._assignor = state.assignor
+        self._state = state
         self._questions = questions
-        self._leadable = state.kind in LEADABLE
-        self._led = state.role == LEADING
-        self._now = now
         self._found = found
-        self._kind = state.kind
+        self._present = found[0]
+        self._leadable = state.kind in LEADABLE
         self._best = best_plan(group.problem, state.kind, group.whole)
         # world, plan and outcome on which the next change is based
-        self._base = (group, group.problem.owner, found[0])
+        self._base = (group, group.problem.owner, self._present)
 
     def compare(self) -> None:
         """Add plans that are only compared with the present one."""
         group = self._group
         plans = {OPTIMAL: self._best}
-        if self._kind not in STREAMS_KINDS:  # these plans do not keep tasks whole
-            own = own_plan(group.problem, self._assignor, group.tells_rack)
+        if self._state.kind not in STREAMS_KINDS:  # these plans do not keep tasks whole
+            own = own_plan(group.problem, self._state.assignor, group.tells_rack)
             plans = {OWN: own, RANGE: assign_range(group.problem), **plans}
         for scenario, plan in plans.items():
             if plan is not None:
-                self._add(scenario, "", group, plan, self._now.crossing)
+                self._add(scenario, group, plan)
         if group.problem.reads_any_replica.any():
-            self._add(LEADERS, "", worlds.leaders_only(group), group.problem.owner, self._now.crossing)
+            self._add(LEADERS, worlds.leaders_only(group), group.problem.owner)
 
     def lead(self) -> None:
         """Add an agent that leads the group, and one that may assign unequal numbers of partitions."""
         group = self._group
         if group.tells_rack.all() and self._plan_by_strategy(group) is not None:
-            self._by_strategy(group, PRESENT, self._now.crossing)
+            self._by_strategy(group, self._present)
         if not self._leadable:
             return
-        if not self._led:
-            plan = self._best if self._best is not None and self._assignor != "range" else self._plan(group)
-            self._base = (group, plan, self._add(LEAD, PRESENT, group, plan, self._now.crossing))
+        if self._state.role != LEADING:
+            plan = self._best if self._best is not None and self._state.assignor != "range" else self._plan(group)
+            self._base = (group, plan, self._add(LEAD, group, plan, reference=self._present))
         led = self._base[2]
         if led.reads.crossing and self._questions.max_skew:
             plan = optimal.assign(group.problem, optimal.Options(max_skew=self._questions.max_skew))
-            self._add(SKEW, led.scenario, group, plan, led.reads.crossing)
+            self._add(SKEW, group, plan, reference=led)
 
     def spread(self) -> None:
         """Add members in other racks."""
@@ -160,22 +156,22 @@ class _Scenarios:
         except SettingsError:  # racks of another cluster: the scenario does not apply to this group
             return
         if (world.problem.member_rack != self._group.problem.member_rack).any():
-            self._add(MOVE, base.scenario, world, self._plan(world), base.reads.crossing)
+            self._add(MOVE, world, self._plan(world), reference=base)
 
     def add_rack_aware_fetch(self) -> None:
         """Add all members sending and fetching with their racks, first with the present assignment, then the best."""
         world = worlds.near(self._group)
-        before = self._expected(self._now)
+        before = self._expected(self._present.reads)
         if not before or self._group.problem.reads_any_replica.all():
             return
         owner = self._group.problem.owner
-        as_it_is = self._add(NEAR, PRESENT, world, owner, before)
+        as_it_is = self._add(NEAR, world, owner, reference=self._present, before=before)
         self._base = (world, owner, as_it_is)
         if self._leadable:
             plan = self._plan(world)
-            self._base = (world, plan, self._add(NEAR_LEAD, NEAR, world, plan, as_it_is.reads.crossing))
+            self._base = (world, plan, self._add(NEAR_LEAD, world, plan, reference=as_it_is))
         elif self._plan_by_strategy(world) is not None and not self._group.tells_rack.all():
-            self._by_strategy(world, NEAR, as_it_is.reads.crossing)
+            self._by_strategy(world, as_it_is)
 
     def copy(self) -> None:
         """Add copies in more racks, one topic at a time, where all members fetch near."""
@@ -192,10 +188,9 @@ class _Scenarios:
             if fetched.any():
                 self._add(
                     COPIES,
-                    base.scenario,
                     more,
                     self._plan(more),
-                    base.reads.crossing,
+                    reference=base,
                     copying=float(fetched.sum()),
                     topic=problem.topics[topic],
                 )
@@ -203,18 +198,18 @@ class _Scenarios:
     def _plan(self, world: Group) -> Int32Array:
         """Return the agent's plan where an agent leads or could lead, else a strategy's or the present assignment."""
         if self._leadable:
-            return led_plan(world.problem, self._assignor)
+            return led_plan(world.problem, self._state.assignor)
         plan = self._plan_by_strategy(world)
         return world.problem.owner if plan is None else plan
 
     def _plan_by_strategy(self, world: Group) -> Int32Array | None:
         """Return the plan of `min_traffic` for Kafka Streams on the classic protocol; the other one ignores it."""
-        return best_plan(world.problem, self._kind, world.whole) if self._kind == STREAMS_CLASSIC else None
+        return best_plan(world.problem, self._state.kind, world.whole) if self._state.kind == STREAMS_CLASSIC else None
 
-    def _by_strategy(self, world: Group, reference: str, before: float) -> None:
+    def _by_strategy(self, world: Group, reference: Outcome) -> None:
         """Add Kafka Streams with `min_traffic`, which needs the rack of every client."""
         plan = self._plan(world)
-        self._base = (world, plan, self._add(STRATEGY, reference, world, plan, before))
+        self._base = (world, plan, self._add(STRATEGY, world, plan, reference=reference))
 
     def _expected(self, reads: Crossing) -> float:
         """Return cross-rack reads plus 1 - 1/R of the unknown ones, as for a placement that ignores racks."""
@@ -224,20 +219,21 @@ class _Scenarios:
     def _add(  # noqa: PLR0913 - one parameter for each part of an outcome
         self,
         scenario: str,
-        reference: str,
         world: Group,
         plan: Int32Array,
-        before: float,
         *,
+        reference: Outcome | None = None,
+        before: float | None = None,
         copying: float = 0.0,
         topic: str = "",
     ) -> Outcome:
+        """Add a scenario; without a reference it is only compared with the present one."""
         present = self._group.problem.owner
         outcome = Outcome(
             scenario=scenario,
-            reference=reference,
+            reference="" if reference is None else reference.scenario,
             reads=crossing(world, plan),
-            before=before,
+            before=(reference or self._present).reads.crossing if before is None else before,
             copying=copying,
             moves=int(np.count_nonzero((plan != present) & (present != NOBODY) & (plan != NOBODY))),
             topic=topic,

@@ -1,19 +1,163 @@
-"""Shows the results of a what-if as tables on a terminal and as one JSON object."""
+"""Shows the results of a what-if as tables and as one JSON object: each change, why it saves and what to do."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Final
 
 from rich import box
-from rich.console import Console, Group
+from rich.console import Group
 from rich.table import Table
 
 from samerack.common import words
+from samerack.common.console import Console
 from samerack.common.money import PriceTable
-from samerack.pipeline.whatif_group import Questions
-from samerack.pipeline.whatif_words import Change, cure, title, why
+from samerack.pipeline.whatif_group import COPIES, LEAD, MOVE, NEAR, NEAR_LEAD, SKEW, STRATEGY, Questions
+from samerack.settings.cures import command
+
+_BROKERS: Final = "HOST:PORT"
+_SELECTOR: Final = "replica.selector.class=org.apache.kafka.common.replica.RackAwareReplicaSelector"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One change of one group, or of one topic that several groups read.
+
+    Attributes:
+        group: its group; for copies of a topic, one of the groups.
+        topic: the topic that gets copies, or "".
+        groups: how many groups it concerns.
+        saves_dollars: a month, after its own cost.
+        copying_dollars: that cost.
+        rack_aware_fetch: whether brokers serve from the reader's rack.
+        members_without_rack: members that fetch without a rack.
+        share: cross-rack share of the reads after the change.
+        moves: partitions that change their owner.
+    """
+
+    scenario: str
+    cluster: str
+    group: str
+    topic: str
+    groups: int
+    saves_dollars: float
+    copying_dollars: float
+    kind: str
+    assignor: str
+    rack_aware_fetch: bool | None
+    members: int
+    members_without_rack: int
+    share: float
+    moves: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Texts:
+    """A kind of change in words.
+
+    Attributes:
+        title: the change, the same for all groups.
+        why: returns why it saves.
+        cure: returns what to do.
+    """
+
+    title: str
+    why: Callable[[Change], str]
+    cure: Callable[[Change, Questions], str]
+
+
+def _left(change: Change) -> str:
+    return f"{words.percent(change.share)} would cross racks then"
+
+
+def _lead_why(change: Change) -> str:
+    if change.kind == "consumer":
+        return f"brokers assign it (KIP-848) without regard to racks; {_left(change)}"
+    return f"{change.assignor or 'its assignor'} knows neither bytes nor leaders' racks; {_left(change)}"
+
+
+def _lead_cure(change: Change, _questions: Questions) -> str:
+    show = command("plan", group=change.group, bootstrap=_BROKERS)
+    lead = f"name {change.group} in the agent's groups ({show} with brokers of {change.cluster} shows it first)"
+    return f"group.protocol=classic in its members, then {lead}" if change.kind == "consumer" else lead
+
+
+def _strategy_why(change: Change) -> str:
+    return f"its strategy leaves tasks in other racks than their data; {_left(change)}"
+
+
+def _strategy_cure(change: Change, _questions: Questions) -> str:
+    show = command("streams plan", "--group", change.group, bootstrap=_BROKERS)
+    return (
+        f"client.rack and rack.aware.assignment.strategy=min_traffic in its instances ({show} with brokers of "
+        f"{change.cluster} shows it first)"
+    )
+
+
+def _skew_cure(change: Change, questions: Questions) -> str:
+    uneven = f"leading.max_skew={questions.max_skew}"
+    return f"leading.keep_copartitioned=never and {uneven}" if change.assignor == "range" else uneven
+
+
+def _near_why(change: Change) -> str:
+    reasons = []
+    if change.members_without_rack:
+        reasons.append(f"{change.members_without_rack} of {change.members} members fetch without a rack")
+    if not change.rack_aware_fetch:
+        reasons.append("brokers serve from leaders only")
+    return f"{' and '.join(reasons)}; {_left(change)}"
+
+
+def _near_cure(change: Change, _questions: Questions) -> str:
+    steps = []
+    if change.members_without_rack:
+        steps.append("client.rack in its members")
+    if not change.rack_aware_fetch:
+        steps.append(f"{_SELECTOR} on the brokers of {change.cluster}")
+    return " and ".join(steps)
+
+
+def _near_lead_cure(change: Change, questions: Questions) -> str:
+    return f"{_near_cure(change, questions)}; then {_lead_cure(change, questions)}"
+
+
+def _copies_why(change: Change) -> str:
+    readers = f"{change.groups} groups read it" if change.groups > 1 else "its readers are far from it"
+    return f"{readers}; fetching the copies costs {words.money(change.copying_dollars)}, taken off"
+
+
+def _move_cure(change: Change, questions: Questions) -> str:
+    if not questions.shares:
+        return f"spread the members of {change.group} evenly over the racks"
+    whole = sum(questions.shares.values())
+    shares = ", ".join(f"{rack} {words.percent(part / whole)}" for rack, part in questions.shares.items())
+    return f"run the members of {change.group} in {shares}"
+
+
+TEXTS: Final[Mapping[str, Texts]] = {
+    LEAD: Texts(title="let the agent lead", why=_lead_why, cure=_lead_cure),
+    STRATEGY: Texts(title="place Streams tasks by racks", why=_strategy_why, cure=_strategy_cure),
+    SKEW: Texts(
+        title="let members have unequal shares",
+        why=lambda change: f"an even deal cannot be near for all; {_left(change)}",
+        cure=_skew_cure,
+    ),
+    NEAR: Texts(title="fetch from the nearest replica", why=_near_why, cure=_near_cure),
+    NEAR_LEAD: Texts(title="let the agent lead, where all fetch near", why=_lead_why, cure=_near_lead_cure),
+    COPIES: Texts(
+        title="keep copies in more racks",
+        why=_copies_why,
+        cure=lambda change, questions: (
+            f"raise {change.topic} to replicas in {questions.copies} racks, where all read near"
+        ),
+    ),
+    MOVE: Texts(
+        title="run members in other racks",
+        why=lambda change: f"there are too few members where the data is; {_left(change)}",
+        cure=_move_cure,
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,16 +206,20 @@ class Answer:
     seconds: float
 
 
+def _explained(change: Change, questions: Questions) -> dict[str, str]:
+    """Return why a change saves, and what to do."""
+    texts = TEXTS[change.scenario]
+    return {"why": texts.why(change), "do": texts.cure(change, questions)}
+
+
 def to_json(answer: Answer) -> dict[str, Any]:
     """Return the answer as JSON values; each change with its reason and what to do."""
     return {
         "prices": answer.prices.title,
         "questions": asdict(answer.questions),
         "totals": asdict(answer.totals),
-        "changes": [{**asdict(kind), "title": title(kind.scenario)} for kind in answer.kinds],
-        "ranking": [
-            {**asdict(change), "why": why(change), "do": cure(change, answer.questions)} for change in answer.ranking
-        ],
+        "changes": [{**asdict(kind), "title": TEXTS[kind.scenario].title} for kind in answer.kinds],
+        "ranking": [asdict(change) | _explained(change, answer.questions) for change in answer.ranking],
         "failures": [asdict(failure) for failure in answer.failures],
         "seconds": round(answer.seconds, 3),
     }
@@ -79,20 +227,19 @@ def to_json(answer: Answer) -> dict[str, Any]:
 
 def show(answer: Answer, console: Console) -> None:
     """Print the answer as two tables, with explanations."""
-    console.print(_opening(answer), highlight=False, markup=False)
+    console.print(_opening(answer))
     if answer.kinds:
         console.print(Group(_kinds(answer), _ranking(answer)))
         console.print(
             "Leading, fetching near and other racks for members are alternatives of a group: their savings do not add "
             "up. Unequal shares come on top of leading; leading where all fetch near on top of fetching near, and "
-            "copies on top of both.",
-            highlight=False,
+            "copies on top of both."
         )
     else:
-        console.print("No change saves a cent a month.", highlight=False)
+        console.print("No change saves a cent a month.")
     for failure in answer.failures:
         name = words.plain(f"{failure.cluster or '?'}/{failure.group or '?'}")
-        console.print(f"not worked out: {name}: {words.plain(failure.error)}", highlight=False, markup=False)
+        console.print(f"not worked out: {name}: {words.plain(failure.error)}")
 
 
 def _opening(answer: Answer) -> str:
@@ -123,7 +270,7 @@ def _kinds(answer: Answer) -> Table:
     table.add_column("groups", justify="right")
     table.add_column("saves a month", justify="right", no_wrap=True)
     for kind in answer.kinds:
-        table.add_row(title(kind.scenario), f"{kind.groups:,}", words.money(kind.saves_dollars))
+        table.add_row(TEXTS[kind.scenario].title, f"{kind.groups:,}", words.money(kind.saves_dollars))
     return table
 
 
@@ -137,7 +284,6 @@ def _ranking(answer: Answer) -> Table:
         table.add_row(
             words.money(change.saves_dollars),
             words.plain(f"{change.cluster}/{change.topic or change.group}"),
-            words.plain(why(change)),
-            words.plain(cure(change, answer.questions)),
+            *map(words.plain, _explained(change, answer.questions).values()),
         )
     return table

@@ -32,11 +32,7 @@ def near(group: Group) -> Group:
     if len(group.broker_racks):
         racks[unknown] = group.broker_racks[np.arange(len(unknown)) % len(group.broker_racks)]
     everyone = np.ones(len(racks), np.bool_)
-    return replace(
-        group,
-        problem=replace(problem, member_rack=racks, reads_any_replica=everyone),
-        tells_rack=everyone,
-    )
+    return replace(group, problem=replace(problem, member_rack=racks, reads_any_replica=everyone), tells_rack=everyone)
 
 
 def replicated(group: Group, copies: int, partitions: BoolArray) -> tuple[Group, FloatArray]:

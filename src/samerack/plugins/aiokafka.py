@@ -15,20 +15,9 @@ from typing import TYPE_CHECKING, Any
 from aiokafka.coordinator.assignors.abstract import AbstractPartitionAssignor
 from aiokafka.coordinator.protocol import ConsumerProtocol, ConsumerProtocolMemberMetadata
 
-from samerack.assignors.consumer.registry import Options
 from samerack.assignors.model import AssignmentError
-from samerack.plugins.planning import (
-    EAGER,
-    NOTHING,
-    MemberConfig,
-    Owned,
-    Replicas,
-    plan,
-    racks_of_replicas,
-    subscription_of,
-)
+from samerack.plugins.planning import EAGER, Member, Replicas, racks_of_replicas
 from samerack.protocol.consumer import decode_subscription
-from samerack.protocol.model import from_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -69,25 +58,23 @@ def assignor(
             f"assignor {name!r} is not for aiokafka, which rebalances eagerly; {', '.join(EAGER)} are"
         )
     ConsumerProtocol.METADATA = WholeSubscription
-    options = Options(max_skew=max_skew)
-    return Assignor(MemberConfig(name=name, rack=rack, options=options, follower_fetching=follower_fetching))
+    return Assignor(Member(name=name, rack=rack, max_skew=max_skew, follower_fetching=follower_fetching))
 
 
 class Assignor(AbstractPartitionAssignor):
     """An assignor of one consumer; made by `assignor`."""
 
-    def __init__(self, config: MemberConfig) -> None:
-        self._config = config
-        self._owned = NOTHING
+    def __init__(self, member: Member) -> None:
+        self._member = member
 
     @property
     def name(self) -> str:
         """Returns the protocol name."""
-        return self._config.name
+        return self._member.name
 
     def metadata(self, topics: Iterable[str]) -> Any:  # type: ignore[override]  # a method of one consumer, not a class's
         """Return the subscription that the consumer sends in JoinGroup."""
-        return subscription_of(self._config, topics, self._owned)
+        return self._member.subscription(topics)
 
     def assign(self, cluster: Any, members: Mapping[str, Any]) -> Any:  # type: ignore[override]  # see metadata
         """Compute the plan of the group that the consumer leads.
@@ -100,12 +87,11 @@ class Assignor(AbstractPartitionAssignor):
             AssignmentError: there is no plan that may be sent.
         """
         sent = [(member, None, decode_subscription(metadata.sent)) for member, metadata in members.items()]
-        return plan(self._config, sent, partial(_replicas, cluster))
+        return self._member.plan(sent, partial(_replicas, cluster))
 
     def on_assignment(self, assignment: Any) -> None:  # type: ignore[override]  # see metadata
         """Store the partitions that the consumer got; aiokafka does not pass the generation."""
-        pairs = [(partition.topic, partition.partition) for partition in assignment.partitions()]
-        self._owned = Owned(partitions=from_pairs(pairs))
+        self._member.store(assignment.partitions())
 
 
 def _replicas(cluster: Any, topic: str) -> Replicas | None:

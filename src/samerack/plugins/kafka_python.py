@@ -10,19 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor, RebalanceProtocol
 
-from samerack.assignors.consumer.registry import Options
-from samerack.plugins.planning import (
-    EAGER,
-    NOTHING,
-    MemberConfig,
-    Owned,
-    Replicas,
-    plan,
-    racks_of_replicas,
-    subscription_of,
-)
+from samerack.plugins.planning import EAGER, Member, Replicas, racks_of_replicas
 from samerack.protocol.consumer import decode_subscription
-from samerack.protocol.model import from_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -43,21 +32,19 @@ def assignor(
     Raises:
         AssignmentError: there is no such assignor.
     """
-    options = Options(max_skew=max_skew)
-    return Assignor(MemberConfig(name=name, rack=rack, options=options, follower_fetching=follower_fetching))
+    return Assignor(Member(name=name, rack=rack, max_skew=max_skew, follower_fetching=follower_fetching))
 
 
 class Assignor(AbstractPartitionAssignor):  # type: ignore[misc]  # kafka-python has no annotations
     """An assignor of one consumer; made by `assignor`."""
 
-    def __init__(self, config: MemberConfig) -> None:
-        self._config = config
-        self._owned = NOTHING
+    def __init__(self, member: Member) -> None:
+        self._member = member
 
     @property
     def name(self) -> str:
         """Returns the protocol name."""
-        return self._config.name
+        return self._member.name
 
     def supported_protocols(self) -> list[Any]:
         """Return the rebalance protocol, eager or cooperative (KIP-429), which depends on the name."""
@@ -65,7 +52,7 @@ class Assignor(AbstractPartitionAssignor):  # type: ignore[misc]  # kafka-python
 
     def metadata(self, topics: Iterable[str]) -> bytes:
         """Return the subscription that the consumer sends in JoinGroup."""
-        return subscription_of(self._config, topics, self._owned)
+        return self._member.subscription(topics)
 
     def assign(self, cluster: Any, members: Sequence[Any]) -> dict[str, bytes]:
         """Compute the plan of the group that the consumer leads.
@@ -81,12 +68,11 @@ class Assignor(AbstractPartitionAssignor):  # type: ignore[misc]  # kafka-python
             (member.member_id, member.group_instance_id, decode_subscription(member.metadata.encode()))
             for member in members
         ]
-        return plan(self._config, sent, partial(_replicas, cluster))
+        return self._member.plan(sent, partial(_replicas, cluster))
 
     def on_assignment(self, assignment: Any, generation: int) -> None:
         """Store the partitions that the consumer got, and the generation."""
-        pairs = [(partition.topic, partition.partition) for partition in assignment.partitions()]
-        self._owned = Owned(partitions=from_pairs(pairs), generation=generation)
+        self._member.store(assignment.partitions(), generation)
 
 
 def _replicas(cluster: Any, topic: str) -> Replicas | None:

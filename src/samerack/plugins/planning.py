@@ -5,8 +5,8 @@ Its input and output are encoded messages, so it does not depend on the client.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from samerack.assignors.consumer.registry import ASSIGNORS, Options
 from samerack.assignors.model import AssignmentError, Int32Array
 from samerack.planning.group import assign_problem
 from samerack.protocol.consumer import NO_GENERATION, encode_assignments, encode_subscription
-from samerack.protocol.model import MAX_VERSION, NO_PARTITIONS, Subscription, TopicPartitions
+from samerack.protocol.model import MAX_VERSION, NO_PARTITIONS, Subscription, TopicPartitions, from_pairs
 from samerack.protocol.sticky import COOPERATIVE_STICKY, STICKY, claims, encode_cooperative_sticky, encode_sticky
 
 if TYPE_CHECKING:
@@ -28,57 +28,103 @@ Replicas = tuple[tuple[str | None, ...], ...]
 """For each partition of a topic the racks of its replicas, the leader's first; None for an unknown rack."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemberConfig:
-    """The configuration of one member.
+@dataclass(slots=True, kw_only=True)
+class Member:
+    """A consumer with one of these assignors.
 
     Attributes:
         name: protocol name, which all members of a group share.
         rack: the member's rack; the same as its `client_rack`.
-        options: options of its plans when it leads.
+        max_skew: partitions beyond a fair share that a member may get in its plans when it leads.
         follower_fetching: whether replicas other than the leader serve members of their rack (KIP-392); False if
             brokers have no rack-aware `replica.selector.class`.
+        owned: the partitions that it got last; None before its first assignment.
+        generation: the generation in which it got them.
     """
 
     name: str
     rack: str | None = None
-    options: Options = field(default_factory=Options)
+    max_skew: int = 0
     follower_fetching: bool = True
+    owned: TopicPartitions | None = None
+    generation: int = NO_GENERATION
 
     def __post_init__(self) -> None:
         if self.name not in NAMES:
             raise AssignmentError(f"assignor {self.name!r} is not here; give one of {', '.join(NAMES)}")
 
+    def store(self, partitions: Iterable[Any], generation: int = NO_GENERATION) -> None:
+        """Store the partitions that it got, as its client names them."""
+        self.owned = from_pairs([(partition.topic, partition.partition) for partition in partitions])
+        self.generation = generation
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Owned:
-    """The partitions that a member got last, and the generation; none before its first assignment."""
+    def subscription(self, topics: Iterable[str]) -> bytes:
+        """Encode its subscription: version 3, with its rack, and its owned partitions if the assignor uses them.
 
-    partitions: TopicPartitions = NO_PARTITIONS
-    generation: int = NO_GENERATION
-
-
-def subscription_of(config: MemberConfig, topics: Iterable[str], owned: Owned) -> bytes:
-    """Encode a member's subscription: version 3, with its rack, and its owned partitions if the assignor uses them.
-
-    User data is in Kafka's format, so that a leader of any client can read it (KIP-54, "Proposed Changes"); `sticky`
-    puts its owned partitions there.
-    """
-    user_data = None
-    if config.name == STICKY and owned is not NOTHING:
-        user_data = encode_sticky(owned.partitions, owned.generation)
-    elif config.name == COOPERATIVE_STICKY:
-        user_data = encode_cooperative_sticky(owned.generation)
-    return encode_subscription(
-        Subscription(
-            version=MAX_VERSION,
-            topics=tuple(topics),
-            user_data=user_data,
-            owned=owned.partitions if ASSIGNORS[config.name].asks_claims else NO_PARTITIONS,
-            generation=owned.generation,
-            rack=config.rack,
+        User data is in Kafka's format, so that a leader of any client can read it (KIP-54, "Proposed Changes");
+        `sticky` puts its owned partitions there.
+        """
+        user_data = None
+        if self.name == STICKY and self.owned is not None:
+            user_data = encode_sticky(self.owned, self.generation)
+        elif self.name == COOPERATIVE_STICKY:
+            user_data = encode_cooperative_sticky(self.generation)
+        return encode_subscription(
+            Subscription(
+                version=MAX_VERSION,
+                topics=tuple(topics),
+                user_data=user_data,
+                owned=NO_PARTITIONS if self.owned is None or not ASSIGNORS[self.name].asks_claims else self.owned,
+                generation=self.generation,
+                rack=self.rack,
+            )
         )
-    )
+
+    def plan(
+        self,
+        members: Sequence[tuple[str, str | None, Subscription]],
+        replicas_of: Callable[[str], Replicas | None],
+    ) -> dict[str, bytes]:
+        """Compute the encoded assignment of every member of the group that it leads, in the newest version all know.
+
+        Args:
+            members: member id, group instance id and subscription of each.
+            replicas_of: returns the replicas of a topic in the leader's metadata; None for other topics, which are
+                left out.
+
+        Raises:
+            AssignmentError: there is no plan that may be sent.
+        """
+        found = {topic: replicas_of(topic) for _, _, sent in members for topic in sent.topics}
+        problem = build_problem(
+            topics={topic: replicas for topic, replicas in found.items() if replicas is not None},
+            members=[self._input_of(member_id, instance, sent) for member_id, instance, sent in members],
+        )
+        owner = assign_problem(problem, self.name, Options(max_skew=self.max_skew))
+        encoded = encode_assignments(
+            topics=problem.topics,
+            topic_of=problem.topic_of,
+            number_of=problem.number_of,
+            owner=owner,
+            members=len(problem.members),
+            version=min((sent.version for _, _, sent in members), default=MAX_VERSION),
+        )
+        return dict(zip(problem.members, encoded, strict=True))
+
+    def _input_of(self, member_id: str, instance_id: str | None, sent: Subscription) -> MemberInput:
+        owned, generation = claims(sent, self.name)
+        by_topic: dict[str, Int32Array] = {}
+        for topic, numbers in zip(owned.topics, owned.numbers, strict=True):
+            by_topic[topic] = np.concatenate((by_topic[topic], numbers)) if topic in by_topic else numbers
+        return MemberInput(
+            id=member_id,
+            instance_id=instance_id,
+            topics=sent.topics,
+            rack=sent.rack,
+            reads_any_replica=self.follower_fetching,
+            owned=by_topic,
+            generation=generation,
+        )
 
 
 def racks_of_replicas(
@@ -86,9 +132,7 @@ def racks_of_replicas(
 ) -> Replicas | None:
     """Return the racks of each partition's replicas, the leader's first; None if no partition is known.
 
-    Args:
-        placed: leader and replicas of each partition, as broker ids.
-        racks: racks by broker id.
+    `placed` has the leader and the replicas of each partition, as broker ids.
     """
     if not placed:
         return None
@@ -97,55 +141,3 @@ def racks_of_replicas(
         for leader, nodes in (placed.get(number, (-1, ())) for number in range(max(placed) + 1))
     )
     return tuple(tuple(racks.get(node) for node in nodes) for nodes in leaders_first)
-
-
-def plan(
-    config: MemberConfig,
-    members: Sequence[tuple[str, str | None, Subscription]],
-    replicas_of: Callable[[str], Replicas | None],
-) -> dict[str, bytes]:
-    """Compute the encoded assignment of every member, in the newest version that all of them know.
-
-    Args:
-        config: configuration of the leader.
-        members: member id, group instance id and subscription of each.
-        replicas_of: returns the replicas of a topic in the leader's metadata; None for other topics, which are left
-            out.
-
-    Raises:
-        AssignmentError: there is no plan that may be sent.
-    """
-    found = {topic: replicas_of(topic) for _, _, sent in members for topic in sent.topics}
-    problem = build_problem(
-        topics={topic: replicas for topic, replicas in found.items() if replicas is not None},
-        members=[_member(config, member_id, instance, sent) for member_id, instance, sent in members],
-    )
-    owner = assign_problem(problem, config.name, config.options)
-    encoded = encode_assignments(
-        topics=problem.topics,
-        topic_of=problem.topic_of,
-        number_of=problem.number_of,
-        owner=owner,
-        members=len(problem.members),
-        version=min((sent.version for _, _, sent in members), default=MAX_VERSION),
-    )
-    return dict(zip(problem.members, encoded, strict=True))
-
-
-NOTHING: Final = Owned()
-
-
-def _member(config: MemberConfig, member_id: str, instance_id: str | None, sent: Subscription) -> MemberInput:
-    owned, generation = claims(sent, config.name)
-    by_topic: dict[str, Int32Array] = {}
-    for topic, numbers in zip(owned.topics, owned.numbers, strict=True):
-        by_topic[topic] = np.concatenate((by_topic[topic], numbers)) if topic in by_topic else numbers
-    return MemberInput(
-        id=member_id,
-        instance_id=instance_id,
-        topics=sent.topics,
-        rack=sent.rack,
-        reads_any_replica=config.follower_fetching,
-        owned=by_topic,
-        generation=generation,
-    )

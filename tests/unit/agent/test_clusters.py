@@ -117,6 +117,6 @@ def test_a_command_learns_which_clusters_there_are(agent: Agent) -> None:
     with pytest.raises(AgentError, match=r"observes several clusters \(east, west\).*--set cluster=NAME"):
         asking.figures(nameless, window=1, measure=False, bill=False)
     named = asking.Place(settings=load(flags={"web": web, "cluster": "east"}, environment={}, needs_kafka=False))
-    found = asking.figures(named, window=1, measure=False, bill=False)
-    assert found.report.bootstrap == "east:9092"
-    assert found.origin.endswith(f"http://127.0.0.1:{agent.web.port}/clusters/east")
+    report, origin = asking.figures(named, window=1, measure=False, bill=False)
+    assert report.bootstrap == "east:9092"
+    assert origin.endswith(f"http://127.0.0.1:{agent.web.port}/clusters/east")

@@ -17,7 +17,7 @@ from samerack.agent.policy.requests import Request, Wish, in_words
 from samerack.common.console import Console
 from samerack.common.money import shipped
 from samerack.pipeline.whatif_group import LEAD, STRATEGY, Questions
-from samerack.pipeline.whatif_words import cure
+from samerack.pipeline.whatif_show import TEXTS
 from samerack.reporting import costs
 from samerack.reporting.evidence import Evidence, MeasuredBy
 from samerack.reporting.verify import verdict
@@ -31,7 +31,7 @@ from tests.unit.agent.leading.test_admission import ONE, TWO
 from tests.unit.agent.measured import GB, A, B, flow, group, snapshot
 from tests.unit.agent.test_verify import HALF, RANDOM, uneven, verdict_of
 from tests.unit.agent.values import group as view
-from tests.unit.pipeline.test_whatif_words import CHANGE
+from tests.unit.pipeline.test_whatif_show import CHANGE
 
 NAME = "a b;$(c)'s"
 BROKERS = "one:9092,two:9092"
@@ -116,8 +116,8 @@ def test_every_command_of_a_message_is_complete() -> None:
         (in_words(Request(group=NAME, wish=Wish.PAUSE, since=0.0)), "resume"),
         (worth_refusal(NAME, paused, asked=True), "resume"),
         (prospect(replace(view(ONE, TWO), name=NAME), LeadingSettings(), worth_it=True), "lead"),
-        (cure(changes[0], Questions()), "plan"),
-        (cure(changes[1], Questions()), "streams plan"),
+        (TEXTS[changes[0].scenario].cure(changes[0], Questions()), "plan"),
+        (TEXTS[changes[1].scenario].cure(changes[1], Questions()), "streams plan"),
     ):
         assert runs(text) == [(name, NAME)], text
 

@@ -25,7 +25,8 @@ from samerack.assignors.streams.assignment import TaskType
 from samerack.assignors.streams.configs import AssignmentConfigs
 from samerack.assignors.streams.model import LATEST_OFFSET, task_id
 from samerack.cli import streams_live
-from samerack.cli.streams_live import Found, read
+from samerack.cli.streams_live import read
+from samerack.cli.streams_options import Found
 from samerack.cluster.broker_assigned import KioRequest
 from samerack.cluster.racks import NO_HOSTS
 from samerack.cluster.wire import Question

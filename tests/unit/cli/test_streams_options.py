@@ -12,8 +12,7 @@ from typer.testing import CliRunner
 
 from samerack.assignors.streams.configs import AssignmentConfigs, Strategy
 from samerack.cli.main import app
-from samerack.cli.streams_live import Found
-from samerack.cli.streams_options import Option, Rates, Reads, bill_of, options_of
+from samerack.cli.streams_options import Found, Option, Rates, Reads, bill_of, options_of
 from samerack.cli.streams_report import report_of
 from samerack.cli.streams_show import show
 from samerack.common.console import Console
@@ -64,14 +63,14 @@ def found(
 
 def options(one: Found, *standbys: int) -> dict[tuple[str, str, int], Option]:
     """All options by assignor, strategy and standbys."""
-    all_of_them = options_of(one.live, one.brokers, one.rates, standbys=standbys or [1], compatible=False, now_ms=0)
+    all_of_them = options_of(one, standbys=standbys or [1], compatible=False, now_ms=0)
     return {(option.assignor, option.strategy, option.standbys): option for option in all_of_them}
 
 
 def test_the_bill_now_counts_what_is_read() -> None:
     """Sources of actives and changelogs of standbys, each near or across, with bytes; nothing has moved."""
     one = found(*COUNTING)
-    bill = bill_of(one.live, one.live.present, one.brokers, one.rates, with_racks=False)
+    bill = bill_of(one, one.live.present, with_racks=False)
     assert (bill.sources.near, bill.sources.across, bill.sources.unknown) == (0, 4, 0)
     assert bill.sources.across_bytes_per_second == pytest.approx(33.0)
     assert bill.changelogs is not None
@@ -141,7 +140,7 @@ def test_standbys_of_unknown_changelogs_are_not_nothing_across_racks() -> None:
 def test_a_client_without_rack_is_neither_near_nor_across() -> None:
     """Its partitions are counted as unknown, strategies say that racks do not count, and placements are null."""
     one = found(COUNTING[0], thread(2, {"0_1": [("in", 1)], "1_0": [("app-counts-repartition", 0)]}))
-    bill = bill_of(one.live, one.live.present, one.brokers, one.rates, with_racks=False)
+    bill = bill_of(one, one.live.present, with_racks=False)
     assert (bill.sources.across, bill.sources.unknown, bill.beside_active_rack) == (2, 2, None)
     assert bill.sources.across_bytes_per_second is None
     best = options(one)["ha", "min_traffic", 1]
@@ -267,9 +266,10 @@ def test_by_bytes_the_partition_that_carries_least_is_read_across_racks() -> Non
     live = application_of(clients, match("app", {}, clients.sources, stateful=frozenset(), given={}), brokers, CONFIGS)
     for lightest in range(3):
         rates = Rates(bytes_per_second={("in", n): 1.0 if n == lightest else 1000.0 for n in range(4)})
-        every = options_of(live, brokers, rates, standbys=[0], by_bytes=True, compatible=False, now_ms=0)
-        best = [one.bill.sources for one in every if one.strategy == "min_traffic" and one.bill is not None]
-        assert [(one.across, one.across_bytes_per_second) for one in best] == [(1, 1.0), (1, 1.0)]
+        one = Found(kind="streams-classic", live=live, brokers=brokers, rates=rates, standbys=0, unknown=())
+        every = options_of(one, standbys=[0], by_bytes=True, compatible=False, now_ms=0)
+        best = [each.bill.sources for each in every if each.strategy == "min_traffic" and each.bill is not None]
+        assert [(reads.across, reads.across_bytes_per_second) for reads in best] == [(1, 1.0), (1, 1.0)]
 
 
 def test_by_bytes_needs_a_measurement() -> None:

@@ -45,7 +45,7 @@ _ELSEWHERE: Final = frozenset(
 )
 """Names of libraries, and names in which most and least are no bounds."""
 _TEXT_ELSEWHERE: Final = re.compile(
-    r"\b\w+\.tell\(\)|\btells_rack\b|\bcannot be told from classic ones\b|\bunseen=|ids=\[\"unseen\""
+    r"\b\w+\.tell\(\)|\btells_rack\b|\bcannot be told from classic ones\b|ids=\[\"unseen\""
     r"|\bUNTOLD\b|samerack events orders \.\*` tells|\"mode\": \"tell\"|, \"tell\"\)"
 )
 """What is Python's or shipped code's own, and a wrong value of a setting."""

@@ -12,7 +12,7 @@ import pytest
 from samerack.assignors.check import check
 from samerack.assignors.consumer.registry import ASSIGNORS, DEFAULTS, Options
 from samerack.assignors.model import NOBODY, AssignmentError, Problem
-from samerack.offline.assign_answers import answer_of, solve
+from samerack.offline.assign import answer_of, solve
 from samerack.offline.assign_json import parse
 from samerack.planning import deadline
 from samerack.planning.deadline import LateError, assign_aside, assign_in_time, is_small

@@ -46,11 +46,7 @@ def package(
 
 
 def _write(folder: Path) -> tuple[Path, Path]:
-    """Write a zip of the packages that the workers need too, and the program to submit; returns both.
-
-    Raises:
-        SettingsError: The folder cannot be written.
-    """
+    """Write a zip of the packages that the workers need too, and the program to submit; return both."""
     home = Path(__file__).parents[2]
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -13,7 +13,7 @@ import typer
 from samerack.common import words
 from samerack.common.console import Console
 from samerack.common.errors import AgentError, SettingsError
-from samerack.pipeline.cli.spark import need_spark
+from samerack.pipeline.cli.spark import need_spark, progress_shown
 from samerack.settings.flags import settings_from
 from samerack.settings.options import ConfigOption, SetOption
 from samerack.settings.prices import price_table
@@ -59,7 +59,7 @@ def report(
     settings = settings_from(config, None, assignments, needs_kafka=False)
     prices = price_table(settings.money)
 
-    from samerack.pipeline import progress, session  # noqa: PLC0415 - PySpark is imported only when a command runs
+    from samerack.pipeline import session  # noqa: PLC0415 - PySpark is imported only when a command runs
     from samerack.pipeline import tables as kept  # noqa: PLC0415 - see above
     from samerack.pipeline.report import export, gather, page  # noqa: PLC0415 - see above
     from samerack.pipeline.report.model import to_json  # noqa: PLC0415 - see above
@@ -71,7 +71,7 @@ def report(
             quarantine=kept.read(spark, settings.pipeline, "quarantine"),
         )
         with (
-            progress.shown(spark, "working out"),
+            progress_shown(spark),
             gather.gathered(
                 found,
                 prices,
@@ -141,6 +141,6 @@ def _show(made: Report) -> None:
         f"lost awareness     {made.losses_in_all:,} times",
         made.prices.title,
     )
-    console = Console()
+    console = Console(highlight=False)
     for line in lines:
-        console.print(line, highlight=False, markup=False)
+        console.print(line)

@@ -12,10 +12,9 @@ import typer
 
 from samerack.common.console import Console
 from samerack.common.errors import AgentError, SettingsError
-from samerack.pipeline.cli.spark import need_spark
+from samerack.pipeline.cli.spark import need_spark, progress_shown
 from samerack.pipeline.whatif_group import MOVE, Questions
-from samerack.pipeline.whatif_show import Answer, Failure, KindOfChange, Totals, show, to_json
-from samerack.pipeline.whatif_words import Change
+from samerack.pipeline.whatif_show import Answer, Change, Failure, KindOfChange, Totals, show, to_json
 from samerack.settings.flags import settings_from
 from samerack.settings.model import Settings
 from samerack.settings.options import ConfigOption, SetOption
@@ -95,7 +94,7 @@ def whatif(
     if as_json:
         typer.echo(json.dumps(to_json(answer)))
     else:
-        show(answer, Console())
+        show(answer, Console(highlight=False))
 
 
 def _shares(text: str) -> dict[str, float]:
@@ -122,13 +121,8 @@ def _asked(
     since: datetime | None,
     until: datetime | None,
 ) -> DataFrame:
-    """Every scenario, worked out and kept.
-
-    Raises:
-        SettingsError: There are no such files.
-        AgentError: There is no table, or no state in it.
-    """
-    from samerack.pipeline import progress, tables, whatif  # noqa: PLC0415 - PySpark is imported only when a command runs
+    """Return every scenario, worked out and kept."""
+    from samerack.pipeline import tables, whatif  # noqa: PLC0415 - PySpark is imported only when a command runs
 
     if source is None:
         states = whatif.states_in_table(tables.read(spark, settings.pipeline, "group_states"))
@@ -136,7 +130,7 @@ def _asked(
         states = whatif.states_in_files(spark, source)
     chosen = whatif.chosen(states, since=_moment(since), until=_moment(until))
     rows = whatif.ask(chosen, questions, price_table(settings.money)).persist()
-    with progress.shown(spark, "working out"):
+    with progress_shown(spark):
         found = rows.count()
     if not found:
         where = source or tables.location(settings.pipeline, "group_states")

@@ -12,27 +12,19 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.sql.pandas.types import from_arrow_type
-from pyspark.sql.types import DateType, LongType, StringType, StructField, StructType, TimestampType
+from pyspark.sql.types import DateType, StructType, TimestampType
 
 from samerack.common.records import LEADING
 from samerack.pipeline.report.figures import GROUP, GROUP_DAY
 from samerack.pipeline.report.shares import Shares
-from samerack.pipeline.schema import state_as_json
+from samerack.pipeline.schema import COUNT, TEXT, shape, state_as_json
 
 _TASKS_PER_CORE: Final = 8
 """Groups differ in size: small tasks keep all cores busy to the end, and show progress."""
 _MAX_SENT: Final = 500_000
 """Chapters that are sent to every worker: about 60 MB."""
 
-_KEYS: Final = StructType(
-    [
-        StructField("day", DateType()),
-        StructField("cluster", StringType()),
-        StructField("group", StringType()),
-        StructField("first", TimestampType()),
-        StructField("states", LongType()),
-    ]
-)
+_KEYS: Final = shape(day=DateType(), cluster=TEXT, group=TEXT, first=TimestampType(), states=COUNT)
 _FACTS: Final = {
     "kind": pa.string(),
     "assignor": pa.string(),
@@ -48,9 +40,7 @@ _FACTS: Final = {
     "possible": pa.float64(),
     "error": pa.string(),
 }
-CHAPTER: Final = StructType(
-    [*_KEYS.fields, *(StructField(name, from_arrow_type(kind)) for name, kind in _FACTS.items())]
-)
+CHAPTER: Final = StructType([*_KEYS, *shape(**{name: from_arrow_type(kind) for name, kind in _FACTS.items()})])
 """One chapter: its number of states, and cross-rack shares of the bytes of known racks: `random` for placement that
 ignores racks, `present`, `own` for the group's own assignor (led groups), `possible` for the best plan that an agent
 could lead it with. `expected` is the present share of all bytes, with `random` for those of unknown rack."""

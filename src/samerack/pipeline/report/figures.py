@@ -61,11 +61,6 @@ def totals(rows: DataFrame, *by: str) -> DataFrame:
     return rows.groupBy(*by).agg(*(total(name).alias(name) for name in COUNTS), F.sum("dollars").alias("dollars"))
 
 
-def timeline(rows: DataFrame) -> DataFrame:
-    """Return the fleet's bytes and dollars by `moment`, a further column of `added_up`, in order of time."""
-    return totals(rows, "moment").orderBy("moment")
-
-
 def covered(traffic: DataFrame) -> DataFrame:
     """Return the first and last minute of each day that has any: day, first, last."""
     return traffic.groupBy("day").agg(F.min("minute").alias("first"), F.max("minute").alias("last")).orderBy("day")

@@ -15,7 +15,7 @@ from samerack.common.errors import AgentError
 from samerack.common.money import SECONDS_PER_MONTH, PriceTable
 from samerack.pipeline.report import chapters, figures, losses, once, savings, trends, values
 from samerack.pipeline.report.figures import GROUP, GROUP_DAY
-from samerack.pipeline.report.model import Period, Report
+from samerack.pipeline.report.model import Day, Loss, Period, Report
 
 _MINUTE: Final = 60.0
 _UNITS: Final = (("minute", 3 * 3600.0), ("hour", 4 * 86400.0), ("day", float("inf")))
@@ -36,7 +36,7 @@ class Asked:
     """The scope of a report.
 
     Attributes:
-        first: first day; None means `most_days` up to the last, or all.
+        first: first day; None means `max_days` up to the last, or all.
         last: last day; None means the newest in the table.
         max_days: how many days at most, where no first day is given.
         top: how many groups, topics and losses are shown.
@@ -64,13 +64,7 @@ def gathered(
     asked: Asked,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Gathered]:
-    """Make the report of a period; the frames are valid within the block.
-
-    Args:
-        tables: the tables.
-        prices: the price of a cross-rack byte.
-        asked: the scope.
-        progress: called with each step.
+    """Make the report of a period; the frames are valid within the block, and `progress` is called with each step.
 
     Raises:
         AgentError: the period has no traffic.
@@ -99,12 +93,12 @@ def gathered(
             if unit == "day"
             else figures.added_up(traffic.withColumn("moment", moment), prices, "moment")
         )
-        timeline = figures.timeline(rows).collect()
+        timeline = figures.totals(rows, "moment").orderBy("moment").collect()
 
         progress("asking every group's own assignor, and the best plan")
         parts = kept(chapters.worked_out(chapters.picked(states, kept)))
         group_days = kept(savings.by_group_day(figures.totals(daily, *GROUP_DAY), savings.shares(parts), prices))
-        days = savings.by_day(group_days).orderBy("day").collect()
+        days = savings.summed(group_days, "day").orderBy("day").collect()
 
         progress("ranking groups")
         groups = kept(savings.by_group(group_days, prices))
@@ -119,11 +113,11 @@ def gathered(
             pairs=values.pairs(daily),
             unit=unit,
             timeline=tuple(values.moment(row, unit, seconds) for row in timeline),
-            days=tuple(values.day(row, seconds) for row in days),
+            days=tuple(values.value_of(Day, row, seconds=seconds[row["day"]]) for row in days),
             groups=values.lines(groups.orderBy(F.desc("dollars"), F.desc("bytes"), *GROUP), top, scale),
             savers=values.lines(values.by_savings(groups), top, scale),
             topics=values.topics(daily, top, scale),
-            losses=tuple(values.loss(row) for row in lost.limit(top).collect()),
+            losses=tuple(values.value_of(Loss, row, at=values.utc(row["at"])) for row in lost.limit(top).collect()),
             losses_in_all=lost.count(),
             trends=tuple(values.trend(group_days, one, top) for one in compared),
             bad=values.bad(figures.within(tables.quarantine, first, asked.last or date.max)),

@@ -44,9 +44,7 @@ class HeatMap:
 def heat_map(pairs: Sequence[Pair], scale: float) -> HeatMap:
     """Return the heat map of the racks that read or serve most, in order of name, the unknown rack last.
 
-    Args:
-        pairs: bytes and dollars of the period.
-        scale: factor from dollars of the period to a month.
+    `scale` is the factor from dollars of the period to a month.
     """
     weight: dict[str, int] = {}
     for pair in pairs:

@@ -6,7 +6,7 @@ Colours are the page's CSS variables, so that light, dark and print use the same
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
 from typing import Any, Final
@@ -69,12 +69,9 @@ class Drawing:
 
 
 def cost_over_time(timeline: Sequence[Moment], unit: str, level: float | None) -> Drawing:
-    """Draw dollars a month at the rate of each minute, hour or day.
+    """Draw dollars a month at the rate of each minute, hour or day, which is the unit.
 
-    Args:
-        timeline: the moments to draw.
-        unit: minute, hour or day.
-        level: what the fleet's groups would cost with their own assignors, over the whole period; None leaves it out.
+    `level` is what the fleet's groups would cost with their own assignors, over the whole period; None leaves it out.
     """
     values = [moment.dollars_per_month for moment in timeline]
     text = f"Cost over time, by {unit}: from {words.money(min(values))} to {words.money(max(values))} a month."
@@ -108,45 +105,32 @@ def cost_over_time(timeline: Sequence[Moment], unit: str, level: float | None) -
         axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: words.money(value).removesuffix(".00")))
 
-    return _drawing("time", text, lambda _: 2.9, draw)
+    return _drawing("time", text, 2.9, draw)
 
 
 def top_groups(groups: Sequence[GroupLine]) -> Drawing:
     """Draw the most expensive groups: the cost of a month, and how much of it the best plan would leave."""
     shown = groups[:_BARS]
-    listed = "; ".join(f"{one.cluster} {one.group} {words.money(one.month.spent)}" for one in shown)
-
-    def draw(axes: Axes, width: str) -> None:
-        rows = [(_name(one, width), words.money(one.month.spent)) for one in shown]
-        kept = [max(0.0, one.month.spent - (one.month.possible or 0.0)) for one in shown]
-        rest = [one.month.spent - least for one, least in zip(shown, kept, strict=True)]
-        _bars(axes, rows, ((kept, _SOFT, 0.55), (rest, _ACROSS, 1.0)))
-
-    return _drawing("top", f"The most expensive groups, a month: {listed}.", lambda _: _height(len(shown)), draw)
+    costs = [words.money(one.month.spent) for one in shown]
+    listed = "; ".join(f"{one.cluster} {one.group} {cost}" for one, cost in zip(shown, costs, strict=True))
+    kept = [max(0.0, one.month.spent - (one.month.possible or 0.0)) for one in shown]
+    rest = [one.month.spent - least for one, least in zip(shown, kept, strict=True)]
+    stacked = ((kept, _SOFT, 0.55), (rest, _ACROSS, 1.0))
+    figures = {"wide": costs, "narrow": costs}
+    return _bars("top", f"The most expensive groups, a month: {listed}.", shown, figures, stacked)
 
 
 def saved_and_possible(groups: Sequence[GroupLine]) -> Drawing:
     """Draw what agents saved of each group and what is still possible, a month."""
     shown = groups[:_BARS]
-    text = "; ".join(f"{one.cluster} {one.group} {_pair(one)}" for one in shown)
-
-    def draw(axes: Axes, width: str) -> None:
-        # a name and two full figures do not fit into a narrow line
-        figures = [_pair(one) if width == "wide" else _short_pair(one) for one in shown]
-        rows = [(_name(one, width), figure) for one, figure in zip(shown, figures, strict=True)]
-        saved = [max(0.0, one.month.saved or 0.0) for one in shown]
-        possible = [one.month.possible or 0.0 for one in shown]
-        _bars(axes, rows, ((saved, _NEAR, 1.0), (possible, _ACROSS, 1.0)))
-
-    return _drawing("saved", f"Saved and still possible, a month: {text}.", lambda _: _height(len(shown)), draw)
-
-
-def _pair(line: GroupLine) -> str:
-    return f"saved {words.money(line.month.saved)}, possible {words.money(line.month.possible)}"
-
-
-def _short_pair(line: GroupLine) -> str:
-    return f"{words.money(line.month.saved)} / {words.money(line.month.possible)}"
+    amounts = [(words.money(one.month.saved), words.money(one.month.possible)) for one in shown]
+    pairs = [f"saved {saved}, possible {possible}" for saved, possible in amounts]
+    listed = "; ".join(f"{one.cluster} {one.group} {pair}" for one, pair in zip(shown, pairs, strict=True))
+    saved = [max(0.0, one.month.saved or 0.0) for one in shown]
+    possible = [one.month.possible or 0.0 for one in shown]
+    stacked = ((saved, _NEAR, 1.0), (possible, _ACROSS, 1.0))
+    figures = {"wide": pairs, "narrow": [" / ".join(both) for both in amounts]}  # pairs do not fit into a narrow line
+    return _bars("saved", f"Saved and still possible, a month: {listed}.", shown, figures, stacked)
 
 
 def _name(line: GroupLine, width: str) -> str:
@@ -154,28 +138,34 @@ def _name(line: GroupLine, width: str) -> str:
     return name if len(name) <= most else f"{name[: most - 1]}…"
 
 
-def _height(rows: int) -> float:
-    return max(1, rows) * _ROW_INCHES + 0.1
+def _bars(
+    name: str,
+    text: str,
+    groups: Sequence[GroupLine],
+    figures: Mapping[str, Sequence[str]],
+    stacked: Sequence[tuple[Sequence[float], str, float]],
+) -> Drawing:
+    """Draw bars from the left, one below the other, each with its group above and its figure at the right end."""
+
+    def draw(axes: Axes, width: str) -> None:
+        axes.set_axis_off()
+        left = [0.0] * len(groups)
+        places = range(len(groups))
+        for lengths, color, alpha in stacked:
+            axes.barh(places, lengths, height=0.3, left=left, color=color, alpha=alpha, linewidth=0)
+            left = [start + length for start, length in zip(left, lengths, strict=True)]
+        most = max(left, default=0.0) or 1.0
+        axes.set_xlim(0, most)
+        axes.set_ylim(len(groups) - 0.75, -0.75)
+        for place, (group, figure) in enumerate(zip(groups, figures[width], strict=True)):
+            axes.text(0, place - 0.22, _name(group, width), va="bottom", ha="left")
+            axes.text(most, place - 0.22, figure, va="bottom", ha="right", color=_SOFT)
+
+    return _drawing(name, text, max(1, len(groups)) * _ROW_INCHES + 0.1, draw)
 
 
-def _bars(axes: Axes, rows: Sequence[tuple[str, str]], stacked: Iterable[tuple[Sequence[float], str, float]]) -> None:
-    """Draw bars from the left, one below the other, each with its name above and its figure at the right end."""
-    axes.set_axis_off()
-    left = [0.0] * len(rows)
-    places = range(len(rows))
-    for lengths, color, alpha in stacked:
-        axes.barh(places, lengths, height=0.3, left=left, color=color, alpha=alpha, linewidth=0)
-        left = [start + length for start, length in zip(left, lengths, strict=True)]
-    most = max(left, default=0.0) or 1.0
-    axes.set_xlim(0, most)
-    axes.set_ylim(len(rows) - 0.75, -0.75)
-    for place, (name, figure) in enumerate(rows):
-        axes.text(0, place - 0.22, name, va="bottom", ha="left")
-        axes.text(most, place - 0.22, figure, va="bottom", ha="right", color=_SOFT)
-
-
-def _drawing(name: str, text: str, height: Callable[[str], float], draw: Callable[[Axes, str], None]) -> Drawing:
-    return Drawing(words=text, **{width: _svg(f"{name}-{width}", height(width), width, draw) for width in _SIZES})
+def _drawing(name: str, text: str, height: float, draw: Callable[[Axes, str], None]) -> Drawing:
+    return Drawing(words=text, **{width: _svg(f"{name}-{width}", height, width, draw) for width in _SIZES})
 
 
 def _svg(name: str, height: float, width: str, draw: Callable[[Axes, str], None]) -> str:

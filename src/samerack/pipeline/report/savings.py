@@ -66,11 +66,6 @@ def by_group_day(days: DataFrame, shared: DataFrame, prices: PriceTable) -> Data
     )
 
 
-def by_day(group_days: DataFrame) -> DataFrame:
-    """Return the sums of the whole fleet by day."""
-    return _summed(group_days, "day")
-
-
 def by_group(group_days: DataFrame, prices: PriceTable) -> DataFrame:
     """Return the sums of every group over the period, with its last kind, assignor and members.
 
@@ -78,16 +73,15 @@ def by_group(group_days: DataFrame, prices: PriceTable) -> DataFrame:
     the period: savings reached during the period are no longer possible.
     """
     day_of_state = F.when(F.col("kind").isNotNull(), F.col("day"))
-    summed = _summed(group_days, *GROUP, more=[F.max_by(name, day_of_state).alias(name) for name in _FACTS]).drop(
-        "groups"
-    )
+    sums = summed(group_days, *GROUP, more=[F.max_by(name, day_of_state).alias(name) for name in _FACTS]).drop("groups")
     still = F.coalesce(F.col("present") - F.col("possible"), F.lit(0.0)) * (F.col("bytes") - F.col("unknown_bytes"))
-    return summed.withColumn("possible_bytes", F.when(F.col("kind").isNotNull(), still)).withColumn(
+    return sums.withColumn("possible_bytes", F.when(F.col("kind").isNotNull(), still)).withColumn(
         "possible_dollars", F.col("possible_bytes") * prices.dollars_per_byte
     )
 
 
-def _summed(rows: DataFrame, *by: str, more: Sequence[Column] = ()) -> DataFrame:
+def summed(rows: DataFrame, *by: str, more: Sequence[Column] = ()) -> DataFrame:
+    """Return the sums of `by_group_day` by some of its columns."""
     judged = ("dollars", "saved_bytes", "possible_bytes", "saved_dollars", "possible_dollars")
     return rows.groupBy(*by).agg(
         F.countDistinct(*GROUP).alias("groups"),

@@ -6,6 +6,7 @@ states in a row. The best plan depends on rates, unless a plan reads across rack
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -43,18 +44,15 @@ class Shares:
     def row_of(self, text: str) -> dict[str, Any]:
         """Return the facts of one state as JSON; only `error` where they cannot be computed."""
         try:
-            return self._facts(GroupState.model_validate_json(text))
+            state = GroupState.model_validate_json(text)
+            if self._last is not None and _only_rates_differ(self._last.state, state):
+                return self._last.facts_of(at_rates_of(self._last.group, state))
+            self._last = None  # a state with an error leaves nothing behind
+            group = group_of(state)
+            self._last = _Structure(state, group)
+            return self._last.facts_of(group)
         except Exception as error:  # noqa: BLE001 - an error in one group must not stop the others
             return {"error": reason_of(error)}
-
-    def _facts(self, state: GroupState) -> dict[str, Any]:
-        last = self._last
-        if last is not None and _only_rates_differ(last.state, state):
-            return last.facts_of(at_rates_of(last.group, state))
-        self._last = None  # a state with an error leaves nothing behind
-        group = group_of(state)
-        self._last = _Structure(state, group)
-        return self._last.facts_of(group)
 
 
 class _Structure:
@@ -65,8 +63,6 @@ class _Structure:
         self.state = state
         self.group = group
         self._now = reads(group.problem, group.problem.owner)
-        self._own: Reads | None = None
-        self._own_is_known = False
         self._best: Reads | None = None
         self._unavoidable = _unavoidable(group.problem)
         if self._unavoidable is not None and (group.problem.owner != NOBODY).all() and self._is_best(self._now):
@@ -88,7 +84,7 @@ class _Structure:
         """Return the facts at the rates of this group."""
         now = self._now.at(group.rates)
         read = now.known + now.unknown
-        own = self._own_reads() if self.state.role == LEADING else None
+        own = self._own if self.state.role == LEADING else None
         return {
             **self._facts,
             "present": now.share if now.known else None,
@@ -97,12 +93,10 @@ class _Structure:
             "possible": self._possible(group, now),
         }
 
-    def _own_reads(self) -> Reads | None:
-        if not self._own_is_known:
-            plan = own_plan(self.group.problem, self.state.assignor, self.group.tells_rack)
-            self._own = None if plan is None else reads(self.group.problem, plan)
-            self._own_is_known = True
-        return self._own
+    @cached_property
+    def _own(self) -> Reads | None:
+        plan = own_plan(self.group.problem, self.state.assignor, self.group.tells_rack)
+        return None if plan is None else reads(self.group.problem, plan)
 
     def _possible(self, group: Group, now: Crossing) -> float | None:
         if not now.known:

@@ -14,19 +14,7 @@ from samerack.common.money import SECONDS_PER_MONTH
 from samerack.common.records import LEADING
 from samerack.pipeline.report import figures, trends
 from samerack.pipeline.report.figures import GROUP
-from samerack.pipeline.report.model import (
-    Bad,
-    Day,
-    GroupLine,
-    Headline,
-    Loss,
-    Moment,
-    Money,
-    Mover,
-    Pair,
-    TopicLine,
-    Trend,
-)
+from samerack.pipeline.report.model import Bad, GroupLine, Headline, Moment, Money, Mover, Pair, TopicLine, Trend
 from samerack.pipeline.sums import total
 
 if TYPE_CHECKING:
@@ -82,7 +70,7 @@ def _money(row: Row, scale: float) -> Money:
 def pairs(daily: DataFrame) -> tuple[Pair, ...]:
     """Return the rack pairs with most bytes."""
     rows = figures.totals(daily, "client_rack", "replica_rack").orderBy(F.desc("bytes")).limit(_MAX_PAIRS).collect()
-    return tuple(_from(Pair, row) for row in rows)
+    return tuple(value_of(Pair, row) for row in rows)
 
 
 def moment(row: Row, unit: str, seconds: Mapping[date, float]) -> Moment:
@@ -97,11 +85,6 @@ def moment(row: Row, unit: str, seconds: Mapping[date, float]) -> Moment:
     )
 
 
-def day(row: Row, seconds: Mapping[date, float]) -> Day:
-    """Return one day of the fleet."""
-    return _from(Day, row, seconds=seconds[row["day"]])
-
-
 def by_savings(groups: DataFrame) -> DataFrame:
     """Return the groups with most saved and possible together."""
     # a negative saving counts as much as a positive one
@@ -112,7 +95,7 @@ def by_savings(groups: DataFrame) -> DataFrame:
 def lines(groups: DataFrame, top: int, scale: float) -> tuple[GroupLine, ...]:
     """Return the first `top` of these groups."""
     return tuple(
-        _from(
+        value_of(
             GroupLine,
             row,
             kind=row["kind"] or "",
@@ -133,12 +116,7 @@ def topics(daily: DataFrame, top: int, scale: float) -> tuple[TopicLine, ...]:
         F.sum("dollars").alias("dollars"),
     )
     rows = sums.orderBy(F.desc("dollars"), F.desc("bytes"), "cluster", "topic").limit(top).collect()
-    return tuple(_from(TopicLine, row, dollars_per_month=row["dollars"] * scale) for row in rows)
-
-
-def loss(row: Row) -> Loss:
-    """Return the loss of a group that lost rack awareness."""
-    return _from(Loss, row, at=utc(row["at"]))
+    return tuple(value_of(TopicLine, row, dollars_per_month=row["dollars"] * scale) for row in rows)
 
 
 def trend(group_days: DataFrame, compared: trends.Spans, top: int) -> Trend:
@@ -152,7 +130,7 @@ def trend(group_days: DataFrame, compared: trends.Spans, top: int) -> Trend:
         days=len(compared.later),
         earlier=sums["earlier"] or 0.0,
         later=sums["later"] or 0.0,
-        movers=tuple(_from(Mover, row) for row in moved.where(F.col("change") != 0).limit(top).collect()),
+        movers=tuple(value_of(Mover, row) for row in moved.where(F.col("change") != 0).limit(top).collect()),
     )
 
 
@@ -160,7 +138,7 @@ def bad(quarantine: DataFrame) -> tuple[Bad, ...]:
     """Return counts of bad records, the most frequent reasons first, the rest in one: reasons may contain values."""
     counted = quarantine.groupBy("reason").agg(F.count(F.lit(1)).alias("records"))
     first = counted.orderBy(F.desc("records"), "reason").limit(_MAX_REASONS + 1).collect()
-    shown = tuple(_from(Bad, row) for row in first[:_MAX_REASONS])
+    shown = tuple(value_of(Bad, row) for row in first[:_MAX_REASONS])
     if len(first) == len(shown):
         return shown
     return (*shown, Bad(reason="other reasons", records=quarantine.count() - sum(one.records for one in shown)))
@@ -173,7 +151,7 @@ def failed(parts: DataFrame) -> dict[str, Any]:
     return {"failed": row["failed"], "failure": row["failure"] or ""}
 
 
-def _from(made: type[_Value], row: Row, /, **more: Any) -> _Value:
+def value_of(made: type[_Value], row: Row, /, **more: Any) -> _Value:
     """Return a value of this type from the row's columns of the same names."""
     have = row.asDict()
     return made(**{one.name: have[one.name] for one in fields(made) if one.name not in more}, **more)

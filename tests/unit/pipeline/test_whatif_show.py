@@ -8,14 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from rich.console import Console
 from typer.testing import CliRunner
 
 from samerack.cli.main import app
+from samerack.common.console import Console
 from samerack.common.money import shipped
 from samerack.pipeline.whatif_group import COPIES, LEAD, MOVE, NEAR, NEAR_LEAD, SKEW, Questions
-from samerack.pipeline.whatif_show import Answer, Failure, KindOfChange, Totals, show, to_json
-from samerack.pipeline.whatif_words import Change, cure, title, why
+from samerack.pipeline.whatif_show import TEXTS, Answer, Change, Failure, KindOfChange, Totals, show, to_json
 
 CHANGE = Change(
     scenario=LEAD,
@@ -68,14 +67,15 @@ CASES: tuple[tuple[dict[str, Any], str, str], ...] = (
 def test_a_change_says_why_and_what_to_do(fields: dict[str, Any], reason: str, advice: str) -> None:
     """Each cause has its advice, which names the settings."""
     change = replace(CHANGE, **fields)
-    assert reason in why(change)
-    assert advice in cure(change, QUESTIONS)
-    assert title(change.scenario)
+    texts = TEXTS[change.scenario]
+    assert reason in texts.why(change)
+    assert advice in texts.cure(change, QUESTIONS)
+    assert texts.title
 
 
 def test_without_shares_members_are_spread_evenly() -> None:
     """The advice says that members are spread evenly."""
-    assert "evenly" in cure(replace(CHANGE, scenario=MOVE), Questions())
+    assert "evenly" in TEXTS[MOVE].cure(replace(CHANGE, scenario=MOVE), Questions())
 
 
 def shown(answer: Answer) -> str:
