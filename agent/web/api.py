@@ -72,13 +72,13 @@ def routes(
         name = request.query_params.get("group", "")
         group = reports.board.group(name)
         if group is None:
-            return _unseen(name)
+            return _unknown_group(name)
         return Response(group_lag.to_json(group_lag.group_lag(group, bootstrap=reports.bootstrap)), media_type=JSON)
 
     def history(request: Request) -> Response:
         name = request.query_params.get("group", "")
         if reports.board.group(name) is None:
-            return _unseen(name)
+            return _unknown_group(name)
         return Response(group_history.to_json(reports.history(name)), media_type=JSON)
 
     def policy(_: Request) -> Response:
@@ -99,5 +99,5 @@ def routes(
     ]
 
 
-def _unseen(group: str) -> Response:
+def _unknown_group(group: str) -> Response:
     return refusal(404, f"group {group}: the agent has not seen it")

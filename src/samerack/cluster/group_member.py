@@ -91,7 +91,7 @@ class GroupMember(CoordinatorRequests):
         self._assign = assign
         self._wake = wake
         self._reason = ""
-        self._joined_unseen = False
+        self._joined_between_calls = False
         self._unplanned: Exception | None = None
         """Why the last plan could not be made; kept because the join may end while no call waits for it."""
         self._joins = Attempts(REQUESTS)
@@ -212,7 +212,7 @@ class GroupMember(CoordinatorRequests):
             # as stale and repeats it, and a JoinGroup of the leader rebalances the whole group once more
             self.rejoining = self.rejoin_needed = False
             self.state = MemberState.STABLE
-            self._joined_unseen = True
+            self._joined_between_calls = True
             self._enable_heartbeat()
         return content
 
@@ -262,7 +262,7 @@ class GroupMember(CoordinatorRequests):
     @property
     def wants_join(self) -> bool:
         """Whether to call `join`: a join is needed, or one ended while no call waited for it."""
-        return self._joined_unseen or bool(self.need_rejoin())
+        return self._joined_between_calls or bool(self.need_rejoin())
 
     def join(self, timeout: float) -> bool:
         """Join or rejoin if needed; return False if the broker still waits for others after `timeout` seconds.
@@ -282,7 +282,7 @@ class GroupMember(CoordinatorRequests):
             joined = bool(self.ensure_active_group(timeout_ms=round(min(left, SLICE_SECONDS) * 1000)))
             left = deadline - time.monotonic()
         if joined:
-            self._joined_unseen = False
+            self._joined_between_calls = False
         return joined
 
     # heartbeats

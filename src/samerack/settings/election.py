@@ -35,7 +35,10 @@ class ElectionSettings(Section):
         default=5.0, description="How long an election waits for an agent that does not answer."
     )
     hand_over_seconds: float = Field(
-        default=1.5, ge=0, description="How long an agent that ends leads on until the next one has taken over."
+        default=1.5,
+        ge=0,
+        description="How long an agent that ends leads on until the next one has taken over. More than 1.5 acts as 1.5: "
+        "an agent ends within five seconds.",
     )
     addresses: Names = Field(
         default=(),

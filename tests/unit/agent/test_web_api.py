@@ -113,7 +113,7 @@ def test_each_page_has_cluster_version_and_last_poll(port: int) -> None:
     for path in ("/", "/group?name=orders"):
         header = ask(port, path)[1].partition("<header>")[2].partition("</header>")[0]
         assert (
-            f"cluster kafka.example:9092; samerack {version('samerack')}; last look 2027-01-15 08:01:00 UTC" in header
+            f"cluster kafka.example:9092; samerack {version('samerack')}; last poll 2027-01-15 08:01:00 UTC" in header
         )
 
 
