@@ -37,8 +37,8 @@ class ElectionSettings(Section):
     hand_over_seconds: float = Field(
         default=1.5,
         ge=0,
-        description="How long an agent that ends leads on until the next one has taken over. More than 1.5 acts as 1.5: "
-        "an agent ends within five seconds.",
+        description="How long an agent that ends leads on until the next one has taken over. More than 1.5 acts as "
+        "1.5: an agent ends within five seconds.",
     )
     addresses: Names = Field(
         default=(),
