@@ -10,7 +10,6 @@ from typing import Final
 
 from samerack.agent.group_status import FOLLOWING, LEADING
 from samerack.agent.leading.assigning import Sent
-from samerack.agent.leading.group_description import GroupDescription
 from samerack.agent.leading.initial_rebalance import (
     InitialRebalance,
     Sighting,
@@ -21,6 +20,7 @@ from samerack.agent.leading.initial_rebalance import (
 )
 from samerack.agent.leading.membership import Membership
 from samerack.agent.leading.parts import GroupParts
+from samerack.agent.leading.polled_group import PolledGroup
 from samerack.agent.policy.back_off_causes import BackOffError, Cause
 from samerack.agent.policy.plan_health import PlanRecord
 from samerack.auth.kafka_config import client_id
@@ -35,7 +35,7 @@ _JOIN_SECONDS: Final = 0.15
 class Joining:
     """The joins of one membership."""
 
-    def __init__(self, parts: GroupParts, member: Membership, group: GroupDescription, sighting: Sighting) -> None:
+    def __init__(self, parts: GroupParts, member: Membership, group: PolledGroup, sighting: Sighting) -> None:
         """Prepare; nothing is sent. `sighting` is when the group was seen with consumers."""
         self._parts = parts
         self._reporter = parts.reporter

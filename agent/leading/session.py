@@ -2,7 +2,7 @@
 
 A turn never waits for long and returns when the next is due; the caller owns time and threads. What outlives this
 membership is in `agent.leading.parts`; the description that a turn decides about is in
-`agent.leading.group_description`.
+`agent.leading.polled_group`.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from kafka import errors as kafka_errors
 
 from samerack.agent.group_status import LEADING
 from samerack.agent.leading.admission import foreign, unsound
-from samerack.agent.leading.group_description import GroupDescription
 from samerack.agent.leading.initial_rebalance import Sighting
 from samerack.agent.leading.joining import PARKED_SECONDS, Joining
 from samerack.agent.leading.membership import Membership
 from samerack.agent.leading.order import is_led_unknowingly
 from samerack.agent.leading.parts import GroupParts
+from samerack.agent.leading.polled_group import PolledGroup
 from samerack.agent.leading.rebalance_evaluator import Evaluation
 from samerack.agent.policy import Action
 from samerack.agent.policy.back_off_causes import BackOffError, Cause
@@ -40,7 +40,7 @@ class Session:
         self._parts = parts
         self._reporter = parts.reporter
         self.member = member
-        self._group = GroupDescription(parts, member)
+        self._group = PolledGroup(parts, member)
         self._joining = Joining(parts, member, self._group, sighting)
         self.is_alone = False
         """Whether the JoinGroup response names only the agent."""

@@ -146,7 +146,7 @@ class Invariants:
             if not outdated:
                 self.fail("NeedlessRebalance", f"{agent.name} rebalances for {reason}, and every partition is read")
             elif group is not None and process.planned == group.generation:  # else the agent cannot know
-                self.fail("OutdatedLook", f"{agent.name} rebalances for {reason} because of an outdated description")
+                self.fail("OutdatedPoll", f"{agent.name} rebalances for {reason} because of an outdated description")
             return
         if reason == "nudge":
             return

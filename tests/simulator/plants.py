@@ -19,9 +19,9 @@ from samerack.agent.leading import (
     session,
 )
 from samerack.agent.leading.assigning import Assigning, NoConsumersError
-from samerack.agent.leading.group_description import GroupDescription
 from samerack.agent.leading.join_position import JoinPosition
 from samerack.agent.leading.membership import Membership
+from samerack.agent.leading.polled_group import PolledGroup
 from samerack.agent.leading.session import Session
 from samerack.agent.policy import back_off, budget, plan_health
 from samerack.cluster import group_member
@@ -93,7 +93,7 @@ _PATCHES: Final[dict[str, tuple[Patch, ...]]] = {
     # reserved member ids that the agent does not use are never released
     "pending-forever": ((JoinPosition, "enter", _keep_all),),
     # the leader also accepts descriptions of a former generation, which a new coordinator may return at first
-    "every-look-believed": ((Assigning, "may_be_of", _always(be=True)),),
+    "every-poll-believed": ((Assigning, "may_be_of", _always(be=True)),),
     # the agent ignores the budget of rebalances
     "no-budget": ((budget, "refusal", _always(be=None)),),
     # the agent does not send LeaveGroup when it ends
@@ -128,9 +128,9 @@ _PATCHES: Final[dict[str, tuple[Patch, ...]]] = {
     # SIGTERM does not interrupt a thread that waits for an answer
     "deaf-to-the-end": ((group_member.GroupMember, "end_by", _always(be=None)),),
     # any error in a turn ends the membership
-    "errors-end-it": ((leader.GroupLeader, "_turn", _turn), (GroupDescription, "poll", _poll)),
+    "errors-end-it": ((leader.GroupLeader, "_turn", _turn), (PolledGroup, "poll", _poll)),
     # a failed DescribeGroups ends the turn, so that the agent does not join while the group waits for it
-    "looks-end-turns": ((GroupDescription, "poll", _poll),),
+    "polls-end-turns": ((PolledGroup, "poll", _poll),),
     # the agent retries at once, without a pause
     "no-pauses": ((Attempts, "pause_seconds", property(_always(be=0.0))),),
 }

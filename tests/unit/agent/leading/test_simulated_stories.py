@@ -51,8 +51,8 @@ _FOUND_LATER = [
     ("no-pauses", "HotLoop", 38),
     ("random-place", "RandomPlace", 181),
     ("errors-end-it", "NeedlessLeave", 98),
-    ("looks-end-turns", "NeedlessLeave", 86),
-    ("every-look-believed", "OutdatedLook", 69),
+    ("polls-end-turns", "NeedlessLeave", 86),
+    ("every-poll-believed", "OutdatedPoll", 69),
 ]
 """Mistakes that only a longer story shows: a second or more for each."""
 

@@ -19,7 +19,7 @@ from samerack.cluster.group import GroupView
 from samerack.cluster.refusals import is_refusal
 
 
-class GroupDescription:
+class PolledGroup:
     """The last description of one group during one membership."""
 
     def __init__(self, parts: GroupParts, member: Membership) -> None:
