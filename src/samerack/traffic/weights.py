@@ -7,6 +7,7 @@ while nothing has changed, so that nothing is computed again for noise.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from math import hypot, log, log2, sqrt
 from types import MappingProxyType
 from typing import Final, TypeAlias
@@ -28,58 +29,71 @@ _SMALL: Final = 1 / 16
 """A partition with less than this part of the average is as good as empty, and so is one with half of that."""
 
 
+@dataclass(slots=True)
+class _GroupWeights:
+    """One group's rates and weights; `weights` is None until the rates are known well enough.
+
+    `weighed` are the rates that the weights were made from, or the same known better.
+    """
+
+    rates: Rates
+    weighed: dict[Partition, Rate] = field(default_factory=dict)
+    levels: dict[Partition, int] = field(default_factory=dict)
+    phase: float = 0.0
+    weights: Weights | None = None
+
+    def take(self, rates: Rates) -> None:
+        """Take new rates, and weigh anew by those that have changed or were not whole before."""
+        self.rates = rates
+        if not self.weighed and not _are_sure(rates.values()):
+            return
+        if not self.weighed or have_changed(self.weighed, rates):
+            self.phase = phase_of(rate.value for rate in rates.values())
+            self._weigh(dict(rates), {})
+        elif (weighed := _completed(self.weighed, rates)) != self.weighed:
+            self._weigh(weighed, self.levels)
+        else:
+            self.weighed = _sharpened(self.weighed, rates)
+
+    def _weigh(self, weighed: dict[Partition, Rate], levels: Mapping[Partition, int]) -> None:
+        """Make the weights of rates; a partition keeps its level of before while its rate is the same."""
+        self.levels = {
+            partition: level
+            if (level := levels.get(partition)) is not None and rate is self.weighed.get(partition)
+            else level_of(rate.value, level, phase=self.phase)
+            for partition, rate in weighed.items()
+        }
+        self.weighed = weighed
+        weights = _weights(self.levels)
+        if weights != self.weights and any(rate.value for rate in weighed.values()):
+            self.weights = weights
+
+
 class WeightBook:
     """Rates and weights by group."""
 
     def __init__(self) -> None:
-        self._rates: dict[str, Rates] = {}
-        self._weighed: dict[str, dict[Partition, Rate]] = {}
-        """The rates that the weights were made from, or the same known better."""
-        self._levels: dict[str, dict[Partition, int]] = {}
-        self._phases: dict[str, float] = {}
-        self._weights: dict[str, Weights] = {}
+        self._groups: dict[str, _GroupWeights] = {}
 
     def weights(self, group: str) -> Weights | None:
         """Return a group's weights by topic and partition; None while its rates are not known."""
-        return self._weights.get(group)
+        known = self._groups.get(group)
+        return known.weights if known is not None else None
 
     def rates(self, group: str) -> Rates | None:
         """Return what is written to the group's partitions; None until it has weights."""
-        return self._rates.get(group) if group in self._weights else None
+        known = self._groups.get(group)
+        return known.rates if known is not None and known.weights is not None else None
 
     def measured(self, group: str, rates: Rates) -> None:
         """Take the rates of the partitions that a group owns, as far as they are known."""
-        if not rates:
-            return
-        self._rates[group] = rates
-        before = self._weighed.get(group)
-        if before is None and not _are_sure(rates.values()):
-            return
-        if before is None or have_changed(before, rates):
-            weighed, levels = dict(rates), {}
-            self._phases[group] = phase_of(rate.value for rate in rates.values())
-        else:
-            weighed, levels = _completed(before, rates), self._levels[group]
-            if weighed == before:
-                self._weighed[group] = _sharpened(before, rates)
-                return
-        phase = self._phases[group]
-        self._weighed[group] = weighed
-        self._levels[group] = {
-            partition: levels[partition]
-            if before is not None and partition in levels and rate is before[partition]
-            else level_of(rate.value, levels.get(partition), phase=phase)
-            for partition, rate in weighed.items()
-        }
-        weights = _weights(self._levels[group])
-        if weights != self._weights.get(group) and any(rate.value for rate in weighed.values()):
-            self._weights[group] = weights
+        if rates:
+            self._groups.setdefault(group, _GroupWeights(rates)).take(rates)
 
     def forget(self, groups: Iterable[str]) -> None:
         """Forget groups that are gone."""
         for group in groups:
-            for known in (self._rates, self._weighed, self._levels, self._phases, self._weights):
-                known.pop(group, None)
+            self._groups.pop(group, None)
 
 
 def have_changed(before: Rates, now: Rates) -> bool:
