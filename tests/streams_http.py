@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import http.client
 import json
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from http import HTTPStatus
+from typing import Any, Final
 from uuid import UUID
 
 from samerack.agent.metrics import Metrics
@@ -23,6 +25,7 @@ from samerack.settings.streams import StreamsSettings
 from tests.unit.agent.measured import reports
 
 Json = dict[str, Any]
+_START_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,11 +47,13 @@ class Endpoint:
         return answer.status, json.loads(text) if text else None
 
     def prepare(self, *applications: str) -> None:
-        """Start the processes of these applications."""
+        """Start the processes of these applications; one that another client is starting just now is waited for."""
+        until = time.monotonic() + _START_SECONDS
         for name in applications:
-            status, answer = self.post("/v1/streams/prepare", {"version": 1, "application": name})
-            if status != 204:
-                raise RuntimeError(f"{status}: {answer}")
+            while (answer := self.post("/v1/streams/prepare", {"version": 1, "application": name}))[0] != 204:
+                if answer[0] != HTTPStatus.SERVICE_UNAVAILABLE or time.monotonic() > until:
+                    raise RuntimeError(answer)
+                time.sleep(0.05)
 
     def get(self, path: str) -> str:
         """The text of a page."""

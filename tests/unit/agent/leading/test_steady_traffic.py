@@ -93,21 +93,32 @@ def _true_saving(plan: planner.Plan, rates: Mapping[Partition, float]) -> float:
     return true.saving / true.whole
 
 
-@pytest.mark.parametrize("seed", [*range(effort.of(100, minimum=4)), 1849, 2837, 3941, 5681])
+def _error(evaluation: Evaluation) -> float:
+    """Return the error of what a plan saves, as it is measured, in the same unit."""
+    rates = evaluation.condition.rates
+    assert rates is not None
+    return rates.error / rates.whole
+
+
+@pytest.mark.parametrize("seed", [*range(effort.of(100, minimum=4)), 1849, 2837, 3941, 5122, 5681])
 def test_steady_traffic_causes_no_rebalance(seed: int) -> None:
     """In a day at most one, when the traffic has become known, and that one is worth it.
 
     After 55 seconds, by what is measured then, a plan of seed 5681 saves 5.9 points, which is 2.2 times the error of
     before, and truly nothing; 2837 was planned after 26 seconds, and 1849 twice.
     After 20 hours the plan of seed 3941 saves 5.1 +- 1.0 points by what is measured then, and truly 2.6.
+    A plan has to save the minimum and the error: that of seed 5122 truly saves 7.2 points, of which bursts leave 4.0
+    uncertain even after 17 minutes, when it is made.
     """
     first = [
-        (now, _true_saving(evaluation.plan, true_rates(seed)))
+        (now, _true_saving(evaluation.plan, true_rates(seed)), _error(evaluation))
         for now, evaluation in World(seed=seed).run(seconds=DAY if effort.ALL else DAY / 8)
     ]
     assert len(first) <= 1
-    assert all(saving > _MIN_SAVING - _ROUGHLY for _, saving in first), first
-    assert all(now < _WARMING_SECONDS for now, saving in first if saving > _MIN_SAVING + _ROUGHLY), first
+    assert all(saving > _MIN_SAVING - _ROUGHLY for _, saving, _ in first), first
+    assert all(now < _WARMING_SECONDS for now, saving, error in first if saving > _MIN_SAVING + max(_ROUGHLY, error)), (
+        first
+    )
 
 
 @pytest.mark.parametrize("seed", [*range(effort.of(100, minimum=4)), 242, 1650, 3578, 4429, 7350])
@@ -131,6 +142,4 @@ def test_a_lasting_shift_is_worth_one_rebalance_at_most(seed: int) -> None:
     assert all(saving > _MIN_SAVING - _ROUGHLY for _, saving in after), after
     assert all(now <= shift + 660.0 for now, saving in after if saving > _MIN_SAVING + _ROUGHLY), after
     left = world.bench.evaluation(world.view)
-    rates = left.condition.rates
-    assert rates is not None
-    assert _true_saving(left.plan, true_rates(seed, shifted=True)) <= _MIN_SAVING + 2 * rates.error / rates.whole
+    assert _true_saving(left.plan, true_rates(seed, shifted=True)) <= _MIN_SAVING + 2 * _error(left)
