@@ -61,10 +61,10 @@ class _ToEveryone(RoundRobinPartitionAssignor):  # type: ignore[misc]  # kafka-p
 _ASSIGNORS["roundrobin-to-everyone"] = _ToEveryone
 BUSY: Final = "busy.seconds"
 """A property of this program only: how long it works on what a poll returned."""
-_POLL_MS: Final = 1000
-"""kafka-python has only the rest of a poll's time to commit before it releases its partitions, and it may forget a join
-that ends between two polls: the member then stays in the group for ever, and reads nothing. A poll with records returns
-earlier."""
+_POLL_MS: Final = 3000
+"""kafka-python has only the rest of a poll's time to commit before it releases its partitions (one second is too little
+on a busy machine: the next owner reads twice what was not committed), and it may forget a join that ends between two
+polls: the member then stays in the group for ever, and reads nothing. A poll with records returns earlier."""
 
 
 class _Listener(RebalanceLines, ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no annotations
