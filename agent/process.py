@@ -87,7 +87,7 @@ def main(request: Request) -> int:
 
 
 def skip_unused_imports() -> None:
-    """Leave libraries away that are optional, and parts of kafka-python and uvicorn that the agent has no use for.
+    """Leave out optional libraries, and the parts of kafka-python and uvicorn that the agent has no use for.
 
     It must run before these libraries are imported; commands and plug-ins get all. The package `kafka` imports its
     consumer, producer and admin client, with all of their messages; `uvicorn` its own command line. What the agent

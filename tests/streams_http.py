@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import http.client
 import json
-import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any
 from uuid import UUID
 
+from lab.sandbox.admin import wait_until
 from samerack.agent.metrics import Metrics
 from samerack.agent.streams.board import StreamsBoard
 from samerack.agent.streams.metrics import StreamsMetrics
@@ -25,7 +26,6 @@ from samerack.settings.streams import StreamsSettings
 from tests.unit.agent.measured import reports
 
 Json = dict[str, Any]
-_START_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,12 +48,14 @@ class Endpoint:
 
     def prepare(self, *applications: str) -> None:
         """Start the processes of these applications; one that another client is starting just now is waited for."""
-        until = time.monotonic() + _START_SECONDS
         for name in applications:
-            while (answer := self.post("/v1/streams/prepare", {"version": 1, "application": name}))[0] != 204:
-                if answer[0] != HTTPStatus.SERVICE_UNAVAILABLE or time.monotonic() > until:
-                    raise RuntimeError(answer)
-                time.sleep(0.05)
+            wait_until(partial(self._is_prepared, name), f"the process of {name} is ready")
+
+    def _is_prepared(self, application: str) -> bool:
+        status, answer = self.post("/v1/streams/prepare", {"version": 1, "application": application})
+        if status not in (HTTPStatus.NO_CONTENT, HTTPStatus.SERVICE_UNAVAILABLE):
+            raise RuntimeError(f"{status}: {answer}")
+        return status == HTTPStatus.NO_CONTENT
 
     def get(self, path: str) -> str:
         """The text of a page."""
