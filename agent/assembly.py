@@ -80,7 +80,7 @@ class AgentParts:
         if not settings.groups and not settings.traffic.groups and not settings.traffic.rack:
             raise SettingsError(
                 "groups: is empty; name the groups to lead with --group, SAMERACK_GROUPS or in the file, or those to "
-                "observe in traffic.groups, or give this pod a rack to tell other agents (samerack rack --why)"
+                "observe in traffic.groups, or give this pod a rack that other agents learn (samerack rack --why)"
             )
         self.pods = PodRacks(settings.pod, asked=self.metrics.pod_asked) if settings.pod.kubernetes_members else None
         self.election = Election(settings, advertisement=_advertisement(settings)) if settings.election.group else None

@@ -40,7 +40,7 @@ _ABSENT: Final = ("rich", "hypothesis")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class RunRequest:
     """What `samerack run` was asked for; texts, as they are passed on to another program."""
 
     config: list[str] = field(default_factory=list)
@@ -50,7 +50,7 @@ class Request:
     observe: bool = False
 
 
-def become(request: Request) -> NoReturn:
+def become(request: RunRequest) -> NoReturn:
     """Replace this program with the agent's first process.
 
     A signal meanwhile is not lost: it waits until that process can end.
@@ -60,7 +60,7 @@ def become(request: Request) -> NoReturn:
     os.execve(sys.executable, line, {**ENVIRONMENT, **os.environ})  # noqa: S606 - ourselves
 
 
-def main(request: Request) -> int:
+def main(request: RunRequest) -> int:
     """Run the agent; return the exit code."""
     # nothing has begun that would have to be ended in order; process 1 of a container gets no signal without a handler
     signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(0))
@@ -149,4 +149,4 @@ def _work(source: SettingsSource, observe: bool, line: socket.socket, /, *, obse
 
 
 if __name__ == "__main__":
-    sys.exit(main(Request(**json.loads(sys.argv[1]))))
+    sys.exit(main(RunRequest(**json.loads(sys.argv[1]))))

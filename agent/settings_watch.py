@@ -56,7 +56,7 @@ class SettingsWatch(Service):
         return _POLL_SECONDS
 
     def _file_version(self) -> _Version | None:
-        """Return what tells one version of the file from another; None without one, or while it is replaced."""
+        """Return what differs between versions of the file; None without one, or while it is replaced."""
         try:
             found = self._source.path.stat() if self._source.path is not None else None
         except OSError:

@@ -47,7 +47,7 @@ class MemberInput:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Claims:
+class OwnedClaims:
     """C owned partitions that members claim, as arrays.
 
     Attributes:
@@ -90,7 +90,7 @@ def build_problem(
 
 
 def assemble(
-    table: TopicTable, members: Sequence[MemberInput], claims: Claims, *, weights: Int64Array | None = None
+    table: TopicTable, members: Sequence[MemberInput], claims: OwnedClaims, *, weights: Int64Array | None = None
 ) -> Problem:
     """Build the `Problem` of one group as `build_problem` does, from arrays.
 
@@ -211,7 +211,7 @@ def _as_integers(values: Sequence[int] | Int32Array, what: str) -> Int64Array:
 def _present_owners(  # noqa: PLR0913 - claims, and what decides between them
     table: TopicTable,
     claimant: Int64Array,
-    claims: Claims,
+    claims: OwnedClaims,
     generations: Int64Array,
     *,
     subscriptions: BoolArray,
@@ -252,7 +252,7 @@ def _present_owners(  # noqa: PLR0913 - claims, and what decides between them
     return owner, (rivals > 0) & (owner == NOBODY)
 
 
-def _claims(members: Sequence[MemberInput], table: TopicTable) -> Claims:
+def _claims(members: Sequence[MemberInput], table: TopicTable) -> OwnedClaims:
     """Return what the members own, as arrays."""
     position = table.position
     given: list[Int64Array | Int32Array] = [np.empty(0, np.int64)]
@@ -264,7 +264,7 @@ def _claims(members: Sequence[MemberInput], table: TopicTable) -> Claims:
                 topics.append(position[topic])
                 claimants.append(member_index)
     sizes = np.fromiter(map(len, given), np.int64, len(given))
-    return Claims(
+    return OwnedClaims(
         member=np.repeat(np.array(claimants, np.int64), sizes),
         topic=np.repeat(np.array(topics, np.int64), sizes),
         number=np.concatenate(given, dtype=np.int64),

@@ -11,7 +11,7 @@ from samerack.assignors.model import Int32Array, Int64Array
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claims:
+class SeatClaims:
     """Sets of seats that a unit may keep, as rows of varying length; row 0 has none.
 
     Attributes:
@@ -25,9 +25,9 @@ class Claims:
     kept: Int64Array
 
 
-def one_claim_each(seats: int) -> Claims:
+def one_claim_each(seats: int) -> SeatClaims:
     """Return claims in which row z + 1 claims seat z, and row 0 none."""
-    return Claims(
+    return SeatClaims(
         start=np.concatenate([[0], np.arange(seats + 1)]),
         seat=np.arange(seats, dtype=np.int32),
         kept=np.ones(seats, np.int64),
@@ -53,7 +53,7 @@ class Units:
     price: Int32Array
     prices: Int64Array
     claim: Int32Array
-    claims: Claims
+    claims: SeatClaims
     move_price: int = 0
 
 

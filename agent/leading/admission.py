@@ -41,7 +41,7 @@ class Admission:
     """Decides whether the agent may be in one group.
 
     Attributes:
-        group_type: Returns the type of a group by name, to tell classic groups from those that brokers assign.
+        group_type: Returns the type of a group by name, to separate classic groups from those that brokers assign.
         unsupported_reason: Why groups on these brokers cannot be led; empty if they can.
         requested: Why an operator wants the agent out of the group; empty while nobody does.
     """

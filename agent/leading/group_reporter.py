@@ -16,7 +16,7 @@ from samerack.agent.leading.rebalance_observer import RebalanceObserver
 from samerack.agent.metrics import Metrics
 from samerack.agent.policy import Action, Decision, GroupCondition, Reason
 from samerack.agent.policy.back_off_causes import RULES, BackOffError, Cause
-from samerack.agent.policy.requests import Request
+from samerack.agent.policy.requests import RebalanceRequest
 from samerack.cluster.group import GroupView
 from samerack.cluster.racks import Hosts
 from samerack.cluster.refusals import explained
@@ -117,7 +117,7 @@ class GroupReporter:
         self.trouble, self.refused = reason, False
         self.become(OBSERVING)
 
-    def requested(self, action: str, request: Request | None, *, by: str, why: str = "") -> None:
+    def requested(self, action: str, request: RebalanceRequest | None, *, by: str, why: str = "") -> None:
         """Report what an operator asks: leave, pause or resume; or that the time of a request is over."""
         until = f"until {when(request.until)} UTC" if request is not None and request.until is not None else ""
         reason = f"{by}: {why}" if by and why else by or why

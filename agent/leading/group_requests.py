@@ -15,10 +15,10 @@ from typing import Final
 from pydantic import TypeAdapter, ValidationError
 
 from samerack.agent.leading.kept_file import KeptFile
-from samerack.agent.policy.requests import Request, Wish, in_words
+from samerack.agent.policy.requests import RebalanceRequest, Wish, in_words
 from samerack.common.answers import read
 
-_REQUESTS: Final = TypeAdapter(tuple[Request, ...])
+_REQUESTS: Final = TypeAdapter(tuple[RebalanceRequest, ...])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +27,7 @@ class RequestStatus:
 
     group: str
     role: str
-    requests: tuple[Request, ...] = ()
+    requests: tuple[RebalanceRequest, ...] = ()
     reasons: tuple[str, ...] = ()
 
 
@@ -61,29 +61,31 @@ class GroupRequests:
         self._lock = threading.Lock()
         self._requests = {(one.group, one.wish): one for one in self._stored()}
 
-    def ask(self, group: str, wish: Wish, *, seconds: float | None = None, by: str = "", why: str = "") -> Request:
+    def ask(
+        self, group: str, wish: Wish, *, seconds: float | None = None, by: str = "", why: str = ""
+    ) -> RebalanceRequest:
         """Put a request into force, in place of an earlier one of its kind.
 
         It ends after so many seconds, or, without them, by `end`; `by` is who asks.
         """
         now = self._wall()
         until = now + seconds if seconds is not None else None
-        request = Request(group=group, wish=wish, since=now, until=until, by=by, why=why)
+        request = RebalanceRequest(group=group, wish=wish, since=now, until=until, by=by, why=why)
         with self._lock:
             self._requests[group, wish] = request
             self._write()
         return request
 
-    def end(self, group: str) -> tuple[Request, ...]:
+    def end(self, group: str) -> tuple[RebalanceRequest, ...]:
         """End all requests for a group; return those that were in force."""
         return self._remove(group, lambda _: True)
 
-    def end_overdue(self, group: str) -> tuple[Request, ...]:
+    def end_overdue(self, group: str) -> tuple[RebalanceRequest, ...]:
         """Remove and return the requests for a group whose time is over."""
         now = self._wall()
         return self._remove(group, lambda request: request.is_over(now))
 
-    def of(self, group: str, wish: Wish) -> Request | None:
+    def of(self, group: str, wish: Wish) -> RebalanceRequest | None:
         """Return the request of this kind that is in force."""
         request = self._requests.get((group, wish))
         return None if request is None or request.is_over(self._wall()) else request
@@ -98,7 +100,7 @@ class GroupRequests:
         requests = tuple(one for wish in Wish if (one := self.of(group, wish)) is not None)
         return RequestStatus(group=group, role=role, requests=requests, reasons=tuple(map(in_words, requests)))
 
-    def _remove(self, group: str, is_meant: Callable[[Request], bool]) -> tuple[Request, ...]:
+    def _remove(self, group: str, is_meant: Callable[[RebalanceRequest], bool]) -> tuple[RebalanceRequest, ...]:
         with self._lock:
             found = [self._requests.get((group, wish)) for wish in Wish]
             removed = tuple(one for one in found if one is not None and is_meant(one))
@@ -108,7 +110,7 @@ class GroupRequests:
                 self._write()
         return removed
 
-    def _stored(self) -> tuple[Request, ...]:
+    def _stored(self) -> tuple[RebalanceRequest, ...]:
         content = self._file.read()
         if content is None:
             return ()

@@ -85,8 +85,8 @@ def build_group_parts(  # noqa: PLR0913 - it brings all parts of leading one gro
     """Return the parts that lead one group.
 
     Without `requests` operators have asked for nothing, without `lock` the group may take over at any time.
-    `group_type` tells classic groups from those that brokers assign, `unsupported_reason` why groups on these brokers
-    cannot be led (empty if they can); `notify_supervisor` sends the supervisor the agent's member ids.
+    `group_type` separates classic groups from those that brokers assign, `unsupported_reason` says why groups on these
+    brokers cannot be led (empty if they can); `notify_supervisor` sends the supervisor the agent's member ids.
     """
     if requests is None:
         requests = GroupRequests()

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 from samerack.common.answers import read
 
 
-class Outcome(Enum):
+class TakeoverOutcome(Enum):
     """The state of a takeover. ASKED and RUNNING are not final; WOULD is the result of a successful dry run."""
 
     NONE = "none"
@@ -23,8 +23,8 @@ class Outcome(Enum):
     UNDONE = "undone"
 
 
-UNDER_WAY: Final = frozenset({Outcome.ASKED, Outcome.RUNNING})
-GOOD: Final = frozenset({Outcome.LEADS, Outcome.WOULD})
+UNDER_WAY: Final = frozenset({TakeoverOutcome.ASKED, TakeoverOutcome.RUNNING})
+GOOD: Final = frozenset({TakeoverOutcome.LEADS, TakeoverOutcome.WOULD})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +91,7 @@ class Progress:
 
     group: str
     number: int = 0
-    outcome: Outcome = Outcome.NONE
+    outcome: TakeoverOutcome = TakeoverOutcome.NONE
     reason: str = ""
     dry_run: bool = False
     step: str = ""

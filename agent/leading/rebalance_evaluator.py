@@ -26,7 +26,7 @@ from samerack.agent.policy import (
     rules_of,
 )
 from samerack.agent.policy.measured import UNMEASURED, Measured, byte_rates
-from samerack.agent.policy.requests import Request
+from samerack.agent.policy.requests import RebalanceRequest
 from samerack.assignors.model import NOBODY, Problem
 from samerack.cluster.group import GroupView, topics_of
 from samerack.cluster.racks import Hosts
@@ -106,7 +106,7 @@ class RebalanceEvaluator:
     measured: Measured = UNMEASURED
     recent: Callable[[float], Iterable[float]] = lambda _since: ()
     pauses: Callable[[], Sequence[float]] = tuple
-    pause: Callable[[], Request | None] = lambda: None
+    pause: Callable[[], RebalanceRequest | None] = lambda: None
 
     def __post_init__(self) -> None:
         """Start with a full token bucket."""

@@ -11,7 +11,7 @@ from samerack.agent.policy import GroupCondition
 from samerack.cluster.group import EMPTY_STATES, GroupView
 from samerack.cluster.view import SettledCluster
 from samerack.events.group_snapshots import clients_of, of_plan, of_view
-from samerack.events.rebalances import Plan, Rebalances
+from samerack.events.rebalances import LedPlan, Rebalances
 from samerack.settings.leading import LeadingSettings
 
 
@@ -73,7 +73,7 @@ class RebalanceObserver:
         self._rebalances.joined(
             sent.generation,
             self._stable_at,
-            plan=Plan(
+            plan=LedPlan(
                 snapshot=snapshot,
                 share_before=plan.before.min_share,
                 share_after=plan.after.min_share,

@@ -174,7 +174,7 @@ def slow_refusal(waited_seconds: float, max_seconds: float) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class StepResult:
     """The result of a poll during a takeover.
 
     Attributes:
@@ -190,35 +190,35 @@ class Verdict:
     trouble: str = ""
 
 
-def may_evict(before: GroupView, view: GroupView, parties: TakeoverParties) -> Verdict:
+def may_evict(before: GroupView, view: GroupView, parties: TakeoverParties) -> StepResult:
     """Return whether no member owns partitions any more, so that the leader may be evicted.
 
     The group was stable `before`, and is held by the pending member now.
     """
     if view.state in _ON_THE_WAY:
-        return Verdict()
+        return StepResult()
     if view.state != PREPARING:
-        return Verdict(trouble=f"the group is {view.state} instead of {PREPARING}")
+        return StepResult(trouble=f"the group is {view.state} instead of {PREPARING}")
     if any(len(one.assigned) for one in view.members):
-        return Verdict(again=True)
+        return StepResult(again=True)
     if gone := {one.id for one in before.members} - {one.id for one in view.members}:
-        return Verdict(trouble=f"members left meanwhile: {_names(before, gone)}")
+        return StepResult(trouble=f"members left meanwhile: {_names(before, gone)}")
     if come := {one.id for one in view.members} - {one.id for one in before.members}:
-        return Verdict(trouble=f"members came meanwhile: {_names(view, come)}")
+        return StepResult(trouble=f"members came meanwhile: {_names(view, come)}")
     if place := place_refusal(view, parties):
-        return Verdict(trouble=place)
-    return Verdict(go=True)
+        return StepResult(trouble=place)
+    return StepResult(go=True)
 
 
-def is_back(before: GroupView, view: GroupView, evicted: frozenset[str]) -> Verdict:
+def is_back(before: GroupView, view: GroupView, evicted: frozenset[str]) -> StepResult:
     """Return whether all members are in the group again after the eviction, the evicted ones with new ids."""
     if view.state != PREPARING:
-        return Verdict(trouble=f"the group is {view.state} instead of {PREPARING}")
+        return StepResult(trouble=f"the group is {view.state} instead of {PREPARING}")
     staying = {one.id for one in before.members} - evicted
     if gone := staying - {one.id for one in view.members}:
-        return Verdict(trouble=f"members left meanwhile: {_names(before, gone)}")
+        return StepResult(trouble=f"members left meanwhile: {_names(before, gone)}")
     missing = missing_of(before, view)
-    return Verdict(go=not missing, missing=missing)
+    return StepResult(go=not missing, missing=missing)
 
 
 def missing_of(before: GroupView, view: GroupView) -> int:

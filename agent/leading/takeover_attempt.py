@@ -15,7 +15,7 @@ from kafka import errors as kafka_errors
 from samerack.agent.leading.group_reporter import GroupReporter
 from samerack.agent.leading.membership import Hold, Membership
 from samerack.agent.leading.order import ahead
-from samerack.agent.leading.progress import Did, Outcome, Progress
+from samerack.agent.leading.progress import Did, Progress, TakeoverOutcome
 from samerack.agent.leading.takeover import (
     BACK_SECONDS,
     HELD_SECONDS,
@@ -63,12 +63,12 @@ class TakeoverAttempt:
         self._missing, self._missing_since = 0, 0.0
         self._evicted_at = self._assigned_at = self._began
         self._held_since: float | None = None
-        self._publish_progress(replace(self.progress, outcome=Outcome.RUNNING, step=self._step.value))
+        self._publish_progress(replace(self.progress, outcome=TakeoverOutcome.RUNNING, step=self._step.value))
 
     @property
     def is_over(self) -> bool:
         """Whether the attempt has ended."""
-        return self.progress.outcome is not Outcome.RUNNING
+        return self.progress.outcome is not TakeoverOutcome.RUNNING
 
     @property
     def is_led(self) -> bool:
@@ -228,7 +228,7 @@ class TakeoverAttempt:
             KeyError: The table does not have this event in this step.
         """
         then = transition(self._step, event).then
-        if isinstance(then, Outcome):
+        if isinstance(then, TakeoverOutcome):
             self._finish(then, reason)
         elif then is self._step:
             self._publish_progress(self.progress)
@@ -251,9 +251,9 @@ class TakeoverAttempt:
             self.progress = replace(self.progress, held_seconds=round(self._held(), 3))
             self._held_since = None
 
-    def _finish(self, outcome: Outcome, reason: str) -> None:
+    def _finish(self, outcome: TakeoverOutcome, reason: str) -> None:
         did = (*self.progress.did, self._over(self._step.value))
-        until = self._assigned_at if outcome is Outcome.LEADS else self.clock()
+        until = self._assigned_at if outcome is TakeoverOutcome.LEADS else self.clock()
         seconds = round(until - self._began, 3)
         self._publish_progress(
             replace(self.progress, outcome=outcome, reason=reason, step="", did=did, seconds=seconds)
@@ -263,7 +263,7 @@ class TakeoverAttempt:
             reason=reason,
             seconds=self.progress.seconds,
             detail=f"held for {self.progress.held_seconds:.2f} s"
-            + (f"; {self.progress.rebalances} rebalances" if outcome is Outcome.LEADS else ""),
+            + (f"; {self.progress.rebalances} rebalances" if outcome is TakeoverOutcome.LEADS else ""),
         )
 
     def _held(self) -> float:

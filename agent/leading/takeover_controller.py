@@ -19,7 +19,7 @@ from samerack.agent.leading.group_reporter import GroupReporter
 from samerack.agent.leading.join_position import JoinPosition
 from samerack.agent.leading.membership import Membership
 from samerack.agent.leading.order import ahead
-from samerack.agent.leading.progress import Gain, Outcome, Progress
+from samerack.agent.leading.progress import Gain, Progress, TakeoverOutcome
 from samerack.agent.leading.rebalance_evaluator import Evaluation, RebalanceEvaluator
 from samerack.agent.leading.takeover import (
     MAX_AHEAD,
@@ -111,7 +111,7 @@ class TakeoverController:
         The member follows, and the group is stable.
         """
         progress = self.request.progress
-        asked = progress.outcome is Outcome.ASKED
+        asked = progress.outcome is TakeoverOutcome.ASKED
         if not asked and not self._is_due():
             return False
         dry_run = asked and progress.dry_run
@@ -211,10 +211,10 @@ class TakeoverController:
 
     def _answer(self, progress: Progress, reason: str, gain: Gain, *, asked: bool) -> None:
         if asked:
-            outcome = Outcome.REFUSED if reason else Outcome.WOULD
+            outcome = TakeoverOutcome.REFUSED if reason else TakeoverOutcome.WOULD
             self.request.publish(replace(progress, outcome=outcome, reason=reason, gain=gain))
         if reason and (not progress.dry_run if asked else reason != self._refused):
-            self.reporter.takeover(Outcome.REFUSED.value, reason=reason)
+            self.reporter.takeover(TakeoverOutcome.REFUSED.value, reason=reason)
         self._refused = "" if asked else reason
 
     def _begin(self, member: Membership, view: GroupView, evaluation: Evaluation, gain: Gain) -> None:

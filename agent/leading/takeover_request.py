@@ -12,7 +12,7 @@ from typing import Final
 
 from samerack.agent.group_status import FOLLOWING, LEADING, WAITING
 from samerack.agent.leading.group_reporter import GroupReporter
-from samerack.agent.leading.progress import UNDER_WAY, Outcome, Progress
+from samerack.agent.leading.progress import UNDER_WAY, Progress, TakeoverOutcome
 
 _ASKED_SECONDS: Final = 5.0
 """A request that the group's thread has not started by then is refused."""
@@ -40,10 +40,10 @@ class TakeoverRequest:
             asked = Progress(group=self._group, number=self._progress.number + 1, dry_run=dry_run)
             if role == FOLLOWING:
                 self._asked_at, self.approached = self._clock(), False
-                self._progress = replace(asked, outcome=Outcome.ASKED)
+                self._progress = replace(asked, outcome=TakeoverOutcome.ASKED)
             else:
                 self._progress = replace(
-                    asked, outcome=Outcome.REFUSED, reason=_role_refusal(role, self._reporter.trouble)
+                    asked, outcome=TakeoverOutcome.REFUSED, reason=_role_refusal(role, self._reporter.trouble)
                 )
             return self._progress
 
@@ -57,7 +57,7 @@ class TakeoverRequest:
     def next_number(self) -> int:
         """The number of the takeover that starts now: the request's, or a new one without a request."""
         progress = self._progress
-        return progress.number if progress.outcome is Outcome.ASKED else progress.number + 1
+        return progress.number if progress.outcome is TakeoverOutcome.ASKED else progress.number + 1
 
     def extend(self) -> None:
         """Start the time of the request again: the group's thread works on it."""
@@ -70,9 +70,9 @@ class TakeoverRequest:
 
     def _now(self) -> Progress:
         overdue = self._clock() - self._asked_at > _ASKED_SECONDS
-        if self._progress.outcome is Outcome.ASKED and overdue:
+        if self._progress.outcome is TakeoverOutcome.ASKED and overdue:
             reason = f"the group did not settle within {_ASKED_SECONDS:g} s, or its topics are not known yet; try again"
-            self._progress = replace(self._progress, outcome=Outcome.REFUSED, reason=reason)
+            self._progress = replace(self._progress, outcome=TakeoverOutcome.REFUSED, reason=reason)
         return self._progress
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final, NamedTuple
 
-from samerack.agent.leading.progress import Outcome
+from samerack.agent.leading.progress import TakeoverOutcome
 from samerack.agent.leading.takeover import HELD_SECONDS, LATE_SECONDS, LEAD_SECONDS, MAX_TRIES
 
 
@@ -50,34 +50,34 @@ class Transition(NamedTuple):
     steps: tuple[Step, ...]
     event: TakeoverEvent
     effect: str
-    then: Step | Outcome
+    then: Step | TakeoverOutcome
 
 
 _RELEASE: Final = "releases the pending member"
 _NOT_LED: Final = (Step.GATHER, Step.HOLD, Step.EVICT, Step.RELEASE)
 TRANSITIONS: Final = (
     Transition((Step.GATHER,), TakeoverEvent.IS_HELD, "sends its ids to the supervisor", Step.HOLD),
-    Transition((Step.GATHER,), TakeoverEvent.GOT_NO_ID, _RELEASE, Outcome.UNDONE),
-    Transition((Step.GATHER,), TakeoverEvent.MEMBERS_ARE_SLOW, _RELEASE, Outcome.UNDONE),
+    Transition((Step.GATHER,), TakeoverEvent.GOT_NO_ID, _RELEASE, TakeoverOutcome.UNDONE),
+    Transition((Step.GATHER,), TakeoverEvent.MEMBERS_ARE_SLOW, _RELEASE, TakeoverOutcome.UNDONE),
     Transition((Step.HOLD,), TakeoverEvent.LEADER_WAS_FASTER, "holds the next rebalance instead", Step.GATHER),
-    Transition((Step.HOLD,), TakeoverEvent.LEADER_WAS_FASTER_AGAIN, _RELEASE, Outcome.UNDONE),
+    Transition((Step.HOLD,), TakeoverEvent.LEADER_WAS_FASTER_AGAIN, _RELEASE, TakeoverOutcome.UNDONE),
     Transition(
         (Step.HOLD,),
         TakeoverEvent.NOBODY_OWNS_ANYTHING,
         "evicts the leader, and members that would lead next",
         Step.EVICT,
     ),
-    Transition((Step.HOLD,), TakeoverEvent.HELD_FOR_LONG, _RELEASE, Outcome.UNDONE),
-    Transition((Step.HOLD, Step.EVICT), TakeoverEvent.GROUP_IS_ANOTHER, _RELEASE, Outcome.UNDONE),
+    Transition((Step.HOLD,), TakeoverEvent.HELD_FOR_LONG, _RELEASE, TakeoverOutcome.UNDONE),
+    Transition((Step.HOLD, Step.EVICT), TakeoverEvent.GROUP_IS_ANOTHER, _RELEASE, TakeoverOutcome.UNDONE),
     Transition((Step.EVICT,), TakeoverEvent.ARE_BACK, _RELEASE, Step.RELEASE),
-    Transition((Step.RELEASE,), TakeoverEvent.DOES_NOT_END, _RELEASE, Outcome.UNDONE),
-    Transition(_NOT_LED, TakeoverEvent.LEADS_ALL, "gives each member its partitions", Outcome.LEADS),
+    Transition((Step.RELEASE,), TakeoverEvent.DOES_NOT_END, _RELEASE, TakeoverOutcome.UNDONE),
+    Transition(_NOT_LED, TakeoverEvent.LEADS_ALL, "gives each member its partitions", TakeoverOutcome.LEADS),
     Transition((Step.EVICT, Step.RELEASE), TakeoverEvent.LEADS_SOME, "gives each member its partitions", Step.REJOIN),
-    Transition(tuple(Step), TakeoverEvent.FOLLOWS, _RELEASE, Outcome.UNDONE),
-    Transition(_NOT_LED, TakeoverEvent.ENDS, _RELEASE, Outcome.UNDONE),
+    Transition(tuple(Step), TakeoverEvent.FOLLOWS, _RELEASE, TakeoverOutcome.UNDONE),
+    Transition(_NOT_LED, TakeoverEvent.ENDS, _RELEASE, TakeoverOutcome.UNDONE),
     Transition((Step.REJOIN,), TakeoverEvent.IS_REBALANCED, "gives the late member its partitions", Step.REJOIN),
-    Transition((Step.REJOIN,), TakeoverEvent.NOBODY_IS_LATE, "leads on", Outcome.LEADS),
-    Transition((Step.REJOIN,), TakeoverEvent.ENDS, "leaves as from any group", Outcome.LEADS),
+    Transition((Step.REJOIN,), TakeoverEvent.NOBODY_IS_LATE, "leads on", TakeoverOutcome.LEADS),
+    Transition((Step.REJOIN,), TakeoverEvent.ENDS, "leaves as from any group", TakeoverOutcome.LEADS),
 )
 _BY_STEP: Final = {(step, row.event): row for row in TRANSITIONS for step in row.steps}
 

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from samerack.agent.pod.model import Answer
+from samerack.agent.pod.model import SourceAnswer
 from samerack.common.fetching import HttpAnswer, NoAnswerError, ask
 from samerack.settings.pod import PodSettings
 
@@ -22,7 +22,7 @@ class _NoZoneError(Exception):
     """The service answered, but not with a zone."""
 
 
-def zones_of_this_machine(settings: PodSettings, _: Mapping[str, str]) -> Answer:
+def zones_of_this_machine(settings: PodSettings, _: Mapping[str, str]) -> SourceAnswer:
     """Return the zone from the metadata service; of several providers the first that knows it."""
     reasons = []
     for name, provider in _PROVIDERS.items():
@@ -33,8 +33,8 @@ def zones_of_this_machine(settings: PodSettings, _: Mapping[str, str]) -> Answer
         except (NoAnswerError, _NoZoneError) as error:
             reasons.append(f"{name}: {error}")
             continue
-        return Answer(source="cloud", zones=zones, detail=f"instance metadata of {name}")
-    return Answer(source="cloud", detail="; ".join(reasons))
+        return SourceAnswer(source="cloud", zones=zones, detail=f"instance metadata of {name}")
+    return SourceAnswer(source="cloud", detail="; ".join(reasons))
 
 
 def _aws(settings: PodSettings) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
-from samerack.agent.pod.model import Answer
+from samerack.agent.pod.model import SourceAnswer
 from samerack.common.errors import AgentError
 from samerack.common.fetching import NoAnswerError, ask
 from samerack.settings.pod import PodSettings
@@ -159,7 +159,7 @@ class Api:
             raise KubernetesError(f"{self._account / 'ca.crt'}: cannot be used ({error.strerror or error})") from None
 
 
-def zones_of_this_pod(settings: PodSettings, environment: Mapping[str, str]) -> Answer:
+def zones_of_this_pod(settings: PodSettings, environment: Mapping[str, str]) -> SourceAnswer:
     """Return the zone of this pod from the Kubernetes API: by node name, pod name or address, whichever is set.
 
     NODE_NAME, POD_NAME with POD_NAMESPACE, and POD_IP come from the downward API; HOSTNAME is a pod's name by default.
@@ -167,10 +167,10 @@ def zones_of_this_pod(settings: PodSettings, environment: Mapping[str, str]) -> 
     try:
         return _of_this_pod(Api(settings, environment), settings, environment)
     except KubernetesError as error:
-        return Answer(source="kubernetes", detail=str(error))
+        return SourceAnswer(source="kubernetes", detail=str(error))
 
 
-def _of_this_pod(api: Api, settings: PodSettings, environment: Mapping[str, str]) -> Answer:
+def _of_this_pod(api: Api, settings: PodSettings, environment: Mapping[str, str]) -> SourceAnswer:
     node, name, address = (environment.get(key, "") for key in ("NODE_NAME", "POD_NAME", "POD_IP"))
     if node:
         zone, what = api.zone_of_node(node), f"node {node}"
@@ -182,15 +182,15 @@ def _of_this_pod(api: Api, settings: PodSettings, environment: Mapping[str, str]
         else:
             pod, what = api.pod_at(namespace, address), f"pod at {address} in {namespace}"
         if pod is None:
-            return Answer(
+            return SourceAnswer(
                 source="kubernetes",
                 detail=f"there is no {what}; let the downward API give NODE_NAME (spec.nodeName)",
             )
         zone = api.zone_of(pod)
         what += f" on node {pod.node}" if pod.node else ""
     if not zone:
-        return Answer(source="kubernetes", detail=f"{what} has no label {settings.label}")
-    return Answer(source="kubernetes", zones=(zone,), detail=f"the label {settings.label} of {what}")
+        return SourceAnswer(source="kubernetes", detail=f"{what} has no label {settings.label}")
+    return SourceAnswer(source="kubernetes", zones=(zone,), detail=f"the label {settings.label} of {what}")
 
 
 def _in_cluster(environment: Mapping[str, str]) -> str:

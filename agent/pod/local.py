@@ -7,47 +7,47 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from samerack.agent.pod.model import Answer
+from samerack.agent.pod.model import SourceAnswer
 from samerack.settings.pod import PodSettings
 
 _MAX_BYTES: Final = 1 << 20
 _LABEL_LINE: Final = re.compile(r'(?P<key>[^=\s]+)="(?P<value>[^"\\]*)"')
 
 
-def from_variable(settings: PodSettings, environment: Mapping[str, str]) -> Answer:
+def from_variable(settings: PodSettings, environment: Mapping[str, str]) -> SourceAnswer:
     """Return the rack in the variable `pod.rack_variable`."""
     name = settings.rack_variable
     value = environment.get(name, "").strip()
     if value:
-        return Answer(source="env", zones=(value,), detail=f"the variable {name}")
+        return SourceAnswer(source="env", zones=(value,), detail=f"the variable {name}")
     state = "is empty" if name in environment else "is not set"
-    return Answer(source="env", detail=f"the variable {name} {state}")
+    return SourceAnswer(source="env", detail=f"the variable {name} {state}")
 
 
-def from_file(settings: PodSettings, _: Mapping[str, str]) -> Answer:
+def from_file(settings: PodSettings, _: Mapping[str, str]) -> SourceAnswer:
     """Return the rack in the first line of `pod.rack_file`."""
     if not settings.rack_file:
-        return Answer(source="file", detail="pod.rack_file names no file")
+        return SourceAnswer(source="file", detail="pod.rack_file names no file")
     text, wrong = _read(settings.rack_file)
     first = text.partition("\n")[0].strip()
     if first:
-        return Answer(source="file", zones=(first,), detail=f"the file {settings.rack_file}")
-    return Answer(source="file", detail=wrong or f"the file {settings.rack_file} begins with an empty line")
+        return SourceAnswer(source="file", zones=(first,), detail=f"the file {settings.rack_file}")
+    return SourceAnswer(source="file", detail=wrong or f"the file {settings.rack_file} begins with an empty line")
 
 
-def from_label(settings: PodSettings, environment: Mapping[str, str]) -> Answer:
+def from_label(settings: PodSettings, environment: Mapping[str, str]) -> SourceAnswer:
     """Return the zone from the downward API: the variable `pod.label_variable`, else the file `pod.label_file`."""
     variable, label = settings.label_variable, settings.label
     value = environment.get(variable, "").strip()
     if value:
-        return Answer(source="label", zones=(value,), detail=f"the variable {variable}")
+        return SourceAnswer(source="label", zones=(value,), detail=f"the variable {variable}")
     text, wrong = _read(settings.label_file)
     value = labels(text).get(label, "")
     if value:
-        return Answer(source="label", zones=(value,), detail=f"the label {label} in {settings.label_file}")
+        return SourceAnswer(source="label", zones=(value,), detail=f"the label {label} in {settings.label_file}")
     # set but empty: Kubernetes knows the variable's label, and the pod has none
     state = "is empty: the pod has no such label" if variable in environment else "is not set"
-    return Answer(
+    return SourceAnswer(
         source="label",
         detail=f"the variable {variable} {state}; {wrong or f'{settings.label_file} has no label {label}'}; Kubernetes "
         "copies a node's zone to its pods from 1.35 on",

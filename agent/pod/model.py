@@ -9,7 +9,7 @@ from samerack.settings.pod import RackSource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class SourceAnswer:
     """The answer of one source.
 
     Attributes:
@@ -28,7 +28,7 @@ class OwnRack:
 
     rack: str | None
     source: RackSource | None
-    answers: tuple[Answer, ...]
+    answers: tuple[SourceAnswer, ...]
 
 
 def rack_of(zones: tuple[str, ...], table: Mapping[str, str]) -> str | None:

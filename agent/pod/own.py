@@ -10,11 +10,11 @@ from typing import Final
 from samerack.agent.pod.cloud import zones_of_this_machine
 from samerack.agent.pod.kubernetes import zones_of_this_pod
 from samerack.agent.pod.local import from_file, from_label, from_variable
-from samerack.agent.pod.model import Answer, OwnRack, rack_of
+from samerack.agent.pod.model import OwnRack, SourceAnswer, rack_of
 from samerack.settings.model import Settings
 from samerack.settings.pod import PodSettings, RackSource
 
-_SOURCES: Final[Mapping[RackSource, Callable[[PodSettings, Mapping[str, str]], Answer]]] = {
+_SOURCES: Final[Mapping[RackSource, Callable[[PodSettings, Mapping[str, str]], SourceAnswer]]] = {
     "env": from_variable,
     "file": from_file,
     "label": from_label,
@@ -29,7 +29,7 @@ def own_rack(settings: PodSettings, environment: Mapping[str, str] | None = None
     With `every`, ask the sources after it as well, to show what they say.
     """
     environment = os.environ if environment is None else environment
-    answers: list[Answer] = []
+    answers: list[SourceAnswer] = []
     rack: str | None = None
     source: RackSource | None = None
     for name in settings.sources:
@@ -49,7 +49,7 @@ def with_own_rack(settings: Settings, own: OwnRack) -> Settings:
     return settings.model_copy(update={"traffic": settings.traffic.model_copy(update={"rack": own.rack})})
 
 
-def _checked(answer: Answer) -> Answer:
+def _checked(answer: SourceAnswer) -> SourceAnswer:
     """Remove zones that are not valid names: what is written for applications must stay on one line."""
     if all(zone.isprintable() and len(zone) <= 255 for zone in answer.zones):
         return answer

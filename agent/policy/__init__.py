@@ -11,8 +11,8 @@ the comparison of rebalances with their prediction.
 """
 
 from samerack.agent.policy.breaker import Breaker
-from samerack.agent.policy.condition import MAX_ROUNDS, ByteRates, Changes, Crossing, GroupCondition
-from samerack.agent.policy.decide import State, decide, fresh, remembering
+from samerack.agent.policy.condition import MAX_ROUNDS, ByteRates, Changes, CrossRackShare, GroupCondition
+from samerack.agent.policy.decide import PolicyState, decide, fresh, remembering
 from samerack.agent.policy.model import SECONDS_PER_DAY, Action, Decision, Rules, rules_of
 from samerack.agent.policy.reasons import EXEMPT, REFUSALS, TRIGGERS, WAITS, Reason
 
@@ -27,12 +27,12 @@ __all__ = [
     "Breaker",
     "ByteRates",
     "Changes",
-    "Crossing",
+    "CrossRackShare",
     "Decision",
     "GroupCondition",
+    "PolicyState",
     "Reason",
     "Rules",
-    "State",
     "decide",
     "fresh",
     "remembering",

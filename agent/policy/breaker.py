@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from samerack.agent.policy.condition import Crossing, GroupCondition
+from samerack.agent.policy.condition import CrossRackShare, GroupCondition
 from samerack.agent.policy.model import TOLERANCE, Rules
 
 UNDISTURBED_SECONDS: Final = 60.0
@@ -148,7 +148,7 @@ def _has_settled(trial: Trial, condition: GroupCondition, now: float) -> bool:
     return trial.stable is not None and now - trial.stable[0] >= SETTLED_SECONDS
 
 
-def _concluded(breaker: Breaker, trial: Trial, crossing: Crossing | None, now: float, rules: Rules) -> Breaker:
+def _concluded(breaker: Breaker, trial: Trial, crossing: CrossRackShare | None, now: float, rules: Rules) -> Breaker:
     """Return the breaker with the trial's result, if it is due."""
     if not trial.undisturbed:
         return breaker

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from samerack.agent.policy.requests import Request
+from samerack.agent.policy.requests import RebalanceRequest
 from samerack.assignors.model import Cost
 from samerack.common import words
 
@@ -36,7 +36,7 @@ class ByteRates:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Crossing:
+class CrossRackShare:
     """What crosses racks: a share of what is written to the partitions, by the brokers that serve their owners.
 
     It does not depend on when members commit.
@@ -100,11 +100,11 @@ class GroupCondition:
     rounds: int
     changes: Changes | None
     rates: ByteRates | None = None
-    crossing: Crossing | None = None
+    crossing: CrossRackShare | None = None
     generation: int = 0
     conditions: int = 0
     pause_seconds: float | None = None
-    pause: Request | None = None
+    pause: RebalanceRequest | None = None
 
     @property
     def shares(self) -> tuple[float | None, float | None]:

@@ -24,7 +24,7 @@ _Refusal: TypeAlias = tuple[Reason, float | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class PolicyState:
     """The state between two decisions.
 
     Attributes:
@@ -40,17 +40,19 @@ class State:
     proposed: float | None = None
 
 
-def fresh(rules: Rules, now: float) -> State:
+def fresh(rules: Rules, now: float) -> PolicyState:
     """Return the state at the start: a full budget, a closed breaker."""
-    return State(budget=budgets.full(rules, now), breaker=Breaker())
+    return PolicyState(budget=budgets.full(rules, now), breaker=Breaker())
 
 
-def remembering(state: State, times: Iterable[float]) -> State:
+def remembering(state: PolicyState, times: Iterable[float]) -> PolicyState:
     """Add rebalances of the last hour that were triggered before the start (seconds, monotonic)."""
     return replace(state, budget=budgets.remembering(state.budget, times))
 
 
-def decide(state: State, condition: GroupCondition, now: float, wall: float, rules: Rules) -> tuple[State, Decision]:
+def decide(
+    state: PolicyState, condition: GroupCondition, now: float, wall: float, rules: Rules
+) -> tuple[PolicyState, Decision]:
     """Decide about a Stable group that the agent leads; return the state after it and the decision.
 
     Args:
@@ -76,7 +78,9 @@ def decide(state: State, condition: GroupCondition, now: float, wall: float, rul
     return _evaluate(state, condition, now, wall, rules)
 
 
-def _evaluate(state: State, condition: GroupCondition, now: float, wall: float, rules: Rules) -> tuple[State, Decision]:
+def _evaluate(
+    state: PolicyState, condition: GroupCondition, now: float, wall: float, rules: Rules
+) -> tuple[PolicyState, Decision]:
     """Decide by what a rebalance would save, and whether that is enough."""
     if condition.present.cross_rack_share <= condition.possible.cross_rack_share + TOLERANCE:
         return replace(state, proposed=None), _decision(condition, Action.NOTHING, Reason.NOTHING_TO_GAIN)
@@ -107,8 +111,8 @@ def _is_uncertain(condition: GroupCondition, rules: Rules) -> bool:
 
 
 def _weigh(
-    state: State, condition: GroupCondition, now: float, wall: float, rules: Rules
-) -> tuple[State, _Refusal | None]:
+    state: PolicyState, condition: GroupCondition, now: float, wall: float, rules: Rules
+) -> tuple[PolicyState, _Refusal | None]:
     """Return why the saving in bytes is not enough; None if it is, is not required, or was not measured in time."""
     if not rules.min_bytes_per_second:
         return state, None
@@ -121,8 +125,8 @@ def _weigh(
 
 
 def _refused(
-    state: State, condition: GroupCondition, now: float, wall: float, rules: Rules
-) -> tuple[State, _Refusal | None]:
+    state: PolicyState, condition: GroupCondition, now: float, wall: float, rules: Rules
+) -> tuple[PolicyState, _Refusal | None]:
     """Return why a rebalance that is worth it must wait, and until when; None if it need not."""
     if condition.pause is not None:
         return state, (Reason.PAUSED, condition.pause.until)
@@ -146,7 +150,7 @@ def _broken(breaker: Breaker, now: float, wall: float, rules: Rules) -> _Refusal
     return Reason.BREAKER_OPEN, wall + closes - now if closes > now else None
 
 
-def _act(state: State, condition: GroupCondition, now: float, rules: Rules) -> tuple[State, Decision]:
+def _act(state: PolicyState, condition: GroupCondition, now: float, rules: Rules) -> tuple[PolicyState, Decision]:
     """Trigger a rebalance, or propose it."""
     reason = why_cheaper(condition)
     state = replace(state, budget=budgets.spent(state.budget))
@@ -156,7 +160,7 @@ def _act(state: State, condition: GroupCondition, now: float, rules: Rules) -> t
     return state, _decision(condition, Action.REBALANCE, reason)
 
 
-def _required(state: State, condition: GroupCondition, reason: Reason) -> tuple[State, Decision]:
+def _required(state: PolicyState, condition: GroupCondition, reason: Reason) -> tuple[PolicyState, Decision]:
     """Trigger a rebalance that the group needs."""
     state = replace(state, breaker=breakers.followed(state.breaker))
     return state, _decision(condition, Action.REBALANCE, reason)

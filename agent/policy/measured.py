@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from samerack.agent.policy import ByteRates, Crossing
+from samerack.agent.policy import ByteRates, CrossRackShare
 from samerack.assignors.evaluate import cross_rack_mask
 from samerack.common.errors import SettingsError
 from samerack.common.money import PriceTable
@@ -38,7 +38,7 @@ class Measured:
     """
 
     rates: Callable[[str], UncertainRates | None] = _nothing
-    crossing: Callable[[str], Crossing | None] = _nothing
+    crossing: Callable[[str], CrossRackShare | None] = _nothing
 
 
 UNMEASURED = Measured()
@@ -52,12 +52,12 @@ The error is estimated from short blocks then, and a plan is compared with it ev
 def measured(board: TrafficBoard, weights: WeightBook) -> Measured:
     """Return the functions that read the measured figures."""
 
-    def crossing(name: str) -> Crossing | None:
+    def crossing(name: str) -> CrossRackShare | None:
         group = board.group(name)
         if group is None:
             return None
         share = shares.by_long_run(group.partitions, {member.id: member.rack.rack for member in group.members})
-        return None if share is None else Crossing(share=share, at=board.latest().window_end)
+        return None if share is None else CrossRackShare(share=share, at=board.latest().window_end)
 
     return Measured(rates=weights.rates, crossing=crossing)
 

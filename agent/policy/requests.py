@@ -27,7 +27,7 @@ class Wish(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class RebalanceRequest:
     """A request that is in force.
 
     Attributes:
@@ -57,7 +57,7 @@ _DONE: Final[Mapping[Wish, str]] = {
 }
 
 
-def in_words(request: Request) -> str:
+def in_words(request: RebalanceRequest) -> str:
     """Return a request as one text: what, by whom, until when, why, and what ends it."""
     by = f" by {request.by}" if request.by else ""
     until = f" until {when(request.until)} UTC" if request.until is not None else ""

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 from samerack.agent.publishing.outbox import Kind
 
 
-class Loss(Enum):
+class DropReason(Enum):
     """Why a record was dropped; the value is the label in metrics."""
 
     BUFFER_FULL = "buffer-full"
@@ -19,7 +19,7 @@ class Loss(Enum):
     STOPPED = "stopped"
 
 
-class Refusal(Enum):
+class TopicRefusal(Enum):
     """Why a topic takes no records at the moment; the value is the label in metrics."""
 
     NOT_ALLOWED = "not-allowed"
@@ -50,8 +50,8 @@ class PublishingMetrics:
         for kind in Kind:
             self._published.labels(kind.value)
             self._buffered.labels(kind.value)
-            for loss in Loss:
-                self._dropped.labels(kind.value, loss.value)
+            for reason in DropReason:
+                self._dropped.labels(kind.value, reason.value)
         for topic in topics:
             self.refused(topic, None)
 
@@ -59,9 +59,9 @@ class PublishingMetrics:
         """Count an acknowledged record."""
         self._published.labels(kind.value).inc()
 
-    def dropped(self, kind: Kind, loss: Loss) -> None:
+    def dropped(self, kind: Kind, reason: DropReason) -> None:
         """Count a dropped record."""
-        self._dropped.labels(kind.value, loss.value).inc()
+        self._dropped.labels(kind.value, reason.value).inc()
 
     def buffered(self, kind: Kind, records: int) -> None:
         """Set how many records of a kind wait."""
@@ -71,9 +71,9 @@ class PublishingMetrics:
         """Set how many bytes the waiting records have."""
         self._bytes.set(count)
 
-    def refused(self, topic: str, why: Refusal | None) -> None:
+    def refused(self, topic: str, why: TopicRefusal | None) -> None:
         """Set why a topic takes no records, or that it takes them again (None)."""
-        for refusal in Refusal:
+        for refusal in TopicRefusal:
             self._refused.labels(topic, refusal.value).set(float(refusal is why))
 
     def replaced(self) -> None:

@@ -17,7 +17,7 @@ from typing import Final
 
 import structlog
 
-from samerack.agent.publishing.metrics import Loss, PublishingMetrics
+from samerack.agent.publishing.metrics import DropReason, PublishingMetrics
 from samerack.agent.publishing.outbox import Kind, Outbox, OutgoingRecord
 from samerack.agent.publishing.sender import Sender, producer_config
 from samerack.agent.publishing.states import LastPublished, state_record
@@ -218,7 +218,7 @@ class Publisher(Service):
         )
         dropped = self._outbox.add(outgoing)
         for one in dropped:
-            self._metrics.dropped(one.kind, Loss.BUFFER_FULL)
+            self._metrics.dropped(one.kind, DropReason.BUFFER_FULL)
         if dropped and not self._full:
             log.warning(
                 "buffer-full",

@@ -7,7 +7,7 @@ from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException
 
-from samerack.agent.publishing.metrics import Refusal
+from samerack.agent.publishing.metrics import TopicRefusal
 from samerack.traffic.model import Gap
 
 REFUSED_SECONDS: Final = 30.0
@@ -30,20 +30,20 @@ class Trouble:
     """Why a topic takes no records at the moment, and the cure."""
 
     topic: str
-    why: Refusal
+    why: TopicRefusal
     reason: str
     cure: str
 
     @property
     def gap(self) -> Gap:
         """The trouble as a gap in the agent's report."""
-        refused = self.why is Refusal.NOT_ALLOWED
+        refused = self.why is TopicRefusal.NOT_ALLOWED
         return Gap(what="publishing", where=self.topic, refused=refused, reason=self.reason, consequence=self.cure)
 
     @property
     def pause_seconds(self) -> float:
         """How long to wait before the next attempt."""
-        return FAILING_SECONDS if self.why is Refusal.FAILING else REFUSED_SECONDS
+        return FAILING_SECONDS if self.why is TopicRefusal.FAILING else REFUSED_SECONDS
 
 
 def kafka_error(exception: KafkaException) -> KafkaError:
@@ -56,19 +56,19 @@ def trouble_of(error: KafkaError, topic: str, *, bootstrap: str) -> Trouble:
     """Return what an error means for a topic."""
     code = error.code()
     if code in _NOT_ALLOWED:
-        why = Refusal.NOT_ALLOWED
+        why = TopicRefusal.NOT_ALLOWED
         cure = (
             f"allow WRITE on the topic: kafka-acls.sh --bootstrap-server {bootstrap} --add --allow-principal "
             f"User:NAME --operation Write --topic {topic}"
         )
     elif code in _MISSING:
-        why = Refusal.MISSING
+        why = TopicRefusal.MISSING
         cure = (
             f"create it: kafka-topics.sh --bootstrap-server {bootstrap} --create --topic {topic} --partitions 6; "
             "or let publishing.create_topics do so"
         )
     else:
-        why = Refusal.FAILING
+        why = TopicRefusal.FAILING
         cure = (
             "records wait; check the topic, and bootstrap.servers and security.protocol in kafka and publishing.kafka"
         )

@@ -16,7 +16,7 @@ from typing import Any, Final
 import structlog
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from samerack.agent.publishing.metrics import Loss, PublishingMetrics
+from samerack.agent.publishing.metrics import DropReason, PublishingMetrics
 from samerack.agent.publishing.outbox import Kind, Outbox, OutgoingRecord
 from samerack.agent.publishing.refusals import Trouble, kafka_error
 from samerack.agent.publishing.topics import TopicAvailability
@@ -133,7 +133,7 @@ class Sender:
             self._producer.purge()
         left = self._outbox.empty()
         for record in left:
-            self._metrics.dropped(record.kind, Loss.STOPPED)
+            self._metrics.dropped(record.kind, DropReason.STOPPED)
         if left:
             log.warning("records-lost", records=len(left), reason="Kafka did not take them before the end")
 
@@ -189,7 +189,7 @@ class Sender:
         """Drop a record that is too large for the producer or for the topic; logged once for each group."""
         self._outbox.done(record)
         self._alone.discard(record.number)
-        self._metrics.dropped(record.kind, Loss.TOO_LARGE)
+        self._metrics.dropped(record.kind, DropReason.TOO_LARGE)
         if record.group not in self._too_large:
             self._too_large.add(record.group)
             log.warning(

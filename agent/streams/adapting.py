@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from samerack.agent.streams.context import PlanContext, PlanRules
-from samerack.agent.streams.question import Question
+from samerack.agent.streams.question import PlanQuestion
 from samerack.assignors.streams.configs import AssignmentConfigs
 from samerack.assignors.streams.model import ApplicationState, KafkaStreamsState, ProcessId, TaskInfo
 from samerack.assignors.streams.weighing import partitions_of, weighed
@@ -19,7 +19,7 @@ from samerack.assignors.streams.weighing import partitions_of, weighed
 _RACK_TAG: Final = "rack"
 
 
-def adapted(question: Question, context: PlanContext, *, assignor: str) -> tuple[ApplicationState, tuple[str, ...]]:
+def adapted(question: PlanQuestion, context: PlanContext, *, assignor: str) -> tuple[ApplicationState, tuple[str, ...]]:
     """Return the application that is planned by the assignor of this name, and warnings."""
     warnings: list[str] = []
     configs = _configs(question.configs, context.rules)
@@ -66,7 +66,7 @@ def _with_racks(
 
 
 def _weighed(
-    question: Question, configs: AssignmentConfigs, context: PlanContext, assignor: str, warnings: list[str]
+    question: PlanQuestion, configs: AssignmentConfigs, context: PlanContext, assignor: str, warnings: list[str]
 ) -> tuple[list[TaskInfo], AssignmentConfigs]:
     """Return tasks whose partitions weigh what they carry; one whose bytes are not known weighs as the average."""
     measured = context.weights or {}

@@ -10,7 +10,7 @@ from itertools import chain, repeat
 from typing import Any
 
 from samerack.agent.streams.figures import Summary
-from samerack.agent.streams.making import Planned
+from samerack.agent.streams.making import MadePlan
 from samerack.agent.streams.question import VERSION
 from samerack.assignors.streams.assignment import KafkaStreamsAssignment, TaskType
 from samerack.assignors.streams.model import ApplicationState, ProcessId, TaskId
@@ -27,7 +27,7 @@ class _Crossing:
     weight: int
 
 
-def summary(planned: Planned, *, plan: str) -> Summary:
+def summary(planned: MadePlan, *, plan: str) -> Summary:
     """Return a plan in figures; `plan` is its id."""
     state, before, after = planned.state, planned.before, planned.plan
     standbys = Counter(chain.from_iterable(one.of_type(TaskType.STANDBY) for one in after.values()))
@@ -94,7 +94,7 @@ def _crossing(state: ApplicationState, plan: Assignments, kind: TaskType) -> _Cr
     return _Crossing(partitions=partitions, weight=weight)
 
 
-def to_json(planned: Planned, figures: Summary) -> bytes:
+def to_json(planned: MadePlan, figures: Summary) -> bytes:
     """Return the answer: the plan of every client in the order of the question, and its bill."""
     index = {task: number for number, task in enumerate(planned.question.task_ids)}
 

@@ -58,7 +58,7 @@ class Rackless:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Heading:
+class Caller:
     """Who asks, before the plan is made."""
 
     application: str

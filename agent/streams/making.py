@@ -12,7 +12,7 @@ from typing import Final
 from samerack.agent.streams.adapting import adapted, without_lags
 from samerack.agent.streams.context import PlanContext
 from samerack.agent.streams.own_assignors import OwnAssignorError, OwnAssignors, subscription_of
-from samerack.agent.streams.question import Question
+from samerack.agent.streams.question import PlanQuestion
 from samerack.assignors.streams.assignment import KafkaStreamsAssignment, TaskType
 from samerack.assignors.streams.builtin import ASSIGNORS
 from samerack.assignors.streams.model import ApplicationState, ProcessId
@@ -36,10 +36,10 @@ class PlanError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Planned:
+class MadePlan:
     """A plan: the assignment of every client, the one before, and the application as it was planned."""
 
-    question: Question
+    question: PlanQuestion
     assignor: str
     plan: Mapping[ProcessId, KafkaStreamsAssignment]
     before: Mapping[ProcessId, KafkaStreamsAssignment]
@@ -48,7 +48,7 @@ class Planned:
     warnings: tuple[str, ...] = ()
 
 
-def make(question: Question, context: PlanContext, own: OwnAssignors, *, now_ms: int) -> Planned:
+def make(question: PlanQuestion, context: PlanContext, own: OwnAssignors, *, now_ms: int) -> MadePlan:
     """Plan an application as it is at `now_ms`, in ms since 1970, by its settings and what the agent knows of it.
 
     Raises:
@@ -76,7 +76,7 @@ def make(question: Question, context: PlanContext, own: OwnAssignors, *, now_ms:
         raise PlanError(f"the plan of {name} has a client twice; give each one assignment")
     if missing := len(state.all_tasks) - _actives(outcome.assignment):
         raise PlanError(f"the plan of {name} leaves {missing} tasks without an active client; assign all of them")
-    return Planned(
+    return MadePlan(
         question=question,
         assignor=name,
         plan=plan,

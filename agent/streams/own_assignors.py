@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from samerack.agent.streams.question import Question
+from samerack.agent.streams.question import PlanQuestion
 from samerack.assignors.streams.assignment import KafkaStreamsAssignment
 from samerack.assignors.streams.model import ApplicationState, TaskAssignmentError
 from samerack.assignors.streams.plugin import AssignmentError, GroupAssignment, GroupSubscription, TaskAssignment
@@ -120,7 +120,7 @@ def find_in(folders: tuple[str, ...]) -> None:
     sys.path.extend(folder for folder in folders if folder not in sys.path)
 
 
-def subscription_of(question: Question) -> GroupSubscription:
+def subscription_of(question: PlanQuestion) -> GroupSubscription:
     """Return the subscriptions: every consumer of an application subscribes to all source topics of its tasks."""
     topics = tuple(sorted({one.topic for task in question.tasks for one in task.topic_partitions if one.is_source}))
     return GroupSubscription(

@@ -38,12 +38,12 @@ _NUMBERS: Final = (
 Value = TypeVar("Value")
 
 
-class QuestionError(Exception):
+class PlanQuestionError(Exception):
     """The question is not valid; the message says where and what is expected."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class PlanQuestion:
     """An application that asks for a plan.
 
     Attributes:
@@ -61,7 +61,7 @@ class Question:
     task_ids: tuple[TaskId, ...] = field(repr=False)
 
 
-def read_question(body: bytes) -> Question:
+def read_question(body: bytes) -> PlanQuestion:
     """Return the question in a body.
 
     Raises:
@@ -70,11 +70,11 @@ def read_question(body: bytes) -> Question:
     try:
         given: Any = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise QuestionError(f"the body is no JSON: {error}; post what samerack's TaskAssignor posts") from None
+        raise PlanQuestionError(f"the body is no JSON: {error}; post what samerack's TaskAssignor posts") from None
     root = _Object(given, "question")
     version = root.get("version", int)
     if version != VERSION:
-        raise QuestionError(f"version {version} is unknown; this agent knows {VERSION}: use the jar of its release")
+        raise PlanQuestionError(f"version {version} is unknown; this agent knows {VERSION}: use the jar of its release")
     return _Reader(root).question()
 
 
@@ -83,14 +83,14 @@ class _Object:
 
     def __init__(self, value: Any, place: str) -> None:
         if not isinstance(value, dict):
-            raise QuestionError(f"{place}: expected an object")
+            raise PlanQuestionError(f"{place}: expected an object")
         self._value = value
         self._place = place
 
     def get(self, key: str, kind: type[Value]) -> Value:
         value = self._value.get(key)
         if not _is(value, kind):
-            raise QuestionError(f"{self._place}: {key}: expected {_NAMES[kind]}")
+            raise PlanQuestionError(f"{self._place}: {key}: expected {_NAMES[kind]}")
         return cast("Value", value)
 
     def maybe(self, key: str, kind: type[Value]) -> Value | None:
@@ -120,15 +120,15 @@ class _Reader:
         self._tasks: tuple[TaskInfo, ...] = ()
         self._ids: tuple[TaskId, ...] = ()
 
-    def question(self) -> Question:
+    def question(self) -> PlanQuestion:
         root = self._root
         application = root.get("application", str)
         if not application or len(application) > MAX_NAME:
-            raise QuestionError(f"application: expected a name of at most {MAX_NAME} characters")
+            raise PlanQuestionError(f"application: expected a name of at most {MAX_NAME} characters")
         configs = _Object(root.get("configs", dict), "configs")
         assignor = configs.maybe("assignor", str)
         if assignor is not None and assignor not in _ASSIGNORS:
-            raise QuestionError(
+            raise PlanQuestionError(
                 f"configs: assignor: expected ha, sticky or null, not {assignor[:MAX_NAME]!r}; "
                 "the agent's settings may name another one in streams.applications"
             )
@@ -136,9 +136,9 @@ class _Reader:
             self._tasks = tuple(self._task(task, index) for index, task in enumerate(root.get("tasks", list)))
             self._ids = tuple(task.id for task in self._tasks)
             if len(set(self._ids)) < len(self._ids):
-                raise QuestionError("tasks: one is listed twice; give each once")
+                raise PlanQuestionError("tasks: one is listed twice; give each once")
             clients = self._clients(root)
-            return Question(
+            return PlanQuestion(
                 application=application,
                 assignor=assignor or "",
                 configs=_configs(configs),
@@ -147,9 +147,9 @@ class _Reader:
                 task_ids=self._ids,
             )
         except AssignmentError as error:
-            raise QuestionError(str(error)) from None
+            raise PlanQuestionError(str(error)) from None
         except (TypeError, ValueError, KeyError, IndexError, OverflowError) as error:
-            raise QuestionError(f"the question has not the form of version {VERSION}: {error!r}") from None
+            raise PlanQuestionError(f"the question has not the form of version {VERSION}: {error!r}") from None
 
     def _task(self, given: Any, index: int) -> TaskInfo:
         try:
@@ -158,7 +158,7 @@ class _Reader:
             stores = _STORE if is_stateful else _NO_STORE
             info = TaskInfo._make((task_id(name), is_stateful, stores, self._partitions(partitions)))
         except (TypeError, ValueError, KeyError, IndexError) as error:
-            raise QuestionError(
+            raise PlanQuestionError(
                 f"tasks: number {index}: {error!r}; expected [TASK, 0 or 1, [[TOPIC, PARTITION, KIND, RACKS], ...]]"
             ) from None
         return info
@@ -182,13 +182,13 @@ class _Reader:
     def _clients(self, root: _Object) -> tuple[KafkaStreamsState, ...]:
         given = root.get("clients", list)
         if not given:
-            raise QuestionError("clients: there is none to give tasks to")
+            raise PlanQuestionError("clients: there is none to give tasks to")
         common = self._lags(root.maybe("lags", list) or [])
         clients = tuple(
             self._client(_Object(client, f"clients: number {index}"), common) for index, client in enumerate(given)
         )
         if len({client.process_id for client in clients}) < len(clients):
-            raise QuestionError("clients: a process is listed twice; give each once")
+            raise PlanQuestionError("clients: a process is listed twice; give each once")
         return clients
 
     def _client(self, given: _Object, common: Mapping[TaskId, int]) -> KafkaStreamsState:
@@ -210,7 +210,7 @@ class _Reader:
 
     def _named(self, indices: list[int]) -> frozenset[TaskId]:
         if indices and not (min(indices) >= 0 and _are(indices, int)):
-            raise QuestionError("clients: a task is no index of tasks")
+            raise PlanQuestionError("clients: a task is no index of tasks")
         return frozenset(map(self._ids.__getitem__, indices))
 
     def _lags(self, pairs: list[list[int]]) -> dict[TaskId, int]:
@@ -218,9 +218,9 @@ class _Reader:
             return {}
         tasks, lags = zip(*pairs, strict=True)
         if min(tasks) < 0:
-            raise QuestionError("lags: a task is no index of tasks")
+            raise PlanQuestionError("lags: a task is no index of tasks")
         if not _are(lags, int):
-            raise QuestionError("lags: expected [[TASK, LAG], ...]")
+            raise PlanQuestionError("lags: expected [[TASK, LAG], ...]")
         return dict(zip(map(self._ids.__getitem__, tasks), lags, strict=True))
 
 
@@ -230,7 +230,7 @@ _KNOWN: Final[Mapping[int, bool]] = {0: False, 1: True}
 def _texts(values: Iterable[Any], place: str) -> list[str]:
     texts = list(values)
     if not _are(texts, str):
-        raise QuestionError(f"{place}: expected texts")
+        raise PlanQuestionError(f"{place}: expected texts")
     return texts
 
 

@@ -12,7 +12,7 @@ from http import HTTPStatus
 from typing import Final
 
 from samerack.agent.streams.board import StreamsBoard
-from samerack.agent.streams.context import MAX_NAME, Heading, PlanContext, PlanRules, Rackless
+from samerack.agent.streams.context import MAX_NAME, Caller, PlanContext, PlanRules, Rackless
 from samerack.agent.streams.outcome import read_outcome
 from samerack.agent.streams.reporter import StreamsReporter
 from samerack.agent.streams.workers import NoPlanError, Workers
@@ -120,14 +120,14 @@ class StreamsService:
                 self._reporter.not_passed_on(outcome.application, outcome.plan, error)
                 raise
 
-    def _context(self, heading: Heading) -> PlanContext:
+    def _context(self, caller: Caller) -> PlanContext:
         """Return the rules of the application that asks, and what the agent knows of its clients and partitions."""
-        name = heading.application
+        name = caller.application
         chosen = self._settings.of(name)
         rules = PlanRules(**(chosen.model_dump() | {"weights": chosen.weights or self._settings.weights}))
         return PlanContext(
             rules=rules,
-            racks=self._racks_of(name, heading.rackless),
+            racks=self._racks_of(name, caller.rackless),
             weights=self._weights_of(name) if rules.weights == "bytes" else None,
         )
 

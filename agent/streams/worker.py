@@ -19,10 +19,10 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from samerack.agent.streams.answer import summary, to_json
-from samerack.agent.streams.context import Heading, PlanContext, Rackless
-from samerack.agent.streams.making import PlanError, Planned, make
+from samerack.agent.streams.context import Caller, PlanContext, Rackless
+from samerack.agent.streams.making import MadePlan, PlanError, make
 from samerack.agent.streams.own_assignors import OwnAssignorError, OwnAssignors, SentPlan, find_in, subscription_of
-from samerack.agent.streams.question import VERSION, Question, QuestionError, read_question
+from samerack.agent.streams.question import VERSION, PlanQuestion, PlanQuestionError, read_question
 from samerack.assignors.model import AssignmentError
 from samerack.assignors.streams.plugin import AssignmentError as TaskError
 from samerack.assignors.streams.plugin import TaskAssignment, group_assignment
@@ -52,7 +52,7 @@ class Planner:
         """What a plan was made of: freeing millions of values waits until the answer is sent."""
 
     def serve(self) -> None:
-        """Answer until the agent ends: `plan` with a heading and a plan, `computed` with nothing."""
+        """Answer until the agent ends: `plan` with who asks, and a plan, `computed` with nothing."""
         while True:
             try:
                 what, given, seconds = self._receive()
@@ -71,7 +71,7 @@ class Planner:
         """Return the answer to a message: (200, ...), or another status and the reason."""
         try:
             return self._plan(given) if what == "plan" else self._computed(*given)
-        except QuestionError as error:
+        except PlanQuestionError as error:
             return HTTPStatus.BAD_REQUEST, str(error)
         except (AssignmentError, PlanError, OwnAssignorError) as error:
             return HTTPStatus.UNPROCESSABLE_ENTITY, str(error)
@@ -82,7 +82,7 @@ class Planner:
 
     def _plan(self, body: bytes) -> tuple[Any, ...]:
         question = read_question(body)
-        self._send((HTTPStatus.OK, _heading(question)))
+        self._send((HTTPStatus.OK, _caller(question)))
         context: PlanContext | None = self._receive()
         if context is None:  # the agent has answered already
             return (HTTPStatus.OK,)
@@ -94,7 +94,7 @@ class Planner:
             self._keep(planned, context, figures.plan)
         return HTTPStatus.OK, answer, figures
 
-    def _keep(self, planned: Planned, context: PlanContext, plan: str) -> None:
+    def _keep(self, planned: MadePlan, context: PlanContext, plan: str) -> None:
         """Keep a plan of a user's assignor, which is notified of its outcome."""
         whole = TaskAssignment(assignment=tuple(planned.plan.values()))
         self._own.keep(
@@ -111,8 +111,8 @@ class Planner:
         return (HTTPStatus.OK,)
 
 
-def _heading(question: Question) -> Heading:
-    return Heading(
+def _caller(question: PlanQuestion) -> Caller:
+    return Caller(
         application=question.application,
         rackless=tuple(
             Rackless(

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from typing import Any, Final
 
-from samerack.agent.streams.context import MAX_TEXT, Heading, PlanContext
+from samerack.agent.streams.context import MAX_TEXT, Caller, PlanContext
 from samerack.agent.streams.figures import Summary
 from samerack.common.pickle_process import FAILURES, PickleProcess
 
@@ -30,7 +30,7 @@ class NoPlanError(Exception):
         self.status = status
 
 
-class Worker:
+class PlanWorker:
     """The process of one application; for one thread at a time."""
 
     def __init__(self, folders: Sequence[str]) -> None:
@@ -67,7 +67,7 @@ class Worker:
         with self._deadline(START_SECONDS) as process:
             self._await_ready(process)
 
-    def plan(self, body: bytes, context: Callable[[Heading], PlanContext], *, seconds: float) -> tuple[bytes, Summary]:
+    def plan(self, body: bytes, context: Callable[[Caller], PlanContext], *, seconds: float) -> tuple[bytes, Summary]:
         """Return the answer to a question in JSON, and its figures; after so many seconds the process is killed.
 
         Raises:
@@ -75,8 +75,8 @@ class Worker:
         """
         with self._deadline(seconds) as process:
             self._await_ready(process)
-            heading = _ask(process, ("plan", body, seconds))[0]
-            answer, figures = _ask(process, context(heading))
+            caller = _ask(process, ("plan", body, seconds))[0]
+            answer, figures = _ask(process, context(caller))
             return answer, figures
 
     def computed(self, plan: str, error: str, *, seconds: float) -> None:
@@ -151,11 +151,11 @@ class Workers:
         """Prepare; a process starts with the first question of its application, and at most so many run at a time."""
         self._folders = folders
         self._max_processes = max_processes
-        self._workers: OrderedDict[str, Worker] = OrderedDict()
+        self._workers: OrderedDict[str, PlanWorker] = OrderedDict()
         self._lock = threading.Condition()
 
     @contextmanager
-    def of(self, application: str, *, prepares: bool = False, patience: float = 0.0) -> Iterator[Worker]:
+    def of(self, application: str, *, prepares: bool = False, patience: float = 0.0) -> Iterator[PlanWorker]:
         """Yield the worker of an application, for the caller alone, which only starts it if it `prepares`.
 
         Another caller that only starts it is waited for with `patience`, in seconds; none that plans is.
@@ -171,7 +171,7 @@ class Workers:
                 worker.is_busy = worker.is_preparing = False
                 self._lock.notify_all()
 
-    def _take(self, application: str, *, prepares: bool, patience: float) -> Worker:
+    def _take(self, application: str, *, prepares: bool, patience: float) -> PlanWorker:
         evicted = None
         with self._lock:
             self._lock.wait_for(lambda: not self._is_preparing(application), patience)
@@ -179,7 +179,7 @@ class Workers:
             if worker is None:
                 if len(self._workers) >= self._max_processes:
                     evicted = self._longest_idle()
-                worker = self._workers[application] = Worker(self._folders)
+                worker = self._workers[application] = PlanWorker(self._folders)
             if worker.is_busy:
                 raise NoPlanError(HTTPStatus.SERVICE_UNAVAILABLE, _STARTING if worker.is_preparing else _PLANNING)
             worker.is_busy, worker.is_preparing = True, prepares
@@ -192,7 +192,7 @@ class Workers:
         worker = self._workers.get(application)
         return worker is not None and worker.is_preparing
 
-    def _longest_idle(self) -> Worker:
+    def _longest_idle(self) -> PlanWorker:
         idle = next((name for name, worker in self._workers.items() if not worker.is_busy), None)
         if idle is None:
             raise NoPlanError(

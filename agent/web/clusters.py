@@ -70,7 +70,7 @@ class ShownCluster:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class ClusterRow:
     """One cluster in the table, and in `GET /v1/clusters`; None is not known, and `trouble` is what does not work."""
 
     name: str
@@ -106,10 +106,10 @@ class Row:
         }
 
 
-def row(cluster: ShownCluster) -> Row:
+def row(cluster: ShownCluster) -> ClusterRow:
     """Return what is shown of a cluster at this moment."""
     report = cluster.reports.report()
-    return Row(
+    return ClusterRow(
         name=cluster.name,
         report=report,
         findings=len(cluster.reports.verdict().findings) if report.cycle else None,
@@ -117,7 +117,7 @@ def row(cluster: ShownCluster) -> Row:
     )
 
 
-def totals(rows: Iterable[Row]) -> dict[str, Any]:
+def totals(rows: Iterable[ClusterRow]) -> dict[str, Any]:
     """Return the sums over the clusters of which both are known, None without one, and the names of the others.
 
     `unknown_rate` is what is read in all clusters where a rack is unknown, which is in no sum; None if that is nothing.

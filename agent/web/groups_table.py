@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Final
 from urllib.parse import urlencode
 
-from samerack.agent.web.sorted_tables import Column, Order, Table, table
+from samerack.agent.web.sorted_tables import Order, SortedColumn, Table, table
 from samerack.reporting.report import GroupCost
 
 GROUPS_SHOWN: Final = 200
@@ -44,16 +44,18 @@ def _largest_first(value: float | None) -> Order:
     return (value is None, -(value or 0.0))
 
 
-_COLUMNS: Final[Mapping[str, Column[ShownGroup]]] = {
-    "group": Column(title="Group", order=lambda one: (one.group.group,)),
-    "cluster": Column(title="Cluster", order=lambda one: (one.cluster,)),
-    "agent": Column(title="Agent", order=lambda one: (one.role,)),
-    "reads": Column(title="Reads", order=lambda one: _largest_first(one.group.bytes_per_second), number=True),
-    "share": Column(title="Across racks", order=lambda one: _largest_first(one.group.share), number=True),
-    "optimal": Column(title="optimal", order=lambda one: _largest_first(one.group.optimal_share), number=True),
-    "random": Column(title="random", order=lambda one: _largest_first(one.group.random_share), number=True),
-    "cost": Column(title="A month", order=lambda one: _largest_first(one.group.dollars_per_month), number=True),
-    "saved": Column(title="Saved", order=lambda one: _largest_first(one.group.saved_dollars_per_month), number=True),
+_COLUMNS: Final[Mapping[str, SortedColumn[ShownGroup]]] = {
+    "group": SortedColumn(title="Group", order=lambda one: (one.group.group,)),
+    "cluster": SortedColumn(title="Cluster", order=lambda one: (one.cluster,)),
+    "agent": SortedColumn(title="Agent", order=lambda one: (one.role,)),
+    "reads": SortedColumn(title="Reads", order=lambda one: _largest_first(one.group.bytes_per_second), number=True),
+    "share": SortedColumn(title="Across racks", order=lambda one: _largest_first(one.group.share), number=True),
+    "optimal": SortedColumn(title="optimal", order=lambda one: _largest_first(one.group.optimal_share), number=True),
+    "random": SortedColumn(title="random", order=lambda one: _largest_first(one.group.random_share), number=True),
+    "cost": SortedColumn(title="A month", order=lambda one: _largest_first(one.group.dollars_per_month), number=True),
+    "saved": SortedColumn(
+        title="Saved", order=lambda one: _largest_first(one.group.saved_dollars_per_month), number=True
+    ),
 }
 OF_ONE: Final = {name: column for name, column in _COLUMNS.items() if name != "cluster"}
 OF_SEVERAL: Final = {name: column for name, column in _COLUMNS.items() if name not in ("agent", "saved")}
@@ -61,7 +63,7 @@ OF_SEVERAL: Final = {name: column for name, column in _COLUMNS.items() if name n
 
 
 def groups_table(
-    shown: Sequence[ShownGroup], columns: Mapping[str, Column[ShownGroup]], asked: Mapping[str, str]
+    shown: Sequence[ShownGroup], columns: Mapping[str, SortedColumn[ShownGroup]], asked: Mapping[str, str]
 ) -> GroupsTable:
     """Return the table of all groups, given the most expensive first.
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from samerack.common import words
-from samerack.events.history import Point
+from samerack.events.history import HistoryPoint
 from samerack.reporting.group_history import GroupHistory
 
 LEFT: Final = 8
@@ -50,7 +50,7 @@ class Tick:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class HistoryTableRow:
     """One row of the table: means of its points from `at` on, and numbers of rebalances and plans."""
 
     at: float
@@ -70,7 +70,7 @@ class Plot:
     rebalances: tuple[float, ...]
     plans: tuple[float, ...]
     ticks: tuple[Tick, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[HistoryTableRow, ...]
     row_seconds: float
 
 
@@ -163,15 +163,15 @@ def _ticks(history: GroupHistory) -> Iterator[Tick]:
         at += seconds
 
 
-def _rows(history: GroupHistory) -> Iterator[Row]:
+def _rows(history: GroupHistory) -> Iterator[HistoryTableRow]:
     length = history.step_seconds * _POINTS_OF_ROW
-    points: dict[int, list[Point]] = {}
+    points: dict[int, list[HistoryPoint]] = {}
     for point in history.points:
         points.setdefault(int(point.at // length), []).append(point)
     marks = Counter((int(mark.at // length), mark.kind) for mark in history.marks)
     for number in sorted(points, reverse=True):
         rates = [point.bytes_per_second for point in points[number] if point.bytes_per_second is not None]
-        yield Row(
+        yield HistoryTableRow(
             at=number * length,
             bytes_per_second=sum(rates) / len(rates) if rates else None,
             share=_mean_share(points[number]),
@@ -180,7 +180,7 @@ def _rows(history: GroupHistory) -> Iterator[Row]:
         )
 
 
-def _mean_share(points: Iterable[Point]) -> float | None:
+def _mean_share(points: Iterable[HistoryPoint]) -> float | None:
     """Return the share of all bytes for which it is known."""
     known = [
         (point.bytes_per_second, point.cross_rack_share)

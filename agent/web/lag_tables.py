@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
 
-from samerack.agent.web.sorted_tables import Column, Row, Table, table
+from samerack.agent.web.sorted_tables import Row, SortedColumn, Table, table
 from samerack.reporting.group_lag import GroupLag, MemberLag, PartitionLag, largest_first
 
 ROWS_SHOWN: Final = 100
@@ -15,20 +15,20 @@ ROWS_SHOWN: Final = 100
 _USUAL: Final = "lag"
 """Of numbers that are not known comes first what is not known: it may be the largest."""
 
-MEMBERS: Final[Mapping[str, Column[MemberLag]]] = {
-    "member": Column(title="Member", order=lambda one: (one.client_id, one.member_id)),
-    "rack": Column(title="Rack", order=lambda one: (one.rack or "",)),
-    "partitions": Column(title="Partitions", order=lambda one: (-one.partitions,), number=True),
-    "reads": Column(title="Reads", order=lambda one: largest_first(one.bytes_per_second), number=True),
-    "lag": Column(title="records not read yet", order=lambda one: largest_first(one.lag_records), number=True),
-    "age": Column(title="age of the oldest", order=lambda one: largest_first(one.lag_seconds), number=True),
+MEMBERS: Final[Mapping[str, SortedColumn[MemberLag]]] = {
+    "member": SortedColumn(title="Member", order=lambda one: (one.client_id, one.member_id)),
+    "rack": SortedColumn(title="Rack", order=lambda one: (one.rack or "",)),
+    "partitions": SortedColumn(title="Partitions", order=lambda one: (-one.partitions,), number=True),
+    "reads": SortedColumn(title="Reads", order=lambda one: largest_first(one.bytes_per_second), number=True),
+    "lag": SortedColumn(title="records not read yet", order=lambda one: largest_first(one.lag_records), number=True),
+    "age": SortedColumn(title="age of the oldest", order=lambda one: largest_first(one.lag_seconds), number=True),
 }
-PARTITIONS: Final[Mapping[str, Column[PartitionLag]]] = {
-    "partition": Column(title="Partition", order=lambda one: (one.topic, one.partition)),
-    "member": Column(title="Member", order=lambda one: (one.client_id or "", one.member_id or "")),
-    "rack": Column(title="Rack", order=lambda one: (one.rack or "",)),
-    "lag": Column(title="records not read yet", order=lambda one: largest_first(one.lag_records), number=True),
-    "age": Column(title="age of the oldest", order=lambda one: largest_first(one.lag_seconds), number=True),
+PARTITIONS: Final[Mapping[str, SortedColumn[PartitionLag]]] = {
+    "partition": SortedColumn(title="Partition", order=lambda one: (one.topic, one.partition)),
+    "member": SortedColumn(title="Member", order=lambda one: (one.client_id or "", one.member_id or "")),
+    "rack": SortedColumn(title="Rack", order=lambda one: (one.rack or "",)),
+    "lag": SortedColumn(title="records not read yet", order=lambda one: largest_first(one.lag_records), number=True),
+    "age": SortedColumn(title="age of the oldest", order=lambda one: largest_first(one.lag_seconds), number=True),
 }
 
 
@@ -46,7 +46,7 @@ def lag_tables(lag: GroupLag, *, sort: str, refresh: bool) -> LagTables:
     If the page is refreshed, links keep it so.
     """
 
-    def shown(rows: Iterable[Row], columns: Mapping[str, Column[Row]], place: str) -> Table[Row]:
+    def shown(rows: Iterable[Row], columns: Mapping[str, SortedColumn[Row]], place: str) -> Table[Row]:
         return table(
             rows,
             columns,

@@ -49,7 +49,7 @@ _HEADERS: Final[Mapping[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
+class MatrixCell:
     """One cell of the matrix; `kind` is near, across or unknown, `heat` from 0 (nothing) to 5 (the most)."""
 
     wire_bytes: int
@@ -63,11 +63,11 @@ class Matrix:
     """Rows of client racks by columns of replica racks; "" is unknown."""
 
     columns: tuple[str, ...]
-    rows: tuple[tuple[str, tuple[Cell, ...]], ...]
+    rows: tuple[tuple[str, tuple[MatrixCell, ...]], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Headline:
+class PageHeadline:
     """The figure that comes first, what it is, and the dollars of it that are avoidable; None where not known."""
 
     figure: str
@@ -83,10 +83,10 @@ def matrix(pairs: Iterable[PairCost], racks: Iterable[str], *, seconds: float) -
     names = (*sorted(known), *([""] if any(client == "" for client, _ in found) else []))
     highest = max((pair.wire_bytes for pair in found.values()), default=0)
 
-    def cell(client: str, replica: str) -> Cell:
+    def cell(client: str, replica: str) -> MatrixCell:
         pair = found.get((client, replica))
         wire_bytes, dollars = (pair.wire_bytes, pair.dollars) if pair is not None else (0, 0.0)
-        return Cell(
+        return MatrixCell(
             wire_bytes=wire_bytes,
             dollars_per_month=per_month(dollars, seconds),
             kind="unknown" if not client or not replica else "near" if client == replica else "across",
@@ -123,18 +123,18 @@ def headline(
     share: float | None = None,
     share_by: str = "bytes",
     reads: float | None = None,
-) -> Headline | None:
+) -> PageHeadline | None:
     """Return the first of dollars, share and bytes that is known; None if none is.
 
     Dollars are those a month of what crosses racks, of which better plans avoid a part; the share is by bytes or by
     partitions; `reads` is in bytes per second.
     """
     if dollars is not None:
-        return Headline(figure=words.money(dollars), what="a month across racks", avoidable=avoidable)
+        return PageHeadline(figure=words.money(dollars), what="a month across racks", avoidable=avoidable)
     if share is not None:
-        return Headline(figure=words.percent(share), what=f"of {share_by} across racks")
+        return PageHeadline(figure=words.percent(share), what=f"of {share_by} across racks")
     if reads is not None:
-        return Headline(figure=words.rate(reads), what="read; what crosses racks is not known")
+        return PageHeadline(figure=words.rate(reads), what="read; what crosses racks is not known")
     return None
 
 

@@ -14,7 +14,7 @@ Order: TypeAlias = tuple[bool | float | int | str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Column(Generic[Row]):
+class SortedColumn(Generic[Row]):
     """One column.
 
     Attributes:
@@ -28,7 +28,7 @@ class Column(Generic[Row]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Heading:
+class ColumnHeading:
     """A heading: its title, the address of the page in this order, and its present order, "" if it has none."""
 
     title: str
@@ -41,13 +41,18 @@ class Heading:
 class Table(Generic[Row]):
     """The first rows in the requested order, and how many more there are."""
 
-    headings: tuple[Heading, ...]
+    headings: tuple[ColumnHeading, ...]
     rows: tuple[Row, ...]
     more: int
 
 
 def table(
-    rows: Iterable[Row], columns: Mapping[str, Column[Row]], *, by: str, address: Callable[[str], str], max_rows: int
+    rows: Iterable[Row],
+    columns: Mapping[str, SortedColumn[Row]],
+    *,
+    by: str,
+    address: Callable[[str], str],
+    max_rows: int,
 ) -> Table[Row]:
     """Return a table, sorted by the column of this name; among equals the order of the rows stays.
 
@@ -56,7 +61,7 @@ def table(
     ordered = sorted(rows, key=columns[by].order)
     return Table(
         headings=tuple(
-            Heading(
+            ColumnHeading(
                 title=column.title,
                 address=address(name),
                 order="" if name != by else "descending" if column.number else "ascending",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from starlette.routing import Route
 
-from samerack.agent.leading.progress import Outcome, to_json
+from samerack.agent.leading.progress import TakeoverOutcome, to_json
 from samerack.agent.web import group_endpoint
 from samerack.agent.web.body import RequestError
 
@@ -23,7 +23,7 @@ def routes(leaders: Mapping[str, GroupLeader]) -> list[Route]:
 
     def ask(leader: GroupLeader, dry_run: bool) -> tuple[int, bytes]:  # noqa: FBT001 - called by the endpoint
         progress = leader.take_over(dry_run=dry_run)
-        return 409 if progress.outcome is Outcome.REFUSED else 202, to_json(progress)
+        return 409 if progress.outcome is TakeoverOutcome.REFUSED else 202, to_json(progress)
 
     return group_endpoint.routes(
         PATH,

@@ -25,7 +25,7 @@ from samerack.assignors.consumer.loads import cheapest_spread
 from samerack.assignors.consumer.locality import Locality, locality
 from samerack.assignors.flow import place
 from samerack.assignors.model import NOBODY, Int32Array, Int64Array, Problem
-from samerack.assignors.units import Claims, Seats, Units, seats_by_kind
+from samerack.assignors.units import SeatClaims, Seats, Units, seats_by_kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +107,7 @@ def _bundle_prices(leagues: list[_League], near: Locality) -> tuple[Int32Array, 
     return count_rows(list(sums.T))
 
 
-def _bundle_claims(leagues: list[_League], owner: Int32Array, first_seat: Int64Array) -> tuple[Int32Array, Claims]:
+def _bundle_claims(leagues: list[_League], owner: Int32Array, first_seat: Int64Array) -> tuple[Int32Array, SeatClaims]:
     """Return claims for the current owners of partitions of each bundle; a claim saves one move per such partition."""
     rows: list[Int32Array] = []
     seats, kept, lengths = [np.empty(0, np.int64)], [np.empty(0, np.int64)], [0]
@@ -120,7 +120,7 @@ def _bundle_claims(leagues: list[_League], owner: Int32Array, first_seat: Int64A
             seats.append(first + np.searchsorted(league.members, members))
             kept.append(parts)
             lengths.append(len(members))
-    return np.concatenate(rows), Claims(
+    return np.concatenate(rows), SeatClaims(
         start=starts_of(np.array(lengths)),
         seat=np.concatenate(seats).astype(np.int32),
         kept=np.concatenate(kept),

@@ -23,7 +23,7 @@ STEPS: Final = (1, 2, 5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
+class PlanPoint:
     """One plan of the curve.
 
     Attributes:
@@ -43,7 +43,7 @@ class Point:
 
 def curve(
     problem: Problem, options: Options = DEFAULTS, *, assign: Callable[[Problem, Options], Int32Array] = assign_optimal
-) -> Iterator[Point]:
+) -> Iterator[PlanPoint]:
     """Yield the points from no skew to the least skew with the least possible cross-rack cost, in ascending order.
 
     The last point, the least skew above which more skew saves nothing, is found by bisection.
@@ -59,11 +59,11 @@ def curve(
     Complexity: as many plans as the greatest skew has digits, times 3, and as many again for the last point.
     """
 
-    def point(skew: int) -> Point:
+    def point(skew: int) -> PlanPoint:
         owner = assign(problem, replace(options, max_skew=skew))
         loads = np.bincount(owner[owner != NOBODY], minlength=max(1, len(problem.members)))
         cost = evaluate(problem, owner)
-        return Point(max_skew=skew, cost=cost, fullest=int(loads.max()), emptiest=int(loads.min()), owner=owner)
+        return PlanPoint(max_skew=skew, cost=cost, fullest=int(loads.max()), emptiest=int(loads.min()), owner=owner)
 
     # a skew of at least 1, so that `keep_copartitioned` is refused at once
     nearest = point(max(1, len(problem.owner))).cost.cross_rack_weight
@@ -81,7 +81,7 @@ def curve(
         last = found
 
 
-def _least(below: int, found: Point, nearest: int, point: Callable[[int], Point]) -> Point:
+def _least(below: int, found: PlanPoint, nearest: int, point: Callable[[int], PlanPoint]) -> PlanPoint:
     """Return the point of the least skew above `below` whose cross-rack weight is at most `nearest`."""
     while found.max_skew - below > 1:
         middle = point((below + found.max_skew) // 2)

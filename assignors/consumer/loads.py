@@ -19,7 +19,7 @@ from samerack.assignors.solvers import Network, reduced_costs, solve
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class GroupedMembers:
     """The group as kinds of partitions and groups of members.
 
     Attributes:
@@ -39,7 +39,7 @@ class Group:
     near: Locality
 
 
-def fair_loads(group: Group) -> Spread:
+def fair_loads(group: GroupedMembers) -> Spread:
     """Compute the least unequal loads that the subscriptions allow, by subscription."""
     return least_unequal(
         supply=group.supply,
@@ -50,7 +50,7 @@ def fair_loads(group: Group) -> Spread:
     )
 
 
-def skewed_loads(problem: Problem, group: Group, fair: Spread, max_skew: int) -> tuple[Int32Array, Spread]:
+def skewed_loads(problem: Problem, group: GroupedMembers, fair: Spread, max_skew: int) -> tuple[Int32Array, Spread]:
     """Return [M] the group of each member (subscription and column), and the groups' loads with `max_skew`.
 
     The loads are the least unequal ones of least cross-rack weight.

@@ -31,7 +31,7 @@ from samerack.assignors.arrays import combine, first_of_each, ranges, row_codes
 from samerack.assignors.balance import Spread
 from samerack.assignors.consumer.copartition import assign_bundles
 from samerack.assignors.consumer.kafkas import member_order
-from samerack.assignors.consumer.loads import Group, fair_loads, skewed_loads
+from samerack.assignors.consumer.loads import GroupedMembers, fair_loads, skewed_loads
 from samerack.assignors.consumer.locality import Locality, locality
 from samerack.assignors.consumer.spread import spread_topics
 from samerack.assignors.consumer.spread_exact import Room, spread_exactly
@@ -153,7 +153,7 @@ def _assign(problem: Problem, options: Options) -> Int32Array:
     kind = kind_of_topic[problem.topic_of] if len(wanted_by) > 1 else np.zeros(len(problem.topic_of), np.int32)
     supply = np.bincount(kind, minlength=len(wanted_by))
     edge_kind, edge_subscription = np.nonzero(wanted_by & (supply > 0)[:, np.newaxis])
-    group = Group(
+    group = GroupedMembers(
         kind=kind,
         supply=supply,
         edge_kind=edge_kind,

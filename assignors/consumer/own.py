@@ -56,7 +56,7 @@ def own_plan(
 def server_plan(problem: Problem, sends_rack: BoolArray, *, assign: Assign = assign_here) -> Int32Array:
     """Compute a plan as good as that of samerack's assignor in the brokers (KIP-848), from the present owners.
 
-    Brokers tell an assignor the racks that members send and those of all replicas; neither bytes nor leaders. So it
+    Brokers give an assignor the racks that members send and those of all replicas; neither bytes nor leaders. So it
     counts partitions, and takes any replica in a member's rack as near.
 
     Args:

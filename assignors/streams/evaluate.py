@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bill:
+class TaskCost:
     """The cost of the tasks of one kind.
 
     Attributes:
@@ -31,7 +31,7 @@ class Bill:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spread:
+class StandbySpread:
     """How well standbys protect their tasks.
 
     Attributes:
@@ -54,7 +54,7 @@ def bill(  # noqa: PLR0913 - a bill needs the kind, both plans and the costs
     *,
     scope: Collection[TaskId] | None = None,
     compatible: bool = False,
-) -> Bill:
+) -> TaskCost:
     """Compute the bill of a plan.
 
     Args:
@@ -75,7 +75,7 @@ def bill(  # noqa: PLR0913 - a bill needs the kind, both plans and the costs
                 cross_rack += len(remote)
                 weight += sum(partition.weight for partition in remote)
                 moved += task not in had
-    return Bill(cross_rack=cross_rack, moved=moved, cost=costs.traffic * weight + costs.non_overlap * moved)
+    return TaskCost(cross_rack=cross_rack, moved=moved, cost=costs.traffic * weight + costs.non_overlap * moved)
 
 
 def remote_partitions(
@@ -97,7 +97,7 @@ def missing_standbys(state: ApplicationState, plan: Assignments) -> dict[TaskId,
     return {task: wanted - count for task, count in copies.items() if count < wanted}
 
 
-def spread(state: ApplicationState, plan: Assignments) -> Spread:
+def spread(state: ApplicationState, plan: Assignments) -> StandbySpread:
     """Compute how well the standbys of a plan protect their tasks."""
     active: dict[TaskId, str | None] = {}
     standby: dict[TaskId, list[str | None]] = {}
@@ -108,7 +108,7 @@ def spread(state: ApplicationState, plan: Assignments) -> Spread:
                 active[task] = rack
             else:
                 standby.setdefault(task, []).append(rack)
-    return Spread(
+    return StandbySpread(
         standbys=sum(map(len, standby.values())),
         beside_active_rack=sum(racks.count(active[task]) for task, racks in standby.items() if task in active),
         single_rack=sum(len({active.get(task, racks[0]), *racks}) == 1 for task, racks in standby.items()),

@@ -151,7 +151,7 @@ class KafkaNetwork:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class RackOptimization:
     """The costs and the graph of one optimization.
 
     Attributes:
@@ -182,47 +182,49 @@ class Question:
         return self.known[key] * self.costs.traffic + moved
 
 
-def place_actives(question: Question, board: Board, tasks: Collection[TaskId]) -> None:
+def place_actives(optimization: RackOptimization, board: Board, tasks: Collection[TaskId]) -> None:
     """Move these actives to where they cost least; each client keeps its number of them."""
-    _place(question, list(board.values()), sorted(tasks))
+    _place(optimization, list(board.values()), sorted(tasks))
 
 
-def swap_standbys(question: Question, board: Board, may_move: MoveRule) -> None:
+def swap_standbys(optimization: RackOptimization, board: Board, may_move: MoveRule) -> None:
     """Swap standbys between two clients of different racks at a time, in up to `ROUNDS` rounds while any moves."""
     holders = list(board.values())
     for _ in range(ROUNDS):
         moved = False
         for index, one in enumerate(holders):
             for other in holders[index + 1 :]:
-                moved |= one.rack != other.rack and _swap(question, one, other, may_move)
+                moved |= one.rack != other.rack and _swap(optimization, one, other, may_move)
         if not moved:
             break
 
 
-def _swap(question: Question, one: TaskHolder, other: TaskHolder, may_move: MoveRule) -> bool:
+def _swap(optimization: RackOptimization, one: TaskHolder, other: TaskHolder, may_move: MoveRule) -> bool:
     there = [task for task in one.standby if not other.has(task) and may_move(one, other, task)]
     back = [task for task in other.standby if not one.has(task) and may_move(other, one, task)]
-    return bool(there and back) and _place(question, [one, other], sorted([*there, *back]))
+    return bool(there and back) and _place(optimization, [one, other], sorted([*there, *back]))
 
 
-def _place(question: Question, holders: list[TaskHolder], tasks: list[TaskId]) -> bool:
+def _place(optimization: RackOptimization, holders: list[TaskHolder], tasks: list[TaskId]) -> bool:
     """Place the tasks on these clients by the network; return whether any moved."""
-    build = _balanced if question.strategy is Strategy.BALANCE_SUBTOPOLOGY else _free
-    plan = build(question, holders, tasks)
-    moves = [(task, holder) for task, holder in plan if task not in holder.of_type(question.kind)]
+    build = _balanced if optimization.strategy is Strategy.BALANCE_SUBTOPOLOGY else _free
+    plan = build(optimization, holders, tasks)
+    moves = [(task, holder) for task, holder in plan if task not in holder.of_type(optimization.kind)]
     for task, _ in moves:
         for holder in holders:
-            holder.of_type(question.kind).discard(task)
+            holder.of_type(optimization.kind).discard(task)
     for task, holder in moves:
-        holder.give(task, question.kind)
+        holder.give(task, optimization.kind)
     return bool(moves)
 
 
-def _counts(question: Question, holders: list[TaskHolder], tasks: list[TaskId]) -> list[int]:
-    return [sum(task in holder.of_type(question.kind) for task in tasks) for holder in holders]
+def _counts(optimization: RackOptimization, holders: list[TaskHolder], tasks: list[TaskId]) -> list[int]:
+    return [sum(task in holder.of_type(optimization.kind) for task in tasks) for holder in holders]
 
 
-def _free(question: Question, holders: list[TaskHolder], tasks: list[TaskId]) -> Iterable[tuple[TaskId, TaskHolder]]:
+def _free(
+    optimization: RackOptimization, holders: list[TaskHolder], tasks: list[TaskId]
+) -> Iterable[tuple[TaskId, TaskHolder]]:
     """Solve algorithm I: source, tasks, clients, sink, with the current plan as initial flow."""
     first_client = 1 + len(tasks)
     sink = first_client + len(holders)
@@ -231,17 +233,17 @@ def _free(question: Question, holders: list[TaskHolder], tasks: list[TaskId]) ->
     for node, task in enumerate(tasks, start=1):
         network.add(0, node, capacity=1, flow=1)
         for client, holder in enumerate(holders, start=first_client):
-            here = int(task in holder.of_type(question.kind))
-            arc = network.add(node, client, capacity=1, cost=question.price(task, holder), flow=here)
+            here = int(task in holder.of_type(optimization.kind))
+            arc = network.add(node, client, capacity=1, cost=optimization.price(task, holder), flow=here)
             chosen.append((task, holder, arc))
-    for client, count in enumerate(_counts(question, holders, tasks), start=first_client):
+    for client, count in enumerate(_counts(optimization, holders, tasks), start=first_client):
         network.add(client, sink, capacity=count, flow=count)
     network.cheapen()
     return [(task, holder) for task, holder, arc in chosen if network.flow(arc)]
 
 
 def _balanced(
-    question: Question, holders: list[TaskHolder], tasks: list[TaskId]
+    optimization: RackOptimization, holders: list[TaskHolder], tasks: list[TaskId]
 ) -> Iterable[tuple[TaskId, TaskHolder]]:
     """Solve algorithm II: between tasks and clients one node per subtopology and client, with a limit."""
     groups = sorted({task.subtopology for task in tasks})
@@ -255,9 +257,9 @@ def _balanced(
         row = first_holder + len(holders) * groups.index(task.subtopology)
         for column, holder in enumerate(holders):
             chosen.append(
-                (task, holder, network.add(node, row + column, capacity=1, cost=question.price(task, holder)))
+                (task, holder, network.add(node, row + column, capacity=1, cost=optimization.price(task, holder)))
             )
-    for column, count in enumerate(_counts(question, holders, tasks)):
+    for column, count in enumerate(_counts(optimization, holders, tasks)):
         network.add(first_client + column, sink, capacity=count)
         for row, group in enumerate(groups):
             size = sum(task.subtopology == group for task in tasks)

@@ -142,7 +142,7 @@ Read: TypeAlias = tuple[tuple[frozenset[str] | None, int], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reads:
+class TaskReads:
     """What all tasks read in one role.
 
     Attributes:
@@ -232,7 +232,7 @@ class ApplicationState:
     states: Mapping[ProcessId, KafkaStreamsState]
     all_tasks: Mapping[TaskId, TaskInfo]
     assignment_configs: AssignmentConfigs = field(default_factory=AssignmentConfigs)
-    reads: dict[object, Reads] = field(default_factory=dict, init=False, repr=False, compare=False)
+    reads: dict[object, TaskReads] = field(default_factory=dict, init=False, repr=False, compare=False)
     """What tasks read by their role, as far as it was asked for (`assignors.streams.reads`)."""
 
     def __post_init__(self) -> None:

@@ -30,7 +30,7 @@ from samerack.assignors.streams.intern import (
     with_moved_actives,
     with_moved_standbys,
 )
-from samerack.assignors.streams.rules import Obstacle, Reason, all_the_same, costs_of, missing_rack, strategy_of
+from samerack.assignors.streams.rules import Obstacle, ObstacleKind, all_the_same, costs_of, missing_rack, strategy_of
 from samerack.assignors.streams.tags import Tagged, optimize_tagged
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ def _gate(
 ) -> tuple[Strategy, Costs] | Obstacle:
     state = params.application_state
     if not scope:
-        return Obstacle(reason=Reason.NOTHING_TO_OPTIMIZE, message=f"there is no {kind.value} task to optimise")
+        return Obstacle(reason=ObstacleKind.NOTHING_TO_OPTIMIZE, message=f"there is no {kind.value} task to optimise")
     strategy = strategy_of(state)
     if isinstance(strategy, Obstacle):
         return strategy

@@ -13,12 +13,18 @@ from samerack.assignors.streams.active import Costs
 from samerack.assignors.streams.assignment import TaskType
 from samerack.assignors.streams.configs import Strategy
 from samerack.assignors.streams.evaluate import bill
-from samerack.assignors.streams.kafka_racks import MAX_ARCS, MAX_OWN_ARCS, Question, place_actives, swap_standbys
+from samerack.assignors.streams.kafka_racks import (
+    MAX_ARCS,
+    MAX_OWN_ARCS,
+    RackOptimization,
+    place_actives,
+    swap_standbys,
+)
 from samerack.assignors.streams.optimize import moves_of_actives, moves_of_standbys, optimize_rack_aware_standby_tasks
 from samerack.assignors.streams.rules import (
     Obstacle,
+    ObstacleKind,
     RackAwareOptimizationParams,
-    Reason,
     all_the_same,
     costs_of,
     missing_rack,
@@ -36,7 +42,7 @@ STATELESS: Final = Costs(traffic=1, non_overlap=0)
 """Costs of stateless tasks: they may move freely (KIP-925, 4.E)."""
 
 NOT_ASKED: Final = Obstacle(
-    reason=Reason.NOTHING_TO_OPTIMIZE, message="this assignor keeps tasks where they are and asks no racks"
+    reason=ObstacleKind.NOTHING_TO_OPTIMIZE, message="this assignor keeps tasks where they are and asks no racks"
 )
 
 
@@ -196,8 +202,8 @@ class RackSteps:
             non_overlap_cost_override=costs.non_overlap,
         )
 
-    def _question(self, kind: TaskType, costs: Costs, strategy: Strategy) -> Question:
-        return Question(
+    def _question(self, kind: TaskType, costs: Costs, strategy: Strategy) -> RackOptimization:
+        return RackOptimization(
             state=self.state, kind=kind, costs=costs, strategy=strategy, with_changelogs=self.with_changelogs
         )
 

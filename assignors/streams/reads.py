@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from samerack.assignors.streams.assignment import TaskType
-from samerack.assignors.streams.model import Reads
+from samerack.assignors.streams.model import TaskReads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -36,7 +36,7 @@ def relevant_partitions(info: TaskInfo, kind: TaskType, *, compatible: bool = Fa
     return list(filter(_RELEVANT[kind, compatible], info.topic_partitions))
 
 
-def reads_of(state: ApplicationState, kind: TaskType, *, compatible: bool = False) -> Reads:
+def reads_of(state: ApplicationState, kind: TaskType, *, compatible: bool = False) -> TaskReads:
     """Return what all tasks read in one role (`relevant_partitions`); the application keeps it."""
     found = state.reads.get((kind, compatible))
     if found is None:
@@ -46,5 +46,5 @@ def reads_of(state: ApplicationState, kind: TaskType, *, compatible: bool = Fals
             task: distinct.setdefault(tuple(map(_read, filter(relevant, info.topic_partitions))), len(distinct))
             for task, info in state.all_tasks.items()
         }
-        found = state.reads[kind, compatible] = Reads(distinct=tuple(distinct), number=number)
+        found = state.reads[kind, compatible] = TaskReads(distinct=tuple(distinct), number=number)
     return found

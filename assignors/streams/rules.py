@@ -64,7 +64,7 @@ class RackAwareOptimizationParams:
         return replace(self, non_overlap_cost_override=cost)
 
 
-class Reason(Enum):
+class ObstacleKind(Enum):
     """Kinds of obstacles to rack-aware optimization."""
 
     STRATEGY_IS_NONE = "strategy_is_none"
@@ -80,7 +80,7 @@ class Reason(Enum):
 class Obstacle:
     """The reason why nothing was optimized, and a message that says what to do."""
 
-    reason: Reason
+    reason: ObstacleKind
     message: str
 
 
@@ -96,11 +96,11 @@ def costs_of(params: RackAwareOptimizationParams, *, compatible: bool = False) -
         non_overlap = params.non_overlap_cost_override if params.non_overlap_cost_override is not None else non_overlap
     if traffic is None:
         return Obstacle(
-            reason=Reason.NO_TRAFFIC_COST, message="no traffic cost: set rack.aware.assignment.traffic_cost"
+            reason=ObstacleKind.NO_TRAFFIC_COST, message="no traffic cost: set rack.aware.assignment.traffic_cost"
         )
     if non_overlap is None:
         return Obstacle(
-            reason=Reason.NO_NON_OVERLAP_COST,
+            reason=ObstacleKind.NO_NON_OVERLAP_COST,
             message="no non-overlap cost: set rack.aware.assignment.non_overlap_cost",
         )
     return Costs(traffic=traffic, non_overlap=non_overlap)
@@ -115,7 +115,7 @@ def strategy_of(state: ApplicationState) -> Strategy | Obstacle:
     strategy = strategy_named(state.assignment_configs.rack_aware_assignment_strategy)
     if strategy is Strategy.NONE:
         return Obstacle(
-            reason=Reason.STRATEGY_IS_NONE,
+            reason=ObstacleKind.STRATEGY_IS_NONE,
             message="rack.aware.assignment.strategy is none: set min_traffic or balance_subtopology",
         )
     return strategy
@@ -136,12 +136,12 @@ def missing_rack(
         if client.contradicting_racks:
             racks = ", ".join(map(repr, client.contradicting_racks))
             return Obstacle(
-                reason=Reason.CLIENT_WITHOUT_RACK,
+                reason=ObstacleKind.CLIENT_WITHOUT_RACK,
                 message=f"consumers of client {process} have different racks ({racks}): set one client.rack there",
             )
         if not client.rack_id:
             return Obstacle(
-                reason=Reason.CLIENT_WITHOUT_RACK, message=f"client {process} has no rack: set client.rack there"
+                reason=ObstacleKind.CLIENT_WITHOUT_RACK, message=f"client {process} has no rack: set client.rack there"
             )
     reads = reads_of(state, kind, compatible=compatible)
     blind = {number for number, read in enumerate(reads.distinct) if not all(racks for racks, _ in read)}
@@ -151,7 +151,7 @@ def missing_rack(
     partitions = relevant_partitions(state.all_tasks[task], kind, compatible=compatible)
     partition = next(partition for partition in partitions if not partition.racks)
     return Obstacle(
-        reason=Reason.PARTITION_WITHOUT_RACK,
+        reason=ObstacleKind.PARTITION_WITHOUT_RACK,
         message=f"{partition.topic}-{partition.partition} of task {task} has no rack: set broker.rack on all brokers",
     )
 
@@ -174,7 +174,7 @@ def all_the_same(
         if len({sum(weight for near, weight in read if rack not in (near or ())) for rack in racks}) > 1:
             return None
     return Obstacle(
-        reason=Reason.ALL_PLACES_COST_THE_SAME,
+        reason=ObstacleKind.ALL_PLACES_COST_THE_SAME,
         message=f"every client costs the same for every {kind.value.lower()} task: nothing to gain",
     )
 

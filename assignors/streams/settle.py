@@ -25,7 +25,7 @@ MAX_ROUNDS: Final = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settled:
+class SettledApplication:
     """Where the rebalances of an application end.
 
     Attributes:
@@ -41,7 +41,7 @@ class Settled:
     warm_ups: int
 
 
-def settle(assignor: Callable[[Request], Outcome], request: Request) -> Settled:
+def settle(assignor: Callable[[Request], Outcome], request: Request) -> SettledApplication:
     """Run an assignor until it requests no follow-up rebalance for tasks that are not on their targets.
 
     Warm-ups are not limited meanwhile, so that the end does not depend on how many there may be at a time.
@@ -58,7 +58,9 @@ def settle(assignor: Callable[[Request], Outcome], request: Request) -> Settled:
         first = first or outcome
         plan = {one.process_id: one for one in outcome.assignment.assignment}
         if not outcome.probing_rebalance:
-            return Settled(first=first, last=outcome, assignments=plan, warm_ups=_warm_ups(request.state, first, plan))
+            return SettledApplication(
+                first=first, last=outcome, assignments=plan, warm_ups=_warm_ups(request.state, first, plan)
+            )
         state = _later(state, plan)
     raise AssignmentError(f"tasks are still not on their targets after {MAX_ROUNDS} rebalances")
 

@@ -24,7 +24,7 @@ import numpy as np
 
 from samerack.assignors.arrays import combine, first_of_each
 from samerack.assignors.streams.standby_deal import deal
-from samerack.assignors.streams.standby_model import Answer, Arcs, PoolUnits, free_arcs, solve_layers
+from samerack.assignors.streams.standby_model import FlowArcs, PoolUnits, StandbyFlow, free_arcs, solve_layers
 
 if TYPE_CHECKING:
     from samerack.assignors.model import BoolArray, Int32Array, Int64Array
@@ -65,7 +65,7 @@ def optimize_standby(standbys: Standbys, costs: Costs) -> Int32Array:
             alone[:] = True
 
 
-def flow(standbys: Standbys, costs: Costs, alone: BoolArray) -> Answer:
+def flow(standbys: Standbys, costs: Costs, alone: BoolArray) -> StandbyFlow:
     """Compute an optimal flow.
 
     Args:
@@ -95,7 +95,7 @@ def flow(standbys: Standbys, costs: Costs, alone: BoolArray) -> Answer:
         ),
     )
     used = stay > 0
-    return Answer(
+    return StandbyFlow(
         pool=pool,
         stay=PoolUnits(stays.tail[used], stays.head[used], stay[used]),
         go=_through_groups(goes, go, standbys.group, seat),
@@ -113,24 +113,24 @@ def _pools(standbys: Standbys, alone: BoolArray) -> tuple[Int32Array, Int64Array
     return pool, task[first_of_each(of, count)].astype(np.int64) if count else np.empty(0, np.int64)
 
 
-def _stays(standbys: Standbys, pool: Int32Array, some_task: Int64Array, costs: Costs) -> Arcs:
+def _stays(standbys: Standbys, pool: Int32Array, some_task: Int64Array, costs: Costs) -> FlowArcs:
     """Return the arcs from pools to clients that have such a standby."""
     shared = (pool >= 0) & standbys.stays
     pairs, units = np.unique(standbys.pairs(pool[shared], standbys.client[shared]), return_counts=True)
     holder, client = np.divmod(pairs, len(standbys.group))
     price = standbys.traffic(some_task[holder], standbys.group[client]) * costs.traffic
-    return Arcs(holder, client, units.astype(np.int64), price, np.zeros(len(client), np.int64))
+    return FlowArcs(holder, client, units.astype(np.int64), price, np.zeros(len(client), np.int64))
 
 
-def _goes(standbys: Standbys, some_task: Int64Array, costs: Costs) -> Arcs:
+def _goes(standbys: Standbys, some_task: Int64Array, costs: Costs) -> FlowArcs:
     """Return the arcs from pools to groups that may have such a standby."""
     holder, group = np.nonzero(standbys.allowed[standbys.kind[some_task]])
     everything = np.full(len(holder), len(standbys.task))
     price = standbys.traffic(some_task[holder], group) * costs.traffic + costs.non_overlap
-    return Arcs(holder, group, everything, price, np.ones(len(holder), np.int64))
+    return FlowArcs(holder, group, everything, price, np.ones(len(holder), np.int64))
 
 
-def _own(standbys: Standbys, tasks: Int64Array, costs: Costs) -> Arcs:
+def _own(standbys: Standbys, tasks: Int64Array, costs: Costs) -> FlowArcs:
     """Return the arcs from tasks with a node of their own, by index, to all clients that may have them."""
     row = np.full(len(standbys.remote), -1, np.int64)
     row[tasks] = np.arange(len(tasks))
@@ -144,10 +144,10 @@ def _own(standbys: Standbys, tasks: Int64Array, costs: Costs) -> Arcs:
     at, client = np.nonzero(open_to)
     moved = (~here[at, client]).astype(np.int64)
     price = standbys.traffic(tasks[at], standbys.group[client]) * costs.traffic + moved * costs.non_overlap
-    return Arcs(at, client, np.ones(len(at), np.int64), price, moved)
+    return FlowArcs(at, client, np.ones(len(at), np.int64), price, moved)
 
 
-def _through_groups(goes: Arcs, units: Int64Array, group_of: Int32Array, seat: Int64Array) -> PoolUnits:
+def _through_groups(goes: FlowArcs, units: Int64Array, group_of: Int32Array, seat: Int64Array) -> PoolUnits:
     """Return the units from pool to client, derived from those from pool to group and from group to client."""
     from_pool = np.argsort(goes.head, kind="stable")
     to_client = np.argsort(group_of, kind="stable")

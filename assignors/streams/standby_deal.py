@@ -12,10 +12,10 @@ import numpy as np
 
 if TYPE_CHECKING:
     from samerack.assignors.model import BoolArray, Int32Array, Int64Array
-    from samerack.assignors.streams.standby_model import Answer, Standbys
+    from samerack.assignors.streams.standby_model import StandbyFlow, Standbys
 
 
-def deal(standbys: Standbys, alone: BoolArray, answer: Answer) -> tuple[Int32Array, Int64Array]:
+def deal(standbys: Standbys, alone: BoolArray, answer: StandbyFlow) -> tuple[Int32Array, Int64Array]:
     """Return a client for every standby, [U], and the standbys whose client would then have their task twice.
 
     Args:
@@ -31,7 +31,7 @@ def deal(standbys: Standbys, alone: BoolArray, answer: Answer) -> tuple[Int32Arr
     return placed.astype(np.int32), np.array(wrong, np.int64)
 
 
-def _own(standbys: Standbys, alone: BoolArray, answer: Answer, placed: Int64Array) -> None:
+def _own(standbys: Standbys, alone: BoolArray, answer: StandbyFlow, placed: Int64Array) -> None:
     """Place tasks with a node of their own: standbys stay if they may, the others take the rest in ascending order."""
     got = answer.own
     mine = np.flatnonzero(alone[standbys.task])
@@ -42,7 +42,7 @@ def _own(standbys: Standbys, alone: BoolArray, answer: Answer, placed: Int64Arra
     placed[mine[~stays]] = np.sort(left) % len(standbys.group)  # standbys are sorted by task, and so are these
 
 
-def _stay(standbys: Standbys, answer: Answer, placed: Int64Array) -> Int64Array:
+def _stay(standbys: Standbys, answer: StandbyFlow, placed: Int64Array) -> Int64Array:
     """Keep the first standbys of each pool where the flow keeps some; return those that move, by pool."""
     shared = np.flatnonzero((answer.pool >= 0) & standbys.stays)
     pair = standbys.pairs(answer.pool[shared], standbys.client[shared])
@@ -63,7 +63,7 @@ def _stay(standbys: Standbys, answer: Answer, placed: Int64Array) -> Int64Array:
     return moving[np.argsort(answer.pool[moving], kind="stable")]
 
 
-def _go(answer: Answer, moving: Int64Array, placed: Int64Array) -> None:
+def _go(answer: StandbyFlow, moving: Int64Array, placed: Int64Array) -> None:
     """Give the movers of a pool, in ascending order, its targets in ascending order."""
     order = np.lexsort((answer.go.client, answer.go.pool))
     placed[moving] = np.repeat(answer.go.client[order], answer.go.units[order])

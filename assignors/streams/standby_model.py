@@ -73,7 +73,7 @@ def keep_or_take(standbys: Standbys, client: Int32Array, got: Int64Array) -> Int
 
 
 @dataclass(frozen=True, slots=True)
-class Arcs:
+class FlowArcs:
     """One layer of arcs of a flow: [A] nodes, capacity, price, and moves."""
 
     tail: Int64Array
@@ -82,18 +82,18 @@ class Arcs:
     price: Int64Array
     moves: Int64Array
 
-    def shifted(self, tail: int, head: int) -> Arcs:
+    def shifted(self, tail: int, head: int) -> FlowArcs:
         """Return the arcs between nodes whose numbers are so much higher."""
         return replace(self, tail=self.tail + tail, head=self.head + head)
 
 
-def free_arcs(tail: Int64Array, head: Int64Array, capacity: Int64Array) -> Arcs:
+def free_arcs(tail: Int64Array, head: Int64Array, capacity: Int64Array) -> FlowArcs:
     """Return arcs that cost nothing."""
     nothing = np.zeros(len(tail), np.int64)
-    return Arcs(tail, head, capacity, nothing, nothing)
+    return FlowArcs(tail, head, capacity, nothing, nothing)
 
 
-def solve_layers(supply: Int64Array, layers: Sequence[Arcs]) -> list[Int64Array]:
+def solve_layers(supply: Int64Array, layers: Sequence[FlowArcs]) -> list[Int64Array]:
     """Return the units on the arcs of each layer in the flow of least price, and of fewest moves among these."""
 
     def joined(name: str) -> Int64Array:
@@ -118,7 +118,7 @@ class PoolUnits(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class StandbyFlow:
     """The flow on the arcs to clients, without empty arcs.
 
     Attributes:

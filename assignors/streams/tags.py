@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from samerack.assignors.streams.standby import cost_of, optimize_standby
-from samerack.assignors.streams.standby_model import Arcs, Standbys, free_arcs, keep_or_take, solve_layers
+from samerack.assignors.streams.standby_model import FlowArcs, Standbys, free_arcs, keep_or_take, solve_layers
 
 if TYPE_CHECKING:
     from samerack.assignors.model import BoolArray, Int32Array, Int64Array
@@ -183,7 +183,7 @@ def place_spread(standbys: Standbys, value: Int64Array, least: Int64Array, costs
     return keep_or_take(standbys, standbys.client, got)
 
 
-def _seated(standbys: Standbys, nodes: tuple[int, int], column: Int64Array, costs: Costs) -> Arcs:
+def _seated(standbys: Standbys, nodes: tuple[int, int], column: Int64Array, costs: Costs) -> FlowArcs:
     """Return the arcs from the values of each task to clients; `nodes` are the first value node and V + 1."""
     value_node, values = nodes
     clients, tasks = len(standbys.group), len(standbys.remote)
@@ -195,4 +195,4 @@ def _seated(standbys: Standbys, nodes: tuple[int, int], column: Int64Array, cost
     task, client = np.nonzero(fits)
     moves = (~here[task, client]).astype(np.int64)
     price = standbys.traffic(task, standbys.group[client]) * costs.traffic + moves * costs.non_overlap
-    return Arcs(value_node + task * values + column[client], client, np.ones(len(task), np.int64), price, moves)
+    return FlowArcs(value_node + task * values + column[client], client, np.ones(len(task), np.int64), price, moves)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from samerack.assignors.streams.assignment import TaskType, assignment_of
-from samerack.assignors.streams.evaluate import Bill, bill
+from samerack.assignors.streams.evaluate import TaskCost, bill
 from samerack.assignors.streams.model import task_id
 from samerack.offline.streams_answers import DEFAULT_STANDBY, OPTIMIZE, answer_line, prices
-from samerack.offline.streams_json import Application, Question
+from samerack.offline.streams_json import Application, StreamsQuestion
 from tests import effort
 from tests.parity.peer import Peer
 from tests.unit.assignors.streams.questions import optimize_question, standby_question
@@ -32,9 +32,9 @@ def kafka() -> Iterator[Peer]:
         yield running
 
 
-def kafkas_bill(question: dict[str, Any], answer: dict[str, Any]) -> Bill:
+def kafkas_bill(question: dict[str, Any], answer: dict[str, Any]) -> TaskCost:
     """The cost of Kafka's plan, computed like ours."""
-    application = Application(Question.model_validate(question))
+    application = Application(StreamsQuestion.model_validate(question))
     kind = TaskType(question["kind"].upper())
     params = application.scope()
     after = {

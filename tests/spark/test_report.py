@@ -21,7 +21,7 @@ from samerack.pipeline.quarantine import quarantined
 from samerack.pipeline.report import chapters, losses, savings
 from samerack.pipeline.report.chapters import CHAPTER
 from samerack.pipeline.report.gather import Asked, Tables, gathered
-from samerack.pipeline.report.model import GroupLine, Report
+from samerack.pipeline.report.model import FleetReport, GroupLine
 from samerack.pipeline.simulate import messages
 from samerack.pipeline.simulate_cast import DAY, Fleet
 from samerack.pipeline.sums import FULL
@@ -56,7 +56,7 @@ def tables(spark: SparkSession, samples: Iterable[bytes], states: Iterable[bytes
     return found
 
 
-def reported(found: Tables, asked: Asked | None = None) -> Report:
+def reported(found: Tables, asked: Asked | None = None) -> FleetReport:
     """The report without the rest of the result."""
     with gathered(found, AWS, asked or Asked()) as made:
         return made.report
@@ -176,18 +176,18 @@ def hour(spark: SparkSession) -> Tables:
 
 
 @pytest.fixture(scope="module")
-def made(hour: Tables) -> Report:
+def made(hour: Tables) -> FleetReport:
     """The report of that hour, which tests only read."""
     return reported(hour)
 
 
 @pytest.fixture(scope="module")
-def lines(made: Report) -> dict[str, GroupLine]:
+def lines(made: FleetReport) -> dict[str, GroupLine]:
     """Its lines, by group."""
     return {one.group: one for one in made.groups}
 
 
-def test_only_led_groups_save(made: Report, lines: dict[str, GroupLine]) -> None:
+def test_only_led_groups_save(made: FleetReport, lines: dict[str, GroupLine]) -> None:
     """The group's own assignor reads all across racks: the led group saved all of it, the other one still could."""
     month = pytest.approx(AWS.dollars(4000) * MONTH)
     assert lines["led"].month.saved == month
@@ -206,7 +206,7 @@ def test_a_group_led_for_half_a_day_saves_half(lines: dict[str, GroupLine]) -> N
     assert lines["half"].month.possible == 0  # nothing is left to save: the agent leads now
 
 
-def test_what_is_measured_side_by_side_counts_once(made: Report, lines: dict[str, GroupLine]) -> None:
+def test_what_is_measured_side_by_side_counts_once(made: FleetReport, lines: dict[str, GroupLine]) -> None:
     """Without a common election the agent that saw most counts in each minute; a group is led if one of them leads."""
     one = lines["beside"]
     assert (one.bytes, one.crossing_bytes, one.led) == (4000, 4000, 1.0)
@@ -227,7 +227,7 @@ def test_a_count_that_follows_another_is_not_beside_it(lines: dict[str, GroupLin
     assert lines["old"].bytes == 61_000
 
 
-def test_the_bytes_of_all_groups_add_up(made: Report, lines: dict[str, GroupLine]) -> None:
+def test_the_bytes_of_all_groups_add_up(made: FleetReport, lines: dict[str, GroupLine]) -> None:
     """The fleet's bytes are those of its groups; those of groups with states are evaluated, the others are no zeros."""
     assert made.headline.bytes == 4000 * 4 + 1200 + 4024 + 60_000 + 61_000 + 2000
     assert made.headline.judged_bytes == 4000 * 4
@@ -240,7 +240,7 @@ def test_the_bytes_of_all_groups_add_up(made: Report, lines: dict[str, GroupLine
 
 
 def test_states_that_contradict_themselves_and_bad_records_are_counted(
-    made: Report, lines: dict[str, GroupLine]
+    made: FleetReport, lines: dict[str, GroupLine]
 ) -> None:
     """The report counts them and evaluates the rest."""
     assert made.failed + sum(bad.records for bad in made.bad) == 2
@@ -268,17 +268,17 @@ def chapter(number: int, **changes: Any) -> dict[str, Any]:
     at = datetime(2025, 11, 1, 12, tzinfo=UTC) + timedelta(hours=number)
     facts = {
         "day": at.date(), "cluster": "east", "group": "orders", "first": at, "states": 1, "kind": "classic",
-        "assignor": "range", "role": "", "members": 4, "rackless": 0, "telling": 4, "fetching": 4, "random": 2 / 3,
+        "assignor": "range", "role": "", "members": 4, "rackless": 0, "sending": 4, "fetching": 4, "random": 2 / 3,
         "present": 0.1, "expected": 0.1, "own": None, "possible": 0.0, "error": None,
     }  # fmt: skip
     return {**facts, **changes}
 
 
 CAUSES: Final[tuple[tuple[dict[str, Any], str], ...]] = (
-    ({"rackless": 4, "telling": 0, "fetching": 0, "expected": 0.66}, losses.FORGOT),
-    ({"telling": 1, "fetching": 1, "expected": 0.4}, losses.UNTOLD),
-    ({"telling": 1, "expected": 0.4}, losses.UNTOLD),
-    ({"telling": None, "fetching": 1, "expected": 0.4}, losses.UNFETCHED),
+    ({"rackless": 4, "sending": 0, "fetching": 0, "expected": 0.66}, losses.FORGOT),
+    ({"sending": 1, "fetching": 1, "expected": 0.4}, losses.UNSENT),
+    ({"sending": 1, "expected": 0.4}, losses.UNSENT),
+    ({"sending": None, "fetching": 1, "expected": 0.4}, losses.UNFETCHED),
     ({"kind": "consumer", "assignor": "uniform", "expected": 0.5}, losses.KIP_848),
     ({"assignor": "roundrobin", "expected": 0.3}, losses.PROTOCOL),
     ({"expected": 0.62}, losses.ROSE),

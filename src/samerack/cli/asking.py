@@ -26,7 +26,7 @@ from samerack.common.errors import AgentError, SettingsError
 from samerack.common.fetching import NoAnswerError, NotListeningError
 from samerack.common.patterns import exactly
 from samerack.reporting import findings, group_lag, host_racks, report
-from samerack.reporting.findings import Verdict
+from samerack.reporting.findings import Findings
 from samerack.reporting.group_lag import GroupLag
 from samerack.reporting.measuring import Measuring
 from samerack.reporting.report import Report
@@ -52,8 +52,8 @@ MeasureOption = Annotated[bool, typer.Option("--measure", help="Measure even whe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """The settings; where they name no cluster only a running agent can tell.
+class AgentPlace:
+    """The settings; where they name no cluster only a running agent can answer.
 
     Attributes:
         assigned: The keys that were set on the command line.
@@ -70,7 +70,7 @@ class Place:
 
 def place(
     config: ConfigOption, bootstrap: BootstrapOption, assignments: SetOption, *, only_errors: bool = False
-) -> Place:
+) -> AgentPlace:
     """Return settings of the shared options; a cluster need not be named where an agent can be asked.
 
     Set up the log by them; `only_errors` keeps all else out of it.
@@ -81,10 +81,10 @@ def place(
     settings = only_cluster(settings_from(config, bootstrap, assignments, needs_kafka=False))
     quiet = settings.log.model_copy(update={"level": "error"})
     log.configure(settings.model_copy(update={"log": quiet}) if only_errors else settings)
-    return Place(settings=settings, assigned=tuple(one.partition("=")[0] for one in assignments or ()))
+    return AgentPlace(settings=settings, assigned=tuple(one.partition("=")[0] for one in assignments or ()))
 
 
-def figures(where: Place, *, window: float, measure: bool, bill: bool) -> tuple[Report, str]:
+def figures(where: AgentPlace, *, window: float, measure: bool, bill: bool) -> tuple[Report, str]:
     """Return the report of the agent, or of a window measured here; and where it is from, in words.
 
     `bill` says whether a measurement is to have replication and producers.
@@ -103,7 +103,7 @@ def figures(where: Place, *, window: float, measure: bool, bill: bool) -> tuple[
         return measuring.reports.report(), _measured_here(where, answer)
 
 
-def verdict(where: Place, *, window: float, measure: bool) -> tuple[Verdict, str]:
+def verdict(where: AgentPlace, *, window: float, measure: bool) -> tuple[Findings, str]:
     """Return what is wrong, and where that is from.
 
     Raises:
@@ -125,7 +125,7 @@ def verdict(where: Place, *, window: float, measure: bool) -> tuple[Verdict, str
         return measuring.reports.verdict(), _measured_here(where, answer)
 
 
-def lag(where: Place, group: str, *, measure: bool) -> tuple[GroupLag | None, str]:
+def lag(where: AgentPlace, group: str, *, measure: bool) -> tuple[GroupLag | None, str]:
     """Return the lag of one group, None where the brokers have no such group; the second value says where it is from.
 
     What this command measures itself, in a second, has no age of records that were written before.
@@ -154,7 +154,7 @@ def lag(where: Place, group: str, *, measure: bool) -> tuple[GroupLag | None, st
 
 
 @contextmanager
-def live(where: Place, *, measure: bool) -> Iterator[tuple[Callable[[], Report], str]]:
+def live(where: AgentPlace, *, measure: bool) -> Iterator[tuple[Callable[[], Report], str]]:
     """Yield a function that gives the latest report whenever it is called, and where it is from.
 
     Raises:
@@ -178,7 +178,7 @@ def live(where: Place, *, measure: bool) -> Iterator[tuple[Callable[[], Report],
 
 def hosts_known(settings: Settings, group: str) -> tuple[Hosts, str]:
     """Return what a running agent of this cluster knows of the racks of a group's hosts, or why nothing is known."""
-    where = Place(settings=settings)
+    where = AgentPlace(settings=settings)
     try:
         answer = _asked(where, f"/v1/racks?group={quote(group, safe='')}")
         decoded = host_racks.from_json(answer) if answer is not None else None
@@ -193,7 +193,7 @@ def agent_says(settings: Settings, group: str) -> Mapping[str, str]:
     The values that a plan shows are `role`; `trouble`, why it neither leads nor follows the group; and `paused`, why it
     starts no rebalance there.
     """
-    where = Place(settings=settings)
+    where = AgentPlace(settings=settings)
     try:
         answer = _asked(where, "/v1/status")
         status = json.loads(answer) if answer is not None else {}
@@ -206,15 +206,15 @@ def agent_says(settings: Settings, group: str) -> Mapping[str, str]:
         return {}  # an agent of another version: the plan is the same without it
 
 
-def _asked(where: Place, path: str, *, may_be_missing: bool = False) -> bytes | None:
+def _asked(where: AgentPlace, path: str, *, may_be_missing: bool = False) -> bytes | None:
     return ask(where.url, path, may_be_missing=may_be_missing) if where.settings.web.port else None
 
 
-def _same_cluster(where: Place, bootstrap: str) -> bool:
+def _same_cluster(where: AgentPlace, bootstrap: str) -> bool:
     return is_same_cluster(servers_of(where.settings), bootstrap)
 
 
-def _origin(where: Place) -> str:
+def _origin(where: AgentPlace) -> str:
     """Return where an agent's figures are from; warn of settings of the command line that are not in them."""
     if unused := [key for key in where.assigned if not key.startswith(_OF_COMMAND)]:
         typer.echo(
@@ -225,13 +225,13 @@ def _origin(where: Place) -> str:
     return f"measured by the agent at {where.url}"
 
 
-def _measured_here(where: Place, answer: bytes | None) -> str:
+def _measured_here(where: AgentPlace, answer: bytes | None) -> str:
     if answer:
         return f"measured by this command, as the agent at {where.url} is of another cluster"
     return "measured by this command"
 
 
-def _measuring(where: Place, seconds: float, *, replication: bool = False) -> Measuring:
+def _measuring(where: AgentPlace, seconds: float, *, replication: bool = False) -> Measuring:
     if not servers_of(where.settings):
         raise SettingsError(
             f"no agent answers at {where.url}, and no cluster is named to measure; give --bootstrap-servers, "

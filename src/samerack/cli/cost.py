@@ -48,7 +48,7 @@ def cost(
     if as_json:
         typer.echo(to_json(report))
         return
-    console = Console(highlight=False)
+    console = Console()
     if group is None:
         console.print(groups_table(report, width=console.width, total=True))
         sums = report.totals

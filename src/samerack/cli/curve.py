@@ -42,7 +42,7 @@ def curve(
     if as_json:
         typer.echo(json.dumps({"points": points}))
     else:
-        show_points(points, Console(highlight=False))
+        show_points(points, Console())
 
 
 def _object(data: bytes) -> dict[str, Any]:

@@ -44,7 +44,7 @@ def lag(
     if as_json:
         typer.echo(to_json(found))
         return
-    console = Console(highlight=False)
+    console = Console()
     console.print(
         words.plain(
             f"group {found.group} ({found.state}): {words.count(found.lag_records)} records in all, the oldest "

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import typer
 
-from samerack.agent.leading.progress import GOOD, UNDER_WAY, Did, Gain, Outcome, Progress, from_json, to_json
+from samerack.agent.leading.progress import GOOD, UNDER_WAY, Did, Gain, Progress, TakeoverOutcome, from_json, to_json
 from samerack.agent.web.takeover import PATH
 from samerack.cli.agent_requests import UrlOption, agent_address, get, post, refusal
 from samerack.common import words
@@ -53,10 +53,10 @@ def lead(
     For groups whose members give up all partitions in a rebalance (range, roundrobin, sticky); nothing is lost and
     nothing read twice, and everybody pauses as in any other rebalance. The agent must be in the group as a follower, on
     this machine (in Kubernetes: kubectl exec). It refuses a takeover that is not possible, and undoes what does not
-    go as it should; the exit code is 1 then, with the reason. docs/takeover.md tells what happens step by step.
+    go as it should; the exit code is 1 then, with the reason. docs/takeover.md has what happens, step by step.
     """
     base = agent_address(config, bootstrap, url, assignments)
-    console = Console(highlight=False)
+    console = Console()
     report: Callable[[Did], None] = (lambda _: None) if as_json else (lambda did: _show_step(console, did))
     try:
         progress = follow(base, _asked(base, group, dry_run=dry_run), report)
@@ -68,7 +68,7 @@ def lead(
     if as_json:
         typer.echo(to_json(progress))
     else:
-        if progress.gain is not None and (dry_run or progress.outcome is Outcome.REFUSED):
+        if progress.gain is not None and (dry_run or progress.outcome is TakeoverOutcome.REFUSED):
             console.print(gain_words(progress.gain))
         console.print(words.plain(_end(progress)))
     if progress.outcome not in GOOD:
@@ -94,11 +94,11 @@ def follow(base: str, progress: Progress, report: Callable[[Did], None]) -> Prog
             progress = _progress(base, get(base, f"{PATH}?group={quote(group, safe='')}"))
             answered = time.monotonic()
         if time.monotonic() - answered > _LOST_SECONDS:
-            raise AgentError(f"{base}: the agent does not answer any more; {events} tells what it did")
+            raise AgentError(f"{base}: the agent does not answer any more; {events} shows what it did")
         if progress.number != number:
             raise AgentError(
                 f"{base}: the agent's process was replaced in the middle, and the pending member released; "
-                f"{events} tells what it did"
+                f"{events} shows what it did"
             )
 
 
@@ -160,7 +160,7 @@ def _evicted(members: int) -> str:
 
 
 def _end(progress: Progress) -> str:
-    if progress.outcome is Outcome.LEADS:
+    if progress.outcome is TakeoverOutcome.LEADS:
         most = progress.gain.pause_seconds_at_most if progress.gain is not None else None
         return (
             f"the agent leads {progress.group}, {progress.seconds:.1f} s after it began"
@@ -169,6 +169,6 @@ def _end(progress: Progress) -> str:
             + _late(progress)
             + f"; {command('events', '--kind', 'rebalance', group=progress.group)} shows who paused and what moved"
         )
-    if progress.outcome is Outcome.WOULD:
+    if progress.outcome is TakeoverOutcome.WOULD:
         return f"the agent can take {progress.group} over, and does so without --dry-run"
     return f"{progress.outcome.value}: {progress.group}: {progress.reason}"

@@ -13,7 +13,7 @@ _MIN_LENGTH: Final = 4
 def short_names(client_ids: Mapping[str, str]) -> dict[str, str]:
     """Return a name for each member id, no two alike, from the client id of each.
 
-    Members whose client ids repeat have the shortest beginning of their ids that tells them apart, without the client
+    Members whose client ids repeat have the shortest beginning of their ids in which they differ, without the client
     id, with which most clients' member ids begin.
     """
     times = Counter(client_ids.values())

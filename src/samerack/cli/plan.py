@@ -161,7 +161,7 @@ def show_racks(console: Console, spread: dict[str, Any] | None) -> None:
 
 def show(answer: dict[str, Any]) -> None:
     """Show a plan: what it brings first, then its members and what is known besides."""
-    console = Console(highlight=False)
+    console = Console()
     now, then = answer["present"], answer["proposed"]
     owned, given = (
         sum(len(member[plan]["partitions"]) for member in answer["members"]) for plan in ("present", "proposed")

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from samerack.agent.pod.model import Answer, OwnRack, rack_of
+from samerack.agent.pod.model import OwnRack, SourceAnswer, rack_of
 from samerack.agent.pod.own import own_rack
 from samerack.agent.pod.writing import env_line, plain, property_line, write
 from samerack.common import words
@@ -82,11 +82,11 @@ def _conclude(own: OwnRack, pod: PodSettings, *, or_empty: bool) -> None:
     typer.echo(words.plain(f"samerack: {unknown}; going on without one"), err=True)
 
 
-def _explained(answer: Answer, pod: PodSettings) -> str:
+def _explained(answer: SourceAnswer, pod: PodSettings) -> str:
     """Return which sources were asked, and what each answered if it was not the rack itself."""
     rack = rack_of(answer.zones, pod.zones)
     return answer.detail if rack is None or rack in answer.zones else f"{answer.detail}: {' or '.join(answer.zones)}"
 
 
-def _answer(answer: Answer, pod: PodSettings) -> dict[str, object]:
+def _answer(answer: SourceAnswer, pod: PodSettings) -> dict[str, object]:
     return {**asdict(answer), "rack": rack_of(answer.zones, pod.zones)}

@@ -153,7 +153,7 @@ def _once_out(base: str, status: RequestStatus) -> RequestStatus:
         if time.monotonic() > until:
             raise AgentError(
                 f"{base}: the agent is still {status.role} {status.group} after {_OUT_SECONDS:g} s, and leaves as "
-                f"soon as it can; {command('events', group=status.group)} tells what it does"
+                f"soon as it can; {command('events', group=status.group)} shows what it does"
             )
         time.sleep(_POLL_SECONDS)
         try:
@@ -167,7 +167,7 @@ def _finish(status: RequestStatus, wish: Wish | None, *, as_json: bool) -> None:
     if as_json:
         typer.echo(to_json(status))
         return
-    Console(highlight=False).print(words.plain(_in_words(status, wish)))
+    Console().print(words.plain(_in_words(status, wish)))
 
 
 def _in_words(status: RequestStatus, wish: Wish | None) -> str:

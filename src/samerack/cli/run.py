@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from samerack.agent.process import Request, become
+from samerack.agent.process import RunRequest, become
 from samerack.settings.options import BootstrapOption, ConfigOption, SetOption
 
 
@@ -33,7 +33,7 @@ def run(
     The work is done in a process of its own, which is replaced at once when it dies or hangs (settings `supervisor`).
     """
     become(
-        Request(
+        RunRequest(
             config=[str(path) for path in config or ()],
             bootstrap=bootstrap or [],
             groups=group or None,

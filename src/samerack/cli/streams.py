@@ -129,7 +129,7 @@ def plan(
     if as_json:
         typer.echo(json.dumps(report))
     else:
-        show(report, Console(highlight=False))
+        show(report, Console())
 
 
 def _given(changelogs: tuple[str, ...] | list[str]) -> dict[str, int]:

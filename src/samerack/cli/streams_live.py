@@ -17,7 +17,7 @@ from samerack.assignors.streams.weighing import Partition
 from samerack.auth.kafka_config import for_kafka_python
 from samerack.cli.asking import hosts_known
 from samerack.cli.live_plan import measured_rates, rack_aware_fetch
-from samerack.cli.streams_options import Found, Rates
+from samerack.cli.streams_options import FoundApplication, Rates
 from samerack.cluster.metadata import read_metadata, topic_names
 from samerack.cluster.racks import Hosts
 from samerack.cluster.view import ClusterView
@@ -53,7 +53,7 @@ class _Logs:
 
 def find(
     group: str, settings: Settings, configs: AssignmentConfigs, *, given: Mapping[str, int], seconds: float
-) -> Found:
+) -> FoundApplication:
     """Read an application; wait some seconds for a rebalance to end.
 
     Args:
@@ -82,7 +82,7 @@ def read(
     hosts: Hosts,
     given: Mapping[str, int],
     measure: Callable[[], Mapping[Partition, float]] | None,
-) -> Found:
+) -> FoundApplication:
     """Read an application over these connections; arguments and errors are those of `find`.
 
     `hosts` is what other sources know of client hosts. `measure` takes its time and returns the bytes per second that
@@ -119,7 +119,7 @@ def read(
         Unknown(what=f"{gap.what} {gap.where}".strip(), cause=f"{gap.reason}: {gap.consequence}")
         for gap in (*gaps, *absent, *after.gaps)
     ]
-    return Found(
+    return FoundApplication(
         kind=described.kind,
         live=live,
         brokers=brokers,

@@ -43,7 +43,7 @@ class Rates:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class FoundApplication:
     """An application as it was found.
 
     Attributes:
@@ -61,7 +61,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reads:
+class OptionReads:
     """Topic partitions that are read, by where from; `unknown` are those whose rack or reader's rack is not known.
 
     `across_bytes_per_second` is None if some are unknown, or the rate of a partition that crosses racks.
@@ -74,7 +74,7 @@ class Reads:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bill:
+class OptionCost:
     """What a plan costs.
 
     Attributes:
@@ -89,8 +89,8 @@ class Bill:
         missing_standbys: configured standbys that no client can have.
     """
 
-    sources: Reads
-    changelogs: Reads | None
+    sources: OptionReads
+    changelogs: OptionReads | None
     moved_active: int
     moved_standby: int
     restored_bytes: int | None
@@ -117,7 +117,7 @@ class Option:
     assignor: str
     strategy: str
     standbys: int
-    bill: Bill | None = None
+    bill: OptionCost | None = None
     plan: Plan | None = None
     warm_ups: int | None = None
     followups: int | None = None
@@ -125,7 +125,7 @@ class Option:
     error: str | None = None
 
 
-def bill_of(found: Found, plan: Plan, *, with_racks: bool) -> Bill:
+def bill_of(found: FoundApplication, plan: Plan, *, with_racks: bool) -> OptionCost:
     """Return what a plan costs.
 
     `with_racks` is whether every client sends its rack when it fetches; else those do that do so now.
@@ -134,7 +134,7 @@ def bill_of(found: Found, plan: Plan, *, with_racks: bool) -> Bill:
     racked = all(client.rack_id for client in state.states.values())
     apart = spread(state, plan)
     sources, changelogs = reads_of_plan(found, plan, with_racks=with_racks)
-    return Bill(
+    return OptionCost(
         sources=sources,
         changelogs=changelogs,
         moved_active=_gained(plan, live.present, TaskType.ACTIVE),
@@ -147,7 +147,7 @@ def bill_of(found: Found, plan: Plan, *, with_racks: bool) -> Bill:
     )
 
 
-def reads_of_plan(found: Found, plan: Plan, *, with_racks: bool) -> tuple[Reads, Reads | None]:
+def reads_of_plan(found: FoundApplication, plan: Plan, *, with_racks: bool) -> tuple[OptionReads, OptionReads | None]:
     """Return what active tasks read, and what standby tasks read: of these None if the changelogs are not known.
 
     Arguments are those of `bill_of`; a plan of some of the clients has the reads of these.
@@ -162,7 +162,7 @@ def reads_of_plan(found: Found, plan: Plan, *, with_racks: bool) -> tuple[Reads,
         for one in live.instances
     }
 
-    def reads(kind: TaskType) -> Reads:
+    def reads(kind: TaskType) -> OptionReads:
         read = (
             (*clients[process], (part.topic, part.partition))
             for process, assignment in plan.items()
@@ -174,7 +174,7 @@ def reads_of_plan(found: Found, plan: Plan, *, with_racks: bool) -> tuple[Reads,
     return reads(TaskType.ACTIVE), reads(TaskType.STANDBY) if live.changelogs_known else None
 
 
-def _reads(read: Iterable[tuple[str | None, bool, Partition]], brokers: Brokers, rates: Rates) -> Reads:
+def _reads(read: Iterable[tuple[str | None, bool, Partition]], brokers: Brokers, rates: Rates) -> OptionReads:
     near = across = unknown = 0
     crossing: list[float | None] = []
     for rack, any_replica, partition in read:
@@ -188,7 +188,7 @@ def _reads(read: Iterable[tuple[str | None, bool, Partition]], brokers: Brokers,
             crossing.append(None if rates.bytes_per_second is None else rates.bytes_per_second.get(partition))
     known = [rate for rate in crossing if rate is not None]
     measured = rates.bytes_per_second is not None and len(known) == len(crossing) and not unknown
-    return Reads(
+    return OptionReads(
         near=near, across=across, unknown=unknown, across_bytes_per_second=sum(known, 0.0) if measured else None
     )
 
@@ -221,7 +221,7 @@ def weights_by_bytes(rates: Rates) -> dict[Partition, int]:
 
 
 def options_of(
-    found: Found, *, standbys: Sequence[int], by_bytes: bool = False, compatible: bool, now_ms: int
+    found: FoundApplication, *, standbys: Sequence[int], by_bytes: bool = False, compatible: bool, now_ms: int
 ) -> list[Option]:
     """Return every assignor with every strategy and number of standbys.
 

@@ -8,9 +8,9 @@ from typing import Any, Final
 from samerack.assignors.streams.assignment import KafkaStreamsAssignment, TaskType, assignment_of
 from samerack.assignors.streams.configs import Strategy
 from samerack.assignors.streams.model import ProcessId, TaskId
-from samerack.cli.streams_options import Bill, Found, Option, Plan, bill_of, reads_of_plan
+from samerack.cli.streams_options import FoundApplication, Option, OptionCost, Plan, bill_of, reads_of_plan
 from samerack.common.money import SECONDS_PER_MONTH, PriceTable
-from samerack.offline.streams_compare import COSTS, Instance, compare_standbys
+from samerack.offline.streams_compare import COSTS, ComparedApplication, compare_standbys
 from samerack.reporting.verify_assignments import STREAMS_BROKER_ASSIGNED
 from samerack.traffic.streams_application import LiveApplication
 from samerack.traffic.streams_instances import Unknown
@@ -25,7 +25,7 @@ _PLACEMENTS: Final = ("default", "swaps (4.C.I)", "min_traffic", "min_traffic, r
 
 
 def report_of(
-    group: str, found: Found, options: list[Option], prices: PriceTable, *, by_bytes: bool = False
+    group: str, found: FoundApplication, options: list[Option], prices: PriceTable, *, by_bytes: bool = False
 ) -> dict[str, Any]:
     """Return everything that `samerack streams plan --group` shows."""
     live = found.live
@@ -62,7 +62,7 @@ def report_of(
     }
 
 
-def _clients(found: Found) -> list[dict[str, Any]]:
+def _clients(found: FoundApplication) -> list[dict[str, Any]]:
     live, result = found.live, []
     for one in live.instances:
         plan: Plan = {one.process: live.present[one.process]}
@@ -109,7 +109,7 @@ def _subtopologies(live: LiveApplication) -> list[dict[str, Any]]:
     ]
 
 
-def _bill(bill: Bill, prices: PriceTable) -> dict[str, Any]:
+def _bill(bill: OptionCost, prices: PriceTable) -> dict[str, Any]:
     crossing = _bytes(bill)
     return asdict(bill) | {
         "dollars_per_month": None if crossing is None else prices.dollars(crossing) * SECONDS_PER_MONTH
@@ -136,7 +136,7 @@ def _option(option: Option, prices: PriceTable) -> dict[str, Any]:
     }
 
 
-def _placements(found: Found, options: list[Option]) -> tuple[list[dict[str, Any]] | None, list[Unknown]]:
+def _placements(found: FoundApplication, options: list[Option]) -> tuple[list[dict[str, Any]] | None, list[Unknown]]:
     """Return what each rule makes of the largest number of standbys that is tried, or why that is not known."""
     live, max_standbys = found.live, max((option.standbys for option in options), default=0)
     if not max_standbys:
@@ -151,7 +151,7 @@ def _placements(found: Found, options: list[Option]) -> tuple[list[dict[str, Any
         rack_aware_non_overlap_cost=COSTS.non_overlap,
     )
     state = replace(live.state, assignment_configs=configs)
-    rows = compare_standbys([Instance(name="", state=state, plan=_actives(live))])
+    rows = compare_standbys([ComparedApplication(name="", state=state, plan=_actives(live))])
     return [row | {"num_standby_replicas": max_standbys} for row in rows if row["strategy"] in _PLACEMENTS], []
 
 
@@ -171,7 +171,7 @@ def _obstacle(live: LiveApplication) -> str | None:
     return None if active == live.state.all_tasks.keys() else "some tasks are active nowhere"
 
 
-def _best(found: Found, present: Bill, options: list[Option]) -> str:
+def _best(found: FoundApplication, present: OptionCost, options: list[Option]) -> str:
     """Return the strategy that reads least across racks, with as many standbys as now, or why there is none."""
     alike = [(one, one.bill) for one in options if one.bill is not None and one.standbys == found.standbys]
     if not alike:
@@ -182,7 +182,7 @@ def _best(found: Found, present: Bill, options: list[Option]) -> str:
         return "not known whether a strategy reads less across racks than now: some reads are not known"
     by_bytes = all(_bytes(bill) is not None for bill in (present, *(bill for _, bill, _ in known)))
 
-    def crossing(bill: Bill, count: int) -> float:
+    def crossing(bill: OptionCost, count: int) -> float:
         return (_bytes(bill) or 0.0) if by_bytes else count
 
     best, bill, count = min(known, key=lambda row: (crossing(*row[1:]), row[1].moved_active))
@@ -194,7 +194,7 @@ def _best(found: Found, present: Bill, options: list[Option]) -> str:
     )
 
 
-def _bytes(bill: Bill) -> float | None:
+def _bytes(bill: OptionCost) -> float | None:
     """Return the bytes per second that cross racks, or None if those of sources or changelogs are not known."""
     sources = bill.sources.across_bytes_per_second
     changelogs = (
@@ -203,20 +203,20 @@ def _bytes(bill: Bill) -> float | None:
     return None if sources is None or changelogs is None else sources + changelogs
 
 
-def _partitions(bill: Bill) -> int | None:
+def _partitions(bill: OptionCost) -> int | None:
     """Return the partitions that are read across racks, or None if this is not known of some."""
     read = [bill.sources, bill.changelogs] if bill.standbys else [bill.sources]
     known = [one for one in read if one is not None and not one.unknown]
     return sum(one.across for one in known) if len(known) == len(read) else None
 
 
-def _of_bytes(found: Found) -> list[Unknown]:
+def _of_bytes(found: FoundApplication) -> list[Unknown]:
     if found.rates.bytes_per_second is not None:
         return []
     return [Unknown(what="bytes", cause="nothing was measured; give --seconds 30 or more")]
 
 
-def _advice(found: Found, present: Bill, options: list[Option], *, by_bytes: bool) -> list[str]:
+def _advice(found: FoundApplication, present: OptionCost, options: list[Option], *, by_bytes: bool) -> list[str]:
     by_brokers = found.kind == "streams"
     lines = [STREAMS_BROKER_ASSIGNED if by_brokers else _best(found, present, options)]
     if by_bytes and not by_brokers:

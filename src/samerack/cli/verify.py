@@ -10,7 +10,7 @@ from samerack.cli.asking import MeasureOption, WindowOption, place, verdict
 from samerack.common import words
 from samerack.common.console import Console
 from samerack.reporting import findings
-from samerack.reporting.findings import Finding, Verdict
+from samerack.reporting.findings import Finding, Findings
 from samerack.settings.options import BootstrapOption, ConfigOption, SetOption
 
 
@@ -38,8 +38,8 @@ def verify(
         raise typer.Exit(1)
 
 
-def _show(found: Verdict, origin: str) -> None:
-    console = Console(highlight=False)
+def _show(found: Findings, origin: str) -> None:
+    console = Console()
     for finding in found.findings:
         _show_finding(console, finding)
     costly = sum(finding.costs for finding in found.findings)

@@ -1,1 +1,1 @@
-"""What brokers tell, and how they are asked: connections, group coordinators, metadata, consumer groups and racks."""
+"""What brokers answer, and how they are asked: connections, group coordinators, metadata, consumer groups and racks."""

@@ -83,7 +83,7 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]  # the library 
         said: list[BaseException] = []
         close = conn.close
 
-        def heeded(error: BaseException | None = None) -> None:
+        def close_with_reason(error: BaseException | None = None) -> None:
             # a broker that refuses sends the reason and closes: if the library handles the end before the reason, it
             # treats it as a lost connection, and passes the reason only to `close`
             if error is not None:
@@ -91,7 +91,7 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]  # the library 
                 self._failed(node.node_id, error)
             close(error)
 
-        conn.close = heeded
+        conn.close = close_with_reason
         await super()._connect(node, conn, **options)
         for error in said:  # once a connection was made, the library forgets a refusal, also one on that connection
             self._failed(node.node_id, error)

@@ -1,4 +1,4 @@
-"""Errors that tell other parts of the agent how to react; other errors are in `common.errors`."""
+"""Errors by which other parts of the agent know how to react; other errors are in `common.errors`."""
 
 from __future__ import annotations
 

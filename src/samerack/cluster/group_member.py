@@ -22,7 +22,7 @@ from samerack.cluster.errors import COORDINATOR_MOVES
 from samerack.common.attempts import REQUESTS, Attempts
 
 JOIN_VERSION: Final = 9
-"""JoinGroup v9 tells a restarted static leader that it still leads; since v8 the request carries the reason."""
+"""By JoinGroup v9 a restarted static leader knows that it still leads; since v8 the request carries the reason."""
 SYNC_VERSION: Final = 5
 _PARKED_SECONDS: Final = 600.0
 """The broker parks JoinGroup until all members have joined: up to the longest rebalance timeout of the members."""

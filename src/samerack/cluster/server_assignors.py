@@ -30,7 +30,7 @@ _KAFKAS: Final = "org.apache.kafka.coordinator.group.assignor."
 class ServerAssignors:
     """The assignors that brokers offer by broker id, the default first, and why nothing is known, or "".
 
-    A class that is neither Kafka's nor samerack's has its class name. A broker that does not tell, such as one before
+    A class that is neither Kafka's nor samerack's has its class name. A broker that does not say it, such as one before
     Kafka 4, has None.
     """
 

@@ -112,7 +112,7 @@ class Settling:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settled:
+class SettledView:
     """The result of one step: the new state, what changed in it, and what was seen but does not count (by reason)."""
 
     state: Settling
@@ -120,7 +120,7 @@ class Settled:
     ignored: tuple[str, ...]
 
 
-def settle(state: Settling, view: ClusterView, now: float, times: SettlingTimes) -> Settled:
+def settle(state: Settling, view: ClusterView, now: float, times: SettlingTimes) -> SettledView:
     """Add one poll: adopts what persisted, and store since when the rest is pending.
 
     New topics, new partitions and brokers seen for the first time are adopted at once; everything else waits. A topic
@@ -146,7 +146,9 @@ def settle(state: Settling, view: ClusterView, now: float, times: SettlingTimes)
         pending_partitions=pending_partitions,
         pending_deletions=deletions,
     )
-    return Settled(state=new_state, changes=(*broker_changes, *topic_changes), ignored=("broker-absent",) * len(gone))
+    return SettledView(
+        state=new_state, changes=(*broker_changes, *topic_changes), ignored=("broker-absent",) * len(gone)
+    )
 
 
 def _settle_brokers(

@@ -24,14 +24,14 @@ WIDE: Final = 110
 
 
 class Console(rich.console.Console):
-    """rich's console without markup: text in brackets or colons is shown literally.
+    """rich's console without markup: text in brackets or colons is shown literally, and numbers have no colours.
 
     Control characters except line ends are shown as U+FFFD. Use a `Text` for colours. A line with a command between
     backticks is left to the terminal to wrap: what is copied from it is one line.
     """
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(**{"markup": False, "emoji": False, **options})
+        super().__init__(**{"markup": False, "emoji": False, "highlight": False, **options})
 
     def print(self, *objects: Any, soft_wrap: bool | None = None, **options: Any) -> None:
         """Print as rich does."""

@@ -116,7 +116,7 @@ class ElectionMember(_AgentMember):
         """What this agent advertises since it sent its last JoinGroup, which may be parked for seconds; else empty."""
         advertisement, reporting = self._sent
         if reporting != self.reporting:
-            return "clients tell what they read"
+            return "clients report what they read"
         return "leads other groups than before" if advertisement is not self.advertisement else ""
 
     def is_sure_of(self, verdict: Verdict) -> bool:

@@ -31,7 +31,7 @@ class Reader(Protocol):
         """Return whether enough is known of waiting agents to count beside them."""
 
 
-class Outcome:
+class ElectionOutcome:
     """The last verdict, and what follows from it."""
 
     def __init__(self, reader: Reader) -> None:

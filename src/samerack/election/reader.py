@@ -129,7 +129,7 @@ class RegistryReader(Service):
         if refused and not self.refused:
             log.info(
                 "agents-outside-refused",
-                consequence=f"only agents within the election tell their racks, which are {ROOM} or those needed",
+                consequence=f"only agents within the election give their racks, which are {ROOM} or those needed",
                 cure=f"allow Read on groups with the prefix {self._election}",
             )
         self.refused = refused

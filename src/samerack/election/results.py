@@ -15,7 +15,7 @@ import structlog
 from samerack.election.counting import EVERYTHING, Claims
 from samerack.election.leadership_state import LeadershipState
 from samerack.election.model import Verdict
-from samerack.election.outcome import Outcome
+from samerack.election.outcome import ElectionOutcome
 from samerack.election.reader import RegistryReader
 
 log = structlog.get_logger("election")
@@ -29,7 +29,7 @@ class ElectionResults(LeadershipState):
         self._group = group
         self._identity = identity
         self._reader = reader
-        self._outcome = Outcome(reader)
+        self._outcome = ElectionOutcome(reader)
         self.refused = ""
         """Why this agent cannot take part, so that it acts as if alone; "" while it can."""
         self._displaced = False

@@ -162,7 +162,7 @@ class Waiting:
             raise kafka_errors.FencedInstanceIdError(self.advertisement.identity)
         if reporting != member.reporting:
             member.reporting = reporting
-            member.trigger("clients tell what they read")
+            member.trigger("clients report what they read")
         if member.wants_join and member.join(_JOIN_SECONDS):
             self._note_registered(member)
             if not member.reportable <= member.sent.reporting_set and self._sent_again != reporting:

@@ -81,7 +81,7 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class FoundCause:
     """The cause of a rebalance, and the client ids of members that joined and left."""
 
     cause: Cause
@@ -89,16 +89,16 @@ class Found:
     left: tuple[str, ...] = ()
 
 
-def cause_of(before: GroupSnapshot | None, after: GroupSnapshot | None, known: Known) -> Found:
+def cause_of(before: GroupSnapshot | None, after: GroupSnapshot | None, known: Known) -> FoundCause:
     """Find the cause of a rebalance from what differs before and after it; either snapshot may be missing."""
     if before is None or after is None:
-        return Found(cause="agent" if known.agent_reason else "unknown")
+        return FoundCause(cause="agent" if known.agent_reason else "unknown")
     joined = {key: member.client_id for key, member in after.members.items() if key not in before.members}
     joined |= {
         key: client for key, client in known.passing.items() if key not in before.members and key not in after.members
     }
     left = {key: member.client_id for key, member in before.members.items() if key not in after.members}
-    return Found(
+    return FoundCause(
         cause=_cause(before, after, known, joined=joined.keys(), left=left.keys()),
         joined=tuple(sorted(joined.values())),
         left=tuple(sorted(left.values())),

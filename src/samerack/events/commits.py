@@ -49,7 +49,7 @@ class _Progress:
         return at - (self.since if self.waits else self.committed_after) >= patience
 
 
-class Commits:
+class GroupCommits:
     """The commits of one group; one thread drives it."""
 
     def __init__(self) -> None:

@@ -21,7 +21,7 @@ import structlog
 from samerack.common.attempts import RetryPauses
 from samerack.common.service import Service
 from samerack.events.event_log import EventLog
-from samerack.events.history import Row, TrafficHistory
+from samerack.events.history import HistoryRow, TrafficHistory
 from samerack.events.metrics import EventMetrics
 from samerack.events.model import Event
 from samerack.events.store import CorruptError, Store, StoreError, set_aside
@@ -39,7 +39,7 @@ _MAX_PAUSE_SECONDS: Final = 30.0
 _HOMELESS: Final = Path("/var/lib")
 """For a user without a home directory, as in a container."""
 _SAFE: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
-_Entry = TypeVar("_Entry", Event, Row)
+_Entry = TypeVar("_Entry", Event, HistoryRow)
 
 
 class EventWriter(Service):
@@ -73,7 +73,7 @@ class EventWriter(Service):
         self._metrics = metrics
         self._history = history
         self._waiting: deque[Event] = deque()
-        self._rows: deque[Row] = deque(maxlen=_MAX_ROWS_WAITING)
+        self._rows: deque[HistoryRow] = deque(maxlen=_MAX_ROWS_WAITING)
         self._max_waiting = max_waiting
         self._lock = threading.Lock()
         self._store: Store | None = None
@@ -100,7 +100,7 @@ class EventWriter(Service):
             self._waiting.append(event)
         self.wake()
 
-    def take_row(self, row: Row) -> None:
+    def take_row(self, row: HistoryRow) -> None:
         """Have a row of the history written; returns at once."""
         with self._lock:
             self._rows.append(row)

@@ -34,7 +34,7 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
+class HistoryPoint:
     """The figures of one group from `at` (seconds since 1970) on, for one step; None where they are not known."""
 
     at: float
@@ -43,7 +43,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class HistoryRow:
     """All groups that were measured from `at` (seconds since 1970) on, for one step."""
 
     at: float
@@ -85,7 +85,7 @@ class TrafficHistory:
     _series: dict[str, _Series] = field(default_factory=dict, init=False)
     _step: int = field(default=-1, init=False)
     _sums: dict[str, _Sum] = field(default_factory=dict, init=False)
-    _listeners: list[Callable[[Row], None]] = field(default_factory=list, init=False)
+    _listeners: list[Callable[[HistoryRow], None]] = field(default_factory=list, init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     @property
@@ -93,7 +93,7 @@ class TrafficHistory:
         """The time of all points."""
         return self.step_seconds * POINTS
 
-    def listen(self, listener: Callable[[Row], None]) -> None:
+    def listen(self, listener: Callable[[HistoryRow], None]) -> None:
         """Call `listener` (quick, from the thread that measures) with the points of each step that is over."""
         self._listeners.append(listener)
 
@@ -113,7 +113,7 @@ class TrafficHistory:
             for listener in self._listeners:
                 listener(ended)
 
-    def remember(self, rows: Iterable[Row]) -> None:
+    def remember(self, rows: Iterable[HistoryRow]) -> None:
         """Add points of former runs, as far as they are of the time that is shown."""
         now = self._step_of(self.clock())
         for row in rows:
@@ -121,7 +121,7 @@ class TrafficHistory:
                 with self._lock:
                     self._put(step, row.groups)
 
-    def points(self, group: str) -> tuple[Point, ...]:
+    def points(self, group: str) -> tuple[HistoryPoint, ...]:
         """Return the points of one group, the oldest first; the last is that of the present step, as far as it is."""
         now = self._step_of(self.clock())
         with self._lock:
@@ -130,7 +130,7 @@ class TrafficHistory:
             if present is not None and self._step in known:
                 known[self._step] = present.mean()
         return tuple(
-            Point(
+            HistoryPoint(
                 at=step * self.step_seconds,
                 bytes_per_second=figures.bytes_per_second if figures is not None else None,
                 cross_rack_share=figures.share if figures is not None else None,
@@ -141,8 +141,10 @@ class TrafficHistory:
     def _step_of(self, at: float) -> int:
         return int(at // self.step_seconds)
 
-    def _end_step(self) -> Row:
-        row = Row(at=self._step * self.step_seconds, groups={name: one.mean() for name, one in self._sums.items()})
+    def _end_step(self) -> HistoryRow:
+        row = HistoryRow(
+            at=self._step * self.step_seconds, groups={name: one.mean() for name, one in self._sums.items()}
+        )
         self._put(self._step, row.groups)
         self._sums.clear()
         return row

@@ -61,7 +61,7 @@ class Event:
         reason: why, as in the metrics or in a few words.
         cause: of a rebalance, its cause.
         generation: the group's, where the agent is a member.
-        missed: unseen rebalances since the one recorded before.
+        missed: rebalances not seen since the one recorded before.
         seconds: how long the rebalance took.
         pause_seconds: the longest time that a partition had no owner in it, as far as was seen; of a decision, the one
             that is expected.

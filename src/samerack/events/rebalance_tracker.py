@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Final
 
 from samerack.cluster.group import EMPTY_STATES, STABLE
-from samerack.events.commits import Commits
+from samerack.events.commits import GroupCommits
 from samerack.events.event_log import EventLog
 from samerack.events.group_snapshots import of_traffic, share_of
 from samerack.events.model import Event
@@ -30,7 +30,7 @@ class _Followed:
     """One group: its rebalances, its known commits, its last measurement, and whether a membership feeds it."""
 
     rebalances: Rebalances
-    commits: Commits = field(default_factory=Commits)
+    commits: GroupCommits = field(default_factory=GroupCommits)
     last: GroupTraffic | None = None
     polled_at: float = float("-inf")
     held: bool = False
@@ -96,7 +96,7 @@ class RebalanceTracker:
         with self._lock:
             known = self._groups.get(group)
             if known is None:
-                commits = Commits()
+                commits = GroupCommits()
                 known = self._groups[group] = _Followed(
                     rebalances=Rebalances(
                         record=partial(self._add_event, group), last=partial(self._last, group), signs=commits.signs

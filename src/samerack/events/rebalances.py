@@ -36,7 +36,7 @@ Record = Callable[..., Event]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class LedPlan:
     """The agent's plan for the group, where it leads."""
 
     snapshot: GroupSnapshot
@@ -126,7 +126,7 @@ class Rebalances:
         with self._lock:
             self._passing |= members
 
-    def joined(self, generation: int, at: float, *, plan: Plan | None = None, quiet: bool = False) -> None:
+    def joined(self, generation: int, at: float, *, plan: LedPlan | None = None, quiet: bool = False) -> None:
         """Record that the agent has joined; the same generation as before is no rebalance.
 
         `at` is when it had its assignment. `plan` is its own for the group, if it leads; `quiet`: it only resumed its
@@ -204,7 +204,7 @@ class Rebalances:
             before.cooperative,
         )
 
-    def _finish(self, after: GroupSnapshot | None, share: float | None, *, plan: Plan | None = None) -> None:
+    def _finish(self, after: GroupSnapshot | None, share: float | None, *, plan: LedPlan | None = None) -> None:
         """Record the rebalance that is over."""
         over, before = self._over, self._before
         if over is None:

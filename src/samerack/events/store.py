@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from samerack.common.errors import AgentError
-from samerack.events.history import Row
+from samerack.events.history import HistoryRow
 from samerack.events.model import Event, from_json, to_json
 
 _BUSY_SECONDS: Final = 2.0
@@ -96,7 +96,7 @@ class Store:
         with _explained(self._path):
             return list(_events(self._connection, self._max_events))
 
-    def add_history(self, rows: Iterable[Row], *, keep_seconds: float) -> None:
+    def add_history(self, rows: Iterable[HistoryRow], *, keep_seconds: float) -> None:
         """Write rows of the history (one at least, the oldest first), all or none, and delete those that are too old.
 
         `keep_seconds` is how much older than the last of them others may be.
@@ -111,7 +111,7 @@ class Store:
             # newer ones are of a clock that was set back
             self._connection.execute("DELETE FROM history WHERE at <= ? OR at > ?", (last - keep_seconds, last))
 
-    def history(self) -> Iterator[Row]:
+    def history(self) -> Iterator[HistoryRow]:
         """Yield the stored rows of the history, the oldest first.
 
         Raises:
@@ -120,7 +120,7 @@ class Store:
         with _explained(self._path):
             for at, body in self._connection.execute("SELECT at, body FROM history ORDER BY at"):
                 with suppress(ValueError):  # of another version
-                    yield Row.from_bytes(at, body)
+                    yield HistoryRow.from_bytes(at, body)
 
     def close(self) -> None:
         """Close the file and release its lock."""

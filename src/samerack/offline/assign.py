@@ -22,7 +22,7 @@ from samerack.assignors.model import NOBODY, AssignmentError, Int32Array, Proble
 from samerack.assignors.transfer import transferring, withhold
 from samerack.common.console import Console
 from samerack.common.words import count, partitions_across
-from samerack.offline.assign_json import Question, options_of, parse, problem_of
+from samerack.offline.assign_json import AssignQuestion, options_of, parse, problem_of
 from samerack.offline.json_lines import (
     Answer,
     QuestionError,
@@ -82,7 +82,7 @@ def assign(
         _show(solution)
 
 
-def _question(source: Path | None, assignor: str | None) -> Question:
+def _question(source: Path | None, assignor: str | None) -> AssignQuestion:
     if source is None:
         raise QuestionError("no group given; name a file, - for standard input, or --lines")
     question = parse(content_of(source), known_keys_only=True)
@@ -100,7 +100,7 @@ class Solution:
         late: Why this is the plan of `range`; "" if it is the assignor's own.
     """
 
-    question: Question
+    question: AssignQuestion
     problem: Problem
     owner: Int32Array
     sent: Int32Array
@@ -108,7 +108,7 @@ class Solution:
     late: str = ""
 
 
-def solve(question: Question) -> Solution:
+def solve(question: AssignQuestion) -> Solution:
     """Run the assignor of a question and check its plan.
 
     Raises:
@@ -127,7 +127,7 @@ def solve(question: Question) -> Solution:
     return Solution(question=question, problem=problem, owner=owner, sent=sent, nanos=nanos, late=late)
 
 
-def _plan(problem: Problem, question: Question) -> tuple[Int32Array, int, str]:
+def _plan(problem: Problem, question: AssignQuestion) -> tuple[Int32Array, int, str]:
     """Return owners, the median time of the later half of the runs, and why the plan is range's.
 
     After the first run that is late, the plan is range's and there are no more runs.

@@ -27,23 +27,23 @@ Locality: TypeAlias = Literal["any", "leader"]
 Int32 = Annotated[int, Field(ge=-(2**31), lt=2**31)]
 
 
-class Part(BaseModel):
+class QuestionPart(BaseModel):
     """A question about an assignment, or a part of one."""
 
     model_config = ConfigDict(frozen=True, strict=True)
 
 
-Asked = TypeVar("Asked", bound=Part)
+Asked = TypeVar("Asked", bound=QuestionPart)
 
 
-class Broker(Part):
+class Broker(QuestionPart):
     """A broker and its rack."""
 
     id: int
     rack: str | None = None
 
 
-class Member(Part):
+class MemberPart(QuestionPart):
     """A member with what it owns; `owned` null means that it never had an assignment.
 
     `user_data` (hexadecimal) is what the member's own assignor wrote: it replaces what the member claims, as far as it
@@ -63,7 +63,7 @@ class Member(Part):
     locality: Locality | None = None
 
 
-class Question(Part):
+class AssignQuestion(QuestionPart):
     """A group, and the assignor that plans for it.
 
     Kafka's `range` and `roundrobin` are answered decision for decision, so they get of a member what its subscription
@@ -76,7 +76,7 @@ class Question(Part):
     assignor: str
     brokers: list[Broker]
     topics: dict[str, list[list[int]]]
-    members: list[Member]
+    members: list[MemberPart]
     protocol_version: int = RACK_SINCE
     locality: Locality = "any"
     weights: dict[str, list[int]] | None = None
@@ -91,9 +91,9 @@ class Question(Part):
     case: Any = None
 
 
-def parse(data: bytes | str, *, known_keys_only: bool = False) -> Question:
+def parse(data: bytes | str, *, known_keys_only: bool = False) -> AssignQuestion:
     """Return the question in a JSON text; errors are those of `read`."""
-    question = read(Question, data, known_keys_only=known_keys_only, see="samerack assign --help")
+    question = read(AssignQuestion, data, known_keys_only=known_keys_only, see="samerack assign --help")
     ids = Counter(broker.id for broker in question.brokers)
     if twice := [broker for broker, times in ids.items() if times > 1]:
         raise QuestionError(f"broker id {twice[0]} occurs more than once: a broker has one rack")
@@ -124,7 +124,7 @@ def read(kind: type[Asked], data: bytes | str, *, known_keys_only: bool, see: st
     return question
 
 
-def options_of(question: Question) -> Options:
+def options_of(question: AssignQuestion) -> Options:
     """Return the options that a question has for its assignor."""
     return Options(
         keep_copartitioned=question.keep_copartitioned,
@@ -134,7 +134,7 @@ def options_of(question: Question) -> Options:
     )
 
 
-def problem_of(question: Question) -> Problem:
+def problem_of(question: AssignQuestion) -> Problem:
     """Return the assignment problem that a question describes.
 
     Raises:
@@ -152,7 +152,7 @@ def problem_of(question: Question) -> Problem:
     )
 
 
-def _member_input(member: Member, question: Question) -> MemberInput:
+def _member_input(member: MemberPart, question: AssignQuestion) -> MemberInput:
     pairs, generation = _claims(member, question)
     owned: dict[str, list[int]] = {}
     for topic, number in pairs:
@@ -168,7 +168,7 @@ def _member_input(member: Member, question: Question) -> MemberInput:
     )
 
 
-def _claims(member: Member, question: Question) -> tuple[list[tuple[str, int]], int]:
+def _claims(member: MemberPart, question: AssignQuestion) -> tuple[list[tuple[str, int]], int]:
     """Return what a member claims and in which generation; its user data wins over its subscription."""
     pairs, generation = member.owned or [], member.generation
     if member.subscription_generation is not None and question.protocol_version >= GENERATION_SINCE:

@@ -18,7 +18,7 @@ from rich.table import Table
 from samerack.assignors.model import AssignmentError
 from samerack.assignors.streams.active import Costs
 from samerack.assignors.streams.assignment import TaskType
-from samerack.assignors.streams.evaluate import Bill, bill, missing_standbys, remote_partitions, spread
+from samerack.assignors.streams.evaluate import TaskCost, bill, missing_standbys, remote_partitions, spread
 from samerack.assignors.streams.optimize import optimize_rack_aware_active_tasks, optimize_rack_aware_standby_tasks
 from samerack.assignors.streams.plugin import identity_assignment
 from samerack.assignors.streams.rules import Obstacle, costs_of, tag_warnings
@@ -44,7 +44,7 @@ from samerack.offline.streams_compare import (
     instances,
     page,
 )
-from samerack.offline.streams_json import Application, Question, parse
+from samerack.offline.streams_json import Application, StreamsQuestion, parse
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -120,7 +120,7 @@ def compare(
             typer.echo(as_markdown(ACTIVE_HEADINGS, actives) + "\n\n" + as_markdown(STANDBY_HEADINGS, standbys))
 
 
-def _question(source: Path) -> Question:
+def _question(source: Path) -> StreamsQuestion:
     return parse(content_of(source), known_keys_only=True)
 
 
@@ -136,7 +136,7 @@ _NAMED: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Planned:
+class PlannedApplication:
     """An application, its tasks before and after, and what a person should know.
 
     `costs` are the prices by which it was planned; None where there are none.
@@ -149,7 +149,7 @@ class Planned:
     notes: tuple[str, ...] = field(default=())
 
 
-def planned_of(question: Question) -> Planned:
+def planned_of(question: StreamsQuestion) -> PlannedApplication:
     """Return the tasks of an application where they cost least: by its assignor if it names one, else by moving tasks.
 
     Raises:
@@ -171,7 +171,7 @@ def planned_of(question: Question) -> Planned:
         notes.append(f"actives stay: {actives.obstacle.message}")
     if standbys.obstacle is not None and any(a.of_type(TaskType.STANDBY) for a in before.values()):
         notes.append(f"standbys stay: {standbys.obstacle.message}")
-    return Planned(
+    return PlannedApplication(
         application=application,
         before=before,
         after=standbys.assignments,
@@ -180,7 +180,7 @@ def planned_of(question: Question) -> Planned:
     )
 
 
-def _assigned(application: Application) -> Planned:
+def _assigned(application: Application) -> PlannedApplication:
     outcome = outcome_of(application, now_ms=application.question.now_ms or time.time_ns() // 1_000_000)
     notes = [*outcome.warnings]
     if outcome.obstacle is not None:
@@ -196,10 +196,12 @@ def _assigned(application: Application) -> Planned:
             "num.standby.replicas"
         )
     before = identity_assignment(application.state)
-    return Planned(application=application, before=before, after=after, costs=outcome.costs, notes=tuple(notes))
+    return PlannedApplication(
+        application=application, before=before, after=after, costs=outcome.costs, notes=tuple(notes)
+    )
 
 
-def _bills(planned: Planned, kind: TaskType) -> tuple[Bill, Bill]:
+def _bills(planned: PlannedApplication, kind: TaskType) -> tuple[TaskCost, TaskCost]:
     """Return what the tasks of a kind cost before and after; nothing where there are no prices."""
     application = planned.application
     costs = planned.costs or Costs(traffic=0, non_overlap=0)
@@ -211,7 +213,7 @@ def _bills(planned: Planned, kind: TaskType) -> tuple[Bill, Bill]:
     return first, last
 
 
-def plan_json(planned: Planned) -> dict[str, Any]:
+def plan_json(planned: PlannedApplication) -> dict[str, Any]:
     """Return the plan as one JSON object."""
     application = planned.application
     answer: dict[str, Any] = {}
@@ -227,7 +229,7 @@ def plan_json(planned: Planned) -> dict[str, Any]:
     return answer | {"spread": asdict(spread(application.state, planned.after)), "notes": list(planned.notes)}
 
 
-def show_plan(planned: Planned, console: Console) -> None:
+def show_plan(planned: PlannedApplication, console: Console) -> None:
     """Print a row per client, what both cost, and the notes."""
     application = planned.application
     table = Table(title=f"{len(application.state.all_tasks)} tasks on {len(application.state.states)} clients")
@@ -256,7 +258,7 @@ def show_plan(planned: Planned, console: Console) -> None:
         console.print(plain(f"note: {note}"))
 
 
-def _changes(planned: Planned, name: str, kind: TaskType) -> str:
+def _changes(planned: PlannedApplication, name: str, kind: TaskType) -> str:
     """Tasks of a client: those that come with +, those that go with -."""
     process = planned.application.process[name]
     before, after = (
@@ -266,7 +268,7 @@ def _changes(planned: Planned, name: str, kind: TaskType) -> str:
     return " ".join(f"{mark}{task}" for task, mark in sorted(marked))
 
 
-def _remote(planned: Planned, name: str, plan: Plan) -> int:
+def _remote(planned: PlannedApplication, name: str, plan: Plan) -> int:
     application = planned.application
     process = application.process[name]
     tasks = plan[process].tasks.items() if process in plan else ()

@@ -17,7 +17,7 @@ from samerack.assignors.streams.optimize import optimize_rack_aware_active_tasks
 from samerack.assignors.streams.plugin import validate_task_assignment
 from samerack.assignors.streams.registry import Outcome, Request
 from samerack.offline.json_lines import Answer, QuestionError, answered, typical
-from samerack.offline.streams_json import Application, Question, parse
+from samerack.offline.streams_json import Application, StreamsQuestion, parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -32,7 +32,7 @@ DEFAULT_STANDBY: Final = "streams-default-standby"
 ASSIGN: Final = "streams-assign"
 
 
-def optimize(question: Question) -> Answer:
+def optimize(question: StreamsQuestion) -> Answer:
     """Return a plan in which the tasks of one kind cost less, and what both cost."""
     application = Application(question)
     before, params = application.assignments(), application.scope()
@@ -69,7 +69,7 @@ def prices(params: RackAwareOptimizationParams) -> Costs:
     )
 
 
-def default_standby(question: Question) -> Answer:
+def default_standby(question: StreamsQuestion) -> Answer:
     """Return the plan with standbys added."""
     application = Application(question)
     before = application.assignments()
@@ -121,7 +121,7 @@ def outcome_of(application: Application, *, now_ms: int) -> Outcome:
         ) from None
 
 
-def assign(question: Question) -> Answer:
+def assign(question: StreamsQuestion) -> Answer:
     """Return a whole assignment by a named assignor."""
     application = Application(question)
     state = application.state
@@ -160,7 +160,7 @@ def assign(question: Question) -> Answer:
     }
 
 
-COMMANDS: Final[dict[str, Callable[[Question], Answer]]] = {
+COMMANDS: Final[dict[str, Callable[[StreamsQuestion], Answer]]] = {
     OPTIMIZE: optimize,
     DEFAULT_STANDBY: default_standby,
     ASSIGN: assign,
@@ -193,7 +193,7 @@ def tasks_by_name(application: Application, plan: Plan, kind: TaskType) -> dict[
     }
 
 
-def _timed(question: Question, run: Callable[[], Result]) -> tuple[Result, int]:
+def _timed(question: StreamsQuestion, run: Callable[[], Result]) -> tuple[Result, int]:
     """Return what came of it, and the median ns of the later half of the runs that are asked for."""
     nanos = []
     for _ in range(question.repeat):

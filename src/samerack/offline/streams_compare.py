@@ -27,7 +27,7 @@ from samerack.assignors.streams.version4 import (
     prefer_reliability,
     swap_greedily,
 )
-from samerack.offline.streams_json import Application, Client, Partition, Question, Task
+from samerack.offline.streams_json import Application, Client, Partition, StreamsQuestion, Task
 
 Plan: TypeAlias = dict[ProcessId, KafkaStreamsAssignment]
 Row: TypeAlias = dict[str, Any]
@@ -41,7 +41,7 @@ COSTS: Final = Costs(traffic=10, non_overlap=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Instance:
+class ComparedApplication:
     """An application and where its actives are.
 
     Attributes:
@@ -54,7 +54,7 @@ class Instance:
     plan: Plan
 
 
-def instance_of(name: str, question: Question) -> Instance:
+def instance_of(name: str, question: StreamsQuestion) -> ComparedApplication:
     """Return the application of a question.
 
     Raises:
@@ -62,7 +62,7 @@ def instance_of(name: str, question: Question) -> Instance:
         AssignmentError: a value does not fit.
     """
     application = Application(question)
-    return Instance(name=name, state=application.state, plan=application.assignments())
+    return ComparedApplication(name=name, state=application.state, plan=application.assignments())
 
 
 # -- the strategies
@@ -107,7 +107,7 @@ STANDBYS: Final[dict[str, Callable[[ApplicationState, Plan], Plan]]] = {
 # -- a row for every application and strategy
 
 
-def compare_actives(instances: Iterable[Instance]) -> list[Row]:
+def compare_actives(instances: Iterable[ComparedApplication]) -> list[Row]:
     """Return what each strategy makes of actives.
 
     `crowding` is the most tasks of one subtopology on a thread, less the fewest.
@@ -121,7 +121,7 @@ def compare_actives(instances: Iterable[Instance]) -> list[Row]:
     return rows
 
 
-def compare_standbys(instances: Iterable[Instance]) -> list[Row]:
+def compare_standbys(instances: Iterable[ComparedApplication]) -> list[Row]:
     """Return what each strategy makes of standbys: actives optimised, standbys dealt by load or tags before.
 
     `beside_active_rack` counts standbys in the rack of their active, `single_rack` tasks that are in one rack only.
@@ -137,7 +137,7 @@ def compare_standbys(instances: Iterable[Instance]) -> list[Row]:
     return rows
 
 
-def _row(instance: Instance, strategy: str, kind: TaskType, before: Plan, after: Plan) -> Row:
+def _row(instance: ComparedApplication, strategy: str, kind: TaskType, before: Plan, after: Plan) -> Row:
     found = bill(instance.state, before, after, kind, COSTS)
     return {
         "instance": instance.name,
@@ -213,7 +213,7 @@ task may be in fewer racks than before.
 """
 
 
-def page(instances: list[Instance]) -> str:
+def page(instances: list[ComparedApplication]) -> str:
     """Return the page in Markdown."""
     shown = [instance for instance in instances if instance.name == _SHOWN]
     actives = as_markdown(ACTIVE_HEADINGS, (row for row in compare_actives(shown) if _is_shown(row["strategy"])))
@@ -234,7 +234,7 @@ STRIDES: Final = {"source": 1, "other": 7, "changelog": 11}
 """How replicas of source, second source and changelog run around the racks: unlike each other, as in real clusters."""
 
 
-def instances() -> list[Instance]:
+def instances() -> list[ComparedApplication]:
     """Return applications that are made by counting, so that everybody gets the same ones."""
     return [
         _counted("even", "abc" * 2, "abc", replication=2, partitions=24),
@@ -256,7 +256,7 @@ def _counted(
     replication: int = 1,
     standbys: int = 1,
     threads: Sequence[int] = (1,),
-) -> Instance:
+) -> ComparedApplication:
     """Return an application whose actives are dealt in turn to the threads."""
 
     def racks(topic: str, subtopology: int, partition: int) -> list[str]:
@@ -288,7 +288,7 @@ def _counted(
     assignment: dict[str, list[str]] = {client.id: [] for client in clients}
     for number, one in enumerate(tasks):
         assignment[turns[number % len(turns)]].append(f"{one.subtopology}_{one.partition}")
-    question = Question(
+    question = StreamsQuestion(
         clients=clients,
         tasks=tasks,
         assignment=assignment,

@@ -23,7 +23,7 @@ from samerack.assignors.streams.model import (
     task_id,
 )
 from samerack.assignors.streams.rules import RackAwareOptimizationParams
-from samerack.offline.assign_json import Part, read
+from samerack.offline.assign_json import QuestionPart, read
 from samerack.offline.json_lines import QuestionError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 CONFIGS: Final = AssignmentConfigs()
 
 
-class Partition(Part):
+class Partition(QuestionPart):
     """A topic partition of a task; `racks` null or empty where they are unknown."""
 
     topic: str
@@ -42,7 +42,7 @@ class Partition(Part):
     changelog: bool = False
 
 
-class Task(Part):
+class Task(QuestionPart):
     """A task."""
 
     subtopology: int
@@ -51,7 +51,7 @@ class Task(Part):
     partitions: list[Partition] | None = None
 
 
-class Client(Part):
+class Client(QuestionPart):
     """A client; its `uuid` orders clients, by default they keep the order of the list.
 
     `rack` may be a list with the rack of each of its consumers: they have a rack only together.
@@ -64,7 +64,7 @@ class Client(Part):
     uuid: str | None = None
 
 
-class Question(Part):
+class StreamsQuestion(QuestionPart):
     """An application, where its tasks are, and what is asked about it."""
 
     clients: list[Client]
@@ -96,15 +96,15 @@ class Question(Part):
     case: Any = None
 
 
-def parse(data: bytes | str, *, known_keys_only: bool = False) -> Question:
+def parse(data: bytes | str, *, known_keys_only: bool = False) -> StreamsQuestion:
     """Return the question in a JSON text; errors are those of `assign_json.read`."""
-    return read(Question, data, known_keys_only=known_keys_only, see="samerack streams")
+    return read(StreamsQuestion, data, known_keys_only=known_keys_only, see="samerack streams")
 
 
 class Application:
     """The application that a question describes, with the question's names of its clients."""
 
-    def __init__(self, question: Question) -> None:
+    def __init__(self, question: StreamsQuestion) -> None:
         """Translate the names.
 
         Raises:

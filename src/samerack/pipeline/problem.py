@@ -42,7 +42,7 @@ def reason_of(error: Exception) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class GroupProblem:
     """A group's state, ready for assignors.
 
     Attributes:
@@ -76,9 +76,9 @@ class Reads:
     known: BoolArray
     unknown: BoolArray
 
-    def at(self, rates: FloatArray) -> Crossing:
+    def at(self, rates: FloatArray) -> PlanReads:
         """Return what the plan reads at these rates."""
-        return Crossing(
+        return PlanReads(
             crossing=float(rates[self.crossing].sum()),
             known=float(rates[self.known].sum()),
             unknown=float(rates[self.unknown].sum()),
@@ -86,7 +86,7 @@ class Reads:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Crossing:
+class PlanReads:
     """Wire bytes per second that one plan of a group reads.
 
     Attributes:
@@ -105,7 +105,7 @@ class Crossing:
         return min(1.0, self.crossing / self.known) if self.known else 0.0
 
 
-def group_of(state: GroupState) -> Group:
+def group_of(state: GroupState) -> GroupProblem:
     """Return the state as a problem.
 
     Raises:
@@ -139,16 +139,16 @@ def group_of(state: GroupState) -> Group:
     of_brokers = sorted({rack for rack in state.racks[: state.broker_racks] if rack})
     problem = _with_racks(problem, of_brokers)
     rates = _rates(state)
-    tells = {
+    sending = {
         member.id
         for member in state.members
         if (member.fetches_with_rack if member.tells_rack is None else member.tells_rack)
     }
-    return Group(
+    return GroupProblem(
         problem=replace(problem, weights=weights_of(rates)),
         rates=rates,
         broker_racks=np.array([problem.racks.index(rack) for rack in of_brokers], np.int32),
-        tells_rack=np.array([member in tells for member in problem.members], np.bool_),
+        tells_rack=np.array([member in sending for member in problem.members], np.bool_),
         whole=_tasks_of_state(state, problem),
     )
 
@@ -166,7 +166,7 @@ def _tasks_of_state(state: GroupState, problem: Problem) -> WholeTasks | None:
     return whole_tasks(problem, [tasks[task] for task in sorted(tasks)], clients)
 
 
-def at_rates_of(group: Group, state: GroupState) -> Group:
+def at_rates_of(group: GroupProblem, state: GroupState) -> GroupProblem:
     """Return a group at the rates of another of its states, which differs from the first one in nothing else.
 
     Raises:
@@ -258,7 +258,7 @@ def _within(indices: Sequence[int], count: int, what: str, of: str) -> None:
         raise StateError(f"{what}: {wrong} is none of the state's {count} {of}")
 
 
-def crossing(group: Group, owner: Int32Array) -> Crossing:
+def crossing(group: GroupProblem, owner: Int32Array) -> PlanReads:
     """Return what a plan, [P] the owner of each partition or NOBODY, reads across racks by the group's byte rates."""
     return reads(group.problem, owner).at(group.rates)
 

@@ -87,7 +87,7 @@ class Fleet:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class SimulatedGroup:
     """A group at the start, and its later changes.
 
     Attributes:
@@ -107,7 +107,7 @@ class Group:
     forgets_racks: bool
 
 
-def cast_of(fleet: Fleet, index: int) -> Group:
+def cast_of(fleet: Fleet, index: int) -> SimulatedGroup:
     """Return the group of this number."""
     draw = Random(f"{fleet.seed}/{index}")  # noqa: S311 - a simulation, not a secret
     cluster = index % fleet.clusters
@@ -123,7 +123,7 @@ def cast_of(fleet: Fleet, index: int) -> Group:
     forgets_racks = draw.random() < 0.3
     if forgets_racks:  # else the agent knows the racks of members without `client.rack` from its maps
         members = tuple(one if one.tells_rack else one.model_copy(update={"rack": UNKNOWN}) for one in members)
-    return Group(
+    return SimulatedGroup(
         state=GroupState(
             id="-",
             agent=f"samerack@kafka-{cluster + 1}",

@@ -29,8 +29,8 @@ from samerack.pipeline.whatif_group import (
     NEAR_LEAD,
     PRESENT,
     STRATEGY,
-    Outcome,
     Questions,
+    ScenarioOutcome,
     outcomes,
 )
 
@@ -137,7 +137,7 @@ def rows_of(text: str, questions: Questions) -> list[tuple[Any, ...]]:
         return [tuple({**known, "error": reason_of(error)}.get(name) for name in _NAMES)]
 
 
-def _row(state: GroupState, outcome: Outcome) -> tuple[Any, ...]:
+def _row(state: GroupState, outcome: ScenarioOutcome) -> tuple[Any, ...]:
     reads = outcome.reads
     return (
         state.cluster,

@@ -23,8 +23,8 @@ from samerack.pipeline.problem import (
     LEADABLE,
     STREAMS_CLASSIC,
     STREAMS_KINDS,
-    Crossing,
-    Group,
+    GroupProblem,
+    PlanReads,
     best_plan,
     crossing,
     group_of,
@@ -63,7 +63,7 @@ class Questions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class ScenarioOutcome:
     """What a group reads in one scenario.
 
     Attributes:
@@ -77,14 +77,14 @@ class Outcome:
 
     scenario: str
     reference: str
-    reads: Crossing
+    reads: PlanReads
     before: float
     copying: float = 0.0
     moves: int = 0
     topic: str = ""
 
 
-def outcomes(state: GroupState, questions: Questions) -> tuple[Outcome, ...]:
+def outcomes(state: GroupState, questions: Questions) -> tuple[ScenarioOutcome, ...]:
     """Return every scenario of one group, the present one first; changes that cannot save anything are left out.
 
     Raises:
@@ -93,7 +93,7 @@ def outcomes(state: GroupState, questions: Questions) -> tuple[Outcome, ...]:
     """
     group = group_of(state)
     now = crossing(group, group.problem.owner)
-    found = [Outcome(scenario=PRESENT, reference="", reads=now, before=now.crossing)]
+    found = [ScenarioOutcome(scenario=PRESENT, reference="", reads=now, before=now.crossing)]
     if group.problem.members:
         scenarios = _Scenarios(group, state, questions, found)
         scenarios.compare()
@@ -107,7 +107,9 @@ def outcomes(state: GroupState, questions: Questions) -> tuple[Outcome, ...]:
 class _Scenarios:
     """Computes the scenarios of one group in order; some use the result of an earlier one."""
 
-    def __init__(self, group: Group, state: GroupState, questions: Questions, found: list[Outcome]) -> None:
+    def __init__(
+        self, group: GroupProblem, state: GroupState, questions: Questions, found: list[ScenarioOutcome]
+    ) -> None:
         self._group = group
         self._state = state
         self._questions = questions
@@ -195,23 +197,23 @@ class _Scenarios:
                     topic=problem.topics[topic],
                 )
 
-    def _plan(self, world: Group) -> Int32Array:
+    def _plan(self, world: GroupProblem) -> Int32Array:
         """Return the agent's plan where an agent leads or could lead, else a strategy's or the present assignment."""
         if self._leadable:
             return led_plan(world.problem, self._state.assignor)
         plan = self._plan_by_strategy(world)
         return world.problem.owner if plan is None else plan
 
-    def _plan_by_strategy(self, world: Group) -> Int32Array | None:
+    def _plan_by_strategy(self, world: GroupProblem) -> Int32Array | None:
         """Return the plan of `min_traffic` for Kafka Streams on the classic protocol; the other one ignores it."""
         return best_plan(world.problem, self._state.kind, world.whole) if self._state.kind == STREAMS_CLASSIC else None
 
-    def _by_strategy(self, world: Group, reference: Outcome) -> None:
+    def _by_strategy(self, world: GroupProblem, reference: ScenarioOutcome) -> None:
         """Add Kafka Streams with `min_traffic`, which needs the rack of every client."""
         plan = self._plan(world)
         self._base = (world, plan, self._add(STRATEGY, world, plan, reference=reference))
 
-    def _expected(self, reads: Crossing) -> float:
+    def _expected(self, reads: PlanReads) -> float:
         """Return cross-rack reads plus 1 - 1/R of the unknown ones, as for a placement that ignores racks."""
         racks = len(self._group.broker_racks)
         return reads.crossing + (reads.unknown * (1 - 1 / racks) if racks else 0.0)
@@ -219,17 +221,17 @@ class _Scenarios:
     def _add(  # noqa: PLR0913 - one parameter for each part of an outcome
         self,
         scenario: str,
-        world: Group,
+        world: GroupProblem,
         plan: Int32Array,
         *,
-        reference: Outcome | None = None,
+        reference: ScenarioOutcome | None = None,
         before: float | None = None,
         copying: float = 0.0,
         topic: str = "",
-    ) -> Outcome:
+    ) -> ScenarioOutcome:
         """Add a scenario; without a reference it is only compared with the present one."""
         present = self._group.problem.owner
-        outcome = Outcome(
+        outcome = ScenarioOutcome(
             scenario=scenario,
             reference="" if reference is None else reference.scenario,
             reads=crossing(world, plan),

@@ -21,7 +21,7 @@ _SELECTOR: Final = "replica.selector.class=org.apache.kafka.common.replica.RackA
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class WhatIfChange:
     """One change of one group, or of one topic that several groups read.
 
     Attributes:
@@ -63,31 +63,31 @@ class Texts:
     """
 
     title: str
-    why: Callable[[Change], str]
-    cure: Callable[[Change, Questions], str]
+    why: Callable[[WhatIfChange], str]
+    cure: Callable[[WhatIfChange, Questions], str]
 
 
-def _left(change: Change) -> str:
+def _left(change: WhatIfChange) -> str:
     return f"{words.percent(change.share)} would cross racks then"
 
 
-def _lead_why(change: Change) -> str:
+def _lead_why(change: WhatIfChange) -> str:
     if change.kind == "consumer":
         return f"brokers assign it (KIP-848) without regard to racks; {_left(change)}"
     return f"{change.assignor or 'its assignor'} knows neither bytes nor leaders' racks; {_left(change)}"
 
 
-def _lead_cure(change: Change, _questions: Questions) -> str:
+def _lead_cure(change: WhatIfChange, _questions: Questions) -> str:
     show = command("plan", group=change.group, bootstrap=_BROKERS)
     lead = f"name {change.group} in the agent's groups ({show} with brokers of {change.cluster} shows it first)"
     return f"group.protocol=classic in its members, then {lead}" if change.kind == "consumer" else lead
 
 
-def _strategy_why(change: Change) -> str:
+def _strategy_why(change: WhatIfChange) -> str:
     return f"its strategy leaves tasks in other racks than their data; {_left(change)}"
 
 
-def _strategy_cure(change: Change, _questions: Questions) -> str:
+def _strategy_cure(change: WhatIfChange, _questions: Questions) -> str:
     show = command("streams plan", "--group", change.group, bootstrap=_BROKERS)
     return (
         f"client.rack and rack.aware.assignment.strategy=min_traffic in its instances ({show} with brokers of "
@@ -95,12 +95,12 @@ def _strategy_cure(change: Change, _questions: Questions) -> str:
     )
 
 
-def _skew_cure(change: Change, questions: Questions) -> str:
+def _skew_cure(change: WhatIfChange, questions: Questions) -> str:
     uneven = f"leading.max_skew={questions.max_skew}"
     return f"leading.keep_copartitioned=never and {uneven}" if change.assignor == "range" else uneven
 
 
-def _near_why(change: Change) -> str:
+def _near_why(change: WhatIfChange) -> str:
     reasons = []
     if change.members_without_rack:
         reasons.append(f"{change.members_without_rack} of {change.members} members fetch without a rack")
@@ -109,7 +109,7 @@ def _near_why(change: Change) -> str:
     return f"{' and '.join(reasons)}; {_left(change)}"
 
 
-def _near_cure(change: Change, _questions: Questions) -> str:
+def _near_cure(change: WhatIfChange, _questions: Questions) -> str:
     steps = []
     if change.members_without_rack:
         steps.append("client.rack in its members")
@@ -118,16 +118,16 @@ def _near_cure(change: Change, _questions: Questions) -> str:
     return " and ".join(steps)
 
 
-def _near_lead_cure(change: Change, questions: Questions) -> str:
+def _near_lead_cure(change: WhatIfChange, questions: Questions) -> str:
     return f"{_near_cure(change, questions)}; then {_lead_cure(change, questions)}"
 
 
-def _copies_why(change: Change) -> str:
+def _copies_why(change: WhatIfChange) -> str:
     readers = f"{change.groups} groups read it" if change.groups > 1 else "its readers are far from it"
     return f"{readers}; fetching the copies costs {words.money(change.copying_dollars)}, taken off"
 
 
-def _move_cure(change: Change, questions: Questions) -> str:
+def _move_cure(change: WhatIfChange, questions: Questions) -> str:
     if not questions.shares:
         return f"spread the members of {change.group} evenly over the racks"
     whole = sum(questions.shares.values())
@@ -161,7 +161,7 @@ TEXTS: Final[Mapping[str, Texts]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Totals:
+class WhatIfTotals:
     """The present fleet: bytes a second and dollars a month; `possible_dollars` by leading and fetching near."""
 
     groups: int
@@ -194,25 +194,25 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class WhatIf:
     """Everything that is shown: `ranking` and `failures` hold only the first ones, `totals` count all."""
 
-    totals: Totals
+    totals: WhatIfTotals
     kinds: Sequence[KindOfChange]
-    ranking: Sequence[Change]
+    ranking: Sequence[WhatIfChange]
     failures: Sequence[Failure]
     prices: PriceTable
     questions: Questions
     seconds: float
 
 
-def _explained(change: Change, questions: Questions) -> dict[str, str]:
+def _explained(change: WhatIfChange, questions: Questions) -> dict[str, str]:
     """Return why a change saves, and what to do."""
     texts = TEXTS[change.scenario]
     return {"why": texts.why(change), "do": texts.cure(change, questions)}
 
 
-def to_json(answer: Answer) -> dict[str, Any]:
+def to_json(answer: WhatIf) -> dict[str, Any]:
     """Return the answer as JSON values; each change with its reason and what to do."""
     return {
         "prices": answer.prices.title,
@@ -225,7 +225,7 @@ def to_json(answer: Answer) -> dict[str, Any]:
     }
 
 
-def show(answer: Answer, console: Console) -> None:
+def show(answer: WhatIf, console: Console) -> None:
     """Print the answer as two tables, with explanations."""
     console.print(_opening(answer))
     if answer.kinds:
@@ -242,7 +242,7 @@ def show(answer: Answer, console: Console) -> None:
         console.print(f"not worked out: {name}: {words.plain(failure.error)}")
 
 
-def _opening(answer: Answer) -> str:
+def _opening(answer: WhatIf) -> str:
     totals = answer.totals
     parts = [
         f"{totals.groups:,} groups read {words.rate(totals.read)}, {words.rate(totals.across)} of it across racks: "
@@ -264,7 +264,7 @@ def _opening(answer: Answer) -> str:
     return "\n".join(parts)
 
 
-def _kinds(answer: Answer) -> Table:
+def _kinds(answer: WhatIf) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("change", overflow="fold")
     table.add_column("groups", justify="right")
@@ -274,7 +274,7 @@ def _kinds(answer: Answer) -> Table:
     return table
 
 
-def _ranking(answer: Answer) -> Table:
+def _ranking(answer: WhatIf) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("a month", justify="right", no_wrap=True)
     table.add_column("where", overflow="fold", min_width=12)

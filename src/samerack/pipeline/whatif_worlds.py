@@ -12,16 +12,16 @@ import numpy as np
 
 from samerack.assignors.model import NOBODY, BoolArray, FloatArray, Int32Array
 from samerack.common.errors import SettingsError
-from samerack.pipeline.problem import Group
+from samerack.pipeline.problem import GroupProblem
 
 
-def leaders_only(group: Group) -> Group:
+def leaders_only(group: GroupProblem) -> GroupProblem:
     """Return the group with brokers that serve from leaders only."""
     problem = group.problem
     return replace(group, problem=replace(problem, reads_any_replica=np.zeros_like(problem.reads_any_replica)))
 
 
-def near(group: Group) -> Group:
+def near(group: GroupProblem) -> GroupProblem:
     """Return the group with all members sending and fetching with their rack, and brokers that serve from it.
 
     This is KIP-881 and KIP-392. Members of unknown rack are assumed to be spread evenly over the brokers' racks.
@@ -35,7 +35,7 @@ def near(group: Group) -> Group:
     return replace(group, problem=replace(problem, member_rack=racks, reads_any_replica=everyone), tells_rack=everyone)
 
 
-def replicated(group: Group, copies: int, partitions: BoolArray) -> tuple[Group, FloatArray]:
+def replicated(group: GroupProblem, copies: int, partitions: BoolArray) -> tuple[GroupProblem, FloatArray]:
     """Return the group with copies of partitions in at least so many racks; new ones are placed as Kafka would.
 
     That is in the next racks after the leader's, shifted by one with every round of partitions, so that followers are
@@ -68,7 +68,7 @@ def replicated(group: Group, copies: int, partitions: BoolArray) -> tuple[Group,
     return replace(group, problem=replace(problem, replica_racks=places)), fetched
 
 
-def moved(group: Group, shares: Mapping[str, float]) -> Group:
+def moved(group: GroupProblem, shares: Mapping[str, float]) -> GroupProblem:
     """Return the group with members in racks by these shares; move as few as possible, none of unknown rack.
 
     Args:
@@ -93,7 +93,7 @@ def moved(group: Group, shares: Mapping[str, float]) -> Group:
     return replace(group, problem=replace(problem, member_rack=racks))
 
 
-def _parts(group: Group, shares: Mapping[str, float]) -> FloatArray:
+def _parts(group: GroupProblem, shares: Mapping[str, float]) -> FloatArray:
     """Return [R] the share of the members in each rack of the problem."""
     names = group.problem.racks
     parts = np.zeros(len(names))

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from samerack.assignors.build import Claims, MemberInput, assemble, weights_of
+from samerack.assignors.build import MemberInput, OwnedClaims, assemble, weights_of
 from samerack.assignors.model import NOBODY, BoolArray, Int64Array, Problem
 from samerack.assignors.topics import TopicTable, table_of_patterns
 from samerack.cluster.group import topics_of
@@ -141,7 +141,7 @@ def problem_of(
     )
 
 
-def claims_of(owned: Sequence[TopicPartitions], table: TopicTable) -> Claims:
+def claims_of(owned: Sequence[TopicPartitions], table: TopicTable) -> OwnedClaims:
     """Return what each member owns as claims; names that members share are looked up once."""
     position = table.position
     place_of: dict[int, Int64Array] = {}
@@ -154,7 +154,7 @@ def claims_of(owned: Sequence[TopicPartitions], table: TopicTable) -> Claims:
             topics.append(places[one.run_names])
             sizes.append(one.run_sizes)
     counts = np.fromiter(map(len, owned), np.int64, len(owned))
-    return Claims(
+    return OwnedClaims(
         member=np.repeat(np.arange(len(owned)), counts),
         topic=np.repeat(np.concatenate(topics), np.concatenate(sizes)),
         number=np.concatenate([np.empty(0, np.int64), *(one.flat for one in owned)], dtype=np.int64),

@@ -40,7 +40,7 @@ class WholeSubscription(ConsumerProtocolMemberMetadata):
 
 def assignor(
     name: str = "sticky", *, rack: str | None = None, max_skew: int = 0, follower_fetching: bool = True
-) -> Assignor:
+) -> _Assignor:
     """Make an assignor for `partition_assignment_strategy`; one per consumer, because it stores its owned partitions.
 
     Args:
@@ -58,10 +58,10 @@ def assignor(
             f"assignor {name!r} is not for aiokafka, which rebalances eagerly; {', '.join(EAGER)} are"
         )
     ConsumerProtocol.METADATA = WholeSubscription
-    return Assignor(Member(name=name, rack=rack, max_skew=max_skew, follower_fetching=follower_fetching))
+    return _Assignor(Member(name=name, rack=rack, max_skew=max_skew, follower_fetching=follower_fetching))
 
 
-class Assignor(AbstractPartitionAssignor):
+class _Assignor(AbstractPartitionAssignor):
     """An assignor of one consumer; made by `assignor`."""
 
     def __init__(self, member: Member) -> None:

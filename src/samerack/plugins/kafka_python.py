@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def assignor(
     name: str = "cooperative-sticky", *, rack: str | None = None, max_skew: int = 0, follower_fetching: bool = True
-) -> Assignor:
+) -> _Assignor:
     """Make an assignor for `partition_assignment_strategy`; one per consumer, because it stores its owned partitions.
 
     Args:
@@ -32,10 +32,10 @@ def assignor(
     Raises:
         AssignmentError: there is no such assignor.
     """
-    return Assignor(Member(name=name, rack=rack, max_skew=max_skew, follower_fetching=follower_fetching))
+    return _Assignor(Member(name=name, rack=rack, max_skew=max_skew, follower_fetching=follower_fetching))
 
 
-class Assignor(AbstractPartitionAssignor):  # type: ignore[misc]  # kafka-python has no annotations
+class _Assignor(AbstractPartitionAssignor):  # type: ignore[misc]  # kafka-python has no annotations
     """An assignor of one consumer; made by `assignor`."""
 
     def __init__(self, member: Member) -> None:

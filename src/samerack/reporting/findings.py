@@ -53,7 +53,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class Findings:
     """All findings at one moment.
 
     Attributes:
@@ -85,6 +85,6 @@ class Verdict:
         return any(finding.costs for finding in self.findings)
 
 
-_JSON: Final = JsonAnswer(Verdict, "is no verdict")
+_JSON: Final = JsonAnswer(Findings, "is no verdict")
 to_json, from_json = _JSON.to_json, _JSON.from_json
 """The JSON of `GET /v1/findings` and `samerack verify --json`."""

@@ -9,7 +9,7 @@ from typing import Final
 from pydantic import TypeAdapter
 
 from samerack.events import Event, Kind
-from samerack.events.history import Point
+from samerack.events.history import HistoryPoint
 
 MARKED: Final[tuple[Kind, ...]] = ("rebalance", "plan")
 MIN_POINTS: Final = 12
@@ -30,7 +30,7 @@ class GroupHistory:
 
     group: str
     step_seconds: float
-    points: tuple[Point, ...]
+    points: tuple[HistoryPoint, ...]
     marks: tuple[Mark, ...]
 
     @property
@@ -44,7 +44,9 @@ class GroupHistory:
         return self.points[-1].at + self.step_seconds
 
 
-def group_history(group: str, points: Sequence[Point], events: Iterable[Event], *, step_seconds: float) -> GroupHistory:
+def group_history(
+    group: str, points: Sequence[HistoryPoint], events: Iterable[Event], *, step_seconds: float
+) -> GroupHistory:
     """Return the history from the first known point on.
 
     `points` are MIN_POINTS at least, the oldest first; `events` are of the kinds that are marked.

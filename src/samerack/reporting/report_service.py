@@ -18,7 +18,7 @@ from samerack.events.history import TrafficHistory
 from samerack.reporting import costs, verify
 from samerack.reporting.baseline import CurvePoint, curve_of, own_share, seen_share, server_share
 from samerack.reporting.evidence import Evidence, MeasuredBy
-from samerack.reporting.findings import Verdict
+from samerack.reporting.findings import Findings
 from samerack.reporting.group_history import MARKED, GroupHistory, group_history
 from samerack.reporting.report import Report
 from samerack.reporting.server_assignment import with_servers
@@ -62,7 +62,7 @@ class ReportService:
     server_assignors: Callable[[], ServerAssignors] = ServerAssignors
     _lock: threading.RLock = field(default_factory=threading.RLock, init=False)
     _report: tuple[TrafficSnapshot, Mapping[str, str], tuple[Gap, ...], Report] | None = field(default=None, init=False)
-    _verdict: tuple[Report, Verdict] | None = field(default=None, init=False)
+    _verdict: tuple[Report, Findings] | None = field(default=None, init=False)
     _verdict_at: float = field(default=float("-inf"), init=False)
     _known_shares: dict[tuple[str, str], _Own] = field(default_factory=dict, init=False)
 
@@ -81,7 +81,7 @@ class ReportService:
                 last = self._report = (snapshot, roles, gaps, replace(made, gaps=(*made.gaps, *gaps)))
             return last[3]
 
-    def verdict(self, *, max_age_seconds: float = 0.0) -> Verdict:
+    def verdict(self, *, max_age_seconds: float = 0.0) -> Findings:
         """Return the findings of the latest snapshot, or those computed in the last `max_age_seconds`."""
         with self._lock:
             if self._verdict is not None and time.monotonic() - self._verdict_at < max_age_seconds:

@@ -16,7 +16,7 @@ from samerack.cluster.racks import sends_rack_only_in_fetch
 from samerack.cluster.view import NoRack
 from samerack.common import words
 from samerack.reporting.evidence import Evidence, dollars_per_month, in_group, priced_within, unexplained_dollars
-from samerack.reporting.findings import Code, Finding, Verdict
+from samerack.reporting.findings import Code, Finding, Findings
 from samerack.reporting.serving import ServedElsewhere
 from samerack.reporting.verify_assignments import (
     assignor_on_some_brokers,
@@ -37,12 +37,12 @@ _SET_RACK: Final = (
     "racks.fetch_with_rack"
 )
 _PRICE_WHAT_IS_AVOIDABLE: Final = frozenset({Code.AT_RANDOM_BASELINE, Code.BROKER_ASSIGNED, Code.NO_COMMON_PROTOCOL})
-"""Findings that name the cause of `avoidable-traffic`, with its price: the same dollars are not told twice."""
+"""Findings that name the cause of `avoidable-traffic`, with its price: the same dollars are not counted twice."""
 
 Check = Callable[[Evidence], Iterator[Finding]]
 
 
-def verdict(evidence: Evidence) -> Verdict:
+def verdict(evidence: Evidence) -> Findings:
     """Return all findings, the most expensive first."""
     totals = evidence.report.totals
     found = [finding for check in CHECKS for finding in check(evidence)]
@@ -51,7 +51,7 @@ def verdict(evidence: Evidence) -> Verdict:
     if evidence.report.prices.dollars_per_byte == 0:
         found = [replace(finding, costs=False, dollars_per_month=None) for finding in found]
     found.sort(key=lambda finding: (not finding.costs, -(finding.dollars_per_month or 0.0)))
-    return Verdict(
+    return Findings(
         findings=tuple(found),
         groups=len(evidence.snapshot.groups),
         brokers=len(evidence.snapshot.cluster.brokers),
@@ -136,7 +136,7 @@ def _members_without_rack(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _name_racks(racks: Sequence[str]) -> str:
-    """Return how members become known whose client tells the group no rack; with the names of some racks."""
+    """Return how members become known whose client sends the group no rack; with the names of some racks."""
     patterns = {f"*-{rack}": rack for rack in racks[:3]}
     return (
         "give each member its rack (client_rack, RackID or rackId), and a client id that ends with it; then set "

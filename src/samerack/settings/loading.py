@@ -102,7 +102,7 @@ def _together(wrong: list[str]) -> str:
 
 
 def _known(merged: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings without the keys that `_wrong_names` tells."""
+    """Return the settings without the keys that `_wrong_names` names."""
     models = sections()
     return {
         name: {key: value for key, value in part.items() if key in models[name].model_fields}

@@ -17,7 +17,7 @@ from samerack.traffic.positions import Span
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class AttributedBytes:
     """Bytes of one partition that its reader got: `broker` is None where unknown, `member` where there is none."""
 
     partition: Partition
@@ -37,7 +37,7 @@ def parts_of(
     owners: Mapping[Partition, ObservedMember],
     owners_before: Mapping[Partition, ObservedMember],
     serving: Serving,
-) -> list[Part]:
+) -> list[AttributedBytes]:
     """Compute the bytes of each span, with its reader and the broker that served it.
 
     What was committed around a rebalance was read by the previous owner: members commit when they revoke a partition,
@@ -47,7 +47,7 @@ def parts_of(
     for span in spans:
         member = owners_before.get(span.partition) or owners.get(span.partition)
         parts.append(
-            Part(
+            AttributedBytes(
                 partition=span.partition,
                 member=member,
                 broker=serving(span.partition, member),
@@ -59,13 +59,13 @@ def parts_of(
 
 
 def with_overhead(
-    parts: Sequence[Part],
+    parts: Sequence[AttributedBytes],
     *,
     owners: Mapping[Partition, ObservedMember],
     serving: Serving,
     batch_bytes: Mapping[str, float],
     seconds: float,
-) -> list[Part]:
+) -> list[AttributedBytes]:
     """Add the envelopes of fetches to the parts: each connection's are spread over what it reads.
 
     `owners` fetch now, also partitions without reads at the moment. `batch_bytes` is the average size of a batch by
@@ -92,7 +92,7 @@ def with_overhead(
             added[one] = extra * (size / whole if whole else 1 / len(partitions))
     result = [replace(part, wire_bytes=part.wire_bytes + added.pop(part.partition, 0.0)) for part in parts]
     result += [
-        Part(
+        AttributedBytes(
             partition=partition,
             member=owners[partition],
             broker=serving(partition, owners[partition]),

@@ -19,7 +19,7 @@ from samerack.traffic.collect import Keys, Offsets, Partition, TopicPolicy
 from samerack.traffic.curve import Curve, LogExtent, bytes_between, extend
 from samerack.traffic.groups import ListedGroup, ObservedGroup
 from samerack.traffic.model import Gap, ObservedMember
-from samerack.traffic.positions import Polls, Spans, spans_of
+from samerack.traffic.positions import CommitSpans, Polls, spans_of
 from samerack.traffic.probe import Reader, Served
 from samerack.traffic.production import Production
 from samerack.traffic.sample import Sampler
@@ -30,7 +30,7 @@ _POLICIES_SECONDS: Final = 300.0
 
 
 @dataclass(slots=True, kw_only=True)
-class State:
+class CycleState:
     """State that one cycle passes to the next."""
 
     at: float | None = None
@@ -60,7 +60,7 @@ class Poll:
     owners: dict[str, dict[Partition, ObservedMember]]
     committed: dict[str, dict[Partition, int]]
     bare: dict[str, frozenset[Partition]]
-    spans: dict[str, Spans] = field(default_factory=dict)
+    spans: dict[str, CommitSpans] = field(default_factory=dict)
 
 
 class BrokerPoller:
@@ -71,7 +71,7 @@ class BrokerPoller:
         self._hosts = hosts
         self._patterns = settings.traffic.groups or settings.groups
         self._wire = wire
-        self.state = State()
+        self.state = CycleState()
         self.timelines = Timelines()
         self.production = Production()
         self._logs_at: float | None = None
@@ -171,7 +171,7 @@ class BrokerPoller:
             bare=commits.bare,
         )
 
-    def _spans(self, poll: Poll, logs_before: Mapping[Partition, Offsets], seconds: float) -> dict[str, Spans]:
+    def _spans(self, poll: Poll, logs_before: Mapping[Partition, Offsets], seconds: float) -> dict[str, CommitSpans]:
         state = self.state
         # a member that stayed has committed it itself: no tool can while the group has members
         state.without_epochs |= {

@@ -34,7 +34,7 @@ _EARLIEST: Final = -2
 _EARLIEST_LOCAL: Final = -4
 _OFFSETS_VERSION: Final = 6
 _LOCAL_VERSION: Final = 8
-"""The first one in which a leader tells where its own disk begins."""
+"""The first one in which a leader says where its own disk begins."""
 _READ_UNCOMMITTED: Final = 0
 _READ_COMMITTED: Final = 1
 _CLEANUP: Final = "cleanup.policy"

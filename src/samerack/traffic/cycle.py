@@ -13,14 +13,14 @@ from samerack.election.counting import Claim, Claims
 from samerack.election.leadership_state import LeadershipState
 from samerack.settings.model import Settings
 from samerack.traffic.allowance import MemberKey
-from samerack.traffic.attribute import Part, parts_of, with_overhead
+from samerack.traffic.attribute import AttributedBytes, parts_of, with_overhead
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.broker_poller import BrokerPoller, Poll
 from samerack.traffic.collect import Partition
 from samerack.traffic.exact import ExactReads
 from samerack.traffic.gaps import merged
 from samerack.traffic.model import Gap, ObservedMember, TrafficSnapshot
-from samerack.traffic.positions import Spans
+from samerack.traffic.positions import CommitSpans
 from samerack.traffic.read_rates import ReadRates
 from samerack.traffic.replication import ReplicationMeter
 from samerack.traffic.snapshot_builder import ClusterContext, GroupObservation, SnapshotBuilder
@@ -30,7 +30,7 @@ from samerack.traffic.weights import WeightBook
 
 _LONGEST_STEP_SECONDS: Final = 120.0
 """After a longer pause (a suspended machine) envelopes and rates of the time between are not estimated."""
-_NO_SPANS: Final = Spans()
+_NO_SPANS: Final = CommitSpans()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,7 +176,7 @@ class Cycle:
         elsewhere = self._bases[name].elsewhere | claims.elsewhere(name)
         return lambda member: member is None or member.id not in elsewhere
 
-    def _parts(self, name: str, poll: Poll, *, seconds: float) -> list[Part]:
+    def _parts(self, name: str, poll: Poll, *, seconds: float) -> list[AttributedBytes]:
         state = self._poller.state
         parts = parts_of(
             poll.spans[name].spans,

@@ -121,7 +121,7 @@ def _client(view: MemberView) -> tuple[StreamsClient | None, str | None]:
 def managed(described: Any, *, racks: RackSettings, hosts: Hosts = NO_HOSTS) -> ObservedGroup:
     """Convert a KIP-848 group of ConsumerGroupDescribe."""
     members = []
-    matching: dict[str, set[str]] = {}  # by expression: brokers do not tell its topics, but members share them
+    matching: dict[str, set[str]] = {}  # by expression: brokers do not give its topics, but members share them
     for raw in described.members:
         matching.setdefault(raw.subscribed_topic_regex or "", set()).update(
             str(run.topic_name) for run in raw.assignment.topic_partitions

@@ -38,7 +38,7 @@ class Left:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spans:
+class CommitSpans:
     """What committed offsets show.
 
     Attributes:
@@ -83,7 +83,7 @@ class Polls:
     seconds: float = 0.0
 
 
-def spans_of(polls: Polls) -> Spans:
+def spans_of(polls: Polls) -> CommitSpans:
     """Compute what was read between two polls of one group.
 
     | between the polls | read | not counted |
@@ -103,7 +103,7 @@ def spans_of(polls: Polls) -> Spans:
     """
     uncommitted = frozenset(partition for partition in polls.owned if partition not in polls.now)
     if polls.before is None:
-        return Spans(uncommitted=uncommitted)
+        return CommitSpans(uncommitted=uncommitted)
     spans: list[Span] = []
     left: list[Left] = []
     for partition, end in polls.now.items():
@@ -127,7 +127,7 @@ def spans_of(polls: Polls) -> Spans:
         if end > first:
             spans.append(Span(partition=partition, first=first, end=end))
     rewound = frozenset(one for one, before in polls.before.items() if polls.now.get(one, before) < before)
-    return Spans(spans=tuple(spans), left=tuple(left), rewound=rewound, uncommitted=uncommitted)
+    return CommitSpans(spans=tuple(spans), left=tuple(left), rewound=rewound, uncommitted=uncommitted)
 
 
 def _was_moved(polls: Polls, partition: Partition, records: int) -> bool:

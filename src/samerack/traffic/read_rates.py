@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from math import exp
 from typing import Final
 
-from samerack.traffic.attribute import Part
+from samerack.traffic.attribute import AttributedBytes
 from samerack.traffic.collect import Partition
 
 SMOOTHING_SECONDS: Final = 60.0
@@ -50,7 +50,9 @@ class ReadRates:
         known = self._groups.get(group)
         return known.rates.get(partition) if known is not None else None
 
-    def measured(self, group: str, parts: Iterable[Part], owned: Iterable[Partition], seconds: float) -> None:
+    def measured(
+        self, group: str, parts: Iterable[AttributedBytes], owned: Iterable[Partition], seconds: float
+    ) -> None:
         """Add what was read in one cycle; owned partitions without reads have a rate of 0."""
         if seconds <= 0:
             return

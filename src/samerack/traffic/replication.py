@@ -19,7 +19,7 @@ from samerack.election.counting import Claim
 from samerack.election.leadership_state import LeadershipState
 from samerack.settings.measuring import TrafficSettings
 from samerack.traffic import cluster_logs
-from samerack.traffic.broker_poller import State
+from samerack.traffic.broker_poller import CycleState
 from samerack.traffic.log_growth import NOTHING, Copied, Logs, Reals, Replication, copied, first_growth, growth
 from samerack.traffic.model import Gap
 
@@ -66,7 +66,7 @@ class ReplicationMeter:
         self._steps: deque[_Step] = deque(maxlen=_STEPS)
         self._totals = NOTHING
 
-    def poll(self, state: State, *, now: float) -> None:
+    def poll(self, state: CycleState, *, now: float) -> None:
         """Poll if it is time to (monotonic), and if this agent is to; while an election is in doubt the poll waits.
 
         `state` has the brokers that are there, and the logs that were just polled for groups.

@@ -80,7 +80,7 @@ def bytes_of(stretches: Sequence[Stretch], first: int, end: int) -> float:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class SamplePlace:
     """Where to sample: from an offset of a partition on, counting batches that begin before `until`."""
 
     partition: Partition
@@ -105,8 +105,8 @@ class Sampler:
         self._left = self.budget_bytes
 
     def poll(
-        self, wanted: Sequence[Place], serving: Mapping[Partition, int], *, max_bytes: int = PLACE_BYTES
-    ) -> tuple[dict[Place, Stretch], list[Gap]]:
+        self, wanted: Sequence[SamplePlace], serving: Mapping[Partition, int], *, max_bytes: int = PLACE_BYTES
+    ) -> tuple[dict[SamplePlace, Stretch], list[Gap]]:
         """Sample places, from the broker in `serving`; those that the budget does not allow are left out."""
         questions = []
         for place in wanted:
@@ -115,7 +115,7 @@ class Sampler:
             self._left -= max_bytes
             request = raw_fetch([(place.partition, place.offset, max_bytes)], rack=self.rack, max_bytes=max_bytes)
             questions.append(Question(broker=serving[place.partition], request=request, about=place))
-        found: dict[Place, Stretch] = {}
+        found: dict[SamplePlace, Stretch] = {}
         gaps: list[Gap] = []
         for answer in answered(self.wire.ask(questions), Family.SAMPLE, gaps):
             place = answer.question.about

@@ -13,7 +13,7 @@ from samerack.traffic.collect import Partition
 from samerack.traffic.curve import Curve, bytes_between
 from samerack.traffic.model import Gap
 from samerack.traffic.positions import Span
-from samerack.traffic.sample import Place, Sampler, bytes_of, places
+from samerack.traffic.sample import SamplePlace, Sampler, bytes_of, places
 
 _BATCH_TOPICS: Final = 64
 """This many topics per cycle are sampled for the size of their batches."""
@@ -88,7 +88,7 @@ class Sizes:
             span = widest[topic]
             curve = curves.get(span.partition)
             if curve is not None and curve.extent.start <= span.first < curve.extent.end:
-                wanted.append(Place(partition=span.partition, offset=span.first, until=span.end))
+                wanted.append(SamplePlace(partition=span.partition, offset=span.first, until=span.end))
         serving = self._brokers(place.partition for place in wanted)
         found, gaps = self._sampler.poll(wanted, serving, max_bytes=_BATCH_BYTES)
         for place, stretch in found.items():
@@ -108,10 +108,10 @@ class Sizes:
         return {one: broker for one in partitions if (broker := self._serving(one)) is not None}
 
 
-def _place(span: Span, curve: Curve) -> Place | None:
+def _place(span: Span, curve: Curve) -> SamplePlace | None:
     """Return where a span begins, cut to what the log has."""
     first, end = max(span.first, curve.extent.start), min(span.end, curve.extent.end)
-    return Place(partition=span.partition, offset=first, until=end) if end > first else None
+    return SamplePlace(partition=span.partition, offset=first, until=end) if end > first else None
 
 
 def _unsure(span: Span, curve: Curve | None, compacted: Collection[str]) -> bool:

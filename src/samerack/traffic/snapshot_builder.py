@@ -34,7 +34,7 @@ from samerack.traffic.model import (
     Uncounted,
     long_run_rates,
 )
-from samerack.traffic.positions import Spans, named
+from samerack.traffic.positions import CommitSpans, named
 from samerack.traffic.probe import Reader
 from samerack.traffic.production import Production
 from samerack.traffic.read_rates import ReadRates
@@ -52,7 +52,7 @@ class GroupObservation:
     group: ObservedGroup
     owners: Mapping[Partition, ObservedMember]
     committed: Mapping[Partition, int]
-    spans: Spans
+    spans: CommitSpans
     flows: tuple[Flow, ...]
     exact_members: frozenset[str]
 

@@ -67,7 +67,7 @@ def parse(body: bytes) -> Counters:
         raise StatisticsError(f"the body is not JSON ({error}); post what stats_cb gives, unchanged") from None
     top = _mapping(data, "the body")
     if top.get("type") != "consumer":
-        raise StatisticsError(f"type is {top.get('type')!r}; only a consumer's statistics tell what it reads")
+        raise StatisticsError(f"type is {top.get('type')!r}; only a consumer's statistics have what it reads")
     received = _received(_mapping(top.get("brokers"), "brokers"))
     served_by: dict[Partition, int] = {}
     messages: dict[Partition, int] = {}

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from samerack.traffic.attribute import Part
+from samerack.traffic.attribute import AttributedBytes
 from samerack.traffic.model import Flow, FlowKey, Method, ObservedMember, Volume
 from samerack.traffic.statistics import Read
 
@@ -87,7 +87,7 @@ class Count:
 def count(  # noqa: PLR0913 - one group's cycle, and all are named
     tally: Tally,
     group: str,
-    parts: Iterable[Part],
+    parts: Iterable[AttributedBytes],
     exact: Mapping[str, Iterable[Read]],
     *,
     exact_members: Mapping[str, ObservedMember],

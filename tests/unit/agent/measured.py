@@ -15,7 +15,7 @@ from samerack.cluster.racks import MemberRack, Source
 from samerack.cluster.view import ClusterView, PartitionView, Rack
 from samerack.common.money import PriceTable, shipped
 from samerack.events import EventLog
-from samerack.events.history import Figures, Row, TrafficHistory
+from samerack.events.history import Figures, HistoryRow, TrafficHistory
 from samerack.protocol.model import NO_PARTITIONS
 from samerack.reporting.report_service import ReportService
 from samerack.settings.leading import LeadingSettings
@@ -240,7 +240,7 @@ def busy_history() -> TrafficHistory:
     """Twenty hours of two groups of `busy`, with an hour in which nothing was measured; one has no known racks."""
     history = TrafficHistory(clock=lambda: 1_800_000_060.0)
     history.remember(
-        Row(
+        HistoryRow(
             at=1_800_000_000.0 - ago * 300,
             groups={
                 "orders": Figures(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
 from samerack.agent.web import page as web_page
-from samerack.agent.web.page import Cell, matrix
+from samerack.agent.web.page import MatrixCell, matrix
 from samerack.common import words
 from samerack.common.money import SECONDS_PER_MONTH, shipped
 from samerack.reporting import report
@@ -274,7 +274,7 @@ def test_the_matrix_has_a_field_for_every_pair() -> None:
     )
     assert made.columns == (A, B)
     assert [client for client, _ in made.rows] == [A, B, ""]
-    assert made.rows[0][1][1] == Cell(wire_bytes=10, dollars_per_month=2.0, kind="across", heat=5)
+    assert made.rows[0][1][1] == MatrixCell(wire_bytes=10, dollars_per_month=2.0, kind="across", heat=5)
     assert made.rows[2][1][0].kind == "unknown"
     assert made.rows[2][1][1].dollars_per_month == 0
     assert matrix([], [], seconds=60).rows == ()

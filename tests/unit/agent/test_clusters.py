@@ -113,10 +113,10 @@ def test_one_that_does_not_work_harms_no_other(agent: Agent, monkeypatch: pytest
 def test_a_command_learns_which_clusters_there_are(agent: Agent) -> None:
     """A command that names no cluster gets the names; one that does gets the figures of that cluster."""
     web = {"port": agent.web.port}
-    nameless = asking.Place(settings=load(flags={"web": web}, environment={}, needs_kafka=False))
+    nameless = asking.AgentPlace(settings=load(flags={"web": web}, environment={}, needs_kafka=False))
     with pytest.raises(AgentError, match=r"observes several clusters \(east, west\).*--set cluster=NAME"):
         asking.figures(nameless, window=1, measure=False, bill=False)
-    named = asking.Place(settings=load(flags={"web": web, "cluster": "east"}, environment={}, needs_kafka=False))
+    named = asking.AgentPlace(settings=load(flags={"web": web, "cluster": "east"}, environment={}, needs_kafka=False))
     report, origin = asking.figures(named, window=1, measure=False, bill=False)
     assert report.bootstrap == "east:9092"
     assert origin.endswith(f"http://127.0.0.1:{agent.web.port}/clusters/east")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from samerack.agent.web.history_plot import LEFT, RATES, RIGHT, SHARES, Plot, plot
 from samerack.agent.web.page import environment
 from samerack.events import Kind
-from samerack.events.history import POINTS, Point
+from samerack.events.history import POINTS, HistoryPoint
 from samerack.reporting.group_history import MIN_POINTS, GroupHistory, Mark
 
 STEP = 300.0
@@ -33,7 +33,7 @@ def history(
         group="orders",
         step_seconds=step,
         points=tuple(
-            Point(at=BEGIN + place * step, bytes_per_second=rate, cross_rack_share=share)
+            HistoryPoint(at=BEGIN + place * step, bytes_per_second=rate, cross_rack_share=share)
             for place, (rate, share) in enumerate(values)
         ),
         marks=tuple(marks),

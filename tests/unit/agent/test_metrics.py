@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from samerack.agent.group_status import GroupStatus
 from samerack.agent.metrics import GROUP_ERRORS, Metrics
 from samerack.agent.policy import REFUSALS, TRIGGERS, Reason
-from samerack.agent.publishing.metrics import Loss, PublishingMetrics, Refusal
+from samerack.agent.publishing.metrics import DropReason, PublishingMetrics, TopicRefusal
 from samerack.agent.publishing.outbox import Kind
 from samerack.agent.streams.board import StreamsBoard
 from samerack.agent.streams.figures import Summary
@@ -147,7 +147,7 @@ def test_every_query_uses_metrics_that_exist() -> None:
 def test_the_page_names_every_reason_and_kind() -> None:
     """The page explains each value that a label may have."""
     roles = ("outside", "observing", "following", "leading", "standby", "fenced")
-    kinds = (*TRIGGERS, *REFUSALS, *Family, *Kind, *Loss, *Refusal)
+    kinds = (*TRIGGERS, *REFUSALS, *Family, *Kind, *DropReason, *TopicRefusal)
     values = [*GROUP_ERRORS, "watch", "broker-absent", *roles, *FAILURES.values(), "internal"]
     values += [one.value for one in kinds]
     assert [value for value in values if f"`{value}`" not in PAGE] == []

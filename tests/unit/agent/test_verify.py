@@ -15,7 +15,7 @@ from samerack.common.money import shipped
 from samerack.reporting import costs, findings
 from samerack.reporting.baseline import server_share, share_with_every_replica
 from samerack.reporting.evidence import Evidence
-from samerack.reporting.findings import Code, Finding, Verdict
+from samerack.reporting.findings import Code, Finding, Findings
 from samerack.reporting.server_assignment import with_servers
 from samerack.reporting.verify import verdict
 from samerack.reporting.verify_racks import rack_names, rack_warnings
@@ -38,7 +38,7 @@ def verdict_of(
     own_rack: str = "",
     offered: ServerAssignors = UNIFORM,
     leading: LeadingSettings | None = None,
-) -> Verdict:
+) -> Findings:
     """The verdict on a snapshot, of an agent in this rack, with these assignors in the brokers."""
     table = shipped(prices)
     report = costs.report(taken, table, roles={}, bootstrap=BROKERS)

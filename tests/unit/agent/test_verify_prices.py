@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samerack.reporting.findings import Code, Verdict
+from samerack.reporting.findings import Code, Findings
 from samerack.traffic.model import GroupKind, GroupTraffic, Shares, TrafficSnapshot
 from tests.unit.agent.measured import GB, RANGE, SPREAD, A, B, C, flow, group, problem, snapshot
 from tests.unit.agent.test_verify import EVERYWHERE, ROTATED_BROKERS, monthly, served, verdict_of
@@ -19,7 +19,7 @@ HALF = Shares(present_bytes=0.5, present_partitions=0.5, optimal=0.0, optimal_by
 TWO_THIRDS = replace(HALF, present_bytes=2 / 3, present_partitions=2 / 3)
 
 
-def prices(result: Verdict, *, guessed: bool = False) -> dict[Code, float | None]:
+def prices(result: Findings, *, guessed: bool = False) -> dict[Code, float | None]:
     """The priced findings of the only group: the guesses, or the others."""
     return {one.code: one.dollars_per_month for one in result.findings if one.guessed is guessed}
 

@@ -13,7 +13,7 @@ from starlette.routing import Route
 from typer.testing import CliRunner
 
 from samerack.agent.leading.group_requests import GroupRequests, RequestStatus
-from samerack.agent.leading.progress import Did, Gain, Outcome, Progress, from_json, to_json
+from samerack.agent.leading.progress import Did, Gain, Progress, TakeoverOutcome, from_json, to_json
 from samerack.agent.policy.requests import Wish
 from samerack.agent.web import requests as web_requests
 from samerack.agent.web import takeover as web_takeover
@@ -50,7 +50,7 @@ class Leader:
     asked: list[tuple[Wish | None, float | None, str, str]] = field(default_factory=list)
     roles: list[str] = field(default_factory=lambda: ["leading", "leading", "observing"])
     takeovers: list[bool] = field(default_factory=list)
-    outcomes: list[Outcome] = field(default_factory=lambda: [Outcome.RUNNING, Outcome.LEADS])
+    outcomes: list[TakeoverOutcome] = field(default_factory=lambda: [TakeoverOutcome.RUNNING, TakeoverOutcome.LEADS])
 
     @property
     def operators(self) -> Leader:
@@ -81,7 +81,9 @@ class Leader:
     def take_over(self, *, dry_run: bool) -> Progress:
         """Store the request."""
         self.takeovers.append(dry_run)
-        return Progress(group="orders", number=1, outcome=Outcome.WOULD if dry_run else Outcome.ASKED, gain=GAIN)
+        return Progress(
+            group="orders", number=1, outcome=TakeoverOutcome.WOULD if dry_run else TakeoverOutcome.ASKED, gain=GAIN
+        )
 
 
 def posted(port: int, body: object, **headers: str) -> tuple[int, Any]:
@@ -171,7 +173,7 @@ def test_leave_says_so_if_the_agent_stays(port: int, leader: Leader, monkeypatch
     monkeypatch.setattr(commands, "_OUT_SECONDS", 0.3)
     leader.roles = ["leading"]
     reach_agent(f"http://127.0.0.1:{port}")
-    with pytest.raises(AgentError, match=r"still leading orders .* `samerack events orders .*` tells") as caught:
+    with pytest.raises(AgentError, match=r"still leading orders .* `samerack events orders .*` shows") as caught:
         commands._once_out(f"http://127.0.0.1:{port}", leader.status)
     assert asks(str(caught.value), port) == ["events"]
 
@@ -257,7 +259,7 @@ def test_the_command_follows_it_to_its_end(port: int) -> None:
     """The command reports each finished step once."""
     base, steps = f"http://127.0.0.1:{port}", list[Did]()
     progress = lead.follow(base, lead._asked(base, "orders", dry_run=False), steps.append)
-    assert progress.outcome is Outcome.LEADS
+    assert progress.outcome is TakeoverOutcome.LEADS
     assert [did.step for did in steps] == ["gather"]
     with pytest.raises(AgentError, match="404"):
         lead._asked(base, "payments", dry_run=False)
@@ -270,7 +272,7 @@ def test_where_the_agent_is_lost_the_command_names_the_next_step(port: int, monk
     """It names the command that shows what the agent did, at the same address."""
     base = f"http://127.0.0.1:{port}"
     reach_agent(base)
-    under_way = Progress(group="orders", number=1, outcome=Outcome.ASKED)
+    under_way = Progress(group="orders", number=1, outcome=TakeoverOutcome.ASKED)
     with pytest.raises(AgentError, match="was replaced in the middle") as caught:
         lead.follow(base, replace(under_way, number=999), lambda _: None)
     assert asks(str(caught.value), port) == ["events"]
@@ -282,7 +284,7 @@ def test_where_the_agent_is_lost_the_command_names_the_next_step(port: int, monk
 
 def test_a_progress_is_written_and_read_back() -> None:
     """A progress is read back equal, and other JSON is refused."""
-    progress = Progress(group="orders", number=2, outcome=Outcome.UNDONE, reason="why", gain=GAIN)
+    progress = Progress(group="orders", number=2, outcome=TakeoverOutcome.UNDONE, reason="why", gain=GAIN)
     assert from_json(to_json(progress)) == progress
     with pytest.raises(AgentError, match="reports no takeover"):
         from_json("{}")
@@ -309,7 +311,7 @@ def test_the_gain_in_words() -> None:
 )
 def test_the_end_in_words(fields: dict[str, Any], part: str) -> None:
     """The end has the rebalances, the members that were outside, and where to see what moved."""
-    progress = Progress(group="orders", outcome=Outcome.LEADS, held_seconds=1.5, **{"rebalances": 2, **fields})
+    progress = Progress(group="orders", outcome=TakeoverOutcome.LEADS, held_seconds=1.5, **{"rebalances": 2, **fields})
     assert lead._end(progress).endswith(
         f"{part}; `samerack events orders --kind rebalance` shows who paused and what moved"
     )

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from samerack.assignors.arrays import dense_rank, first_of_each, ranges, stable_order
 from samerack.assignors.flow import place
 from samerack.assignors.model import AssignmentError, Int32Array
-from samerack.assignors.units import Claims, Seats, Units
+from samerack.assignors.units import SeatClaims, Seats, Units
 from tests.unit.assignors import groups
 
 CLIENTS = 4
@@ -35,7 +35,7 @@ def questions(draw: st.DrawFn) -> tuple[Units, Seats]:
         price=_picks(draw, count, 1),
         prices=np.array([[0, 2], [1, 0]]),
         claim=_picks(draw, count, len(rows) - 1),
-        claims=Claims(
+        claims=SeatClaims(
             start=np.cumsum([0] + [len(row) for row in rows]),
             seat=np.array([seat for seat, _ in entries], np.int32),
             kept=np.array([kept for _, kept in entries], np.int64),

@@ -83,9 +83,9 @@ def _works(*arguments: str) -> tuple[int, str, str]:
         return run(*arguments)
 
 
-def asked(line: list[str]) -> process.Request:
+def asked(line: list[str]) -> process.RunRequest:
     """What the command asks the agent's first process for."""
-    return process.Request(**json.loads(line[-1]))
+    return process.RunRequest(**json.loads(line[-1]))
 
 
 @pytest.fixture

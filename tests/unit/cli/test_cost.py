@@ -84,7 +84,7 @@ def test_settings_that_an_agent_does_not_count_by_are_named(port: int, command: 
 def test_the_cluster_that_is_asked_for_is_used(capsys: pytest.CaptureFixture[str]) -> None:
     """Found: `-s cluster=east` chose a cluster of the agent's, and was called unused."""
     settings = Settings(kafka={"bootstrap.servers": "h:9092"})
-    where = asking.Place(settings=settings, assigned=("cluster", "kafka.bootstrap.servers", "web.port"))
+    where = asking.AgentPlace(settings=settings, assigned=("cluster", "kafka.bootstrap.servers", "web.port"))
     assert asking._origin(where).startswith("measured by the agent at ")
     assert capsys.readouterr().err == ""
 

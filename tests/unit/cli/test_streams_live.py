@@ -26,7 +26,7 @@ from samerack.assignors.streams.configs import AssignmentConfigs
 from samerack.assignors.streams.model import LATEST_OFFSET, task_id
 from samerack.cli import streams_live
 from samerack.cli.streams_live import read
-from samerack.cli.streams_options import Found
+from samerack.cli.streams_options import FoundApplication
 from samerack.cluster.broker_assigned import KioRequest
 from samerack.cluster.racks import NO_HOSTS
 from samerack.cluster.wire import Question
@@ -142,7 +142,7 @@ def settings() -> Settings:
     return load(flags={"kafka": {"bootstrap.servers": "127.0.0.1:1"}}, environment={})
 
 
-def found(brokers: Brokers, **given: Any) -> Found:
+def found(brokers: Brokers, **given: Any) -> FoundApplication:
     """What is read from these brokers."""
     return read(
         brokers.wire,

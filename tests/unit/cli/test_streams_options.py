@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from samerack.assignors.streams.configs import AssignmentConfigs, Strategy
 from samerack.cli.main import app
-from samerack.cli.streams_options import Found, Option, Rates, Reads, bill_of, options_of
+from samerack.cli.streams_options import FoundApplication, Option, OptionReads, Rates, bill_of, options_of
 from samerack.cli.streams_report import report_of
 from samerack.cli.streams_show import show
 from samerack.common.console import Console
@@ -46,12 +46,12 @@ SOME_STATE = (
 
 def found(
     *members: Described, rates: Rates = MEASURED, aware: bool | None = True, ends: dict[tuple[str, int], int] = ENDS
-) -> Found:
+) -> FoundApplication:
     """An application as it was read from the brokers."""
     clients = instances(*members)
     brokers = Brokers(cluster=counting_cluster(), rack_aware_fetch=aware, end_offsets=ends)
     logs = match("app", {"app-counts-changelog": 2}, clients.sources, stateful=clients.stateful, given={})
-    return Found(
+    return FoundApplication(
         kind="streams-classic",
         live=application_of(clients, logs, brokers, AssignmentConfigs(num_standby_replicas=standbys_now(clients))),
         brokers=brokers,
@@ -61,7 +61,7 @@ def found(
     )
 
 
-def options(one: Found, *standbys: int) -> dict[tuple[str, str, int], Option]:
+def options(one: FoundApplication, *standbys: int) -> dict[tuple[str, str, int], Option]:
     """All options by assignor, strategy and standbys."""
     all_of_them = options_of(one, standbys=standbys or [1], compatible=False, now_ms=0)
     return {(option.assignor, option.strategy, option.standbys): option for option in all_of_them}
@@ -131,7 +131,7 @@ def test_standbys_of_unknown_changelogs_are_not_nothing_across_racks() -> None:
     """A strategy with such standbys is not advised: what they read is not known."""
     one = found(*COUNTING)
     listed = list(options(one).values())
-    near = Reads(near=4, across=0, unknown=0, across_bytes_per_second=0.0)
+    near = OptionReads(near=4, across=0, unknown=0, across_bytes_per_second=0.0)
     blind = [replace(each, bill=replace(each.bill, sources=near, changelogs=None)) for each in listed if each.bill]
     report = report_of("app", one, blind, price_table(MoneySettings()))
     assert report["advice"][0].startswith("not known whether a strategy reads less across racks than now")
@@ -153,7 +153,7 @@ def test_a_client_without_rack_is_neither_near_nor_across() -> None:
     assert shown(one, 0)["advice"][0].startswith("not known whether a strategy reads less across racks than now")
 
 
-def shown(one: Found, *standbys: int) -> dict[str, Any]:
+def shown(one: FoundApplication, *standbys: int) -> dict[str, Any]:
     """The report, through JSON."""
     listed = list(options(one, *standbys).values())
     report: dict[str, Any] = json.loads(json.dumps(report_of("app", one, listed, price_table(MoneySettings()))))
@@ -266,7 +266,7 @@ def test_by_bytes_the_partition_that_carries_least_is_read_across_racks() -> Non
     live = application_of(clients, match("app", {}, clients.sources, stateful=frozenset(), given={}), brokers, CONFIGS)
     for lightest in range(3):
         rates = Rates(bytes_per_second={("in", n): 1.0 if n == lightest else 1000.0 for n in range(4)})
-        one = Found(kind="streams-classic", live=live, brokers=brokers, rates=rates, standbys=0, unknown=())
+        one = FoundApplication(kind="streams-classic", live=live, brokers=brokers, rates=rates, standbys=0, unknown=())
         every = options_of(one, standbys=[0], by_bytes=True, compatible=False, now_ms=0)
         best = [each.bill.sources for each in every if each.strategy == "min_traffic" and each.bill is not None]
         assert [(reads.across, reads.across_bytes_per_second) for reads in best] == [(1, 1.0), (1, 1.0)]

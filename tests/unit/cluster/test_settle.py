@@ -11,9 +11,9 @@ from samerack.cluster.view import (
     Change,
     ClusterView,
     Rack,
-    Settled,
     SettledCluster,
     SettledPartition,
+    SettledView,
     Settling,
     SettlingTimes,
     replica_racks,
@@ -25,7 +25,7 @@ TIMES = SettlingTimes(change=1.0, leader=600.0)
 BOUNCED = {broker: rack for broker, rack in RACKS.items() if broker != 2}
 
 
-def watch(*observed: tuple[float, ClusterView]) -> list[Settled]:
+def watch(*observed: tuple[float, ClusterView]) -> list[SettledView]:
     """The result of each poll, the first one on an empty state."""
     state, outcomes = Settling(), []
     for now, view in observed:
@@ -34,12 +34,12 @@ def watch(*observed: tuple[float, ClusterView]) -> list[Settled]:
     return outcomes
 
 
-def changes(outcomes: Iterable[Settled]) -> list[Change]:
+def changes(outcomes: Iterable[SettledView]) -> list[Change]:
     """All changes of several polls."""
     return [change for outcome in outcomes for change in outcome.changes]
 
 
-def settled(outcome: Settled) -> SettledCluster:
+def settled(outcome: SettledView) -> SettledCluster:
     """The settled cluster after a poll."""
     return outcome.state.settled
 

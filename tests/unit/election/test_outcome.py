@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from samerack.election.model import Advertisement, Verdict, encode, lead, observe
-from samerack.election.outcome import Outcome
+from samerack.election.outcome import ElectionOutcome
 from samerack.election.registry import Registry
 from tests.unit.election.described import agent, agents_group
 
@@ -37,7 +37,7 @@ class SimulatedReader:
 
 def test_claims_go_on_while_the_agent_stays_the_same_member() -> None:
     """A claim that was lost in between starts anew, because another agent may have counted."""
-    outcome = Outcome(SimulatedReader())
+    outcome = ElectionOutcome(SimulatedReader())
     outcome.elected(ACTIVE, "m")
     first = outcome.claims.of_group("orders")
     assert first is not None
@@ -50,7 +50,7 @@ def test_claims_go_on_while_the_agent_stays_the_same_member() -> None:
 def test_groups_are_counted_once_those_outside_are_known() -> None:
     """Members that post to an outside agent are excluded from the start."""
     reader = SimulatedReader(fresh=False)
-    outcome = Outcome(reader)
+    outcome = ElectionOutcome(reader)
     outcome.elected(ACTIVE, "m")
     assert reader.active
     assert outcome.claims.of_group("orders") is None
@@ -68,7 +68,7 @@ def test_groups_are_counted_once_those_outside_are_known() -> None:
 def test_what_clients_send_outside_is_left_out_as_soon_as_it_is_read() -> None:
     """Claims without the exclusion end; the claim to the group itself stays."""
     reader = SimulatedReader()
-    outcome = Outcome(reader)
+    outcome = ElectionOutcome(reader)
     outcome.elected(ACTIVE, "m")
     before = outcome.claims.of_group("orders")
     reader.read(Advertisement(reporting=(("orders", "m1"), ("orders", "m2"))))
@@ -83,7 +83,7 @@ def test_an_agent_leaves_out_only_what_it_might_count() -> None:
     """Of a thousand sidecars it needs only the posts of clients in groups that it may count."""
     reader = SimulatedReader()
     reader.read(Advertisement(reporting=(("orders", "m1"), ("payments", "m2"))))
-    outcome = Outcome(reader)
+    outcome = ElectionOutcome(reader)
     responsibility = lead("orders")
     outcome.elected(
         Verdict(term=1, agents=1, active=frozenset({responsibility}), counting=frozenset({responsibility})), "m"
@@ -96,7 +96,7 @@ def test_an_address_that_two_say_to_be_in_two_racks_says_nothing() -> None:
     """An address in two racks is ignored, whether or not one of its agents is in the election."""
     reader = SimulatedReader()
     reader.read(Advertisement(rack="rack-a", addresses=("10.0.0.1", "10.0.0.2")))
-    outcome = Outcome(reader)
+    outcome = ElectionOutcome(reader)
     outcome.elected(ACTIVE.model_copy(update={"racks": {"10.0.0.1": "rack-b", "10.0.0.3": "rack-c"}}), "m")
     assert outcome.racks == {"10.0.0.2": "rack-a", "10.0.0.3": "rack-c"}
 
@@ -104,7 +104,7 @@ def test_an_address_that_two_say_to_be_in_two_racks_says_nothing() -> None:
 def test_one_that_is_displaced_or_waits_is_active_for_nothing() -> None:
     """A displaced agent counts nothing and knows no racks; if the same member returns, its old claims are void."""
     reader = SimulatedReader()
-    outcome = Outcome(reader)
+    outcome = ElectionOutcome(reader)
     outcome.elected(ACTIVE.model_copy(update={"racks": {"10.0.0.1": "rack-b"}}), "m")
     first = outcome.claims.of_group("orders")
     outcome.end()

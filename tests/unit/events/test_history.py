@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry
 
 from samerack.events import EventLog
 from samerack.events.event_writer import EventWriter
-from samerack.events.history import POINTS, Figures, Row, TrafficHistory
+from samerack.events.history import POINTS, Figures, HistoryRow, TrafficHistory
 from samerack.events.metrics import EventMetrics
 from samerack.events.store import Store
 from samerack.traffic.board import Published
@@ -133,8 +133,8 @@ def test_groups_are_bounded() -> None:
 @given(st.dictionaries(st.text(), st.tuples(st.floats(0, 1e15), st.none() | st.floats(0, 1)), max_size=5))
 def test_a_row_is_read_as_it_was_written(groups: dict[str, tuple[float, float | None]]) -> None:
     """Any name and figure is there again, with four digits; None stays None."""
-    row = Row(at=BEGIN, groups={name: figures(*one) for name, one in groups.items()})
-    read = Row.from_bytes(BEGIN, row.to_bytes())
+    row = HistoryRow(at=BEGIN, groups={name: figures(*one) for name, one in groups.items()})
+    read = HistoryRow.from_bytes(BEGIN, row.to_bytes())
     assert read.groups.keys() == groups.keys()
     for name, (rate, share) in groups.items():
         assert math.isclose(read.groups[name].bytes_per_second, rate, rel_tol=1e-3)
@@ -144,16 +144,16 @@ def test_a_row_is_read_as_it_was_written(groups: dict[str, tuple[float, float | 
         )
 
 
-@pytest.mark.parametrize("body", [b"", b"{}", Row(at=0, groups={}).to_bytes()[:-1]])
+@pytest.mark.parametrize("body", [b"", b"{}", HistoryRow(at=0, groups={}).to_bytes()[:-1]])
 def test_what_is_no_row_is_refused(body: bytes) -> None:
     """Bytes that are none raise a ValueError, which the store leaves out."""
     with pytest.raises(ValueError, match="no groups of a history"):
-        Row.from_bytes(0.0, body)
+        HistoryRow.from_bytes(0.0, body)
 
 
-def rows(*steps: int, since: float) -> list[Row]:
+def rows(*steps: int, since: float) -> list[HistoryRow]:
     """Rows of one group, each step with its number as rate."""
-    return [Row(at=since + step * STEP, groups={"orders": figures(float(step), 0.25)}) for step in steps]
+    return [HistoryRow(at=since + step * STEP, groups={"orders": figures(float(step), 0.25)}) for step in steps]
 
 
 def test_the_file_keeps_a_day(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from samerack.cluster.view import ClusterView
 from samerack.events import EventLog
-from samerack.events.commits import Commits
+from samerack.events.commits import GroupCommits
 from samerack.events.rebalance_tracker import RebalanceTracker
 from samerack.traffic.board import Published
 from samerack.traffic.model import GroupTraffic, PartitionTraffic, TrafficSnapshot
@@ -32,7 +32,7 @@ def partition(number: int, committed: int | None, *, lag: int = 5, member: str =
 
 def silent(polls: Sequence[tuple[float, int | None, int]], at: float) -> bool:
     """Whether the owner of one partition is silent, after polls of its (time, committed offset, lag)."""
-    commits = Commits()
+    commits = GroupCommits()
     for when, offset, lag in polls:
         commits.record([partition(0, offset, lag=lag)], {"m1": "key"}, when)
     return commits.signs(at).silent == {"key"}
@@ -62,7 +62,7 @@ def test_who_does_not_commit(polls: list[tuple[float, int | None, int]], at: flo
 
 def test_one_partition_that_goes_on_is_a_sign_of_life() -> None:
     """One stuck partition does not make a member dead, and another owner starts anew."""
-    commits = Commits()
+    commits = GroupCommits()
     for when in range(10):
         commits.record([partition(0, 1), partition(1, when)], {}, when)
     assert commits.signs(9).silent == frozenset()
@@ -72,7 +72,7 @@ def test_one_partition_that_goes_on_is_a_sign_of_life() -> None:
 
 def test_a_partition_that_is_read_to_its_end_is_a_sign_of_life() -> None:
     """Aborted transactions keep one partition's offset below the end, and the same member has read all of another."""
-    commits = Commits()
+    commits = GroupCommits()
     for when in range(10):
         commits.record([partition(0, 1), partition(1, when, lag=0)], {}, when)
     assert commits.signs(11).silent == frozenset()
@@ -81,7 +81,7 @@ def test_a_partition_that_is_read_to_its_end_is_a_sign_of_life() -> None:
 
 def test_a_rebalance_is_no_rhythm() -> None:
     """The pause in commits of a rebalance does not count: a member that dies soon afterwards is found silent."""
-    commits = Commits()
+    commits = GroupCommits()
     for when, committed in ((0, 1), (1, 2), (5, 3), (6, 4)):
         if when == 5:
             commits.interrupt()
@@ -91,7 +91,7 @@ def test_a_rebalance_is_no_rhythm() -> None:
 
 def test_who_has_committed_within_the_shortest_session_is_alive() -> None:
     """The time starts at the last poll without the commit; a first poll and an idle member prove nothing."""
-    commits = Commits()
+    commits = GroupCommits()
     for when, one, other in ((0, 1, 7), (5, 2, 7), (10, 2, 7)):
         commits.record([partition(0, one), partition(1, other, lag=0, member="m2")], {}, when)
         assert commits.signs(when + 4.9).alive == ({"m1"} if when == 5 else frozenset())

@@ -8,7 +8,7 @@ import pytest
 
 from samerack.events import Event, EventLog
 from samerack.events.rebalance_tracker import RebalanceTracker
-from samerack.events.rebalances import Plan, Rebalances
+from samerack.events.rebalances import LedPlan, Rebalances
 from tests.unit.events.test_cause import TWO, one, snapshot
 
 ONE = snapshot(one("a", 0, 1, 2, 3))
@@ -34,7 +34,7 @@ class Group:
         """Let the agent lead a rebalance with this assignment as its result."""
         self.rebalances.begins(self.now)
         self.now += seconds
-        given = Plan(snapshot=plan, share_before=0.5, share_after=0.25, assignor="optimal", failure="")
+        given = LedPlan(snapshot=plan, share_before=0.5, share_after=0.25, assignor="optimal", failure="")
         self.rebalances.joined(generation, self.now, plan=given)
         self.now += 10
 

@@ -35,14 +35,14 @@ def line(number: int, **changes: Any) -> model.GroupLine:
     return replace(made, **changes)
 
 
-def report(**changes: Any) -> model.Report:
+def report(**changes: Any) -> model.FleetReport:
     """Two weeks of a fleet with everything that a page shows."""
     groups = (
         line(1, group="reports <b>&amp;</b> $HOME $PATH", rackless=2),
         *(line(number) for number in range(2, 13)),
         line(13, group="a-group-with-a-name-that-is-as-long-as-somebody-thought-that-it-had-to-be.v2"),
     )
-    made = model.Report(
+    made = model.FleetReport(
         period=model.Period(
             first=_FIRST,
             last=_FIRST + timedelta(days=_DAYS - 1),
@@ -152,7 +152,7 @@ def report(**changes: Any) -> model.Report:
     return replace(made, **changes)
 
 
-def empty() -> model.Report:
+def empty() -> model.FleetReport:
     """One minute of one group without agent and without traffic between racks."""
     nothing = model.Money(spent=0.0, saved=None, possible=None)
     whole = report()
@@ -186,7 +186,7 @@ def empty() -> model.Report:
     )
 
 
-def unjudged() -> model.Report:
+def unjudged() -> model.FleetReport:
     """The same report without published states."""
     found = empty()
     return replace(found, headline=replace(found.headline, judged_bytes=0))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from samerack.common.records import GroupState, encode
 from samerack.pipeline.problem import crossing, group_of, led_plan
-from samerack.pipeline.report.shares import Shares
+from samerack.pipeline.report.shares import ShareFacts
 from tests.records import STATE
 from tests.unit.pipeline.fleets import states
 
@@ -36,15 +36,15 @@ def with_rates(state: GroupState, factor: float) -> GroupState:
 @given(GROUPS, st.floats(0.1, 10.0))
 def test_a_state_has_the_same_shares_after_another_one(state: GroupState, factor: float) -> None:
     """What is remembered of a state changes no figure of the next one."""
-    row = Shares()
+    row = ShareFacts()
     for one in (state, with_rates(state, factor), state):
-        assert row.row_of(encode(one).decode()) == Shares().row_of(encode(one).decode())
+        assert row.row_of(encode(one).decode()) == ShareFacts().row_of(encode(one).decode())
 
 
 @given(GROUPS, st.floats(0.1, 10.0))
 def test_the_possible_share_is_that_of_the_plan_that_an_agent_would_lead(state: GroupState, factor: float) -> None:
     """A cheaper way to the same figure: the least of the plan in force and the led plan."""
-    row = Shares()
+    row = ShareFacts()
     for one in (state, with_rates(state, factor)):
         found = row.row_of(encode(one).decode())
         assert "error" not in found
@@ -61,7 +61,7 @@ def test_a_wrong_rate_is_found_in_a_state_after_a_good_one() -> None:
     """The rates of every state are checked."""
     topic = STATE.topics[0].model_copy(update={"bytes_per_second": (1.0,) * (len(STATE.topics[0].owner) + 1)})
     wrong = STATE.model_copy(update={"topics": (topic, *STATE.topics[1:])})
-    row = Shares()
+    row = ShareFacts()
     assert "error" not in row.row_of(encode(STATE).decode())
     assert "rates; expected one of each" in row.row_of(encode(wrong).decode())["error"]
     assert "error" not in row.row_of(encode(STATE).decode())

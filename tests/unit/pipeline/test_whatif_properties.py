@@ -15,7 +15,7 @@ from samerack.assignors.consumer.own import own_plan
 from samerack.assignors.model import AssignmentError
 from samerack.common.records import GroupState, MemberState, TopicState
 from samerack.pipeline import whatif_worlds as worlds
-from samerack.pipeline.problem import Crossing, Group, StateError, crossing, group_of
+from samerack.pipeline.problem import GroupProblem, PlanReads, StateError, crossing, group_of
 from samerack.pipeline.whatif_group import COPIES, LEAD, NEAR, NEAR_LEAD, OPTIMAL, PRESENT, SKEW, Questions, outcomes
 from tests.records import STATE
 from tests.unit.pipeline.fleets import shuffled, states
@@ -23,23 +23,23 @@ from tests.unit.pipeline.fleets import shuffled, states
 TINY = 1e-6
 
 
-def optimal(group: Group, *, max_skew: int = 0) -> Crossing:
+def optimal(group: GroupProblem, *, max_skew: int = 0) -> PlanReads:
     """What the best plan reads, for byte rates."""
     return crossing(group, optimal_assignor.assign(group.problem, optimal_assignor.Options(max_skew=max_skew)))
 
 
-def own(group: Group, assignor: str) -> Crossing | None:
+def own(group: GroupProblem, assignor: str) -> PlanReads | None:
     """What a plan by the group's own assignor would read; None where that assignor is not known."""
     plan = own_plan(group.problem, assignor, group.tells_rack)
     return None if plan is None else crossing(group, plan)
 
 
-def present(group: Group) -> Crossing:
+def present(group: GroupProblem) -> PlanReads:
     """What the present assignment reads."""
     return crossing(group, group.problem.owner)
 
 
-def best(group: Group) -> float:
+def best(group: GroupProblem) -> float:
     """Bytes a second that the best balanced plan reads across racks."""
     return optimal(group).crossing
 

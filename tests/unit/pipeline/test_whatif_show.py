@@ -14,9 +14,18 @@ from samerack.cli.main import app
 from samerack.common.console import Console
 from samerack.common.money import shipped
 from samerack.pipeline.whatif_group import COPIES, LEAD, MOVE, NEAR, NEAR_LEAD, SKEW, Questions
-from samerack.pipeline.whatif_show import TEXTS, Answer, Change, Failure, KindOfChange, Totals, show, to_json
+from samerack.pipeline.whatif_show import (
+    TEXTS,
+    Failure,
+    KindOfChange,
+    WhatIf,
+    WhatIfChange,
+    WhatIfTotals,
+    show,
+    to_json,
+)
 
-CHANGE = Change(
+CHANGE = WhatIfChange(
     scenario=LEAD,
     cluster="kafka",
     group="orders",
@@ -33,10 +42,10 @@ CHANGE = Change(
     moves=3,
 )
 QUESTIONS = Questions(shares={"rack-a": 1, "rack-b": 3})
-TOTALS = Totals(
+TOTALS = WhatIfTotals(
     groups=2, failed=1, unmeasured=1, read=5e6, across=1e6, unknown=2e6, dollars=48.9, possible_dollars=40.0
 )
-ANSWER = Answer(
+ANSWER = WhatIf(
     totals=TOTALS,
     kinds=[KindOfChange(scenario=LEAD, places=1, groups=1, saves_dollars=12.5)],
     ranking=[CHANGE],
@@ -78,7 +87,7 @@ def test_without_shares_members_are_spread_evenly() -> None:
     assert "evenly" in TEXTS[MOVE].cure(replace(CHANGE, scenario=MOVE), Questions())
 
 
-def shown(answer: Answer) -> str:
+def shown(answer: WhatIf) -> str:
     """The text on a terminal, on one line."""
     text = io.StringIO()
     show(answer, Console(file=text, width=160))

@@ -8,7 +8,17 @@ import pytest
 
 from samerack.common.records import GroupState, MemberState, TopicState
 from samerack.pipeline.problem import StateError, group_of
-from samerack.pipeline.whatif_group import NEAR, OPTIMAL, OWN, PRESENT, RANGE, STRATEGY, Outcome, Questions, outcomes
+from samerack.pipeline.whatif_group import (
+    NEAR,
+    OPTIMAL,
+    OWN,
+    PRESENT,
+    RANGE,
+    STRATEGY,
+    Questions,
+    ScenarioOutcome,
+    outcomes,
+)
 
 
 def state(*, kind: str = "streams-classic", tasks: bool = True, sends: bool = True, **changes: Any) -> GroupState:
@@ -53,7 +63,7 @@ def state(*, kind: str = "streams-classic", tasks: bool = True, sends: bool = Tr
     return made.model_copy(update=changes)
 
 
-def found(one: GroupState) -> dict[str, Outcome]:
+def found(one: GroupState) -> dict[str, ScenarioOutcome]:
     """The outcomes by scenario."""
     return {outcome.scenario: outcome for outcome in outcomes(one, Questions())}
 

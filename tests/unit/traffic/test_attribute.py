@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samerack.traffic.attribute import Part, parts_of, with_overhead
+from samerack.traffic.attribute import AttributedBytes, parts_of, with_overhead
 from samerack.traffic.overhead import PARTITION_BYTES, RESPONSE_BYTES, answers_per_second, overhead_bytes
 from samerack.traffic.positions import Span
 from tests.unit.traffic.test_exact import member
@@ -24,13 +24,13 @@ def test_what_is_committed_at_a_handover_was_read_by_the_owner_before() -> None:
         owners_before={P0: old},
         serving=lambda _, reader: 1 if reader is old else 2,
     )
-    assert part == Part(partition=P0, member=old, broker=1, wire_bytes=50.0, records=5)
+    assert part == AttributedBytes(partition=P0, member=old, broker=1, wire_bytes=50.0, records=5)
 
 
 def test_envelopes_are_spread_over_what_is_read() -> None:
     """Each connection's envelopes are spread over its partitions by bytes; idle partitions are fetched too."""
     one = member("m", "c", 0, 1)
-    parts = [Part(partition=P0, member=one, broker=1, wire_bytes=16384.0, records=5)]
+    parts = [AttributedBytes(partition=P0, member=one, broker=1, wire_bytes=16384.0, records=5)]
     found = with_overhead(
         parts, owners={P0: one, P1: one}, serving=lambda *_: 1, batch_bytes={"t": 1638.4}, seconds=10.0
     )

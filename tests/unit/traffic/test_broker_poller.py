@@ -8,11 +8,11 @@ from samerack.cluster.wire import Wire
 from samerack.settings.model import Settings
 from samerack.traffic.broker_poller import BrokerPoller, Poll
 from samerack.traffic.groups import ObservedGroup
-from samerack.traffic.positions import Spans
+from samerack.traffic.positions import CommitSpans
 from tests.unit.traffic.test_exact import group, member
 
 P0 = ("t", 0)
-NOTHING = Spans()
+NOTHING = CommitSpans()
 
 
 def poll(*, committed: dict[str, dict[tuple[str, int], int]]) -> Poll:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from samerack.traffic.attribute import Part
+from samerack.traffic.attribute import AttributedBytes
 from samerack.traffic.read_rates import ReadRates
 
 T0 = ("t", 0)
 
 
-def _part(wire_bytes: float) -> Part:
-    return Part(partition=T0, member=None, broker=1, wire_bytes=wire_bytes, records=1)
+def _part(wire_bytes: float) -> AttributedBytes:
+    return AttributedBytes(partition=T0, member=None, broker=1, wire_bytes=wire_bytes, records=1)
 
 
 @pytest.mark.parametrize("every", [1, 12, 60])

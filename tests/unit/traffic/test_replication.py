@@ -18,7 +18,7 @@ from samerack.election.counting import EVERYTHING, NOTHING, Claim, Claims
 from samerack.election.model import observe
 from samerack.settings.measuring import TrafficSettings
 from samerack.traffic import cluster_logs
-from samerack.traffic.broker_poller import State
+from samerack.traffic.broker_poller import CycleState
 from samerack.traffic.collect import Offsets, Partition
 from samerack.traffic.curve import LogExtent, begin
 from samerack.traffic.model import Family
@@ -94,7 +94,7 @@ class Metered:
     brokers: Brokers
     wire: ScriptedWire
     meter: ReplicationMeter
-    state: State
+    state: CycleState
     elected: Elected
     now: float = 0.0
 
@@ -108,7 +108,7 @@ class Metered:
 def metered(brokers: Brokers, *, groups: Sequence[str] = (EVERY,), **settings: Any) -> Metered:
     """A meter of an agent that observes these groups."""
     wire = ScriptedWire(brokers.answer)
-    state = State(cluster=ClusterView(brokers={n: rack for n, rack in RACKS.items() if rack}, topics={}))
+    state = CycleState(cluster=ClusterView(brokers={n: rack for n, rack in RACKS.items() if rack}, topics={}))
     elected = Elected(EVERYTHING)
     meter = ReplicationMeter(
         TrafficSettings(groups=tuple(groups), **settings),

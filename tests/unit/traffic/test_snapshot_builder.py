@@ -17,7 +17,7 @@ from samerack.traffic.board import TrafficBoard
 from samerack.traffic.collect import Offsets, Partition
 from samerack.traffic.metrics import TrafficCollector
 from samerack.traffic.model import BlindSpot, TrafficSnapshot
-from samerack.traffic.positions import Spans
+from samerack.traffic.positions import CommitSpans
 from samerack.traffic.production import Production, Rate
 from samerack.traffic.read_rates import ReadRates
 from samerack.traffic.series import SeriesLimits, topic_names
@@ -43,10 +43,10 @@ CONTEXT = ClusterContext(
     rack_aware=True,
     window_seconds=60.0,
 )
-NOTHING = Spans()
+NOTHING = CommitSpans()
 
 
-def seen(spans: Spans = NOTHING, *, exact: bool = True, **changed: object) -> GroupObservation:
+def seen(spans: CommitSpans = NOTHING, *, exact: bool = True, **changed: object) -> GroupObservation:
     """A group of one member, which owns one partition and has exact figures."""
     one = replace(member("m", "c", 0), **changed)  # type: ignore[arg-type]  # fields by name
     return GroupObservation(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from samerack.traffic.attribute import Part
+from samerack.traffic.attribute import AttributedBytes
 from samerack.traffic.model import Flow, FlowKey, ObservedMember, Volume
 from samerack.traffic.statistics import Read
 from samerack.traffic.tally import Calibration, Tally, Window, count
@@ -18,9 +18,9 @@ def rack_of(broker: int | None) -> str:
     return RACKS.get(broker, "") if broker is not None else ""
 
 
-def part(owner: ObservedMember | None, wire_bytes: float, broker: int | None = 1) -> Part:
+def part(owner: ObservedMember | None, wire_bytes: float, broker: int | None = 1) -> AttributedBytes:
     """Bytes of partition 0."""
-    return Part(partition=("t", 0), member=owner, broker=broker, wire_bytes=wire_bytes, records=3)
+    return AttributedBytes(partition=("t", 0), member=owner, broker=broker, wire_bytes=wire_bytes, records=3)
 
 
 def key(replica_rack: str = "a", client_rack: str = "a", method: str = "estimated") -> FlowKey:

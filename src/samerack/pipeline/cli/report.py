@@ -19,7 +19,7 @@ from samerack.settings.options import ConfigOption, SetOption
 from samerack.settings.prices import price_table
 
 if TYPE_CHECKING:
-    from samerack.pipeline.report.model import Report
+    from samerack.pipeline.report.model import FleetReport
 
 _DAYS = 30
 
@@ -128,7 +128,7 @@ def _write(path: Path, text: str) -> None:
         raise AgentError(f"{path}: cannot be written ({error.strerror or error}); name another with --output") from None
 
 
-def _show(made: Report) -> None:
+def _show(made: FleetReport) -> None:
     """Print the headline for a terminal."""
     all_, period = made.headline, made.period
     lines = (
@@ -141,6 +141,6 @@ def _show(made: Report) -> None:
         f"lost awareness     {made.losses_in_all:,} times",
         made.prices.title,
     )
-    console = Console(highlight=False)
+    console = Console()
     for line in lines:
         console.print(line)

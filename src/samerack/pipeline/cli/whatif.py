@@ -14,7 +14,7 @@ from samerack.common.console import Console
 from samerack.common.errors import AgentError, SettingsError
 from samerack.pipeline.cli.spark import need_spark, progress_shown
 from samerack.pipeline.whatif_group import MOVE, Questions
-from samerack.pipeline.whatif_show import Answer, Change, Failure, KindOfChange, Totals, show, to_json
+from samerack.pipeline.whatif_show import Failure, KindOfChange, WhatIf, WhatIfChange, WhatIfTotals, show, to_json
 from samerack.settings.flags import settings_from
 from samerack.settings.model import Settings
 from samerack.settings.options import ConfigOption, SetOption
@@ -94,7 +94,7 @@ def whatif(
     if as_json:
         typer.echo(json.dumps(to_json(answer)))
     else:
-        show(answer, Console(highlight=False))
+        show(answer, Console())
 
 
 def _shares(text: str) -> dict[str, float]:
@@ -146,15 +146,15 @@ def _moment(when: datetime | None) -> int | None:
     return None if when is None else int(when.replace(tzinfo=UTC).timestamp() * 1000)
 
 
-def _answer(rows: DataFrame, settings: Settings, questions: Questions, *, top: int, begin: float) -> Answer:
+def _answer(rows: DataFrame, settings: Settings, questions: Questions, *, top: int, begin: float) -> WhatIf:
     from samerack.pipeline import whatif  # noqa: PLC0415 - PySpark is imported only when a command runs
 
     found = whatif.changes(rows).persist()
     failed = rows.where(rows.error.isNotNull()).select("cluster", "group", "error").limit(_MAX_FAILURES)
-    return Answer(
-        totals=Totals(**whatif.totals(rows).collect()[0].asDict()),
+    return WhatIf(
+        totals=WhatIfTotals(**whatif.totals(rows).collect()[0].asDict()),
         kinds=[KindOfChange(**row.asDict()) for row in whatif.by_change(found).collect()],
-        ranking=[Change(**row.asDict()) for row in whatif.ranked(found).limit(top).collect()],
+        ranking=[WhatIfChange(**row.asDict()) for row in whatif.ranked(found).limit(top).collect()],
         failures=[Failure(**row.asDict()) for row in failed.collect()],
         prices=price_table(settings.money),
         questions=questions,

@@ -16,7 +16,7 @@ from pyspark.sql.types import DateType, StructType, TimestampType
 
 from samerack.common.records import LEADING
 from samerack.pipeline.report.figures import GROUP, GROUP_DAY
-from samerack.pipeline.report.shares import Shares
+from samerack.pipeline.report.shares import ShareFacts
 from samerack.pipeline.schema import COUNT, TEXT, shape, state_as_json
 
 _TASKS_PER_CORE: Final = 8
@@ -31,7 +31,7 @@ _FACTS: Final = {
     "role": pa.string(),
     "members": pa.int32(),
     "rackless": pa.int32(),
-    "telling": pa.int32(),
+    "sending": pa.int32(),
     "fetching": pa.int32(),
     "random": pa.float64(),
     "present": pa.float64(),
@@ -101,7 +101,7 @@ def worked_out(chapters: DataFrame) -> DataFrame:
 
 
 def _work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    shares = Shares()
+    shares = ShareFacts()
     for batch in batches:
         rows = [shares.row_of(text) for text in batch.column("value").to_pylist()]
         facts = [pa.array([row.get(name) for row in rows], kind) for name, kind in _FACTS.items()]

@@ -15,7 +15,7 @@ from samerack.common.errors import AgentError
 from samerack.common.money import SECONDS_PER_MONTH, PriceTable
 from samerack.pipeline.report import chapters, figures, losses, once, savings, trends, values
 from samerack.pipeline.report.figures import GROUP, GROUP_DAY
-from samerack.pipeline.report.model import Day, Loss, Period, Report
+from samerack.pipeline.report.model import Day, FleetReport, Loss, Period
 
 _MINUTE: Final = 60.0
 _UNITS: Final = (("minute", 3 * 3600.0), ("hour", 4 * 86400.0), ("day", float("inf")))
@@ -52,7 +52,7 @@ class Asked:
 class Gathered:
     """The report, and the frames that it was made from, by name, for files."""
 
-    report: Report
+    report: FleetReport
     frames: Mapping[str, DataFrame]
     days: tuple[date, ...]
 
@@ -105,7 +105,7 @@ def gathered(
         lost = kept(losses.losses(parts, groups, period.seconds, prices))
         scale = SECONDS_PER_MONTH / period.seconds
         compared = trends.spans(whole)
-        report = Report(
+        report = FleetReport(
             period=period,
             prices=prices,
             made=datetime.now(UTC).replace(microsecond=0),

@@ -21,14 +21,14 @@ ABOUT_RANDOM: Final = 0.85
 """Part of the random share: a group that is still rack-aware stays below it."""
 
 FORGOT: Final = "members without rack"
-UNTOLD: Final = "members no longer tell their rack"
+UNSENT: Final = "members no longer send their rack"
 UNFETCHED: Final = "members no longer fetch with their rack"
 KIP_848: Final = "moved to KIP-848, whose assignors know no racks"
 PROTOCOL: Final = "assignor changed"
 UNLED: Final = "the agent no longer leads"
 ROSE: Final = "replicas or members moved"
 
-_REMEMBERED: Final = ("kind", "assignor", "role", "members", "rackless", "telling", "fetching", "expected")
+_REMEMBERED: Final = ("kind", "assignor", "role", "members", "rackless", "sending", "fetching", "expected")
 
 
 def losses(chapters: DataFrame, groups: DataFrame, seconds: float, prices: PriceTable) -> DataFrame:
@@ -89,7 +89,7 @@ def _cause() -> Column:
         ((F.col("kind") == "consumer") & (F.col("kind_before") != "consumer"), KIP_848),
         (share("rackless") > share("rackless", "_before"), FORGOT),
         # null, so never true, where an older agent did not say which members send their rack
-        (share("telling") < share("telling", "_before"), UNTOLD),
+        (share("sending") < share("sending", "_before"), UNSENT),
         (share("fetching") < share("fetching", "_before"), UNFETCHED),
         ((F.col("role_before") == LEADING) & (F.col("role") != LEADING), UNLED),
         ((F.col("assignor") != F.col("assignor_before")) & (F.col("assignor") != ""), PROTOCOL),

@@ -229,7 +229,7 @@ class Bad:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class FleetReport:
     """Everything that is shown.
 
     Attributes:
@@ -262,9 +262,9 @@ class Report:
     failure: str
 
 
-_JSON: Final = TypeAdapter(Report)
+_JSON: Final = TypeAdapter(FleetReport)
 
 
-def to_json(report: Report) -> bytes:
+def to_json(report: FleetReport) -> bytes:
     """Return the report as JSON."""
     return _JSON.dump_json(report)

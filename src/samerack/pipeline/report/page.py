@@ -16,14 +16,14 @@ from samerack.common import words
 from samerack.common.money import SECONDS_PER_MONTH
 from samerack.common.pages import environment
 from samerack.pipeline.report import plots
-from samerack.pipeline.report.model import Pair, Report
+from samerack.pipeline.report.model import FleetReport, Pair
 
 _HEATS: Final = 6
 _MAX_RACKS: Final = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
+class HeatMapCell:
     """One cell of the heat map; `kind` is near, across or unknown, `heat` from 0 (nothing) to 5 (the most)."""
 
     bytes: int
@@ -37,7 +37,7 @@ class HeatMap:
     """Rows of client racks by columns of replica racks; "" is unknown. `left_out`: racks that did not fit."""
 
     columns: tuple[str, ...]
-    rows: tuple[tuple[str, tuple[Cell, ...]], ...]
+    rows: tuple[tuple[str, tuple[HeatMapCell, ...]], ...]
     left_out: int
 
 
@@ -56,10 +56,10 @@ def heat_map(pairs: Sequence[Pair], scale: float) -> HeatMap:
     names = (*chosen, *([""] if any(client == "" for client, _ in found) else []))
     most = max((pair.bytes for pair in pairs if pair.client_rack and pair.replica_rack), default=0)
 
-    def cell(client: str, replica: str) -> Cell:
+    def cell(client: str, replica: str) -> HeatMapCell:
         pair = found.get((client, replica))
         read = pair.bytes if pair is not None else 0
-        return Cell(
+        return HeatMapCell(
             bytes=read,
             dollars=pair.dollars * scale if pair is not None else 0.0,
             kind="unknown" if not client or not replica else "near" if client == replica else "across",
@@ -84,7 +84,7 @@ def _environment() -> Environment:
     return made
 
 
-def page(report: Report) -> str:
+def page(report: FleetReport) -> str:
     """Return the whole file."""
     scale = SECONDS_PER_MONTH / report.period.seconds
     month = report.headline.month

@@ -17,8 +17,8 @@ from samerack.assignors.model import NOBODY, BoolArray, Problem
 from samerack.common.records import LEADING, UNKNOWN, GroupState
 from samerack.pipeline.problem import (
     LEADABLE,
-    Crossing,
-    Group,
+    GroupProblem,
+    PlanReads,
     Reads,
     at_rates_of,
     cheapest_plan,
@@ -31,7 +31,7 @@ from samerack.pipeline.problem import (
 _SAME = ("cluster", "group", "kind", "assignor", "role", "rack_aware_fetch", "racks", "broker_racks", "members")
 
 
-class Shares:
+class ShareFacts:
     """Computes the facts of one state after the other; remembers the last one, so that equal ones in a row are cheap.
 
     Complexity: memory of one group.
@@ -58,7 +58,7 @@ class Shares:
 class _Structure:
     """A group's members, racks, replicas and owners, and what follows from them at any rates."""
 
-    def __init__(self, state: GroupState, group: Group) -> None:
+    def __init__(self, state: GroupState, group: GroupProblem) -> None:
         """Compute nothing but the facts; each plan is computed when it is needed first."""
         self.state = state
         self.group = group
@@ -68,19 +68,19 @@ class _Structure:
         if self._unavoidable is not None and (group.problem.owner != NOBODY).all() and self._is_best(self._now):
             self._best = self._now
         self._random = 1 - 1 / state.broker_racks if state.broker_racks else 0.0
-        tells = [member.tells_rack for member in state.members]
+        sends = [member.tells_rack for member in state.members]
         self._facts = {
             "kind": state.kind,
             "assignor": state.assignor,
             "role": state.role,
             "members": len(state.members),
             "rackless": sum(member.rack == UNKNOWN for member in state.members),
-            "telling": None if None in tells else sum(filter(None, tells)),
+            "sending": None if None in sends else sum(filter(None, sends)),
             "fetching": sum(member.fetches_with_rack for member in state.members),
             "random": self._random,
         }
 
-    def facts_of(self, group: Group) -> dict[str, Any]:
+    def facts_of(self, group: GroupProblem) -> dict[str, Any]:
         """Return the facts at the rates of this group."""
         now = self._now.at(group.rates)
         read = now.known + now.unknown
@@ -98,7 +98,7 @@ class _Structure:
         plan = own_plan(self.group.problem, self.state.assignor, self.group.tells_rack)
         return None if plan is None else reads(self.group.problem, plan)
 
-    def _possible(self, group: Group, now: Crossing) -> float | None:
+    def _possible(self, group: GroupProblem, now: PlanReads) -> float | None:
         if not now.known:
             return None
         if not now.crossing or self.state.kind not in LEADABLE:
@@ -146,5 +146,5 @@ def _only_rates_differ(one: GroupState, other: GroupState) -> bool:
     )
 
 
-def _share(read: Crossing) -> float | None:
+def _share(read: PlanReads) -> float | None:
     return read.share if read.known else None

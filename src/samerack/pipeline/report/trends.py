@@ -18,7 +18,7 @@ _WEEK: Final = 7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spans:
+class DaySpans:
     """Two spans of days that are compared: `later` right after `earlier`, of equal length."""
 
     name: str
@@ -32,7 +32,7 @@ def whole(day: date, first: datetime, last: datetime) -> bool:
     return first - begin <= _MISSING and begin + timedelta(days=1) - last <= _MISSING
 
 
-def spans(days: Sequence[date]) -> tuple[Spans, ...]:
+def spans(days: Sequence[date]) -> tuple[DaySpans, ...]:
     """Return the comparisons that are possible at the end of these complete days."""
     present = set(days)
     found = []
@@ -43,11 +43,11 @@ def spans(days: Sequence[date]) -> tuple[Spans, ...]:
         later = tuple(newest - timedelta(days=back) for back in reversed(range(length)))
         earlier = tuple(day - timedelta(days=length) for day in later)
         if present.issuperset((*earlier, *later)):
-            found.append(Spans(name=name, earlier=earlier, later=later))
+            found.append(DaySpans(name=name, earlier=earlier, later=later))
     return tuple(found)
 
 
-def movers(group_days: DataFrame, compared: Spans) -> DataFrame:
+def movers(group_days: DataFrame, compared: DaySpans) -> DataFrame:
     """Return each group's dollars in both spans, largest change first: cluster, group, earlier, later, change."""
 
     def spent(days: Sequence[date]) -> Column:

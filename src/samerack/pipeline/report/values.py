@@ -119,7 +119,7 @@ def topics(daily: DataFrame, top: int, scale: float) -> tuple[TopicLine, ...]:
     return tuple(value_of(TopicLine, row, dollars_per_month=row["dollars"] * scale) for row in rows)
 
 
-def trend(group_days: DataFrame, compared: trends.Spans, top: int) -> Trend:
+def trend(group_days: DataFrame, compared: trends.DaySpans, top: int) -> Trend:
     """Return two spans of days, and the groups that changed most."""
     moved = trends.movers(group_days, compared)
     sums = moved.agg(F.sum("earlier").alias("earlier"), F.sum("later").alias("later")).collect()[0]

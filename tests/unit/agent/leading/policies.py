@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from samerack.agent.policy import ByteRates, Changes, Crossing, Decision, GroupCondition, Rules, State, decide, fresh
+from samerack.agent.policy import (
+    ByteRates,
+    Changes,
+    CrossRackShare,
+    Decision,
+    GroupCondition,
+    PolicyState,
+    Rules,
+    decide,
+    fresh,
+)
 from samerack.assignors.model import Cost
 from samerack.settings.policy import WindowSettings
 
@@ -58,7 +68,7 @@ def condition(
         rounds=rounds,
         changes=changes,
         rates=ByteRates(whole=1000.0, present=rates[0], possible=rates[1], error=error) if rates is not None else None,
-        crossing=Crossing(share=crossing[0], at=crossing[1]) if crossing is not None else None,
+        crossing=CrossRackShare(share=crossing[0], at=crossing[1]) if crossing is not None else None,
         generation=generation,
         conditions=conditions,
         pause_seconds=pause_seconds,
@@ -72,7 +82,7 @@ class Decisions:
     rules: Rules = RULES
     wall: float = MIDNIGHT
     now: float = 0.0
-    state: State = field(init=False)
+    state: PolicyState = field(init=False)
 
     def __post_init__(self) -> None:
         self.state = fresh(self.rules, self.now)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from samerack.agent.policy import Crossing
+from samerack.agent.policy import CrossRackShare
 from samerack.agent.policy.measured import UNMEASURED, check_min_savings, measured, shares_of
 from samerack.assignors.build import MemberInput, build_problem
 from samerack.assignors.consumer.registry import Options
@@ -47,7 +47,7 @@ def test_what_crosses_racks_is_by_the_brokers_that_serve() -> None:
     )
     taken = snapshot(replace(orders, partitions=read), group("new", members={"m1": None}))
     publish(board, taken)
-    assert figures.crossing("orders") == Crossing(share=0.25, at=taken.window_end)
+    assert figures.crossing("orders") == CrossRackShare(share=0.25, at=taken.window_end)
     assert figures.crossing("new") is None
     assert figures.rates("orders") is None
     assert (UNMEASURED.crossing("orders"), UNMEASURED.rates("orders")) == (None, None)

@@ -10,7 +10,7 @@ import pytest
 
 from samerack.agent.leading.assigning import Sent
 from samerack.agent.leading.parts import _pauses
-from samerack.agent.policy import Action, Changes, Crossing, Reason
+from samerack.agent.policy import Action, Changes, CrossRackShare, Reason
 from samerack.agent.policy.measured import Measured
 from samerack.agent.policy.reasons import why_cheaper
 from samerack.cluster.group import GroupView
@@ -89,13 +89,13 @@ def test_rates_are_summed_up_anew_every_few_seconds() -> None:
         asked.append(name)
         return RATES
 
-    bench = Bench(measured=Measured(rates=rates, crossing=lambda _: Crossing(share=0.3, at=7.0)))
+    bench = Bench(measured=Measured(rates=rates, crossing=lambda _: CrossRackShare(share=0.3, at=7.0)))
     evaluation = bench.evaluation()
     for _ in range(26):
         bench.evaluator.decide(evaluation)
         bench.now += 0.2
     assert asked == ["orders-eu"] * 2
-    assert evaluation.condition.crossing == Crossing(share=0.3, at=7.0)
+    assert evaluation.condition.crossing == CrossRackShare(share=0.3, at=7.0)
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from samerack.agent.leading.order import places_share
 from samerack.agent.leading.takeover import (
     MAX_AHEAD,
     PREPARING,
+    StepResult,
     TakeoverParties,
-    Verdict,
     is_back,
     may_evict,
     no_position_reason,
@@ -116,8 +116,8 @@ def test_everybody_is_back_when_the_evicted_have_joined_under_other_ids() -> Non
     """Members are counted by client id, which several may share."""
     alike = [replace(one, client_id="app") for one in (M1, M2, M3)]
     before, evicted = group(AGENT, *alike), frozenset({"m-1", "m-2"})
-    assert is_back(before, held(AGENT, alike[2]), evicted) == Verdict(missing=2)
+    assert is_back(before, held(AGENT, alike[2]), evicted) == StepResult(missing=2)
     again = [member(name, client_id="app") for name in ("n-1", "n-2")]
-    assert is_back(before, held(AGENT, alike[2], again[0]), evicted) == Verdict(missing=1)
-    assert is_back(before, held(AGENT, alike[2], *again), evicted) == Verdict(go=True)
+    assert is_back(before, held(AGENT, alike[2], again[0]), evicted) == StepResult(missing=1)
+    assert is_back(before, held(AGENT, alike[2], *again), evicted) == StepResult(go=True)
     assert "left meanwhile" in is_back(before, held(AGENT, *again), evicted).trouble

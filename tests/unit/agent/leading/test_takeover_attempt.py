@@ -9,7 +9,7 @@ import pytest
 from kafka import errors as kafka_errors
 
 from samerack.agent.leading.membership import Hold, Membership
-from samerack.agent.leading.progress import Outcome, Progress
+from samerack.agent.leading.progress import Progress, TakeoverOutcome
 from samerack.agent.leading.takeover import HELD_SECONDS, LATE_SECONDS, MAX_TRIES
 from samerack.agent.leading.takeover_attempt import TakeoverAttempt
 from samerack.cluster.group import GroupView, MemberView
@@ -118,7 +118,7 @@ def test_the_steps_come_in_order_and_the_pending_member_goes() -> None:
     stage.run.joined(stage.member)
     assert stage.joining.done[:4] == ["hold", "nudge", "evict m-1", "let go"]
     assert stage.notified == ["notified"]
-    assert stage.run.progress.outcome is Outcome.LEADS
+    assert stage.run.progress.outcome is TakeoverOutcome.LEADS
     assert (stage.run.progress.rebalances, stage.run.progress.late) == (2, 0)
     assert [did.step for did in stage.run.progress.did] == ["gather", "hold", "evict", "release"]
     assert stage.run.progress.held_seconds == pytest.approx(0.1)
@@ -153,7 +153,7 @@ def led_without_one() -> Stage:
     stage.run.joined(stage.member)
     stage.run.sees(None)
     stage.run.sees(group(AGENT, NEW, M2))
-    assert (stage.run.progress.outcome, stage.run.progress.step) == (Outcome.RUNNING, "rejoin")
+    assert (stage.run.progress.outcome, stage.run.progress.step) == (TakeoverOutcome.RUNNING, "rejoin")
     assert (stage.run.is_led, stage.joining.pending) == (True, frozenset())
     return stage
 
@@ -166,7 +166,7 @@ def test_a_late_member_is_part_of_the_takeover() -> None:
     stage.now += 5.0  # until the group is described
     stage.run.sees(group(AGENT, NEW, M2, member("m-8", "orders", client_id="c-3")))
     progress = stage.run.progress
-    assert (progress.outcome, progress.rebalances, progress.late, progress.outside) == (Outcome.LEADS, 3, 1, 0)
+    assert (progress.outcome, progress.rebalances, progress.late, progress.outside) == (TakeoverOutcome.LEADS, 3, 1, 0)
     assert [progress.seconds, progress.late_seconds] == pytest.approx([3.7, 3.7])
     assert [did.step for did in progress.did] == ["gather", "hold", "evict", "release", "rejoin"]
 
@@ -179,7 +179,12 @@ def test_a_member_that_does_not_come_back_is_not_waited_for_without_end() -> Non
     ended = led_without_one()
     ended.run.end(ended.member)
     for progress in (stage.run.progress, ended.run.progress):
-        assert (progress.outcome, progress.rebalances, progress.late, progress.outside) == (Outcome.LEADS, 2, 0, 1)
+        assert (progress.outcome, progress.rebalances, progress.late, progress.outside) == (
+            TakeoverOutcome.LEADS,
+            2,
+            0,
+            1,
+        )
         assert [progress.seconds, progress.late_seconds] == pytest.approx([0.7, 0.0])
 
 
@@ -196,7 +201,7 @@ def test_a_faster_leader_is_met_again_a_bounded_number_of_times() -> None:
     plain = group(AGENT, M1, replace(M2, assigned=OWNED), M3, state="PreparingRebalance")
     stage = Stage(Joining(view=plain))
     progress = stage.turns(MAX_TRIES)
-    assert progress.outcome is Outcome.UNDONE
+    assert progress.outcome is TakeoverOutcome.UNDONE
     assert f"faster with its plan {MAX_TRIES} times" in progress.reason
     assert not [done for done in stage.joining.done if done.startswith("evict")]
     assert stage.joining.done.count("release") == MAX_TRIES - 1
@@ -232,7 +237,7 @@ def test_trouble_undoes_it(changes: dict[str, Any]) -> None:
     for name, value in changes.items():
         setattr(joining, name, value)
     progress = stage.turns(2)
-    assert (progress.outcome, bool(progress.reason)) == (Outcome.UNDONE, True)
+    assert (progress.outcome, bool(progress.reason)) == (TakeoverOutcome.UNDONE, True)
     assert joining.done[-1] == "let go"
     assert not joining.pending
 
@@ -242,15 +247,15 @@ def test_a_rebalance_that_ends_otherwise_undoes_it() -> None:
     stage = Stage(Joining())
     stage.turns(1)
     stage.run.joined(stage.member)
-    assert (stage.run.progress.outcome, stage.joining.pending) == (Outcome.UNDONE, frozenset())
+    assert (stage.run.progress.outcome, stage.joining.pending) == (TakeoverOutcome.UNDONE, frozenset())
 
 
 def test_slow_members_are_not_waited_for() -> None:
     """After the time of the setting the agent drops its request, and the members' rebalance continues."""
     stage = Stage(Joining(grants=Hold.ASKED))
-    assert stage.turns(50).outcome is Outcome.RUNNING
+    assert stage.turns(50).outcome is TakeoverOutcome.RUNNING
     progress = stage.turns(2)
-    assert progress.outcome is Outcome.UNDONE
+    assert progress.outcome is TakeoverOutcome.UNDONE
     assert "leading.takeover_wait_seconds (5 s)" in progress.reason
     assert stage.joining.hold_state is Hold.NONE
 
@@ -259,7 +264,7 @@ def test_the_group_is_not_held_for_long() -> None:
     """If an evicted member does not return, the pending member is released all the same."""
     stage = Stage(Joining(back=held(AGENT, M2, M3)))
     progress = stage.turns(round(HELD_SECONDS * 10) + 2)
-    assert (progress.outcome, progress.step) == (Outcome.RUNNING, "release")
+    assert (progress.outcome, progress.step) == (TakeoverOutcome.RUNNING, "release")
     assert HELD_SECONDS <= progress.held_seconds <= HELD_SECONDS + 0.2
     assert not stage.joining.pending
 
@@ -269,8 +274,8 @@ def test_what_fails_for_the_moment_is_tried_again_while_the_group_may_be_held() 
     stage = Stage(Joining(failing=[kafka_errors.KafkaTimeoutError()]))
     assert stage.turns(3).step == "release"
     stage = Stage(Joining(failing=[kafka_errors.KafkaTimeoutError()] * 50))
-    assert stage.turns(41).outcome is Outcome.RUNNING
-    assert stage.turns().outcome is Outcome.UNDONE
+    assert stage.turns(41).outcome is TakeoverOutcome.RUNNING
+    assert stage.turns().outcome is TakeoverOutcome.UNDONE
     assert not stage.joining.pending
 
 

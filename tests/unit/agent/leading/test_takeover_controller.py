@@ -11,7 +11,7 @@ import pytest
 from samerack.agent.group_status import FOLLOWING, LEADING, STANDBY
 from samerack.agent.leading.join_position import JoinPosition
 from samerack.agent.leading.membership import Membership
-from samerack.agent.leading.progress import Outcome, Progress
+from samerack.agent.leading.progress import Progress, TakeoverOutcome
 from samerack.agent.leading.rebalance_evaluator import Evaluation, RebalanceEvaluator
 from samerack.agent.leading.takeover_controller import TakeoverController, TakeoverLock
 from samerack.agent.policy import Action, Changes, Decision, GroupCondition, Reason
@@ -108,10 +108,10 @@ def test_it_begins_when_asked_to(action: Action) -> None:
     stage = Stage(evaluator=_Evaluator(action=action))
     assert not stage.consider()
     asked = stage.ask()
-    assert asked.outcome is Outcome.ASKED
+    assert asked.outcome is TakeoverOutcome.ASKED
     assert stage.consider()
     assert stage.takeovers.is_under_way
-    assert stage.progress.outcome is Outcome.RUNNING
+    assert stage.progress.outcome is TakeoverOutcome.RUNNING
     assert stage.joining.done == ["hold", "nudge"]
     assert stage.evaluator.spent == 1
     assert stage.ask().number == stage.ask(dry_run=True).number == asked.number
@@ -123,7 +123,7 @@ def test_a_dry_run_answers_and_changes_nothing() -> None:
     stage.ask(dry_run=True)
     assert not stage.consider(BEHIND)
     progress = stage.progress
-    assert (progress.outcome, progress.dry_run) == (Outcome.WOULD, True)
+    assert (progress.outcome, progress.dry_run) == (TakeoverOutcome.WOULD, True)
     assert progress.gain is not None
     assert (progress.gain.rejoin_seconds, progress.gain.pause_seconds_at_most) == (0.5, 6.0)
     assert (stage.joining.done, stage.approached, stage.evaluator.spent) == ([], 0, 0)
@@ -144,7 +144,7 @@ def test_each_refusal_is_an_answer(evaluator: _Evaluator, view: GroupView, words
     stage = Stage(evaluator=evaluator)
     stage.ask()
     assert not stage.consider(view)
-    assert stage.progress.outcome is Outcome.REFUSED
+    assert stage.progress.outcome is TakeoverOutcome.REFUSED
     assert words in stage.progress.reason
     assert stage.joining.done == []
 
@@ -193,7 +193,7 @@ def test_only_one_that_follows_takes_over(role: str, words: str) -> None:
     stage = Stage()
     stage.reporter.become(role)
     progress = stage.ask()
-    assert progress.outcome is Outcome.REFUSED
+    assert progress.outcome is TakeoverOutcome.REFUSED
     assert words in progress.reason
 
 
@@ -202,7 +202,7 @@ def test_a_question_that_nobody_takes_up_is_answered() -> None:
     stage = Stage()
     stage.ask()
     stage.now += 6
-    assert stage.progress.outcome is Outcome.REFUSED
+    assert stage.progress.outcome is TakeoverOutcome.REFUSED
     assert not stage.consider()
 
 
@@ -235,13 +235,13 @@ def test_an_agent_that_leads_does_so_while_evicted_members_are_late() -> None:
             stage.now += 0.1
         stage.joining.leading = True
         stage.takeovers.joined(stage.member)
-        assert (stage.takeovers.is_under_way, stage.progress.outcome) == (False, Outcome.RUNNING)
+        assert (stage.takeovers.is_under_way, stage.progress.outcome) == (False, TakeoverOutcome.RUNNING)
         assert stage.lock.take("another") == "orders"
         if is_ended:
             stage.takeovers.end(stage.member)
         else:
             stage.takeovers.sees(STABLE)
-        assert stage.progress.outcome is Outcome.LEADS
+        assert stage.progress.outcome is TakeoverOutcome.LEADS
         assert stage.lock.take("another") == "another"
 
 
@@ -265,7 +265,7 @@ def test_the_end_of_the_membership_undoes_it() -> None:
     stage.consider()
     stage.takeovers.turn(stage.member)
     stage.takeovers.end(stage.member)
-    assert stage.progress.outcome is Outcome.UNDONE
+    assert stage.progress.outcome is TakeoverOutcome.UNDONE
     assert not stage.joining.pending
     assert stage.lock.take("payments") == "payments"
 

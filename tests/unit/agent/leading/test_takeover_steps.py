@@ -10,7 +10,7 @@ import pytest
 
 from samerack.agent.leading import takeover_attempt
 from samerack.agent.leading.membership import Hold
-from samerack.agent.leading.progress import Outcome
+from samerack.agent.leading.progress import TakeoverOutcome
 from samerack.agent.leading.takeover import HELD_SECONDS, LATE_SECONDS, MAX_TRIES
 from samerack.agent.leading.takeover_steps import TRANSITIONS, Step, TakeoverEvent, Transition, transition
 from samerack.cluster.group import GroupView
@@ -99,8 +99,8 @@ def test_each_transition_takes_place_and_leads_where_the_table_says(
     then = transition(step, event).then
     assert seen[-1] == (step, event)
     progress = stage.seen[-1]
-    assert (progress.outcome if isinstance(then, Outcome) else Step(progress.step)) is then
-    assert (progress.step == "") is isinstance(then, Outcome)
+    assert (progress.outcome if isinstance(then, TakeoverOutcome) else Step(progress.step)) is then
+    assert (progress.step == "") is isinstance(then, TakeoverOutcome)
 
 
 def test_what_the_table_does_not_have_cannot_happen() -> None:

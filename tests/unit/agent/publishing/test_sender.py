@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from prometheus_client import CollectorRegistry
 
-from samerack.agent.publishing.metrics import Loss, PublishingMetrics, Refusal
+from samerack.agent.publishing.metrics import DropReason, PublishingMetrics, TopicRefusal
 from samerack.agent.publishing.outbox import Kind, Outbox, OutgoingRecord
 from samerack.agent.publishing.sender import Sender, producer_config
 from samerack.auth.bearer import TokenError
@@ -130,7 +130,7 @@ def test_a_refusal_is_left_alone_and_then_asked_with_one_record(setting: Setting
     setting.producer.answers = [KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)] * 3
     setting.run_turns(1)
     (trouble,) = setting.sender.troubles
-    assert (trouble.topic, trouble.why, trouble.gap.refused) == ("samples", Refusal.NOT_ALLOWED, True)
+    assert (trouble.topic, trouble.why, trouble.gap.refused) == ("samples", TopicRefusal.NOT_ALLOWED, True)
     assert "--operation Write --topic samples" in trouble.cure
     assert setting.count("publishing_refused", topic="samples", reason="not-allowed") == 1
     setting.now = 29
@@ -149,7 +149,7 @@ def test_a_missing_topic_does_not_keep_the_other_from_records(setting: Setting) 
     """A missing topic does not stop the records of the other one."""
     setting.producer.refuses = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)
     setting.sends(1)
-    assert [one.why for one in setting.sender.troubles] == [Refusal.MISSING, Refusal.MISSING]
+    assert [one.why for one in setting.sender.troubles] == [TopicRefusal.MISSING, TopicRefusal.MISSING]
     setting.producer.refuses, setting.now = None, 31
     setting.run_turns(2)
     assert [one.topic for one in setting.sender.troubles] == ["states"]
@@ -184,7 +184,7 @@ def test_a_fatal_error_is_heard_without_any_record(setting: Setting) -> None:
     setting.producer.fails = KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED, "", True)  # noqa: FBT003
     setting.run_turns(20)
     assert len(setting.made) == 1
-    assert {one.why for one in setting.sender.troubles} == {Refusal.NOT_ALLOWED}
+    assert {one.why for one in setting.sender.troubles} == {TopicRefusal.NOT_ALLOWED}
     setting.now = 31
     setting.run_turns(20)
     assert len(setting.made) == 2
@@ -198,7 +198,7 @@ def test_records_that_librdkafka_discards_are_no_refusal(setting: Setting) -> No
     assert (len(setting.outbox), setting.sender.troubles) == (1, ())
     setting.producer.fails = NOT_ALLOWED
     setting.run_turns(1)
-    assert {trouble.why for trouble in setting.sender.troubles} == {Refusal.NOT_ALLOWED}
+    assert {trouble.why for trouble in setting.sender.troubles} == {TopicRefusal.NOT_ALLOWED}
     setting.now = 40
     setting.run_turns(3)
     assert setting.count("published_records_total", kind="sample") == 1
@@ -211,7 +211,7 @@ def test_a_record_that_is_too_large_goes(setting: Setting) -> None:
     setting.producer.raises = None
     setting.add(2)
     setting.run_turns(2)
-    assert setting.count("dropped_records_total", kind="sample", reason=Loss.TOO_LARGE.value) == 1
+    assert setting.count("dropped_records_total", kind="sample", reason=DropReason.TOO_LARGE.value) == 1
     assert setting.count("published_records_total", kind="sample") == 1
 
 
@@ -319,7 +319,7 @@ def test_a_producer_waits_for_its_token(setting: Setting) -> None:
     setting.now = 40
     setting.run_turns(1)
     assert len(setting.made) == 1
-    assert {trouble.why for trouble in setting.sender.troubles} == {Refusal.FAILING}
+    assert {trouble.why for trouble in setting.sender.troubles} == {TopicRefusal.FAILING}
     tokens.append("token")
     setting.now = 80
     setting.run_turns(3)

@@ -12,9 +12,9 @@ import pytest
 from samerack.agent.streams.answer import summary
 from samerack.agent.streams.client_racks import client_racks
 from samerack.agent.streams.context import PlanContext, PlanRules, Rackless
-from samerack.agent.streams.making import PlanError, Planned, make
+from samerack.agent.streams.making import MadePlan, PlanError, make
 from samerack.agent.streams.own_assignors import OwnAssignors
-from samerack.agent.streams.question import QuestionError, read_question
+from samerack.agent.streams.question import PlanQuestionError, read_question
 from samerack.assignors.streams.assignment import TaskType
 from samerack.cluster.racks import Hosts
 from samerack.settings.leading import RackSettings
@@ -51,7 +51,7 @@ def application(*, tasks: int = 12, standbys: int = 1, racked: bool = True) -> J
     }
 
 
-def plan(question: Json, **known: Any) -> Planned:
+def plan(question: Json, **known: Any) -> MadePlan:
     """The plan of a question, with rules and knowledge of the agent."""
     rules = PlanRules(**known.pop("rules", {}))
     return make(
@@ -152,7 +152,7 @@ def test_a_question_names_no_class() -> None:
     question = application()
     question["configs"]["assignor"] = "webbrowser:get"
     sys.modules.pop("webbrowser", None)
-    with pytest.raises(QuestionError, match="expected ha, sticky or null, not 'webbrowser:get'"):
+    with pytest.raises(PlanQuestionError, match="expected ha, sticky or null, not 'webbrowser:get'"):
         plan(question)
     assert "webbrowser" not in sys.modules
 

@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 
 from samerack.agent.streams.answer import summary
 from samerack.agent.streams.context import PlanContext, PlanRules
-from samerack.agent.streams.making import PlanError, Planned, make
+from samerack.agent.streams.making import MadePlan, PlanError, make
 from samerack.agent.streams.own_assignors import OwnAssignors
 from samerack.agent.streams.question import read_question
 from samerack.assignors.streams.assignment import TaskType
@@ -111,7 +111,7 @@ def test_a_class_has_the_whole_interface(tmp_path: Path) -> None:
     assert set(found["lags"]) == {task[0] for task in question["tasks"] if task[1]}
 
 
-def made(folder: Path, monkeypatch: pytest.MonkeyPatch, question: Json, source: str) -> Planned:
+def made(folder: Path, monkeypatch: pytest.MonkeyPatch, question: Json, source: str) -> MadePlan:
     """The plan of a question by `Mine` in this source, in the process of the test."""
     module = f"mine_{folder.name}"
     (folder / f"{module}.py").write_text(textwrap.dedent(source), encoding="utf-8")

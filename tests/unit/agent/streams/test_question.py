@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from samerack.agent.streams.question import QuestionError, read_question
+from samerack.agent.streams.question import PlanQuestionError, read_question
 from samerack.assignors.streams.model import task_id
 from tests.parity.streams_cases import random_case
 from tests.streams_http import Json, question_of
@@ -96,7 +96,7 @@ WRONG: list[tuple[Json, str]] = [
 @pytest.mark.parametrize(("question", "reason"), WRONG)
 def test_a_wrong_question_is_refused_with_its_place(question: Json, reason: str) -> None:
     """The message names what is wrong."""
-    with pytest.raises(QuestionError) as refused:
+    with pytest.raises(PlanQuestionError) as refused:
         read(question)
     assert reason in str(refused.value)
 
@@ -104,7 +104,7 @@ def test_a_wrong_question_is_refused_with_its_place(question: Json, reason: str)
 @pytest.mark.parametrize("body", [b"", b"[]", b"[" * 100_000, b"\xff", b"null", b"{}", b'{"version":1}'])
 def test_what_is_no_question_is_refused(body: bytes) -> None:
     """Whatever bytes arrive, the answer is a refusal."""
-    with pytest.raises(QuestionError):
+    with pytest.raises(PlanQuestionError):
         read_question(body)
 
 
@@ -115,5 +115,5 @@ def test_no_value_of_a_key_is_a_crash(key: str) -> None:
     for value in values:
         try:
             read(QUESTION | {key: value})
-        except QuestionError:
+        except PlanQuestionError:
             continue

@@ -42,7 +42,7 @@ def observe(*given, **named):
 
 worker.fork = observe
 sys.addaudithook(note)
-process.main(process.Request(bootstrap=["127.0.0.1:1"], groups=["orders"], assignments=json.loads(sys.argv[1])))
+process.main(process.RunRequest(bootstrap=["127.0.0.1:1"], groups=["orders"], assignments=json.loads(sys.argv[1])))
 """
 _SELDOM_USED = (
     "confluent_kafka",
@@ -65,7 +65,7 @@ def get_ready(settings):
     time.sleep(60)
 
 program.get_ready = get_ready
-process.main(process.Request(bootstrap=["127.0.0.1:1"], groups=["orders"]))
+process.main(process.RunRequest(bootstrap=["127.0.0.1:1"], groups=["orders"]))
 """
 _SUPERVISOR = """
 import os, pathlib, sys, time

@@ -6,14 +6,14 @@ from samerack.assignors.streams.assignment import TaskType
 from samerack.assignors.streams.default_standby import default_standby_task_assignment
 from samerack.assignors.streams.java_sets import task_hash, tasks_in_java_order
 from samerack.assignors.streams.model import TaskId, task_id
-from samerack.offline.streams_json import Application, Question
+from samerack.offline.streams_json import Application, StreamsQuestion
 from tests.unit.assignors.streams.questions import standby_question
 
 
 def test_standbys_go_to_the_least_loaded_clients_that_lack_the_task() -> None:
     """Every task with a changelog gets its standbys, each on another client, while there are enough clients."""
     for seed in range(60):
-        application = Application(Question.model_validate(standby_question(seed)))
+        application = Application(StreamsQuestion.model_validate(standby_question(seed)))
         state = application.state
         wanted = state.assignment_configs.num_standby_replicas
         plan = default_standby_task_assignment(state, application.assignments())
@@ -43,7 +43,7 @@ def test_kip_708_tags_come_before_load() -> None:
         "num_standby_replicas": 1,
         "rack_aware_assignment_tags": ["zone"],
     }
-    application = Application(Question.model_validate(question))
+    application = Application(StreamsQuestion.model_validate(question))
     plan = default_standby_task_assignment(application.state, application.assignments())
     places = {
         str(task): application.name[process]
@@ -51,7 +51,7 @@ def test_kip_708_tags_come_before_load() -> None:
         for task in assignment.of_type(TaskType.STANDBY)
     }
     assert places == {"0_0": "C", "0_1": "B", "0_2": "A"}
-    two = Application(Question.model_validate(question | {"num_standby_replicas": 2}))
+    two = Application(StreamsQuestion.model_validate(question | {"num_standby_replicas": 2}))
     full = default_standby_task_assignment(two.state, two.assignments())
     assert full.missing == {}
     assert all(len(assignment.tasks) == 3 for assignment in full.assignments.values())
@@ -61,7 +61,7 @@ def test_no_standbys_are_wanted_no_standbys_come() -> None:
     """With tags and no standbys configured none is placed; Kafka's utility places one, as `at_least_one` does."""
     question = standby_question(5) | {"num_standby_replicas": 0, "rack_aware_assignment_tags": ["zone"]}
     clients = [client | {"rack": "a", "tags": {"zone": str(n)}} for n, client in enumerate(question["clients"])]
-    application = Application(Question.model_validate(question | {"clients": clients}))
+    application = Application(StreamsQuestion.model_validate(question | {"clients": clients}))
     before = application.assignments()
     assert default_standby_task_assignment(application.state, before).assignments == before
     one_more = default_standby_task_assignment(application.state, before, at_least_one=True)

@@ -11,7 +11,7 @@ from samerack.assignors.streams.ha import HighAvailabilityTaskAssignor, high_ava
 from samerack.assignors.streams.model import ApplicationState, TaskAssignmentError
 from samerack.assignors.streams.plugin import AssignmentError, GroupAssignment, GroupSubscription
 from samerack.assignors.streams.registry import Outcome, Request
-from samerack.assignors.streams.rules import Reason
+from samerack.assignors.streams.rules import ObstacleKind
 from tests.unit.assignors.streams.applications import (
     EVERYTHING,
     actives,
@@ -209,15 +209,15 @@ def test_kip_925_4_b_iii_prices_are_ten_and_one_unless_configured(
 @pytest.mark.parametrize(
     ("sources", "racks", "standby_count", "changelog", "reason"),
     [
-        (["b", "a"], ("a", None), 0, "a", Reason.CLIENT_WITHOUT_RACK),
-        (["b", ""], ("a", "b"), 0, "a", Reason.PARTITION_WITHOUT_RACK),
-        (["b", "a"], ("a", "b"), 1, "", Reason.PARTITION_WITHOUT_RACK),
+        (["b", "a"], ("a", None), 0, "a", ObstacleKind.CLIENT_WITHOUT_RACK),
+        (["b", ""], ("a", "b"), 0, "a", ObstacleKind.PARTITION_WITHOUT_RACK),
+        (["b", "a"], ("a", "b"), 1, "", ObstacleKind.PARTITION_WITHOUT_RACK),
         (["b", "a"], ("a", "b"), 0, "", None),
-        (["b", "a"], ("c", "c"), 0, "a", Reason.ALL_PLACES_COST_THE_SAME),
+        (["b", "a"], ("c", "c"), 0, "a", ObstacleKind.ALL_PLACES_COST_THE_SAME),
     ],
 )
 def test_kip_925_6_when_racks_have_no_say(
-    sources: list[str], racks: tuple[str | None, ...], standby_count: int, changelog: str, reason: Reason | None
+    sources: list[str], racks: tuple[str | None, ...], standby_count: int, changelog: str, reason: ObstacleKind | None
 ) -> None:
     """A client, source or (with standbys) changelog without a rack, or no gain, disables racks; the answer says why."""
     state = application(

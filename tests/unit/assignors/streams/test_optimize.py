@@ -22,8 +22,8 @@ from samerack.assignors.streams.model import (
     task_id,
 )
 from samerack.assignors.streams.optimize import optimize_rack_aware_active_tasks, optimize_rack_aware_standby_tasks
-from samerack.assignors.streams.rules import RackAwareOptimizationParams, Reason, tag_warnings
-from samerack.offline.streams_json import Application, Question
+from samerack.assignors.streams.rules import ObstacleKind, RackAwareOptimizationParams, tag_warnings
+from samerack.offline.streams_json import Application, StreamsQuestion
 from tests.unit.assignors.streams.applications import application, process, tasks
 from tests.unit.assignors.streams.questions import optimize_question
 
@@ -75,17 +75,17 @@ def test_actives_go_where_they_read_least() -> None:
 @pytest.mark.parametrize(
     ("state", "reason"),
     [
-        (crossed(rack_aware_assignment_strategy="none"), Reason.STRATEGY_IS_NONE),
-        (crossed(rack_aware_assignment_strategy="NONE"), Reason.STRATEGY_IS_NONE),
-        (crossed(rack_aware_traffic_cost=None), Reason.NO_TRAFFIC_COST),
-        (crossed(rack_aware_non_overlap_cost=None), Reason.NO_NON_OVERLAP_COST),
-        (crossed(["a", None]), Reason.CLIENT_WITHOUT_RACK),
-        (crossed(["a", ""]), Reason.CLIENT_WITHOUT_RACK),
-        (crossed(["a", "a"]), Reason.ALL_PLACES_COST_THE_SAME),
-        (crossed(rack_aware_traffic_cost=0), Reason.ALL_PLACES_COST_THE_SAME),
+        (crossed(rack_aware_assignment_strategy="none"), ObstacleKind.STRATEGY_IS_NONE),
+        (crossed(rack_aware_assignment_strategy="NONE"), ObstacleKind.STRATEGY_IS_NONE),
+        (crossed(rack_aware_traffic_cost=None), ObstacleKind.NO_TRAFFIC_COST),
+        (crossed(rack_aware_non_overlap_cost=None), ObstacleKind.NO_NON_OVERLAP_COST),
+        (crossed(["a", None]), ObstacleKind.CLIENT_WITHOUT_RACK),
+        (crossed(["a", ""]), ObstacleKind.CLIENT_WITHOUT_RACK),
+        (crossed(["a", "a"]), ObstacleKind.ALL_PLACES_COST_THE_SAME),
+        (crossed(rack_aware_traffic_cost=0), ObstacleKind.ALL_PLACES_COST_THE_SAME),
     ],
 )
-def test_kip_925_when_rack_awareness_is_off(state: ApplicationState, reason: Reason) -> None:
+def test_kip_925_when_rack_awareness_is_off(state: ApplicationState, reason: ObstacleKind) -> None:
     """KIP-925, 5 and 6: each rule that disables rack awareness keeps the plan and names the reason."""
     done = optimize_rack_aware_active_tasks(params(state), straight())
     assert done.obstacle is not None
@@ -103,7 +103,7 @@ def test_kip_925_a_partition_without_rack_switches_it_off_where_it_matters() -> 
     for given, compatible in ((all_tasks, False), (all_tasks, True), (some, True)):
         obstacle = optimize_rack_aware_active_tasks(given, plan, compatible=compatible).obstacle
         assert obstacle is not None
-        assert obstacle.reason is Reason.PARTITION_WITHOUT_RACK
+        assert obstacle.reason is ObstacleKind.PARTITION_WITHOUT_RACK
         assert "x-0 of task 1_0" in obstacle.message
     assert optimize_rack_aware_active_tasks(some, plan).obstacle is None
 
@@ -129,7 +129,7 @@ def test_overrides_stand_in_for_configured_costs() -> None:
     assert optimize_rack_aware_active_tasks(given, straight()).obstacle is None
     obstacle = optimize_rack_aware_active_tasks(given, straight(), compatible=True).obstacle
     assert obstacle is not None
-    assert obstacle.reason is Reason.NO_TRAFFIC_COST
+    assert obstacle.reason is ObstacleKind.NO_TRAFFIC_COST
     expensive = params(crossed()).with_non_overlap_cost_override(100)
     assert optimize_rack_aware_active_tasks(expensive, straight()).assignments == straight()
 
@@ -169,7 +169,7 @@ def test_standbys_go_where_they_read_least() -> None:
     assert beside.assignments == straight(standby=True)
     nothing = optimize_rack_aware_standby_tasks(params(crossed()), straight()).obstacle
     assert nothing is not None
-    assert nothing.reason is Reason.NOTHING_TO_OPTIMIZE
+    assert nothing.reason is ObstacleKind.NOTHING_TO_OPTIMIZE
 
 
 def test_tags_restrain_standbys() -> None:
@@ -255,7 +255,7 @@ def test_invariants_hold_in_every_family(kind: str) -> None:
     run = optimize_rack_aware_active_tasks if kind == "active" else optimize_rack_aware_standby_tasks
     for seed in range(60):
         asked = optimize_question(seed, kind) | {"compatible": False}
-        known = Application(Question.model_validate(asked))
+        known = Application(StreamsQuestion.model_validate(asked))
         before, given = known.assignments(), known.scope()
         after = run(given, before).assignments
         role = TaskType(kind.upper())

@@ -12,7 +12,7 @@ from samerack.assignors.streams.builtin import ASSIGNORS
 from samerack.assignors.streams.model import ApplicationState, TaskId
 from samerack.assignors.streams.plugin import AssignmentError, GroupAssignment, GroupSubscription
 from samerack.assignors.streams.registry import Outcome, Request
-from samerack.assignors.streams.rules import Reason
+from samerack.assignors.streams.rules import ObstacleKind
 from samerack.assignors.streams.sticky import FallbackPriorTaskAssignor, StickyTaskAssignor
 from tests.unit.assignors.streams.applications import actives, after, application, tasks
 
@@ -81,7 +81,7 @@ def test_one_configured_price_is_enough() -> None:
     kafka = run(state, compatible=True)
     assert actives(kafka.assignment) == ["0_0", "0_1"]
     assert kafka.obstacle is not None
-    assert kafka.obstacle.reason is Reason.NO_NON_OVERLAP_COST
+    assert kafka.obstacle.reason is ObstacleKind.NO_NON_OVERLAP_COST
     assert run(state).obstacle is None
 
 
